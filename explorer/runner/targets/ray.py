@@ -26,7 +26,7 @@ from explorer.runner.targets.ray_jobs import ENVIRONMENT, MAX_WORDS, JobReport, 
 from explorer.runner.targets.ray_log import JobLog
 from explorer.runner.targets.ray_package import make_package
 from explorer.runner.targets.target import OnProgress, RunProgress
-from explorer.runner.targets.target_file import MAX_RANKS
+from explorer.runner.targets.target_file import RaySetup
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.json_text import dump_json
 
@@ -35,27 +35,19 @@ from solvers.formats.json_text import dump_json
 class RayTarget:
     """Runs plans on a Ray cluster (2.52 or newer).
 
-    address: of its dashboard, "https://head:8265". token: "" for none, which only this machine's own cluster may
-    do without. ca_file: who signed the cluster's certificate, if it is not a known authority. hosts: how many the
-    ranks are spread over (0: as the cluster likes). installed: whether our packages are installed there, so that
-    they are not sent; torch must be in either case. python: the interpreter there. wait_s: how long the ranks may
-    wait for room. patience_s: a cluster that does not answer for so long has vanished. module: what ranks run.
+    token: "" for none, which only this machine's own cluster may do without. patience_s: a cluster that does not answer
+    for so long has vanished. poll_s: seconds between two looks. module: what ranks run; torch must be there.
     """
 
-    name: str
-    address: str
+    setup: RaySetup
     token: str = field(default="", repr=False)
-    ca_file: str = ""
-    verify_tls: bool = True
-    hosts: int = 0
-    max_ranks: int = MAX_RANKS
-    allow_plain_http: bool = False
-    installed: bool = False
-    python: str = "python"
-    wait_s: float = 60.0
     patience_s: float = 8.0
     poll_s: float = 0.3
     module: str = RANK_MODULE
+
+    @property
+    def name(self) -> str:
+        return self.setup.name
 
     def run(
         self,
@@ -68,10 +60,10 @@ class RayTarget:
     ) -> Outcome:
         """See `Target.run`. Raises RunError where the cluster does not answer at first, wants another token, or
         must not be used (`server_at`)."""
-        if ranks > self.max_ranks:
-            raise InvalidProblem(f"the plan needs {ranks} ranks; target {self.name} takes at most {self.max_ranks}")
-        server = server_of(self, self.token)
-        package = make_package(plan_text, dump_json(request_json(request)), with_code=not self.installed)
+        if ranks > (most := self.setup.max_ranks):
+            raise InvalidProblem(f"the plan needs {ranks} ranks; target {self.name} takes at most {most}")
+        server = server_of(self.setup, self.token)
+        package = make_package(plan_text, dump_json(request_json(request)), with_code=not self.setup.installed)
         jobs = RayJobs(server, should_stop)
         bundle = Bundle(folder)
         clear_results(bundle)
@@ -87,9 +79,10 @@ class RayTarget:
             return replace(outcome, notes=(*outcome.notes, *log.notes))
 
     def _entrypoint(self, ranks: int) -> str:
-        options = {"--ranks": ranks, "--hosts": self.hosts, "--module": self.module, "--wait": self.wait_s}
+        setup = self.setup
+        options = {"--ranks": ranks, "--hosts": setup.hosts, "--module": self.module, "--wait": setup.wait_s}
         words = [str(word) for option in options.items() for word in option]
-        return "exec " + shlex.join([self.python, "-m", "explorer.runner.targets.ray_driver", *words])
+        return "exec " + shlex.join([setup.python, "-m", "explorer.runner.targets.ray_driver", *words])
 
 
 class _OutOfTime(Exception):

@@ -14,11 +14,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from explorer.runner.bundles.words import one_line
-from explorer.runner.targets.target_file import is_loopback
+from explorer.runner.targets.target_file import RaySetup, is_loopback
 from solvers.errors import RunError
 
 LOOK_S = 0.1
@@ -147,30 +146,15 @@ def server_at(
     return Server(address.rstrip("/"), token, context)
 
 
-class Reached(Protocol):
-    """A cluster as its owner describes it: what `server_at` wants to know beside the token."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def address(self) -> str: ...
-    @property
-    def ca_file(self) -> str: ...
-    @property
-    def verify_tls(self) -> bool: ...
-    @property
-    def allow_plain_http(self) -> bool: ...
-
-
-def server_of(cluster: Reached, token: str) -> Server:
-    """`server_at` its address. Raises RunError."""
+def server_of(setup: RaySetup, token: str) -> Server:
+    """`server_at` the address of a cluster. Raises RunError."""
     return server_at(
-        f"target {cluster.name}",
-        cluster.address,
+        f"target {setup.name}",
+        setup.address,
         token,
-        ca_file=cluster.ca_file,
-        verify_tls=cluster.verify_tls,
-        allow_plain_http=cluster.allow_plain_http,
+        ca_file=setup.ca_file,
+        verify_tls=setup.verify_tls,
+        allow_plain_http=setup.allow_plain_http,
     )
 
 

@@ -71,17 +71,4 @@ def load_targets(path: str | None = None, environ: Mapping[str, str] = os.enviro
 def _ray(setup: RaySetup, environ: Mapping[str, str], module: str) -> Target:
     from explorer.runner.targets.ray import RayTarget
 
-    return RayTarget(
-        setup.name,
-        setup.address,
-        setup.token(environ),
-        ca_file=setup.ca_file,
-        verify_tls=setup.verify_tls,
-        hosts=setup.hosts,
-        max_ranks=setup.max_ranks,
-        allow_plain_http=setup.allow_plain_http,
-        installed=setup.installed,
-        python=setup.python,
-        wait_s=setup.wait_s,
-        module=module,
-    )
+    return RayTarget(setup, setup.token(environ), module=module)

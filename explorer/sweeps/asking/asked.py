@@ -37,6 +37,41 @@ class Found:
     kept: bool = False
 
 
+class Answers:
+    """The answers that are there. kept: how many of them were there before."""
+
+    def __init__(self, order: Order, library: Kept) -> None:
+        self.order = order
+        self.library = library
+        self.plans: dict[int, Plan | None] = {}
+        self.kept = 0
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    def start(self, position: int) -> Plan | None:
+        """The plan that the search of a question begins with."""
+        at = self.order.start(position)
+        return None if at is None else self.plans[at]
+
+    def add(self, position: int, answer: Answer, before: bool = False) -> Found:
+        """An answer: questions that waited for it can be asked."""
+        self.plans[position] = answer.plan
+        self.kept += before
+        self.order.answered(position, answer.plan is not None)
+        return Found(position, answer, self.order.start(position), before)
+
+    def add_new(self, position: int, question: Question, answer: Answer) -> Found:
+        """An answer that was not there before: the library has it before anybody else."""
+        self.library.keep(question, self.start(position), answer)
+        return self.add(position, answer)
+
+    def known(self, position: int, question: Question) -> Found | None:
+        """What the library has to a question."""
+        answer = self.library.find(question, self.start(position))
+        return None if answer is None else self.add(position, answer, before=True)
+
+
 def ask_all(
     order: Order,
     question: Callable[[int], Question],
@@ -52,20 +87,9 @@ def ask_all(
     library: asked first, and given every new answer before anybody is told of it. When ``should_stop`` turns true,
     what runs ends with what it has, and nothing else begins. Raises RunError where no worker can work any more.
     """
-    plans: dict[int, Plan | None] = {}
+    answers = Answers(order, library)
     running: dict[int, Question] = {}
-    kept = 0
     stopping = False
-
-    def found(position: int, answer: Answer, before: bool = False) -> Found:
-        plans[position] = answer.plan
-        order.answered(position, answer.plan is not None)
-        return Found(position, answer, order.start(position), before)
-
-    def start_of(position: int) -> Plan | None:
-        at = order.start(position)
-        return None if at is None else plans[at]
-
     while True:
         if not stopping and should_stop():
             stopping = True
@@ -74,23 +98,18 @@ def ask_all(
             try:
                 asked = question(position)
             except InvalidProblem as error:
-                yield found(position, refused(error))
+                yield answers.add(position, refused(error))
                 continue
-            start = start_of(position)
-            before = library.find(asked, start)
-            if before is not None:
-                kept += 1
-                yield found(position, before, before=True)
+            if (known := answers.known(position, asked)) is not None:
+                yield known
                 continue
             running[position] = asked
-            workers.give(position, asked, start)
-            on_course(Course(len(plans), kept, tuple(running)))
+            workers.give(position, asked, answers.start(position))
+            on_course(Course(len(answers), answers.kept, tuple(running)))
         if not running and (stopping or not len(order)):
             return
         for returned in workers.wait(WAIT_S):
             asked = running.pop(returned.position)
-            if returned.answer is None:
-                continue
-            library.keep(asked, start_of(returned.position), returned.answer)
-            yield found(returned.position, returned.answer)
-        on_course(Course(len(plans), kept, tuple(running)))
+            if returned.answer is not None:
+                yield answers.add_new(returned.position, asked, returned.answer)
+        on_course(Course(len(answers), answers.kept, tuple(running)))

@@ -16,14 +16,13 @@ from explorer.runner.targets.ray_http import Stopped, Unreachable, server_of
 from explorer.runner.targets.ray_jobs import ENVIRONMENT, MAX_WORDS, JobReport, JobStatus, RayJobs
 from explorer.runner.targets.ray_package import code, package_of
 from explorer.runner.targets.target_file import RaySetup
-from explorer.sweeps.asking.asked import Course, Found
+from explorer.sweeps.asking.asked import Answers, Course, Found
 from explorer.sweeps.asking.job_log import AnswerLog
 from explorer.sweeps.asking.kept import Kept
 from explorer.sweeps.asking.order import Order
 from explorer.sweeps.asking.questions import FAILED, Answer, Question, read_answer, refused, start_text
 from explorer.sweeps.asking.sheet import SHEET, Sheet, make_sheet
 from solvers.errors import InvalidProblem, PlacementError, RunError
-from solvers.plan.plan import Plan
 from solvers.search.monitor import never
 
 MOST_JOBS = 1_000
@@ -68,7 +67,7 @@ def ask_cluster(
     """
     asking = _Asking(Order(count, before), library)
     jobs = RayJobs(server_of(cluster.setup, cluster.token), never)
-    yield from asking.known(question, should_stop)
+    yield from asking.without_cluster(question, should_stop)
     if not len(asking.order) or should_stop():
         return
     questions = [asking.asked.get(position) for position in range(count)]
@@ -84,34 +83,27 @@ def ask_cluster(
     yield from job.all()
 
 
-class _Asking:
-    """Which answers are there."""
+class _Asking(Answers):
+    """And what can be asked of a cluster."""
 
     def __init__(self, order: Order, library: Kept) -> None:
-        self.order = order
-        self.library = library
-        self.plans: dict[int, Plan | None] = {}
+        super().__init__(order, library)
         self.asked: dict[int, Question] = {}
         self.invalid: dict[int, Answer] = {}
         """Nothing can be asked there; told when its turn comes."""
-        self.kept = 0
         self._turn: set[int] = set()
 
-    def known(self, question: Callable[[int], Question], should_stop: Callable[[], bool]) -> Iterator[Found]:
+    def without_cluster(self, question: Callable[[int], Question], should_stop: Callable[[], bool]) -> Iterator[Found]:
         """What can be told without the cluster, as far as what follows from it."""
         while not should_stop() and (position := self.order.next()) is not None:
             self._turn.add(position)
             try:
-                asked = self.invalid.get(position) or question(position)
+                asked = self.asked[position] = question(position)
             except InvalidProblem as error:
-                asked = refused(error)
-            if isinstance(asked, Answer):
-                yield self._found(position, asked)
+                yield self.add(position, refused(error))
                 continue
-            self.asked[position] = asked
-            if (answer := self.library.find(asked, self._start(position))) is not None:
-                self.kept += 1
-                yield self._found(position, answer, before=True)
+            if (known := self.known(position, asked)) is not None:
+                yield known
 
     def take(self, position: int, text: str) -> Iterator[Found]:
         """An answer of the cluster, if it is a new one; and what can be told now."""
@@ -124,21 +116,11 @@ class _Asking:
             answer = read_answer(text, question.problem)
         except PlacementError as error:
             answer = Answer(FAILED, reason=f"the cluster's answer cannot be used: {error}")
-        self.library.keep(question, self._start(position), answer)
-        yield self._found(position, answer)
+        yield self.add_new(position, question, answer)
         while (following := self.order.next()) is not None:
             self._turn.add(following)
             if following in self.invalid:
-                yield self._found(following, self.invalid[following])
-
-    def _start(self, position: int) -> Plan | None:
-        at = self.order.start(position)
-        return None if at is None else self.plans[at]
-
-    def _found(self, position: int, answer: Answer, before: bool = False) -> Found:
-        self.plans[position] = answer.plan
-        self.order.answered(position, answer.plan is not None)
-        return Found(position, answer, self.order.start(position), before)
+                yield self.add(following, self.invalid[following])
 
 
 class _Job:
@@ -203,7 +185,7 @@ class _Job:
     def _follow(self, name: str) -> Iterator[Found]:
         """Until it has ended. Raises RunError if it gave nothing, and Interrupted if it ended before its time."""
         log = AnswerLog()
-        had, times = len(self._asking.plans), self._cluster
+        had, times = len(self._asking), self._cluster
         jobs = replace(self._jobs, should_stop=self._should_stop)
         try:
             for report in jobs.follow(name, poll_s=times.poll_s, patience_s=times.patience_s, share=SHARE):
@@ -220,7 +202,7 @@ class _Job:
             if isinstance(error, Unreachable):
                 raise Interrupted(f"the cluster vanished: {error}; the job {name} may still run there") from None
             raise
-        self._judge(name, log, report, len(self._asking.plans) > had)
+        self._judge(name, log, report, len(self._asking) > had)
 
     def _judge(self, name: str, log: AnswerLog, report: JobReport, gave: bool) -> None:
         if not len(self._asking.order) or not self._submitted:
@@ -235,4 +217,4 @@ class _Job:
 
     def _show(self, log: AnswerLog) -> None:
         running = tuple(position for position in log.running if position not in self._asking.plans)
-        self._on_course(Course(len(self._asking.plans), self._asking.kept, running))
+        self._on_course(Course(len(self._asking), self._asking.kept, running))

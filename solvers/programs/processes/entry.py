@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import queue
+import resource
 import shutil
 import signal
 import sys
@@ -130,7 +131,7 @@ def end_all() -> NoReturn:
     folder = tempfile.gettempdir()
     if Path(folder).name.startswith(TEMPORARY):
         shutil.rmtree(folder, ignore_errors=True)
-    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+    if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(1)
 
@@ -138,8 +139,7 @@ def end_all() -> NoReturn:
 def _ignore(signals: tuple[signal.Signals, ...]) -> None:
     for number in signals:  # a handler, since processes that are started here get the system's own again
         signal.signal(number, lambda *_: None)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
 
 
 def _limit_memory(nbytes: int) -> None:
@@ -147,8 +147,6 @@ def _limit_memory(nbytes: int) -> None:
     see to that. The limit is for this process, and for each that it starts."""
     if not nbytes:
         return
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
+    with contextlib.suppress(OSError, ValueError):
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (nbytes if most < 0 else min(nbytes, most), most))

@@ -177,6 +177,8 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
         """End all of them: tasks that run are neither failed nor given to others."""
         with self.lock:
             self.closed = True
+            for worker in self.workers:
+                _forget(worker.task and worker.task.timer)
             processes = [worker.process for worker in self.workers]
             self.workers.clear()
         for process in processes:
@@ -191,7 +193,7 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
 
     def _give(self, task: TaskT, worker: HandleT) -> None:
         task.worker, worker.task = worker, task
-        task.tries, task.begun, task.steps = task.tries + 1, False, 0
+        task.tries, task.begun, task.compiling, task.steps = task.tries + 1, False, False, 0
         task.step()
         worker.process.send(("start", task.identifier, self.payload(task, worker)))
         self._watch(task, worker)

@@ -64,8 +64,7 @@ class ChildProcess:
 
     def _started(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         # A signal that comes before the child says what it does with it waits.
-        blocked = hasattr(signal, "pthread_sigmask")
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, self.spec.ignored) if blocked else set()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, self.spec.ignored)
         try:
             return subprocess.Popen(
                 [sys.executable, "-P", "-c", START, self.spec.name],
@@ -76,8 +75,7 @@ class ChildProcess:
                 start_new_session=True,  # a group of its own: killed with all it has started
             )
         finally:
-            if blocked:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     @property
     def pid(self) -> int:
@@ -125,11 +123,8 @@ class ChildProcess:
                 thread.join()
 
     def _kill_group(self) -> None:
-        if hasattr(os, "killpg"):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._popen.pid, signal.SIGKILL)
-        else:
-            self._popen.kill()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
 
     def _read(self) -> None:
         assert self._popen.stdout is not None

@@ -19,6 +19,7 @@ from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.processes import MARK
 from explorer.runner.targets.ray import RayTarget
 from explorer.runner.targets.target import RunProgress
+from explorer.runner.targets.target_file import RaySetup
 from solvers.errors import RunError
 from tests.explorer.runner.plans import placed, problem_of, text
 from tests.explorer.runner.targets.ray_head import ROOT, Head, running_head
@@ -39,9 +40,9 @@ def head() -> Iterator[Head]:
         yield head
 
 
-def target(head: Head, **options: object) -> RayTarget:
+def target(head: Head, hosts: int = 0, wait_s: float = 60.0, **options: object) -> RayTarget:
     given = {"token": head.token, "module": "tests.explorer.runner.targets.ray_standin", **options}
-    return RayTarget("cluster", head.address, **given)  # type: ignore[arg-type]
+    return RayTarget(RaySetup("cluster", head.address, hosts=hosts, wait_s=wait_s), **given)  # type: ignore[arg-type]
 
 
 def push(

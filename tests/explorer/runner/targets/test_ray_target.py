@@ -20,6 +20,7 @@ from explorer.runner.targets.ray import RayTarget
 from explorer.runner.targets.ray_http import Refused, Unreachable
 from explorer.runner.targets.ray_log import JobFailure, failure_line, rank_failure_line, result_lines
 from explorer.runner.targets.target import RunProgress
+from explorer.runner.targets.target_file import RaySetup
 from solvers.errors import InvalidProblem, RunError
 from tests.explorer.runner.targets.fake_ray import TOKEN, Answer, FakeRay, fake_ray, told
 from tests.explorer.runner.two_ranks import two_rank_text
@@ -78,7 +79,7 @@ def push(
     bundle = write_bundle(folder / "run", two_rank_text(), request, "cluster")
     steps = [] if seen is None else seen
     with fake_ray(cluster) as fake:
-        target = RayTarget("cluster", fake.address, TOKEN, patience_s=patience_s, poll_s=0.02)
+        target = RayTarget(RaySetup("cluster", fake.address), TOKEN, patience_s=patience_s, poll_s=0.02)
         outcome = target.run(two_rank_text(), request, 2, bundle.folder, steps.append, lambda: should_stop(fake))
     for path in bundle.folder.iterdir():
         assert TOKEN not in path.read_text()
@@ -299,7 +300,7 @@ def test_where_nothing_listens_there_is_no_run(tmp_path: Path) -> None:
     with fake_ray(Cluster(("RUNNING", ""))) as fake:
         pass
     with pytest.raises(Unreachable, match="connection refused"):
-        RayTarget("cluster", fake.address).run("{}", PATIENT, 2, tmp_path, lambda _: None, lambda: False)
+        RayTarget(RaySetup("cluster", fake.address)).run("{}", PATIENT, 2, tmp_path, lambda _: None, lambda: False)
 
 
 def test_a_listener_that_fails_stops_the_job(tmp_path: Path) -> None:
@@ -310,7 +311,7 @@ def test_a_listener_that_fails_stops_the_job(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with fake_ray(cluster) as fake, pytest.raises(KeyboardInterrupt):
-        RayTarget("cluster", fake.address).run("{}", PATIENT, 2, tmp_path, listen, lambda: False)
+        RayTarget(RaySetup("cluster", fake.address)).run("{}", PATIENT, 2, tmp_path, listen, lambda: False)
     assert cluster.stopped
 
 
@@ -319,7 +320,9 @@ def test_what_an_earlier_run_left_is_not_of_this_one(tmp_path: Path) -> None:
     bundle.failure(0).write_text(FAILED)
     bundle.result.write_text("{}")
     with fake_ray(Cluster(("FAILED", ""))) as fake:
-        outcome = RayTarget("cluster", fake.address).run("{}", PATIENT, 2, tmp_path, lambda _: None, lambda: False)
+        outcome = RayTarget(RaySetup("cluster", fake.address)).run(
+            "{}", PATIENT, 2, tmp_path, lambda _: None, lambda: False
+        )
     assert outcome.reason == "the job ended without a result (failed): Ray's own words"
     assert not bundle.result.exists()
 
@@ -329,7 +332,7 @@ def test_more_ranks_than_the_owner_allows_and_unsafe_addresses_are_refused(tmp_p
         target.run("{}", PATIENT, 2, tmp_path, lambda _: None, lambda: False)
 
     with pytest.raises(InvalidProblem, match="needs 2 ranks; target cluster takes at most 1"):
-        run(RayTarget("cluster", "http://127.0.0.1:1", max_ranks=1))
+        run(RayTarget(RaySetup("cluster", "http://127.0.0.1:1", max_ranks=1)))
     with pytest.raises(RunError, match="needs a token"):
-        run(RayTarget("cluster", "https://head.example.org:8265"))
-    assert TOKEN not in repr(RayTarget("cluster", "https://head.example.org:8265", TOKEN))
+        run(RayTarget(RaySetup("cluster", "https://head.example.org:8265")))
+    assert TOKEN not in repr(RayTarget(RaySetup("cluster", "https://head.example.org:8265"), TOKEN))

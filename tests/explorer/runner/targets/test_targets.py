@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from explorer.runner.bundles.request import Backend
+from explorer.runner.targets.ray import RayTarget
 from explorer.runner.targets.registry import load_targets
 from explorer.runner.targets.target_file import RaySetup, is_loopback
 from solvers.errors import InvalidProblem
@@ -132,5 +133,7 @@ def test_a_ray_target_is_made_of_what_is_declared_and_does_not_show_its_token(tm
     text = RAY.format(address="https://head:8265") + 'token_env = "T"\nhosts = 2\nmax_ranks = 8\nwait = 5\n'
     target = load_targets(declare(tmp_path, text), {"T": SECRET}).get("c")
     assert target.name == "c"
-    assert (target.token, target.hosts, target.max_ranks, target.wait_s) == (SECRET, 2, 8, 5.0)  # type: ignore[attr-defined]
+    assert isinstance(target, RayTarget)
+    setup = target.setup
+    assert (target.token, setup.hosts, setup.max_ranks, setup.wait_s) == (SECRET, 2, 8, 5.0)
     assert SECRET not in repr(target)
