@@ -6,18 +6,17 @@ super-operator (Tarnawski et al., NeurIPS 2020, appendix on local search).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.uncounted import inlined
 
 Counts = NDArray[np.int32]
 Random = NDArray[np.uint64]
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 ADDED, LANE, DUPLEX = 0, 1, 2
 """How compute, sending and receiving make a load: their sum, max(c, s + r) or max(c, s, r)."""
@@ -28,76 +27,49 @@ MAKES, READS = 1, 2
 SLACK = 1e-9
 """Relative excess over a memory cap that is rounding, as in `evaluate`."""
 
-_njit: Any = njit  # its stubs leave out _nrt
-
-
-def bare(function: _Function) -> _Function:
-    """Compile a kernel that allocates nothing, so without counts of references: numba otherwise does
-    two for every array of a tuple and call, and steps take five times as long."""
-    return cast(_Function, _njit(cache=True, _nrt=False)(function))
-
-
-def light(function: _Function) -> _Function:
-    """Compile a small part of `bare` kernels into them."""
-    return cast(_Function, _njit(cache=True, forceinline=True, _nrt=False)(function))
-
 
 class Sets(NamedTuple):
     """What moving does not change. Nodes are super-operators, passes are 1 or (GPIPE) 2.
 
-    seconds: [passes, devices, nodes] per sample. allowed: [nodes, devices], where a node can run.
-    pays: [devices], whether messages cost it. held: [nodes] bytes; cap: [devices] bytes. model:
-    ADDED, LANE or DUPLEX. split: every message has one maker, so that a device pays for it exactly
-    if it holds some but not all of its ends; then only ``ends`` are counted, as if all made it.
-    seconds, pass and ends (makers, readers) of every message: message_s, pass_of, ends. Which nodes
-    are on message m: on[on_start[m]:on_start[m + 1]]; which messages node v is on, as what (role):
-    of[of_start[v]:of_start[v + 1]]. contiguity: ANY, CONVEX or ACYCLIC, of the forward edges
-    after[after_start[v]:after_start[v + 1]] (into before[...]); nodes are in topological order.
+    Rows are ``x[x_start[i]:x_start[i + 1]]``; nodes are in topological order.
     """
 
-    seconds: Floats
-    allowed: Bools
-    pays: Bools
-    held: Floats
-    cap: Floats
-    model: int
-    split: bool
-    message_s: Floats
-    pass_of: Ints
-    ends: Ints
-    on_start: Ints
-    on: Ints
-    of_start: Ints
-    of: Ints
-    role: Ints
-    contiguity: int
-    after_start: Ints
-    after: Ints
-    before_start: Ints
-    before: Ints
+    seconds: Floats  # [passes, devices, nodes], s per sample
+    allowed: Bools  # [nodes, devices], where a node can run
+    pays: Bools  # [devices], whether messages cost it
+    held: Floats  # [nodes], bytes
+    cap: Floats  # [devices], bytes
+    model: int  # ADDED, LANE or DUPLEX
+    split: bool  # every message has one maker: a device pays for it if it holds some but not all of its ends
+    message_s: Floats  # [messages], s
+    pass_of: Ints  # [messages]
+    ends: Ints  # [2, messages], makers and readers; where it is split all ends count as makers
+    on_start: Ints  # [messages + 1]
+    on: Ints  # nodes on every message
+    of_start: Ints  # [nodes + 1]
+    of: Ints  # messages that every node is on
+    role: Ints  # what the node does with each of these: MAKES, READS or both
+    contiguity: int  # ANY, CONVEX or ACYCLIC, of the forward edges
+    after_start: Ints  # [nodes + 1]
+    after: Ints  # nodes that every node leads to
+    before_start: Ints  # [nodes + 1]
+    before: Ints  # nodes that lead to every node
 
 
 class State(NamedTuple):
-    """A placement and what follows from it.
+    """A placement and what follows from it."""
 
-    where: [nodes] device. parts: [3, passes, devices] compute, sent and received seconds. load:
-    [passes, devices]. bytes_held: [devices]. made, read: [messages, devices] ends there. members:
-    [devices, nodes] the nodes of each device in any order, the first ``sizes`` [devices]; seat:
-    [nodes] their places. between: [devices, devices] forward edges. change: [2, 3, passes], scratch:
-    what a move adds to ``parts`` at the device left and the device joined.
-    """
-
-    where: Ints
-    parts: Floats
-    load: Floats
-    bytes_held: Floats
-    made: Counts
-    read: Counts
-    members: Ints
-    sizes: Ints
-    seat: Ints
-    between: Ints
-    change: Floats
+    where: Ints  # [nodes], the device of each
+    parts: Floats  # [3, passes, devices], s of compute, sending and receiving
+    load: Floats  # [passes, devices], s
+    bytes_held: Floats  # [devices], bytes
+    made: Counts  # [messages, devices], makers of the message there
+    read: Counts  # [messages, devices], readers there
+    members: Ints  # [devices, nodes], the nodes of each device in any order, the first ``sizes`` of the row
+    sizes: Ints  # [devices]
+    seat: Ints  # [nodes], their places in ``members``
+    between: Ints  # [devices, devices], forward edges
+    change: Floats  # [2, 3, passes], s that a tried move adds to ``parts`` at the device left and the device joined
 
 
 def new_state(sets: Sets) -> State:
@@ -119,7 +91,7 @@ def new_state(sets: Sets) -> State:
     )
 
 
-@light
+@inlined
 def loaded(model: int, compute: float, sent: float, received: float) -> float:
     """Seconds a device is busy."""
     if model == LANE:
@@ -169,19 +141,19 @@ def place(sets: Sets, at: State, where: Ints) -> None:
             at.load[p, d] = loaded(sets.model, at.parts[0, p, d], at.parts[1, p, d], at.parts[2, p, d])
 
 
-@light
+@inlined
 def _sends(cost: float, made: int, read: int, readers: int) -> float:
     """What a device with so many makers and readers of a message pays to send it."""
     return cost if made > 0 and read < readers else 0.0
 
 
-@light
+@inlined
 def _receives(cost: float, made: int, read: int, makers: int) -> float:
     """What a device with so many makers and readers of a message pays to receive it."""
     return cost if read > 0 and made < makers else 0.0
 
 
-@light
+@inlined
 def try_move(sets: Sets, at: State, v: int, b: int) -> None:
     """Tell in ``change`` what moving node ``v`` to device ``b`` (not its own) would change."""
     change, made, read = at.change, at.made, at.read
@@ -228,7 +200,7 @@ def try_move(sets: Sets, at: State, v: int, b: int) -> None:
             )
 
 
-@light
+@inlined
 def load_then(sets: Sets, at: State, p: int, d: int, side: int) -> float:
     """The load of device ``d`` after the tried move; side 0 for the device left, 1 for the one joined."""
     return loaded(
@@ -239,7 +211,7 @@ def load_then(sets: Sets, at: State, p: int, d: int, side: int) -> float:
     )
 
 
-@light
+@inlined
 def make_move(sets: Sets, at: State, v: int, b: int) -> None:
     """Move node ``v`` to device ``b``; ``change`` must be that of `try_move`."""
     a = at.where[v]
@@ -252,7 +224,7 @@ def make_move(sets: Sets, at: State, v: int, b: int) -> None:
     seat_elsewhere(sets, at, v, b)
 
 
-@light
+@inlined
 def seat_elsewhere(sets: Sets, at: State, v: int, b: int) -> None:
     """Move node ``v`` to device ``b`` in all counts, but leave ``parts`` and ``load`` as they are."""
     a = at.where[v]
@@ -285,7 +257,7 @@ def seat_elsewhere(sets: Sets, at: State, v: int, b: int) -> None:
     at.where[v] = b
 
 
-@light
+@inlined
 def excess(sets: Sets, at: State) -> float:
     """By how much sets are larger than their devices' memory, each as a share of it, added up."""
     total = 0.0
@@ -295,7 +267,7 @@ def excess(sets: Sets, at: State) -> float:
     return total
 
 
-@light
+@inlined
 def excess_then(sets: Sets, at: State, v: int, b: int) -> float:
     """`excess` after moving node ``v`` to device ``b``."""
     a = at.where[v]
@@ -311,7 +283,7 @@ def excess_then(sets: Sets, at: State, v: int, b: int) -> float:
     return total
 
 
-@light
+@inlined
 def is_contiguous(sets: Sets, at: State, scratch: Bools) -> bool:
     """Whether the sets are as contiguous as asked. scratch: [nodes]."""
     if sets.contiguity == ACYCLIC:
@@ -325,7 +297,7 @@ def is_contiguous(sets: Sets, at: State, scratch: Bools) -> bool:
     return True
 
 
-@light
+@inlined
 def _is_acyclic(between: Ints) -> bool:
     """Whether the devices can be ordered along the edges: take away those nothing leads to."""
     devices = len(between)
@@ -365,7 +337,7 @@ def _is_convex(sets: Sets, at: State, d: int, left: Bools) -> bool:
     return True
 
 
-@light
+@inlined
 def max_load(at: State) -> float:
     """The objective: the largest load, of each pass if there are two, added up."""
     total = 0.0
@@ -377,7 +349,7 @@ def max_load(at: State) -> float:
     return total
 
 
-@light
+@inlined
 def draw(rng: Random) -> float:
     """A number in [0, 1) (xorshift64*); rng: [1], not 0."""
     x = rng[0]
@@ -388,7 +360,7 @@ def draw(rng: Random) -> float:
     return np.float64((x * np.uint64(2685821657736338717)) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@light
+@inlined
 def below(rng: Random, count: int) -> int:
     """A number in 0 .. count - 1."""
     return int(draw(rng) * count)

@@ -7,18 +7,17 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.uncounted import inlined, uncounted
 from solvers.noncontiguous.set_moves_kernel import (
     ANY,
     Random,
     Sets,
     State,
-    bare,
     below,
     draw,
     excess,
     excess_then,
     is_contiguous,
-    light,
     load_then,
     make_move,
     max_load,
@@ -35,26 +34,22 @@ BETTER = 1e-12
 class Walk(NamedTuple):
     """One walk, so that it can be left and taken up again.
 
-    temperature: [2] seconds now, and its factor per step. smooth: [2] weight of the 4-norm of the
-    loads, and seconds that a whole device of excess memory costs. value: [1] of the placement now.
-    best: [1] least max-load of a placement that fits, best_where: [nodes] that placement. clusters:
-    cluster i is cluster[cluster_start[i]:cluster_start[i + 1]]. rng: [1]. moved, to: [at
-    least nodes], marks: [nodes], kept_parts, kept_load: scratch.
+    Cluster i is ``cluster[cluster_start[i]:cluster_start[i + 1]]``.
     """
 
-    temperature: Floats
-    smooth: Floats
-    value: Floats
-    best: Floats
-    best_where: Ints
-    cluster_start: Ints
-    cluster: Ints
-    rng: Random
-    moved: Ints
-    to: Ints
-    marks: Bools
-    kept_parts: Floats
-    kept_load: Floats
+    temperature: Floats  # [2], s now, and its factor per step
+    smooth: Floats  # [2], weight of the 4-norm of the loads, and s that a whole device of excess memory costs
+    value: Floats  # [1], s, of the placement now
+    best: Floats  # [1], s, the least max-load of a placement that fits
+    best_where: Ints  # [nodes], that placement
+    cluster_start: Ints  # [clusters + 1]
+    cluster: Ints  # nodes
+    rng: Random  # [1], the state of the generator
+    moved: Ints  # [at least nodes], scratch: nodes of a move of several
+    to: Ints  # [at least nodes], scratch: the device of each, then the one it was on
+    marks: Bools  # [nodes], scratch
+    kept_parts: Floats  # [3, passes, devices], scratch: `State.parts` before a move of several
+    kept_load: Floats  # [passes, devices], scratch: `State.load` before it
 
 
 def new_walk(sets: Sets, cluster_start: Ints, cluster: Ints, seed: int) -> Walk:
@@ -78,7 +73,7 @@ def new_walk(sets: Sets, cluster_start: Ints, cluster: Ints, seed: int) -> Walk:
     )
 
 
-@light
+@inlined
 def smooth_load(at: State, weight: float) -> float:
     """Max-load plus ``weight`` times the 4-norm of the loads, which tells more placements apart."""
     total = 0.0
@@ -92,7 +87,7 @@ def smooth_load(at: State, weight: float) -> float:
     return total
 
 
-@light
+@inlined
 def _smooth_load_then(sets: Sets, at: State, a: int, b: int, weight: float) -> float:
     """`smooth_load` after the tried move from device ``a`` to ``b``."""
     total = 0.0
@@ -111,7 +106,7 @@ def _smooth_load_then(sets: Sets, at: State, a: int, b: int, weight: float) -> f
     return total
 
 
-@light
+@inlined
 def _device_nearby(sets: Sets, at: State, v: int, rng: Random) -> int:
     """The device of a node that shares a message with ``v``, or any device if there is none."""
     first, end = sets.of_start[v], sets.of_start[v + 1]
@@ -123,7 +118,7 @@ def _device_nearby(sets: Sets, at: State, v: int, rng: Random) -> int:
     return below(rng, len(sets.cap))
 
 
-@light
+@inlined
 def _any_node(sets: Sets, at: State, rng: Random) -> int:
     """A node, half of the time one on the busiest device (of a pass)."""
     if draw(rng) < 0.5:
@@ -137,7 +132,7 @@ def _any_node(sets: Sets, at: State, rng: Random) -> int:
     return below(rng, len(at.where))
 
 
-@light
+@inlined
 def _copy(parts: Floats, load: Floats, to_parts: Floats, to_load: Floats) -> None:
     for p in range(load.shape[0]):
         for d in range(load.shape[1]):
@@ -146,7 +141,7 @@ def _copy(parts: Floats, load: Floats, to_parts: Floats, to_load: Floats) -> Non
                 to_parts[part, p, d] = parts[part, p, d]
 
 
-@light
+@inlined
 def _improved(at: State, walk: Walk, over: float) -> None:
     if over == 0.0 and max_load(at) < walk.best[0] * (1 - BETTER):
         walk.best[0] = max_load(at)
@@ -154,7 +149,7 @@ def _improved(at: State, walk: Walk, over: float) -> None:
             walk.best_where[v] = at.where[v]
 
 
-@light
+@inlined
 def _single(sets: Sets, at: State, walk: Walk, over: float, threshold: float) -> float:
     """Try one node on another device; the excess then. (One way out: returns in between cost numba
     a count of references for every array.)"""
@@ -186,7 +181,7 @@ def _single(sets: Sets, at: State, walk: Walk, over: float, threshold: float) ->
     return over
 
 
-@light
+@inlined
 def _pick_cluster(sets: Sets, at: State, walk: Walk) -> int:
     """Choose nodes of a cluster, all or those of one device, and a device for them; how many, or 0."""
     rng, cluster = walk.rng, walk.cluster
@@ -210,7 +205,7 @@ def _pick_cluster(sets: Sets, at: State, walk: Walk) -> int:
     return count if allowed else 0
 
 
-@light
+@inlined
 def _pick_swap(sets: Sets, at: State, walk: Walk) -> int:
     """Choose two nodes for each other's device: 2, or 0."""
     v, w = below(walk.rng, len(at.where)), below(walk.rng, len(at.where))
@@ -220,7 +215,7 @@ def _pick_swap(sets: Sets, at: State, walk: Walk) -> int:
     return 2 if a != b and sets.allowed[v, b] and sets.allowed[w, a] else 0
 
 
-@light
+@inlined
 def _several(sets: Sets, at: State, walk: Walk, over: float, threshold: float) -> float:
     """Try a cluster on one device, or two nodes on each other's; the excess then."""
     if len(walk.cluster_start) > 1 and draw(walk.rng) < CLUSTERS:
@@ -247,7 +242,7 @@ def _several(sets: Sets, at: State, walk: Walk, over: float, threshold: float) -
     return over
 
 
-@bare
+@uncounted
 def anneal(sets: Sets, at: State, walk: Walk, steps: int) -> None:
     """Go on with the walk for ``steps`` steps. No move makes the excess of memory grow."""
     over = excess(sets, at)

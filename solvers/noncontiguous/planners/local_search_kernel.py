@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from solvers.kernels.arrays import Bools, Floats
+from solvers.kernels.uncounted import inlined, uncounted
 from solvers.noncontiguous.set_moves_kernel import (
     ANY,
     Sets,
     State,
-    bare,
     excess,
     excess_then,
     is_contiguous,
-    light,
     load_then,
     make_move,
     max_load,
@@ -22,7 +21,7 @@ BETTER = 1e-9
 """Relative improvement that counts: less is rounding."""
 
 
-@light
+@inlined
 def _max_load_then(sets: Sets, at: State, a: int, b: int) -> float:
     """`max_load` after the tried move from device ``a`` to ``b``."""
     total = 0.0
@@ -39,7 +38,7 @@ def _max_load_then(sets: Sets, at: State, a: int, b: int) -> float:
     return total
 
 
-@light
+@inlined
 def _keeps_contiguous(sets: Sets, at: State, v: int, b: int, marks: Bools) -> bool:
     """Whether the sets are still as contiguous as asked after moving ``v`` to ``b``."""
     if sets.contiguity == ANY:
@@ -53,7 +52,7 @@ def _keeps_contiguous(sets: Sets, at: State, v: int, b: int, marks: Bools) -> bo
     return keeps
 
 
-@bare
+@uncounted
 def descend(sets: Sets, at: State, first: bool, marks: Bools, value: Floats, quota: int) -> bool:
     """Make moves until none improves (False) or about ``quota`` were tried (True: call again).
 
