@@ -19,7 +19,38 @@
   let awaited = null; /* turn of the question asked last, once the server has told it */
   let drawn = null; /* the question that the plan on the page answers */
 
-  const RARE = ["links", "transfers", "memory_model", "optimizer", "precision", "cpus", "bandwidth", "keep_free"];
+  /* How each setting's control is found and read, as it is declared: by the setting's name in a link. */
+  function declare(settings) {
+    ex.settings = settings.map(([name, id, shape, unit, place, begins]) => ({
+      name: name, id: id, shape: shape, unit: unit, place: place, begins: begins, prop: shape === "switch" ? "checked" : "value",
+    }));
+  }
+
+  /* What a question says of a setting whose control has a value, and the other way round. */
+  function said(one, value) {
+    if (one.shape === "switch") return value === true;
+    if (one.shape === "number") return number(value) === null ? null : value * one.unit;
+    if (value === "true" || value === "false") return value === "true";
+    return value === "auto" ? null : /^\d+$/.test(value) ? +value : value;
+  }
+
+  ex.shown = function (one, value) {
+    if (value === undefined || value === null) return one.begins;
+    if (one.shape === "switch") return value === true || value === "true";
+    return one.shape === "number" ? +value / one.unit : String(value);
+  };
+
+  /* Sets the controls of what `wanted` names, but for those that are made of several. */
+  function putSettings(wanted) {
+    for (const one of ex.settings) {
+      if (one.shape === "own" || wanted[one.name] === undefined || wanted[one.name] === null) continue;
+      const value = ex.shown(one, wanted[one.name]);
+      if (one.shape === "number" && !isFinite(value)) continue;
+      window.dash_clientside.set_props(one.id, { [one.prop]: value });
+      if (one.place === "rare") document.querySelector("details.more.rare").open = true;
+    }
+  }
+
   let usual = "iteration"; /* the objective of the model, if none is chosen */
 
   /* The model says what it is usually planned for. */
@@ -52,7 +83,7 @@
 
   /* Without micro-batches the controls of pipelines mean nothing. */
   function onePass(objective) {
-    const found = objective === "makespan" || (objective === "auto" && usual === "makespan");
+    const found = (objective && objective !== "auto" ? objective : usual) === "makespan";
     document.body.classList.toggle("one-pass", found);
     return found;
   }
@@ -192,23 +223,14 @@
 
   /* What would have been set by hand: controls by the names that a link gives them. */
   ex.go = function (wanted) {
-    const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
     if ("devices" in wanted) ex.setDevices(wanted.devices);
     if ("micro_batches" in wanted) {
       const box = document.getElementById("micro-batches");
       const shown = [...box.querySelectorAll("input")].map((each) => each.value);
       const micro = String(wanted.micro_batches);
       if (!shown.includes(micro)) window.dash_clientside.set_props("micro-batches", { data: [...shown, micro] });
-      put("micro-batches", micro);
     }
-    if ("bandwidth" in wanted) {
-      put("bandwidth", wanted.bandwidth / 1e9);
-      document.querySelector("details.more.rare").open = true;
-    }
-    if ("max_replicas" in wanted) put("replicas", String(wanted.max_replicas));
-    for (const id of ["planner", "contiguity"]) if (id in wanted) put(id, wanted[id]);
-    if ("recompute" in wanted) window.dash_clientside.set_props("recompute", { checked: wanted.recompute });
-    if ("in_sequence" in wanted) window.dash_clientside.set_props("in-sequence", { checked: wanted.in_sequence });
+    putSettings(wanted);
     if ("memory" in wanted) ex.setCap(wanted.memory);
   };
 
@@ -243,7 +265,7 @@
     if ("memory" in found) found.memory = ex.exactCap.bytes < ownBytes(values.controls.kind) ? ex.exactCap.bytes : null; /* as the slider says it */
     if ("bandwidth" in found) found.bandwidth = (found.bandwidth / 1e9) * 1e9;
     const before = JSON.parse(told);
-    for (const key of Object.keys(found)) if (key in before) before[key] = found[key]; /* of one pass, fewer are asked */
+    for (const key of Object.keys(found)) if (key in before) before[key] = found[key] === "auto" ? null : found[key]; /* of one pass, fewer are asked */
     solved = told = JSON.stringify(before);
     awaited = message.turn;
   };
@@ -277,23 +299,9 @@
       window.dash_clientside.set_props("memory", { max: top, value: top });
       put("kind", kind);
     }
-    for (const [id, key] of [["model", "model"], ["phase", "training"], ["dtype", "dtype"], ["micro-batches", "micro_batches"],
-      ["pipeline", "pipeline"], ["objective", "objective"], ["contiguity", "contiguity"], ["planner", "planner"], ["per-node", "devices_per_node"], ["replicas", "max_replicas"],
-      ["execution", "execution"], ["effort", "effort"], ["links", "links"], ["transfers", "transfers"], ["memory-model", "memory_model"],
-      ["optimizer", "optimizer"], ["precision", "precision"], ["zero", "zero"]]) {
-      if (given.get(key)) put(id, given.get(key));
-    }
+    if (given.get("model")) put("model", given.get("model"));
+    putSettings(Object.fromEntries([...given].filter(([, value]) => value !== "")));
     if (+given.get("devices") > 0) ex.setDevices(+given.get("devices"));
-    for (const [id, key] of [["mini-batch", "mini_batch"], ["time-limit", "time_limit"], ["cpus", "cpus"], ["seed", "seed"]]) {
-      if (given.get(key) && isFinite(+given.get(key))) put(id, +given.get(key));
-    }
-    if (given.get("bandwidth") && isFinite(+given.get("bandwidth"))) put("bandwidth", +given.get("bandwidth") / 1e9);
-    if (given.get("keep_free") && isFinite(+given.get("keep_free"))) put("keep-free", +given.get("keep_free") / GIB);
-    const more = document.querySelector("details.more.rare");
-    if (more && RARE.some((key) => given.get(key))) more.open = true;
-    for (const [id, key] of [["recompute", "recompute"], ["in-sequence", "in_sequence"]]) {
-      if (given.get(key) === "true") window.dash_clientside.set_props(id, { checked: true });
-    }
     for (const key of Object.keys(files)) if (given.get(key)) files[key] = given.get(key);
     ex.pins.take(ex.pins.read(given));
     if (files.profile || files.times_file || files.cluster) setTimeout(() => ex.files.chips(files, called), 0);
@@ -379,9 +387,13 @@
 
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.explorer = {
-    controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, contiguity, planner, limit,
-      perNode, replicas, recompute, inSequence, execution, links, bandwidth, transfers, memoryModel, kindTwo, ofTwo, cpus, seed,
-      effort, optimizer, precision, zero, keepFree, onChange, catalogue, top) {
+    controls: function () {
+      const { inputs, states } = window.dash_clientside.callback_context;
+      const catalogue = states["catalogue.data"];
+      const top = states["memory.max"];
+      const value = (id) => inputs[id + ".value"];
+      const [model, devices, memory, kind, kindTwo, ofTwo] = ["model", "devices", "memory", "kind", "kind-two", "kind-two-count"].map(value);
+      if (!ex.settings) declare(catalogue.settings);
       ex.modelData = ex.modelData || catalogue.models;
       ex.kinds = Object.keys(catalogue.kinds);
       ex.ownMemory = catalogue.kinds;
@@ -395,14 +407,13 @@
         }
         setTimeout(ex.start, 0);
       }
-      live = onChange;
+      live = inputs["solve-on-change.checked"];
       if (session && session.model !== model && !ex.stepping()) ex.pins.take(ex.pins.NOTHING); /* they name nothing of another model */
       const own = ownBytes(kind);
       let cap = bytesOf(memory, Math.min(top, Math.log2(own / GIB)));
       if (ex.exactCap && Math.abs(ex.exactCap.position - memory) < 1e-6) cap = ex.exactCap.bytes;
       if (cap !== null && cap >= own) cap = null;
-      const single = onePass(objective);
-      const chosen = (value) => (value === "auto" ? null : value);
+      const meaningless = onePass(value("objective")) ? "pipelines" : "one-pass";
       let kinds = kind;
       if (kindTwo !== "none" && devices > 1 && !kind.includes(",")) {
         const second = Math.min(devices - 1, number(ofTwo) || Math.floor(devices / 2));
@@ -410,31 +421,14 @@
       }
       alike = { device_kind: kinds, memory: cap };
       ex.fleet.follow(devices, each(kinds, devices), Array(devices).fill(cap));
-      const next = {
-        model: model, training: phase === "true", dtype: chosen(dtype), devices: devices, ...alike, ...ex.fleet.write(),
-        cpus: number(cpus), links: chosen(links), bandwidth: number(bandwidth) ? bandwidth * 1e9 : null, transfers: chosen(transfers),
-        memory_model: memoryModel, keep_free: number(keepFree) ? keepFree * GIB : null, optimizer: optimizer, precision: precision, ...files, ...ex.pins.write(), mini_batch: number(mini), objective: objective, contiguity: contiguity,
-        planner: planner, time_limit: number(limit) || 30, seed: number(seed), effort: effort, devices_per_node: perNode === "auto" ? null : +perNode,
-        theme: document.documentElement.dataset.theme || "light",
-      };
-      if (single) Object.assign(next, { execution: chosen(execution) });
-      else {
-        Object.assign(next, {
-          micro_batches: micro === "auto" ? null : +micro, pipeline: pipeline, max_replicas: replicas === "all" ? "all" : +replicas,
-          zero: replicas === "1" ? 0 : +zero,
-          recompute: recompute === true, in_sequence: inSequence === true,
-        });
+      const next = { model: model };
+      for (const one of ex.settings) {
+        if (one.shape !== "own" && one.place !== meaningless) next[one.name] = said(one, inputs[one.id + "." + one.prop]);
       }
-      values = {
-        top: top,
-        controls: {
-          model: model, phase: phase, dtype: dtype, devices: devices, memory: memory, kind: kind, "mini-batch": mini, "micro-batches": micro,
-          pipeline: pipeline, objective: objective, contiguity: contiguity, planner: planner, "time-limit": limit, "per-node": perNode,
-          replicas: replicas, recompute: recompute, "in-sequence": inSequence, execution: execution, links: links, bandwidth: bandwidth,
-          transfers: transfers, "memory-model": memoryModel, "kind-two": kindTwo, "kind-two-count": ofTwo, cpus: cpus, seed: seed, effort: effort,
-          optimizer: optimizer, precision: precision, zero: zero, "keep-free": keepFree,
-        },
-      };
+      if (next.max_replicas === 1) next.zero = 0; /* nobody to share with */
+      Object.assign(next, { devices: devices, ...alike, ...ex.fleet.write(), ...files, ...ex.pins.write(), theme: document.documentElement.dataset.theme || "light" });
+      values = { top: top, controls: { model: model, "kind-two": kindTwo, "kind-two-count": ofTwo } };
+      for (const one of ex.settings) values.controls[one.id] = inputs[one.id + "." + one.prop];
       const text = JSON.stringify(next);
       if (performance.now() < quiet) {
         clearTimeout(timer);
@@ -447,7 +441,7 @@
       session = next;
       if (fresh && live) changed();
       markStale();
-      const [guarantee, source] = catalogue.planners[planner] || ["", ""];
+      const [guarantee, source] = catalogue.planners[value("planner")] || ["", ""];
       const promise = {
         namespace: "dash_html_components", type: "Span",
         props: { className: "tag", children: guarantee },

@@ -14,6 +14,13 @@ from solvers.problem.displayed import hand_in
 if TYPE_CHECKING:
     from explorer.api import diff, export, launch, load, plan, review, show, sweep, trace, why_here
     from explorer.notebook.widget import PlacementWidget
+    from explorer.question.settings import (
+        ClusterSettings,
+        MemorySettings,
+        PipelineSettings,
+        SearchSettings,
+        TrainingSettings,
+    )
     from solvers.errors import (
         InvalidPlan,
         InvalidProblem,
@@ -33,18 +40,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cluster",
+    "ClusterSettings",
     "InvalidPlan",
     "InvalidProblem",
+    "MemorySettings",
     "OpGraph",
+    "PipelineSettings",
     "PlacementError",
     "PlacementWidget",
     "Plan",
     "Problem",
     "Result",
     "RunError",
+    "SearchSettings",
     "Status",
     "StopReason",
     "TraceError",
+    "TrainingSettings",
     "UnsupportedProblem",
     "Workload",
     "diff",
@@ -65,6 +77,10 @@ _HOMES = {
     "Plan": "solvers.plan.plan",
     "Problem": "solvers.problem.problem",
     "Workload": "solvers.formats.workload",
+    **dict.fromkeys(
+        ("ClusterSettings", "MemorySettings", "PipelineSettings", "SearchSettings", "TrainingSettings"),
+        "explorer.question.settings",
+    ),
     **dict.fromkeys(("Result", "Status", "StopReason"), "solvers.plan.result"),
     **dict.fromkeys(
         ("InvalidPlan", "InvalidProblem", "PlacementError", "RunError", "TraceError", "UnsupportedProblem"),

@@ -6,31 +6,32 @@ import inspect
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from explorer.costs.profile import Profile
-from explorer.costs.times.library import Library
 from explorer.library.asking import noting
 from explorer.library.place import library_path, path_of
-from explorer.question.asking import Question, choice, workload_of
+from explorer.question.asking import PLAN, question_of, workload_of
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
-from explorer.question.settings import RECOMPUTE, MemoryModel, Settings
+from explorer.question.settings import (
+    RECOMPUTE,
+    ClusterSettings,
+    MemorySettings,
+    SearchSettings,
+    Settings,
+)
 from explorer.question.written.dtypes import NAMES, parse_dtype
+from explorer.question.written.kinds import Choice
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
 from explorer.words.arguments import in_python
 from solvers.errors import InvalidPlan, InvalidProblem, PlacementError, TraceError
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result
-from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph
-from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
-from solvers.search.effort import Effort
 from solvers.search.monitor import never
 
 if TYPE_CHECKING:
@@ -51,9 +52,8 @@ if TYPE_CHECKING:
     from solvers.search.planner import Planner
 
 
-CHOICES: tuple[type[Enum], ...] = (
-    Contiguity, Execution, MemoryModel, Objective, Optimizer, Pipeline, Precision, Transfers,
-)  # fmt: skip
+FLAGS = {one.flag[2:]: one.name for one in PLAN}
+"""Flags by what stands after "--", with the names of their arguments."""
 
 
 @contextmanager
@@ -63,8 +63,11 @@ def _naming_arguments() -> Iterator[None]:
         yield
     except PlacementError as error:
         arguments = {name for function in (trace, plan) for name in inspect.signature(function).parameters}
-        values = {*RECOMPUTE, *NAMES, *(str(member.value) for kind in CHOICES for member in kind)}
-        error.args = tuple(in_python(one, arguments, values) if isinstance(one, str) else one for one in error.args)
+        kinds = [one.kind for one in PLAN if isinstance(one.kind, Choice)]
+        values = {*RECOMPUTE, *NAMES, *(value for kind in kinds for value in kind.values())}
+        error.args = tuple(
+            in_python(one, arguments, values, FLAGS) if isinstance(one, str) else one for one in error.args
+        )
         raise
 
 
@@ -126,97 +129,48 @@ def trace(
 @_naming_arguments()
 def plan(
     model: Workload | OpGraph | str,
-    devices: int | None = None,
-    memory: str | float | Sequence[str | float] | None = None,
-    planner: str | Planner = "auto",
+    devices: int | ClusterSettings | None = None,
+    memory: str | float | Sequence[str | float] | MemorySettings | None = None,
+    planner: str | Planner | SearchSettings = "auto",
     *,
-    objective: str | None = None,
-    device_kind: str | Sequence[str] | None = None,
-    keep_free: str | float = 0.0,
-    cpus: int | None = None,
-    bandwidth: str | float | None = None,
-    latency: str | float | None = None,
-    devices_per_node: int | None = None,
-    node_bandwidth: str | float | None = None,
-    links: str | None = None,
-    cluster: Cluster | str | None = None,
-    profile: Profile | str | None = None,
-    times: Sequence[Library | str] | Library | str = (),
-    memory_model: str = "peak",
-    contiguity: str | None = None,
-    transfers: str | None = None,
-    execution: str | None = None,
-    pipeline: str = "1f1b",
-    optimizer: str = "adam",
-    precision: str = "pure",
-    zero: int = 0,
-    mini_batch: int | None = None,
-    micro_batches: int | None = None,
-    max_replicas: int = 1,
-    recompute: bool | str = False,
-    mixed_micro_batches: bool = False,
-    in_sequence: bool = False,
-    copy_tied: bool = False,
-    subgraphs_per_device: int | None = None,
-    pins: Mapping[str, int] | None = None,
-    together: Sequence[Sequence[str]] | Sequence[str] = (),
     start: Plan | Result | None = None,
-    effort: str = "normal",
-    time_limit_s: float = 60.0,
-    gap: float = 0.0,
-    seed: int = 0,
     should_stop: Callable[[], bool] = never,
     library: bool | str | os.PathLike[str] = False,
     fresh: bool = False,
+    **settings: Any,
 ) -> Result:
-    """The best plan found for ``model`` (what `trace` returned, or a name that it takes), with a proved bound. What is
-    None takes the model's word, then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or
-    text ("16GiB"). device_kind and memory may be one for each accelerator; keep_free of each memory is left for what no
-    plan counts (the driver's context, buffers of communication, fragmentation); cluster is a whole one, or the path of
-    its file;
-    profile, measured costs, or the path of their file or the name under which they are saved, takes the place of
-    estimates; so do times, libraries of operator times, their paths or names, wherever they say something.
-    optimizer: "none", "sgd", "momentum", "adam", "adamw" or "adafactor"; precision: "pure", "mixed" or
-    "mixed-fp32-gradients"; zero: 1, 2
-    or 3, a stage of ZeRO, for stages with replicas. recompute: True or "stage" (stages may run their forward
-    again), "layers", "operators" or "none" (not even what the model itself checkpoints). copy_tied: whether each
-    reader of a tied parameter holds a copy, in place of sharing a device with the others (inference). together: groups
-    of operators or modules, each group to be on one device (one list of names is one group). start: a plan of the same
-    model to start from, made for other devices, caps or batches maybe. effort: "quick", "normal" or "thorough", counted
-    work; time_limit_s ends a search early. library: True for that of the user, or the path of one, to be given what is
-    known at once (a note says since when) and to keep what is found; a function whose answer depends on nothing but
-    what it is given, and on its code, without. fresh: search even what is known.
+    """The best plan found for ``model``, with a proved bound.
+
+    model: what `trace` returned, or a name that it takes.
+    settings: by their names, each of docs/settings.md (``devices=4, memory="16GiB", effort="quick"``), or in groups:
+    ``cluster=ClusterSettings(...)``, ``memory=MemorySettings(...)``, ``training=TrainingSettings(...)``,
+    ``pipeline=PipelineSettings(...)``, ``search=SearchSettings(...)``. Sizes are numbers (bytes, bytes/s, seconds) or
+    text ("16GiB"). What is None takes the model's word, then the command line's defaults.
+    start: a plan of the same model to start from, made for other devices, caps or batches maybe.
+    should_stop: asked while it searches; True ends the search.
+    library: True for that of the user, or the path of one, to be given what is known at once (a note says since when)
+    and to keep what is found; without, the answer depends on nothing but what is given, and on the code.
+    fresh: search even what is known.
 
     Ctrl-C ends the search: the result is the best plan so far, with stop_reason CANCELLED; without a plan yet, and the
     second time, it is a KeyboardInterrupt.
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
     """
-    question = Question(
-        devices=devices, memory=memory, planner=planner, objective=objective, device_kind=device_kind,
-        keep_free=keep_free, cpus=cpus, bandwidth=bandwidth, latency=latency, devices_per_node=devices_per_node,
-        node_bandwidth=node_bandwidth, links=links, cluster=cluster, profile=profile,
-        times=times if isinstance(times, Library | str) else tuple(times),
-        memory_model=memory_model, contiguity=contiguity, transfers=transfers, execution=execution, pipeline=pipeline,
-        optimizer=optimizer, precision=precision,
-        zero=zero, mini_batch=mini_batch, micro_batches=micro_batches, max_replicas=max_replicas, recompute=recompute,
-        mixed_micro_batches=mixed_micro_batches, in_sequence=in_sequence, copy_tied=copy_tied,
-        subgraphs_per_device=subgraphs_per_device, pins=pins or {}, together=together,
-        effort=effort, time_limit_s=time_limit_s, gap=gap, seed=seed,
-    )  # fmt: skip
+    question = question_of({"devices": devices, "memory": memory, "planner": planner, **settings})
     from explorer.runner.scripts.with_engine import second_telling
 
     workload = workload_of(model)
-    problem = make_problem(workload, question.settings())
+    problem = make_problem(workload, question)
     with noting(_library(library), workload.reference, fresh) as (ask, noted), _until_interrupted() as interrupted:
         result = noted(
             ask(
                 problem,
                 question.chosen_planner(),
                 start=start.plan if isinstance(start, Result) else start,
-                effort=question.chosen_effort(),
-                time_limit_s=time_limit_s,
-                gap=gap,
-                seed=seed,
+                effort=question.effort,
+                time_limit_s=question.time_limit_s,
+                gap=question.gap,
+                seed=question.seed,
                 should_stop=lambda: interrupted.is_set() or should_stop(),
                 second=second_telling(problem),
             )
@@ -224,6 +178,20 @@ def plan(
     if interrupted.is_set() and result.plan is None:
         raise KeyboardInterrupt
     return result
+
+
+def _signature() -> inspect.Signature:
+    """That of `plan`, with every setting by its name, for those who look it up."""
+    own = list(inspect.signature(plan).parameters.values())
+    flat = [
+        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default)
+        for one in PLAN
+        if one.name not in ("devices", "memory", "planner")
+    ]
+    return inspect.Signature([*own[:4], *flat, *own[4:]], return_annotation=Result)
+
+
+plan.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 def load(path: str) -> Result:
@@ -353,7 +321,7 @@ def sweep(
             settings or Settings(),
             points(axes, one_at_a_time=one_at_a_time),
             choose_planner(planner) if isinstance(planner, str) else planner,
-            effort=choice(Effort, effort),
+            effort=SearchSettings(effort=effort).effort,
             time_limit_s=time_limit_s,
             seed=seed,
             fresh=fresh,

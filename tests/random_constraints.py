@@ -40,7 +40,7 @@ def constrained(workload: Workload, seed: int) -> tuple[Problem, str]:
         kinds = [fast, slow, *(rng.choice((fast, fast, slow)) for _ in range(count - 2))]
         options["device_kind"] = tuple(rng.sample(kinds, count))
     if "caps" in forms:
-        plain = make_problem(workload, Question(devices=1).settings())
+        plain = make_problem(workload, Question(devices=1))
         whole = float(plain.static_bytes().sum())
         options["memory"] = [f"{int(whole * rng.uniform(0.5, 3.0)) + 2**20}B" for _ in range(count)]
-    return make_problem(workload, Question(**options).settings()), ", ".join(f"{k}={v}" for k, v in options.items())
+    return make_problem(workload, Question(**options)), ", ".join(f"{k}={v}" for k, v in options.items())

@@ -31,6 +31,7 @@ LADDER = (
     "solvers.bounds",
     # what planners build with
     "solvers.search",
+    "solvers.programs.processes",
     "solvers.programs",
     "solvers.coarsening",
     "solvers.bounds.cover",
@@ -126,6 +127,7 @@ NUMBERS = frozenset({"numpy", "numba", "networkx"})
 OUTSIDE: dict[str, frozenset[str]] = {
     "solvers": NUMBERS,
     "solvers.errors": frozenset(),
+    "solvers.programs.processes": frozenset(),
     "solvers.problem": frozenset({"numpy"}),
     "solvers.plan": frozenset({"numpy", "networkx"}),
     "solvers.programs": NUMBERS | {"pulp", "highspy", "ortools", "pymetis"},

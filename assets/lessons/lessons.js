@@ -12,13 +12,7 @@
     ".rail .set > .label:has(+ #" + id + ")", ".rail .set > .label:has(+ [data-term] #" + id + ")",
   ];
   const SPOTS = {
-    model: control("model"), training: control("phase"), dtype: control("dtype"), devices: control("devices"), memory: control("memory"),
-    device_kind: control("kind"), devices_per_node: control("per-node"), links: control("links"), bandwidth: control("bandwidth"),
-    transfers: control("transfers"), memory_model: control("memory-model"), optimizer: control("optimizer"), precision: control("precision"), cpus: control("cpus"), objective: control("objective"),
-    execution: control("execution"), mini_batch: control("mini-batch"), micro_batches: control("micro-batches"),
-    pipeline: control("pipeline"), max_replicas: control("replicas"), zero: control("zero"), recompute: control("recompute"), in_sequence: control("in-sequence"),
-    planner: [...control("planner"), "#guarantee"], contiguity: control("contiguity"), effort: control("effort"),
-    time_limit: control("time-limit"), seed: control("seed"),
+    model: control("model"),
     throughput: [".kpi:nth-child(1)"], time: [".kpi:nth-child(2)"], bubble: [".kpi:nth-child(3)"],
     peak_memory: [".kpi:nth-child(4)"], bound: [".kpi:nth-child(5)"],
     graph: [".graph-card"], schedule: [".gantt-card"], memory_curves: [".tabs-card"], why: ["#why"], help: ["#help"],
@@ -82,22 +76,13 @@
     const own = ex.ownMemory[of.device_kind];
     const top = Math.log2(own / GIB);
     const cap = of.memory && of.memory < own ? { position: Math.log2(of.memory / GIB), bytes: of.memory } : null;
-    const or = (value, other) => (value === undefined ? other : value);
-    const text = (value, other) => (value === undefined ? other : String(value));
     const kept = new URLSearchParams();
     for (const key of ["pins", "together"]) if (of[key]) kept.set(key, of[key]);
     return {
       top: top, cap: cap, files: {}, fleet: null, pins: ex.pins.read(kept),
       controls: {
-        model: of.model, phase: String(of.training !== false), dtype: or(of.dtype, "auto"), devices: of.devices,
-        memory: cap ? cap.position : top, kind: of.device_kind, "mini-batch": or(of.mini_batch, ""),
-        "micro-batches": text(of.micro_batches, "auto"), pipeline: or(of.pipeline, "1f1b"), objective: or(of.objective, "auto"),
-        contiguity: or(of.contiguity, "auto"), planner: or(of.planner, "auto"), "time-limit": or(of.time_limit, 30),
-        "per-node": text(of.devices_per_node, "auto"), replicas: text(of.max_replicas, "1"), zero: text(of.zero, "0"), recompute: of.recompute === true,
-        "in-sequence": of.in_sequence === true, execution: or(of.execution, "auto"), links: or(of.links, "auto"),
-        bandwidth: of.bandwidth ? of.bandwidth / 1e9 : "", transfers: or(of.transfers, "auto"),
-        "memory-model": or(of.memory_model, "peak"), optimizer: or(of.optimizer, "adam"), precision: or(of.precision, "pure"), "kind-two": "none", "kind-two-count": "", cpus: or(of.cpus, ""),
-        seed: or(of.seed, ""), effort: or(of.effort, "normal"),
+        ...Object.fromEntries(ex.settings.map((one) => [one.id, ex.shown(one, of[one.name])])),
+        model: of.model, devices: of.devices, memory: cap ? cap.position : top, kind: of.device_kind, "kind-two": "none", "kind-two-count": "",
       },
     };
   }
@@ -185,6 +170,8 @@
   }
 
   function listen() {
+    for (const one of ex.settings) SPOTS[one.name] = control(one.id);
+    SPOTS.planner.push("#guarantee");
     const menu = document.getElementById("lessons-menu");
     const shut = (event) => { if (menu && menu.open && !menu.contains(event.target)) menu.open = false; };
     document.addEventListener("click", function (event) {

@@ -5,7 +5,6 @@
   const MERGE_MS = 1200; /* after a gesture, what still comes of it */
   const TOP = "explorer-steps";
   const TYPED = "input:not([type=range], [type=radio], [type=checkbox]), textarea, [contenteditable]"; /* these undo what is typed */
-  const CHECKED = ["recompute", "in-sequence"];
   let gesture = 0;
   let pushed = -1;
   let down = false;
@@ -50,7 +49,7 @@
     if (!now || !was || !was.controls) return;
     restoring = performance.now() + 700;
     ex.askOnce();
-    const put = (id, value) => id === "devices" ? ex.setDevices(value) : window.dash_clientside.set_props(id, { [CHECKED.includes(id) ? "checked" : "value"]: value });
+    const put = (id, value) => id === "devices" ? ex.setDevices(value) : window.dash_clientside.set_props(id, { [ex.settings.some((one) => one.id === id && one.prop === "checked") ? "checked" : "value"]: value });
     const memory = function () {
       ex.exactCap = was.cap || null;
       window.dash_clientside.set_props("memory", { max: was.top, value: was.controls.memory });

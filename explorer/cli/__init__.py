@@ -27,7 +27,7 @@ from explorer.cli import (
     sweep,
     trace,
 )
-from explorer.cli.listings import choices, plans
+from explorer.cli.listings import choices, plans, settings
 from explorer.cli.terminal.command import output_apart
 from explorer.cli.terminal.printing import printable_streams
 from explorer.library.made_by import PROJECT, version_of
@@ -38,6 +38,7 @@ BAD_INPUT = 2
 COMMANDS = (
     app.add,
     *choices.ADD,
+    settings.add,
     trace.add,
     plan.add,
     compare.add,

@@ -6,19 +6,28 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from explorer.cli.flags import add_expert, add_limits, add_model, add_phase, add_problem, settings_of, wants_training
+from explorer.cli.flags import (
+    add_expert,
+    add_model,
+    add_phase,
+    add_problem,
+    add_search,
+    search_of,
+    settings_of,
+    wants_training,
+)
 from explorer.cli.launching import ENDED
 from explorer.cli.terminal.command import Commands, add_command, add_json, print_json
 from explorer.cli.terminal.keeping import add_library, asking, graphs_of
-from solvers.errors import InvalidProblem, UnsupportedProblem
+from solvers.errors import UnsupportedProblem
 from solvers.plan.result import Status, StopReason
 from solvers.problem.problem import Contiguity
-from solvers.search.effort import Effort
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from explorer.jobs.comparison import Compared, Entry
+    from explorer.question.settings import SearchSettings
 
 EVERY = "all"
 INFEASIBLE, NO_PLAN = 3, 4
@@ -42,7 +51,7 @@ def add(commands: Commands) -> None:
         metavar="NAME[:OPTION=VALUE,...],...",
         help="which; `placement-explorer planners` lists them (every one that makes sense)",
     )
-    add_limits(search, "how much work each planner does, counted", 10.0)
+    add_search(search, "how much work each planner does, counted", 10.0, "planner", "gap")
     add_expert(search)
     add_problem(parser, contiguity=False)
     parser.add_argument(
@@ -71,8 +80,7 @@ def _contiguities(text: str) -> tuple[Contiguity, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not args.time_limit > 0:
-        raise InvalidProblem(f"--time-limit must be more than 0 seconds, found {args.time_limit:g}")
+    search = search_of(args)
     from explorer.cli.reports.comparison_report import comparison_list, print_comparison
     from explorer.cli.terminal.progress import working
     from explorer.jobs.comparison import entries, split_planners
@@ -94,20 +102,20 @@ def run(args: argparse.Namespace) -> int:
     problem = make_problem(workload, settings)
     given = {"expert": load_expert(args.expert, workload, problem.cluster)} if args.expert else {}
     family = entries(problem, planners, args.contiguities, given)
-    done = _compare(family, workload.reference, args)
+    done = _compare(family, workload.reference, search, args)
     _refuse_unsupported(family, done)
     none_fits = not any(c.row.has_plan for c in done) and any(c.row.status == Status.INFEASIBLE for c in done)
     why = explain_infeasible(problem) if none_fits else None
     if args.json:
         print_json(comparison_list(workload.reference, problem, done, why))
     else:
-        print_comparison(workload.reference, problem, done, args.time_limit, why)
+        print_comparison(workload.reference, problem, done, search.time_limit_s, why)
         _print_known(done)
     sys.stdout.flush()
     return _tell_defects(family, done)
 
 
-def _compare(family: Sequence[Entry], model: str, args: argparse.Namespace) -> list[Compared]:
+def _compare(family: Sequence[Entry], model: str, search: SearchSettings, args: argparse.Namespace) -> list[Compared]:
     """Every finished run; Ctrl-C ends the comparison, not the command."""
     from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
     from explorer.jobs.comparison import compare
@@ -122,9 +130,9 @@ def _compare(family: Sequence[Entry], model: str, args: argparse.Namespace) -> l
             return list(
                 compare(
                     family,
-                    time_limit_s=args.time_limit,
-                    seed=args.seed,
-                    effort=Effort(args.effort),
+                    time_limit_s=search.time_limit_s,
+                    seed=search.seed,
+                    effort=search.effort,
                     should_stop=stop.is_set,
                     on_begin=on_begin,
                     on_progress=line,

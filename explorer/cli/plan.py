@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.cli.flags import (
     add_expert,
-    add_limits,
     add_model,
     add_phase,
-    add_planner,
     add_problem,
+    add_search,
+    search_of,
     settings_of,
     wants_training,
 )
@@ -26,9 +25,9 @@ from explorer.words import text
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
 from solvers.plan.result import Status, StopReason
-from solvers.search.effort import Effort
 
 if TYPE_CHECKING:
+    from explorer.question.settings import SearchSettings
     from solvers.plan.plan import Plan
     from solvers.plan.result import Result
     from solvers.problem.problem import Problem
@@ -50,14 +49,12 @@ def add(commands: Commands) -> None:
     )
     add_model(parser)
     search = parser.add_argument_group("search")
-    add_planner(search)
-    add_limits(search, "how much work is done, counted, so that the same question gives the same plan anywhere", 60.0)
+    add_search(search, "how much work is done, counted, so that the same question gives the same plan anywhere", 60.0)
     search.add_argument(
         "--start",
         metavar="FILE",
         help="a plan.json of the same model, for other devices, caps or batches maybe, to start from",
     )
-    search.add_argument("--gap", type=float, default=0.0, metavar="G", help="stop within this share of the bound (0)")
     add_expert(search)
     add_problem(parser)
     add_phase(parser)
@@ -75,12 +72,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not args.time_limit > 0:
-        raise InvalidProblem(f"--time-limit must be more than 0 seconds, found {args.time_limit:g}")
+    search = search_of(args)
     if args.front < 0:
         raise InvalidProblem(f"--front must be 0 (the answer) or the number of a leaner plan, found {args.front}")
-    if not (0 <= args.gap < 1 and math.isfinite(args.gap)):
-        raise InvalidProblem(f"--gap must be at least 0 and less than 1, found {args.gap:g}")
     from explorer.cli.reports.course import print_course
     from explorer.cli.reports.report import print_report, result_object
     from explorer.cli.terminal.progress import working
@@ -103,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     if args.expert:
         planner = load_expert(args.expert, workload, problem.cluster)
     try:
-        result = _solve(problem, planner, start, workload.reference, args)
+        result = _solve(problem, planner, start, search, workload.reference, args)
     except InvalidPlan as error:
         return _defect(error)
     result = _chosen(result, args.front)
@@ -162,7 +156,9 @@ def _start(path: str, problem: Problem) -> Plan:
     return file.plan
 
 
-def _solve(problem: Problem, planner: Planner, start: Plan | None, model: str, args: argparse.Namespace) -> Result:
+def _solve(
+    problem: Problem, planner: Planner, start: Plan | None, search: SearchSettings, model: str, args: argparse.Namespace
+) -> Result:
     from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
     from explorer.runner.scripts.with_engine import second_telling
 
@@ -173,10 +169,10 @@ def _solve(problem: Problem, planner: Planner, start: Plan | None, model: str, a
                 problem,
                 planner,
                 start=start,
-                effort=Effort(args.effort),
-                time_limit_s=args.time_limit,
-                gap=args.gap,
-                seed=args.seed,
+                effort=search.effort,
+                time_limit_s=search.time_limit_s,
+                gap=search.gap,
+                seed=search.seed,
                 should_stop=stop.is_set,
                 on_progress=line,
                 second=second_telling(problem),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from explorer.cli.flags import add_limits, add_models, add_phase, add_problem, settings_of, wants_training
+from explorer.cli.flags import add_models, add_phase, add_problem, add_search, search_of, settings_of, wants_training
 from explorer.cli.launching import ENDED, add_targets
 from explorer.cli.terminal.command import Commands, add_command, print_json
 from explorer.cli.terminal.keeping import add_library, asking, graphs_of, library_of
@@ -18,12 +18,11 @@ from explorer.files import write_file
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
 from solvers.errors import InvalidProblem
 from solvers.plan.result import Status, StopReason
-from solvers.search.effort import Effort
 
 if TYPE_CHECKING:
     import threading
 
-    from explorer.question.settings import Settings
+    from explorer.question.settings import SearchSettings, Settings
     from explorer.sweeps.asking.cluster import Cluster
     from explorer.sweeps.asking.workers import Workers
     from explorer.sweeps.points import Axes
@@ -60,7 +59,7 @@ def add(commands: Commands) -> None:
         metavar="NAME[:OPTION=VALUE,...],...",
         help="which, with commas; `placement-explorer planners` lists them (auto)",
     )
-    add_limits(search, "how much work is done at each point, counted", 60.0)
+    add_search(search, "how much work is done at each point, counted", 60.0, "planner", "gap")
     search.add_argument(
         "--fresh",
         action="store_true",
@@ -107,8 +106,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not args.time_limit > 0:
-        raise InvalidProblem(f"--time-limit must be more than 0 seconds, found {args.time_limit:g}")
+    search = search_of(args)  # before the models: a limit that is none should not cost a trace
     from explorer.cli.reports.sweep_report import print_sweep, row_objects, sweep_csv
     from explorer.cli.terminal.progress import working
     from explorer.question.loading import load
@@ -131,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
             )
     if len({workload.reference for workload in workloads}) < len(models):  # files that say the same of themselves
         workloads = [replace(one, reference=model) for one, model in zip(workloads, models, strict=True)]
-    found = _sweep(cells(workloads, planners, asked), base, target, args)
+    found = _sweep(cells(workloads, planners, asked), base, target, search, args)
     rows, plans = found.in_order()
     _refuse_all_invalid(rows)
     if args.json:
@@ -189,7 +187,9 @@ class _Found:
         return rows, [self.rows[position][1] for position in positions]
 
 
-def _sweep(asked: Sequence[Cell], base: Settings, target: Cluster | None, args: argparse.Namespace) -> _Found:
+def _sweep(
+    asked: Sequence[Cell], base: Settings, target: Cluster | None, search: SearchSettings, args: argparse.Namespace
+) -> _Found:
     """The rows; Ctrl-C ends the sweep, not the command."""
     from explorer.cli.reports.sweep_report import cell_words, file_name, row_words
     from explorer.cli.terminal.progress import compiling_told, stop_on_interrupt
@@ -203,7 +203,7 @@ def _sweep(asked: Sequence[Cell], base: Settings, target: Cluster | None, args: 
     names = cell_words(asked)
     line = SweepLine(sys.stderr, names, "" if target is None else target.setup.name)
     found = _Found(asked)
-    limits = Limits(Effort(args.effort), args.time_limit, seed=args.seed)
+    limits = Limits(search.effort, search.time_limit_s, seed=search.seed)
     with compiling_told() as compiling, stop_on_interrupt() as stop, asking(args, "") as ask:
         library = InLibrary(ask, args.again)
         workers = target or _workers(asked, args, compiling, stop)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from explorer.costs.devices import DEVICES
+from explorer.notebook.hearing import SETTABLE
 from explorer.question.accelerators import DEFAULT_KIND
-from explorer.question.asking import Question
-from explorer.question.settings import recompute_of
+from explorer.question.settings import STAGE
 from explorer.words import text
 from solvers.planners.registry import PLANNERS
 from solvers.problem.cluster import CPU_KIND
@@ -43,28 +44,21 @@ def choices() -> dict[str, list[Choice]]:
     }
 
 
-def controls(question: Question, problem: Problem, given: bool) -> dict[str, Any]:
-    """values as text, defaults shown where nothing is set, and choices. given: whether the problem was handed in whole,
-    so that the controls do not describe it."""
-    planner = question.planner if isinstance(question.planner, str) else question.planner.name
+def controls(written: Mapping[str, Any], problem: Problem, given: bool) -> dict[str, Any]:
+    """values as text, defaults shown where nothing is set, and choices. written: settings by name, as they were set;
+    given: whether the problem was handed in whole, so that the controls do not describe it."""
+    planner = written["planner"]
     kinds = list(dict.fromkeys(problem.cluster.devices[i].kind for i in problem.cluster.accelerators))
     kind = kinds[0] if len(kinds) == 1 else ", ".join(kinds)
     caps = dict.fromkeys(problem.cluster.devices[i].memory_bytes for i in problem.cluster.accelerators)
     speeds = dict.fromkeys(link.bandwidth_bytes_per_s for link in problem.cluster.links)
-    values = {
+    values = {name: _text(written[name]) for name in SETTABLE} | {
         "devices": str(len(problem.cluster.accelerators)),
         "device_kind": kind,
-        "memory": _size(question.memory),
-        "planner": planner,
-        "micro_batches": "" if question.micro_batches is None else str(question.micro_batches),
-        "objective": question.objective or "",
-        "pipeline": question.pipeline,
-        "mini_batch": "" if question.mini_batch is None else str(question.mini_batch),
-        "bandwidth": _rate(question.bandwidth),
-        "max_replicas": str(question.max_replicas),
-        "recompute": recompute_of(question.recompute)[0],
-        "effort": question.effort,
-        "time_limit_s": f"{question.time_limit_s:g}",
+        "memory": _size(written["memory"]),
+        "planner": planner if isinstance(planner, str) else planner.name,
+        "bandwidth": _rate(written["bandwidth"]),
+        "recompute": written["recompute"] in (True, STAGE),
     }
     found = {name: list(offered) for name, offered in choices().items()}
     for name, value in values.items():
@@ -81,6 +75,10 @@ def controls(question: Question, problem: Problem, given: bool) -> dict[str, Any
         "choices": found,
         "given": given,
     }
+
+
+def _text(value: object) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _size(memory: object) -> str:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from explorer.question.asking import PLAN
+from explorer.question.written.declaring import AUTO
+from explorer.question.written.kinds import Number, Whole
 from explorer.view.graph.find import MAX_WORDS
 
 MAX_TEXT = 400
@@ -16,11 +19,10 @@ MAX_DIGITS = 12
 MIN_CANVAS_PX, MAX_CANVAS_PX = 40.0, 10_000.0
 """Of a side of the graph's frame."""
 
-SETTABLE = ("devices", "memory", "planner", "objective", "device_kind", "bandwidth", "pipeline", "mini_batch",
-            "micro_batches", "max_replicas", "recompute", "effort", "time_limit_s")  # fmt: skip
-WHOLE = ("devices", "mini_batch", "micro_batches", "max_replicas")
-AUTO = "auto"
-"""Of a choice: nothing is set."""
+SETTABLE = {one.name: one for one in PLAN if one.control is not None and one.control.in_widget}
+"""The settings that have a control."""
+SHOWN = ("devices", "device_kind")
+"""What a control shows even where nothing is set."""
 SELECTED = ("none", "box", "stage", "device", "operator")
 
 Heard = dict[str, Any]
@@ -40,17 +42,15 @@ def value_of(name: str, value: object) -> Any:
     stays as it was typed: the trait says what is wrong with it."""
     if not isinstance(value, str):
         return value
-    typed = value.strip()
-    if name in WHOLE or name == "time_limit_s":
-        if name in ("mini_batch", "micro_batches") and typed in ("", AUTO):
-            return None
-        try:
-            return int(typed) if name in WHOLE and len(typed) <= MAX_DIGITS else float(typed)
-        except ValueError:
-            return typed
-    if name in ("memory", "bandwidth", "objective") and typed in ("", AUTO):
+    typed, one = value.strip(), SETTABLE[name]
+    if typed in ("", AUTO) and one.default is None and name not in SHOWN:
         return None
-    return typed
+    if type(one.kind) not in (Whole, Number):
+        return typed
+    try:
+        return int(typed) if isinstance(one.kind, Whole) and len(typed) <= MAX_DIGITS else float(typed)
+    except ValueError:
+        return typed
 
 
 def _set(content: Mapping[str, Any]) -> Heard | None:

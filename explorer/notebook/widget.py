@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import traitlets
@@ -19,9 +18,11 @@ from explorer.notebook.refusals import InvalidTrait, NoPlan
 from explorer.notebook.showing import Showing
 from explorer.notebook.solving import Event, Solving
 from explorer.notebook.status import WAITING, Status, of_event, reason
-from explorer.question.asking import Question, workload_of
+from explorer.question.asking import PLAN, Question, workload_of
 from explorer.question.packing import PackedGraph, packed_graph, packed_problem, unpacked_result
 from explorer.question.problems import make_problem
+from explorer.question.written.closest import closest
+from explorer.question.written.declaring import Setting
 from explorer.view.cards import Figures, figures
 from explorer.view.events import result as result_event
 from explorer.view.graph import pinning
@@ -33,7 +34,7 @@ from solvers.plan.result import Result
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Problem
 
-ASKED = tuple(field.name for field in fields(Question))
+ASKED = tuple(one.name for one in PLAN)
 """The traits that make the question."""
 
 
@@ -50,9 +51,11 @@ def plain_value(value: object, widget: object) -> object:
     return value if value is None or isinstance(value, str | int | float) else getattr(value, "name", str(value))
 
 
-def linked() -> Asked:
-    """A part of the question that a browser may set, by a control or by a link (`jslink`) to another widget."""
-    return Asked().tag(sync=True, to_json=plain_value)
+def _trait(one: Setting) -> Asked:
+    """A part of the question; where it has a control, a browser may set it, by that or by a link (`jslink`) to another
+    widget."""
+    shown = one.control is not None and one.control.in_widget
+    return Asked().tag(sync=True, to_json=plain_value) if shown else Asked()
 
 
 class PlacementWidget(DrawnWidget):
@@ -74,50 +77,14 @@ class PlacementWidget(DrawnWidget):
     _told = traitlets.Dict().tag(sync=True)
     _controls = traitlets.Dict().tag(sync=True)
 
-    devices = linked()
-    memory = linked()
-    planner = linked()
-    objective = linked()
-    device_kind = linked()
-    keep_free = Asked()
-    cpus = Asked()
-    bandwidth = linked()
-    latency = Asked()
-    devices_per_node = Asked()
-    node_bandwidth = Asked()
-    links = Asked()
-    cluster = Asked()
-    profile = Asked()
-    times = Asked()
-    memory_model = Asked()
-    contiguity = Asked()
-    transfers = Asked()
-    execution = Asked()
-    pipeline = linked()
-    optimizer = Asked()
-    precision = Asked()
-    zero = Asked()
-    mini_batch = linked()
-    micro_batches = linked()
-    max_replicas = linked()
-    recompute = linked()
-    mixed_micro_batches = Asked()
-    in_sequence = Asked()
-    copy_tied = Asked()
-    subgraphs_per_device = Asked()
-    pins = Asked()
-    together = Asked()
-    effort = linked()
-    time_limit_s = linked()
-    gap = Asked()
-    seed = Asked()
+    locals().update({one.name: _trait(one) for one in PLAN})
 
     problem = traitlets.Instance(Problem)
     result = traitlets.Instance(Result, allow_none=True)
     status = traitlets.Unicode("waiting", read_only=True).tag(sync=True)
 
     def __init__(self, graph: Workload | OpGraph, **question: Any) -> None:
-        self._begin(workload_of(graph), _question(question))
+        self._begin(workload_of(graph), question)
         super().__init__()
         self._open()
         self._ask()
@@ -127,20 +94,22 @@ class PlacementWidget(DrawnWidget):
         """A widget that shows a result. Raises InvalidProblem for one of no known problem."""
         found = cls.__new__(cls)
         problem = result.problem
-        found._begin(_workload_of_problem(problem), Question(), problem)
+        found._begin(_workload_of_problem(problem), {}, problem)
         super(PlacementWidget, found).__init__()
         found._open()
         found.result = result
         return found
 
-    def _begin(self, workload: Workload, question: Question, problem: Problem | None = None) -> None:
-        """All that is no trait, before there are traits."""
+    def _begin(self, workload: Workload, given: Mapping[str, Any], problem: Problem | None = None) -> None:
+        """All that is no trait, before there are traits. given: settings as they were written."""
+        self._written = {one.name: one.default for one in PLAN} | dict(given)
+        question = _question(given)
         self._begin_drawing(Showing(workload))
         self._lock = threading.RLock()
         self._workload = workload
         self._question = question
-        self._asking = make_problem(workload, question.settings()) if problem is None else problem
-        question.chosen_planner(), question.chosen_effort()
+        self._asking = make_problem(workload, question) if problem is None else problem
+        question.chosen_planner()
         self._given = problem is not None
         self._packed: PackedGraph | None = None
         self._solving = Solving(self._jobs, self._hear_worker, self._post)
@@ -163,7 +132,7 @@ class PlacementWidget(DrawnWidget):
         """The traits as they begin."""
         with self._quietly():
             for name in ASKED:
-                setattr(self, name, getattr(self._question, name))
+                setattr(self, name, self._written[name])
             self.problem = self._asking
         self._opened = True
         self.on_msg(self._hear_browser)
@@ -180,11 +149,11 @@ class PlacementWidget(DrawnWidget):
         current = {field: self._trait_values.get(field) for field in ASKED} | {name: value}
         try:
             question = _question(current)
-            problem = make_problem(self._workload, question.settings())
-            question.chosen_planner(), question.chosen_effort()
+            problem = make_problem(self._workload, question)
+            question.chosen_planner()
         except PlacementError as error:
             raise InvalidTrait(str(error)) from None
-        self._question, self._asking = question, problem
+        self._question, self._asking, self._written = question, problem, current
         return value
 
     @traitlets.observe(*ASKED)
@@ -251,7 +220,7 @@ class PlacementWidget(DrawnWidget):
                     planner,
                     question.time_limit_s,
                     question.seed,
-                    question.chosen_effort(),
+                    question.effort,
                     self._held,
                     fresh,
                 )
@@ -343,7 +312,7 @@ class PlacementWidget(DrawnWidget):
                 "refused": self._refused,
                 "model": self._showing.model(),
             }
-            self._controls = controls(self._question, self._asking, self._given)
+            self._controls = controls(self._written, self._asking, self._given)
             self.set_trait("status", self._stands["state"])
 
     def _pins(self) -> Mapping[str, int]:
@@ -390,7 +359,8 @@ class PlacementWidget(DrawnWidget):
         index = {name: i for i, name in enumerate(showing.skeleton["names"])}
         members = frozenset(index[name] for name in self.selection.operators)
         names = pinning.names(members, showing.skeleton)
-        self.pins = pinning.merged(dict(self.pins), names, members, showing.skeleton, message["device"])
+        pins = pinning.merged(dict(self._question.pins), names, members, showing.skeleton, message["device"])
+        self.set_trait("pins", pins)
 
     def _on_solve(self, message: Event) -> None:
         self._ask(fresh=self.result is not None and not self._solving.busy)
@@ -410,8 +380,9 @@ class PlacementWidget(DrawnWidget):
 def _question(values: Mapping[str, Any]) -> Question:
     unknown = [name for name in values if name not in ASKED]
     if unknown:
-        raise InvalidProblem(f"a widget has no setting {unknown[0]!r}; there are: {', '.join(ASKED)}")
-    return Question(**{**values, "pins": values.get("pins") or {}})
+        near = closest(unknown[0], ASKED)
+        raise InvalidProblem(f"a widget has no setting {unknown[0]!r}{near}; there are: {', '.join(ASKED)}")
+    return Question(**values)
 
 
 def _workload_of_problem(problem: Problem) -> Workload:

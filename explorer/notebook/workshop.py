@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.machine import memory_bytes, solving_kit
+from explorer.jobs.workers.machine import memory_bytes, solving_spec
 
 _lock = threading.Lock()
 _jobs: list[Jobs] = []
@@ -21,7 +21,7 @@ def jobs() -> Jobs:
     """The worker of this program; it ends with the program. Questions wait for one another, in order."""
     with _lock:
         if not _jobs:
-            _jobs.append(Jobs(solving_kit(1, memory_bytes())))
+            _jobs.append(Jobs(solving_spec(1, memory_bytes())))
             atexit.register(_jobs[0].close)
         return _jobs[0]
 

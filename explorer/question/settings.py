@@ -1,17 +1,70 @@
-"""The settings a person can change, and the problem they make of a workload."""
+"""The settings a person can change, each declared here and nowhere else.
+
+From a declaration come the keyword of `explorer.plan`, the flag with its help, the key of a query string, the trait of
+the notebook's widget, the control of the page with what `?` says of it, the JSON schema and docs/settings.md. A new
+setting is one entry here, and what uses it (`explorer.question.problems`, mostly).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from explorer.costs.profile import Profile
 from explorer.costs.regions import Regions
 from explorer.costs.times.library import Library
+from explorer.question.pins import parse_pin
+from explorer.question.together import parse_together
+from explorer.question.written.declaring import (
+    NUMBER,
+    ONE_PASS,
+    OWN,
+    PIPELINES,
+    RARE,
+    SEGMENTS,
+    SWITCH,
+    Control,
+    Group,
+    Setting,
+    setting,
+    settings_of,
+)
+from explorer.question.written.dtypes import parse_dtype
+from explorer.question.written.kinds import (
+    MAX_DEVICES,
+    RATE,
+    SIZE,
+    TIME,
+    Caps,
+    Choice,
+    DeviceKinds,
+    File,
+    Kind,
+    Name,
+    Number,
+    Pins,
+    Recompute,
+    Switch,
+    Together,
+    Whole,
+)
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
+from solvers.problem.training import ZERO_STAGES
+from solvers.search.effort import Effort
+
+MAX_BATCH = 65536
+MAX_TIME_LIMIT_S = 600.0
+TIME_LIMIT_S = 30.0
+"""Of the page. It guards a search that ends by itself, by counted work, long before for most models."""
+MAX_SEED = 2**31 - 1
+DTYPES = ("fp32", "bf16", "fp16")
+GIB = 2.0**30
+NARROW, SHORT, WIDE = 74, 82, 96
+"""Pixels of controls."""
 
 
 class MemoryModel(StrEnum):
@@ -23,62 +76,6 @@ class MemoryModel(StrEnum):
 
     PEAK = "peak"
     STATIC = "static"
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """One state of the command line's flags or of the page's left rail. None: the default.
-
-    devices counts accelerators. device_kind and memory_bytes are one for all accelerators, or one for each.
-    memory_bytes caps accelerators (None: the kind's own memory); keep_free_bytes of each cap are left free, for what no
-    plan counts. links: what carries transfers inside a host.
-    cluster: a whole one, in place of all that describes one but memory_bytes. profile: measured costs, links and
-    memory in place of estimates; its ranks are the devices unless others are asked for. times: what operators took,
-    whichever models they are of, one library for a kind of device; the devices are of that kind unless others are asked
-    for. contiguity: by default NONE for one pass of single operators, else ACYCLIC. dtype: "bf16", "fp16" or "fp32",
-    what a model is traced in (None: its own). zero, max_replicas, recompute, mixed_micro_batches and
-    subgraphs_per_device are as in `Problem`; a max_replicas of 0 allows all accelerators. regions: what runs again,
-    whatever the stages are. in_sequence: whether operators wait for one another in one linear order, which makes every
-    pipeline a sequential one. copy_tied: whether every reader of a tied parameter holds a copy of it, in place of
-    sharing a device with the others (inference). pins: operator name (or a module path, for all of its operators) ->
-    device index. together: groups of such names, each group to be on one device.
-    """
-
-    devices: int | None = None
-    device_kind: str | tuple[str, ...] | None = None
-    memory_bytes: float | tuple[float, ...] | None = None
-    keep_free_bytes: float = 0.0
-    cpus: int | None = None
-    bandwidth_bytes_per_s: float | None = None
-    latency_s: float | None = None
-    devices_per_node: int | None = None
-    node_bandwidth_bytes_per_s: float | None = None
-    links: Wires | None = None
-    cluster: Cluster | None = None
-    profile: Profile | None = None
-    times: tuple[Library, ...] = ()
-    memory_model: MemoryModel = MemoryModel.PEAK
-    objective: Objective | None = None
-    contiguity: Contiguity | None = None
-    transfers: Transfers | None = None
-    execution: Execution | None = None
-    pipeline: Pipeline = Pipeline.ONE_F_ONE_B
-    training: bool | None = None
-    dtype: str | None = None
-    optimizer: Optimizer = Optimizer.ADAM
-    precision: Precision = Precision.PURE
-    zero: int = 0
-    mini_batch: int | None = None
-    micro_batches: int | None = None
-    max_replicas: int = 1
-    recompute: bool = False
-    regions: Regions = Regions.MODEL
-    mixed_micro_batches: bool = False
-    in_sequence: bool = False
-    copy_tied: bool = False
-    subgraphs_per_device: int | None = None
-    pins: Mapping[str, int] = field(default_factory=dict)
-    together: tuple[tuple[str, ...], ...] = ()
 
 
 STAGE = "stage"
@@ -96,3 +93,498 @@ def recompute_of(asked: bool | str | None) -> tuple[bool, Regions]:
     if asked not in RECOMPUTE:
         raise InvalidProblem(f"no way to recompute {asked!r}; there are: {', '.join(RECOMPUTE)}")
     return False, Regions(asked)
+
+
+def _load_cluster(path: str) -> Cluster:
+    from explorer.question.cluster_file import load_cluster
+
+    return load_cluster(path)
+
+
+def _load_profile(path: str) -> Profile:
+    from explorer.costs.profile_json import load_profile
+    from explorer.costs.times.store import PROFILE, found
+
+    return load_profile(found(path, PROFILE))
+
+
+def _load_times(path: str) -> Library:
+    from explorer.costs.times.library_json import load_library
+    from explorer.costs.times.store import TIMES, found
+
+    return load_library(found(path, TIMES))
+
+
+@dataclass(frozen=True, init=False)
+class TracingSettings(Group):
+    """How a model is traced: settings of `explorer.trace`, not of `explorer.plan`."""
+
+    training: bool | None = setting(
+        None,
+        Switch(),
+        "plan for training (default, but for files in eval mode)",
+        control=Control(
+            id="phase", label="", what="Training or inference", shape=SEGMENTS, default="true",
+            labels={"true": "Training", "false": "Inference"}, term="training", word="Training, inference",
+            meaning="Training runs forward, backward and update, and keeps gradients and optimizer states in memory. "
+            "Inference runs the forward alone.",
+        ),
+    )  # fmt: skip
+    dtype: str | None = setting(
+        None,
+        Name(DTYPES, parse_dtype),
+        "trace in this dtype instead of the model's own, which is fp32 for the demos and for most modules as"
+        " they are built; training on A100 or newer is usually bf16",
+        metavar="{bf16,fp16,fp32}",
+        control=Control(
+            id="dtype", label="", what="Number format", shape=SEGMENTS, word="Number format",
+            labels={"auto": "own", **{name: name for name in DTYPES}},
+            meaning="What tensors are made of: bf16 and fp16 take half the bytes of fp32 and run faster on GPUs. Own:"
+            " as the model was written.",
+        ),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, init=False)
+class ClusterSettings(Group):
+    """Devices, what connects them, and how long they take.
+
+    cluster: a whole one, in place of all that describes one. profile: measured costs, links and memory in place of
+    estimates; its ranks are the devices unless others are asked for. times: what operators took, whichever models they
+    are of, one library for a kind of device; the devices are of that kind unless others are asked for.
+    """
+
+    devices: int | None = setting(
+        None,
+        Whole(1, MAX_DEVICES),
+        "accelerators (4, or those of the file)",
+        metavar="N",
+        control=Control(
+            id="devices", label="GPUs", shape=OWN, in_widget=True,
+            meaning="How many accelerators the plan may use. It may leave some idle where that is faster.",
+        ),
+    )  # fmt: skip
+    device_kind: str | tuple[str, ...] | None = setting(
+        None,
+        DeviceKinds(),
+        "one for all accelerators, or one for each, 2xKIND for two; `placement-explorer devices` lists them"
+        " (H100-80GB)",
+        metavar="KIND[,KIND]",
+        control=Control(
+            id="kind", label="Device kind", shape=OWN, in_widget=True,
+            meaning="Which accelerator: its speed, memory and bandwidth are taken from the makers' data sheets.",
+        ),
+    )  # fmt: skip
+    cpus: int | None = setting(
+        None,
+        Whole(0, MAX_DEVICES),
+        "CPUs beside them (0, or those of the file)",
+        metavar="N",
+        control=Control(
+            id="cpus", label="CPUs", shape=NUMBER, place=RARE, whole=True, least=0,
+            meaning="Processors beside the GPUs that operators may run on, more slowly.",
+        ),
+    )  # fmt: skip
+    links: Wires | None = setting(
+        None,
+        Choice(Wires, optional=True),
+        "inside a host: dedicated, one for every ordered pair of devices (NVLink); shared, one wire that carries"
+        " one transfer at a time (PCIe through one root) (dedicated)",
+        control=Control(
+            id="links", label="Links", place=RARE,
+            labels={"auto": "auto", "dedicated": "one a pair", "shared": "shared wire"},
+            meaning="What carries tensors between GPUs: a link of its own for each pair, or one wire that all transfers"
+            " of a machine share.",
+        ),
+    )  # fmt: skip
+    bandwidth_bytes_per_s: float | None = setting(
+        None,
+        RATE,
+        "of every link (25GB/s)",
+        name="bandwidth",
+        metavar="RATE",
+        control=Control(
+            id="bandwidth", label="Bandwidth, GB/s", shape=NUMBER, place=RARE, unit=1e9, width=NARROW, least=0.001,
+            word="Bandwidth", in_widget=True,
+            meaning="Bytes a second that a link carries. Lower it to see what a slower network costs.",
+        ),
+    )  # fmt: skip
+    latency_s: float | None = setting(
+        None, TIME, "of every link (10us)", name="latency", metavar="TIME", link="latency"
+    )
+    devices_per_node: int | None = setting(
+        None,
+        Whole(1, MAX_DEVICES),
+        "accelerators of one host, or node (all in one)",
+        metavar="N",
+        control=Control(
+            id="per-node", label="", what="GPUs per node", width=SHORT, term="node", word="Node",
+            labels={"auto": "1 node", "2": "2/node", "4": "4/node", "8": "8/node"},
+            meaning="GPUs of one machine. Links between nodes are slower than those inside one.",
+        ),
+    )  # fmt: skip
+    node_bandwidth_bytes_per_s: float | None = setting(
+        None,
+        RATE,
+        "from one host to another, shared by their devices (12.5GB/s)",
+        name="node_bandwidth",
+        metavar="RATE",
+    )
+    transfers: Transfers | None = setting(
+        None,
+        Choice(Transfers, optional=True),
+        "how they share devices and links: lane is one channel per device for all it sends and receives, as in"
+        " Baechi, where both ends are busy at once; here the sender's part comes first (links, or those of the file)",
+        control=Control(
+            id="transfers", label="Transfers", place=RARE,
+            labels={
+                "auto": "auto", "links": "on links", "lane": "one channel", "duplex": "each way", "blocking": "blocking"
+            },
+            meaning="How sending goes together with computing: beside it on links, one channel a GPU, one each way, or "
+            "blocking (a GPU that sends computes nothing).",
+        ),
+    )  # fmt: skip
+    cluster: Cluster | None = setting(
+        None,
+        File(_load_cluster),
+        "all devices and links, by name or from a file, in place of the flags above but --memory and --keep-free",
+        metavar="NAME|FILE",
+    )
+    profile: Profile | None = setting(
+        None,
+        File(_load_profile),
+        "times, links and memory as `placement-explorer calibrate` measured them, in place of estimates: a file,"
+        " or the name that they were saved under (`placement-explorer profiles`)",
+        metavar="FILE|NAME",
+    )
+    times: tuple[Library, ...] = setting(
+        (),
+        File(_load_times, several=True),
+        "operator times that `calibrate --write-times` or `--from-trace` measured, of any models, in place of"
+        " estimates wherever they say something; once for each kind of device",
+        metavar="FILE|NAME",
+    )
+
+
+@dataclass(frozen=True, init=False)
+class MemorySettings(Group):
+    """What accelerators may hold."""
+
+    memory_bytes: float | tuple[float, ...] | None = setting(
+        None,
+        Caps(2.0**20, SIZE.most),
+        "cap of all accelerators, or of each: 80GiB (what the kind has)",
+        name="memory",
+        metavar="SIZE[,SIZE]",
+        control=Control(
+            id="memory", label="Memory per GPU", shape=OWN, in_widget=True,
+            meaning="The cap that every GPU's memory must stay below at every moment. Lower it to see what a smaller"
+            " card would need.",
+        ),
+    )  # fmt: skip
+    memory_model: MemoryModel = setting(
+        MemoryModel.PEAK,
+        Choice(MemoryModel),
+        "what a cap applies to: the peak of the simulated schedule, or static, the sum of what all operators of a"
+        " device keep, as in Pesto and Baechi; a file that states sizes is always static (peak)",
+        control=Control(
+            id="memory-model", label="Cap applies", what="What a cap applies to", place=RARE, term="cap",
+            labels={"peak": "to peak", "static": "to sum"}, word="Cap applies to",
+            meaning="To the peak: what is held at each moment of the schedule. To the sum: parameters and all"
+            " activations added up, as some papers count.",
+        ),
+    )  # fmt: skip
+    keep_free_bytes: float = setting(
+        0.0,
+        SIZE,
+        "of each accelerator's memory, for what no plan counts: the driver's context, buffers of communication,"
+        " what the allocator rounds up and cannot join: 4GiB (0)",
+        name="keep_free",
+        metavar="SIZE",
+        control=Control(
+            id="keep-free", label="Keep free, GiB", what="Keep free on each GPU, GiB", shape=NUMBER, place=RARE,
+            unit=GIB, width=NARROW, least=0, empty="0", word="Keep free",
+            meaning="Of each GPU's memory, for what no plan counts: the driver's context, buffers of communication, and"
+            " what the allocator rounds up or cannot join.",
+        ),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, init=False)
+class TrainingSettings(Group):
+    """What a training step keeps, and how many samples it takes."""
+
+    optimizer: Optimizer = setting(
+        Optimizer.ADAM,
+        Choice(Optimizer),
+        "which states are kept per parameter in training: momentum is SGD with a velocity, none not even keeps"
+        " gradients (adam)",
+        control=Control(
+            id="optimizer", label="Optimizer", place=RARE,
+            labels={
+                "adam": "Adam", "adamw": "AdamW", "adafactor": "Adafactor", "momentum": "momentum", "sgd": "SGD",
+                "none": "none",
+            },
+            meaning="What a training step keeps beside each parameter and its gradient: Adam and AdamW two moments,"
+            " momentum one velocity, Adafactor sums by row and column, SGD nothing. None counts no gradient either.",
+        ),
+    )  # fmt: skip
+    precision: Precision = setting(
+        Precision.PURE,
+        Choice(Precision),
+        "of training: pure, weights, gradients and states in the dtype traced (8 bytes a parameter in bf16 with"
+        " Adam); mixed, 16-bit weights and gradients beside fp32 masters and states (16 bytes);"
+        " mixed-fp32-gradients, gradients added up in fp32 too (18 bytes) (pure)",
+        control=Control(
+            id="precision", label="Trained in", what="Precision of training", place=RARE,
+            labels={"pure": "as traced", "mixed": "mixed, 16 B", "mixed-fp32-gradients": "mixed, 18 B"},
+            meaning="As traced: weights, gradients and states all in the model's number format. Mixed: 16-bit weights"
+            " beside fp32 copies (masters) and fp32 states, 16 bytes a parameter with Adam; 18 with gradients in fp32.",
+        ),
+    )  # fmt: skip
+    mini_batch: int | None = setting(
+        None,
+        Whole(1, MAX_BATCH),
+        "samples per iteration (64, or the batch of the traced example where that is larger)",
+        metavar="B",
+        control=Control(
+            id="mini-batch", label="Mini-batch", what="Mini-batch, samples", shape=NUMBER, whole=True, width=84,
+            in_widget=True, meaning="Samples between two updates of the parameters.",
+        ),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, init=False)
+class PipelineSettings(Group):
+    """What is minimised, and how a mini-batch runs through stages.
+
+    contiguity: by default none for one pass of single operators, else acyclic. max_replicas: 0 allows all accelerators.
+    regions: what runs again, whatever the stages are; set by ``recompute``, which takes True or "stage" (stages may),
+    "layers", "operators" or "none". in_sequence: whether operators wait for one another in one linear order, which
+    makes every pipeline a sequential one. copy_tied: whether every reader of a tied parameter holds a copy of it, in
+    place of sharing a device with the others (inference). pins: operator name (or a module path, for all of its
+    operators) -> device index. together: groups of such names, each group to be on one device.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        if not isinstance(given.get("recompute", False), bool):
+            given["recompute"], given["regions"] = recompute_of(given["recompute"])
+        super().__init__(**given)
+
+    objective: Objective | None = setting(
+        None,
+        Choice(Objective, optional=True),
+        "what to minimise (iteration, or that of the file)",
+        control=Control(
+            id="objective", label="", what="Objective", word="Objective", width=None, in_widget=True,
+            labels={
+                "auto": "Usual for the model", "iteration": "Iteration time", "max-load": "Max-load (steady state)",
+                "makespan": "Makespan (one pass)",
+            },
+            meaning="What the plan makes small: the time of a training iteration, the busiest device's time per sample"
+            " (max-load), or the end of one pass (makespan).",
+        ),
+    )  # fmt: skip
+    contiguity: Contiguity | None = setting(
+        None,
+        Choice(Contiguity, optional=True),
+        "which sets of operators a device may hold: none is any set (acyclic; none for one pass of single operators)",
+        control=Control(
+            id="contiguity", label="Contiguity", shape=SEGMENTS,
+            labels={"auto": "Auto", "acyclic": "Acyclic", "convex": "Convex", "none": "None"},
+            meaning="Which sets of operators a GPU may hold. Acyclic: stages never wait for one another in a circle, as"
+            " pipelines need. Convex: no path leaves a GPU and comes back. None: any set.",
+        ),
+    )  # fmt: skip
+    execution: Execution | None = setting(
+        None,
+        Choice(Execution, optional=True),
+        "how one unsplit pass runs (operator, or that of the file)",
+        control=Control(
+            id="execution", label="What runs as a unit", shape=SEGMENTS, place=ONE_PASS, term="unit",
+            labels={"auto": "auto", "operator": "operator", "call": "stage"},
+            meaning="Operators are scheduled one by one, or all of a stage as one call.",
+        ),
+    )  # fmt: skip
+    micro_batches: int | None = setting(
+        None,
+        Whole(1, MAX_BATCH),
+        "split into M (a planner chooses)",
+        metavar="M",
+        control=Control(
+            id="micro-batches", label="Micro-batches", shape=SEGMENTS, place=PIPELINES, term="micro-batch",
+            labels={count: count for count in ("auto", "1", "2", "4", "8", "16", "32")}, in_widget=True,
+            meaning="Equal parts of the mini-batch that go through the pipeline one after another. More of them shorten"
+            " the bubble; each is smaller and runs less efficiently.",
+        ),
+    )  # fmt: skip
+    pipeline: Pipeline = setting(
+        Pipeline.ONE_F_ONE_B,
+        Choice(Pipeline),
+        "the order in which a device takes its micro-batches; `planner` leaves it open (1f1b)",
+        control=Control(
+            id="pipeline", label="", what="Pipeline", place=PIPELINES, word="Order of the pipeline", width=None,
+            in_widget=True,
+            labels={
+                "1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved 1F1B", "zero-bubble": "Zero-bubble",
+                "planner": "Planner's own",
+            },
+            meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them and holds fewer activations. "
+            "Interleaved gives each GPU several stages. Zero-bubble splits the backward and fills gaps with weight "
+            "gradients.",
+        ),
+    )  # fmt: skip
+    max_replicas: int = setting(
+        1,
+        Whole(1, MAX_DEVICES, every="all"),
+        "let a stage run on up to N devices, each with a share of every micro-batch (without N: on all)",
+        flag="--replicate",
+        metavar="N",
+        control=Control(
+            id="replicas", label="Replicate stages", what="Replicate stages, on how many GPUs at most", place=PIPELINES,
+            labels={"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}, width=SHORT, in_widget=True,
+            meaning="Several GPUs run the same stage on parts of each micro-batch (data parallelism), and add their"
+            " gradients up at the end.",
+        ),
+    )  # fmt: skip
+    zero: int = setting(
+        0,
+        Whole(0, ZERO_STAGES[-1], choices=ZERO_STAGES),
+        "stage of ZeRO: the replicas of a stage (--replicate) share out optimizer states (1), gradients too (2),"
+        " parameters too (3) (0: none)",
+        control=Control(
+            id="zero", label="Replicas share", what="What replicas share out: stage of ZeRO", place=PIPELINES,
+            labels={"0": "nothing", "1": "ZeRO-1", "2": "ZeRO-2", "3": "ZeRO-3"}, width=WIDE,
+            word="Replicas share (ZeRO)",
+            meaning="What the replicas of a stage hold a part of each, rather than all: optimizer states and fp32"
+            " copies (1), gradients too (2), parameters too (3). Less memory; 2 and 3 send more.",
+        ),
+    )  # fmt: skip
+    recompute: bool = setting(
+        False,
+        Recompute(RECOMPUTE),
+        "run forwards again in place of keeping activations (checkpointing): stage (the same without a word:"
+        " stages may), layers (every layer that the model repeats does), operators (in these all but products and"
+        " fused attention), none (without the flag: what the model itself checkpoints)",
+        control=Control(
+            id="recompute", label="Recompute activations", shape=SWITCH, place=PIPELINES, in_widget=True,
+            meaning="Throw saved activations away and compute them again in the backward: less memory, about a third"
+            " more work.",
+        ),
+    )  # fmt: skip
+    regions: Regions = setting(Regions.MODEL, Kind(), "")
+    mixed_micro_batches: bool = setting(False, Switch(), "let stages differ in the size of their micro-batches")
+    in_sequence: bool = setting(
+        False,
+        Switch(),
+        "let operators wait for one another in one linear order, branch after branch: pipelines are sequential",
+        control=Control(
+            id="in-sequence", label="Stages in sequence", shape=SWITCH, place=PIPELINES, term="sequence",
+            meaning="Every stage waits for the one before it, as in systems whose stages form a chain. Off, branches"
+            " run side by side.",
+        ),
+    )  # fmt: skip
+    copy_tied: bool = setting(
+        False,
+        Switch(),
+        "let every operator that reads a tied parameter (an embedding that is the head, too) hold a copy of it, in"
+        " place of sharing a device; in inference",
+    )
+    subgraphs_per_device: int | None = setting(
+        None,
+        Whole(1),
+        "most stages of one device in a latency plan: makespan with execution call (any number)",
+        flag="--subgraphs",
+        metavar="Q",
+    )
+    pins: Mapping[str, int] = setting(
+        {},
+        Pins(parse_pin),
+        "put an operator, or all of a module, on a device; may be repeated",
+        flag="--pin",
+        metavar="OPERATOR=DEVICE",
+        link="pins",
+    )
+    together: tuple[tuple[str, ...], ...] = setting(
+        (),
+        Together(parse_together),
+        "keep operators, or all of modules, on one device, whichever it is; may be repeated",
+        metavar="NAME,NAME",
+        link="together",
+    )
+
+
+@dataclass(frozen=True, init=False)
+class SearchSettings(Group):
+    """Who searches, and for how long."""
+
+    planner: Any = setting(
+        "auto",
+        Name(),
+        "`placement-explorer planners` lists them",
+        metavar="NAME[:OPTION=VALUE,...]",
+        control=Control(
+            id="planner", label="", what="Planner", word="Planner", in_widget=True,
+            meaning="The algorithm that looks for a plan. auto runs several and keeps the best.",
+        ),
+    )  # fmt: skip
+    effort: Effort = setting(
+        Effort.NORMAL,
+        Choice(Effort),
+        "how much work is done, counted, so that the same question gives the same plan anywhere (normal)",
+        control=Control(
+            id="effort", label="Effort", what="Effort of the search", shape=SEGMENTS, in_widget=True,
+            labels={effort.value: effort.value for effort in Effort},
+            meaning="How much work the search counts before it ends: quick about a seventh of normal, thorough eight"
+            " times as much. The same question and effort give the same plan on every machine.",
+        ),
+    )  # fmt: skip
+    time_limit_s: float = setting(
+        60.0,
+        Number(0.1, MAX_TIME_LIMIT_S, "more than 0 seconds", lambda value: value > 0),
+        "seconds that end a search early",
+        flag="--time-limit",
+        metavar="S",
+        link="time_limit",
+        control=Control(
+            id="time-limit", label="Stop after", what="Time limit, seconds: only a guard", shape=NUMBER, width=84,
+            least=0.1, most=MAX_TIME_LIMIT_S, suffix="s", default=TIME_LIMIT_S, term="guard", in_widget=True,
+            meaning="A guard only: most searches end by themselves, by counted work. One that it stops depends on the"
+            " machine.",
+        ),
+    )  # fmt: skip
+    gap: float = setting(
+        0.0,
+        Number(0.0, 1.0, "at least 0 and less than 1", lambda value: 0 <= value < 1),
+        "stop within this share of the bound (0)",
+        metavar="G",
+    )
+    seed: int = setting(
+        0,
+        Whole(0, MAX_SEED),
+        "random seed of the search (0)",
+        metavar="N",
+        control=Control(
+            id="seed", label="Seed", shape=NUMBER, whole=True, width=84, least=0, empty="0",
+            meaning="Random seed of the search. Another one may find another plan; the same one finds the same.",
+        ),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, init=False)
+class Settings(ClusterSettings, MemorySettings, TrainingSettings, PipelineSettings, TracingSettings):
+    """All that a problem is made of: one state of the command line's flags or of the page's left rail."""
+
+
+GROUPS: tuple[type[Group], ...] = (
+    TracingSettings, ClusterSettings, MemorySettings, TrainingSettings, PipelineSettings, SearchSettings,
+)  # fmt: skip
+
+
+def declared(*groups: type[Group]) -> tuple[Setting, ...]:
+    """The settings of ``groups``, of all by default, in order; without what another setting sets."""
+    return tuple(one for group in groups or GROUPS for one in settings_of(group) if one.help)
+
+
+SETTINGS = {one.name: one for one in declared()}
+"""By name."""

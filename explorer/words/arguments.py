@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
-RENAMED = {
-    "replicate": "max_replicas", "subgraphs": "subgraphs_per_device", "pin": "pins", "time-limit": "time_limit_s",
-}  # fmt: skip
-"""Flags whose arguments are called otherwise than they are."""
 PHASES = {"training": "training=True", "inference": "training=False"}
 """Flags that say what one argument is."""
 
 _FLAG = re.compile(r"`placement-explorer [^`]*`|--(?P<flag>[a-z][a-z-]*)(?: (?P<value>[a-z0-9-]+)\b)?")
 
 
-def in_python(message: str, arguments: Container[str], values: Container[str]) -> str:
+def in_python(message: str, arguments: Container[str], values: Container[str], flags: Mapping[str, str]) -> str:
     """The message with arguments in place of flags: "leave out --zero" -> "leave out zero"; "--contiguity none" ->
     "contiguity='none'". A command line in full, in backticks, stays one.
 
-    arguments: names of those that there are; other flags stay. values: texts that arguments take.
+    arguments: names of those that there are; other flags stay. values: texts that arguments take. flags: by what
+    stands after "--", the arguments that are not called like them, at least.
     """
 
     def argument(found: re.Match[str]) -> str:
         flag, value = found["flag"] or "", found["value"] or ""
-        name = RENAMED.get(flag, flag.replace("-", "_"))
+        name = flags.get(flag, flag.replace("-", "_"))
         after = f" {value}" if value else ""
         if flag in PHASES:
             return PHASES[flag] + after

@@ -1,4 +1,4 @@
-"""What the words of the page mean, each in a sentence or two: shown beside controls and figures, and listed whole."""
+"""What the words of the page mean, each in a sentence or two; settings bring theirs (`explorer.question.settings`)."""
 
 from __future__ import annotations
 
@@ -34,90 +34,11 @@ _TERMS = {
         "Boxes and levels",
         "How many boxes are drawn for all operators of the model. − and + show fewer or more levels of modules.",
     ),
-    "training": (
-        MODEL,
-        "Training, inference",
-        "Training runs forward, backward and update, and keeps gradients and optimizer states in memory. "
-        "Inference runs the forward alone.",
-    ),
-    "dtype": (
-        MODEL,
-        "Number format",
-        "What tensors are made of: bf16 and fp16 take half the bytes of fp32 and run faster on GPUs. Own: as the "
-        "model was written.",
-    ),
     "costs": (
         MODEL,
         "Costs",
         "The times that plans are made from: estimated from FLOPs and bytes for a kind of GPU, measured on "
         "hardware, or stated by the file.",
-    ),
-    "devices": (
-        CLUSTER,
-        "GPUs",
-        "How many accelerators the plan may use. It may leave some idle where that is faster.",
-    ),
-    "memory": (
-        CLUSTER,
-        "Memory per GPU",
-        "The cap that every GPU's memory must stay below at every moment. Lower it to see what a smaller card "
-        "would need.",
-    ),
-    "kind": (
-        CLUSTER,
-        "Device kind",
-        "Which accelerator: its speed, memory and bandwidth are taken from the makers' data sheets.",
-    ),
-    "node": (
-        CLUSTER,
-        "Node",
-        "GPUs of one machine. Links between nodes are slower than those inside one.",
-    ),
-    "links": (
-        CLUSTER,
-        "Links",
-        "What carries tensors between GPUs: a link of its own for each pair, or one wire that all transfers of a "
-        "machine share.",
-    ),
-    "bandwidth": (
-        CLUSTER,
-        "Bandwidth",
-        "Bytes a second that a link carries. Lower it to see what a slower network costs.",
-    ),
-    "transfers": (
-        CLUSTER,
-        "Transfers",
-        "How sending goes together with computing: beside it on links, one channel a GPU, one each way, or "
-        "blocking (a GPU that sends computes nothing).",
-    ),
-    "cap": (
-        CLUSTER,
-        "Cap applies to",
-        "To the peak: what is held at each moment of the schedule. To the sum: parameters and all activations "
-        "added up, as some papers count.",
-    ),
-    "optimizer": (
-        CLUSTER,
-        "Optimizer",
-        "What a training step keeps beside each parameter and its gradient: Adam and AdamW two moments, momentum one "
-        "velocity, Adafactor sums by row and column, SGD nothing. None counts no gradient either.",
-    ),
-    "precision": (
-        CLUSTER,
-        "Trained in",
-        "As traced: weights, gradients and states all in the model's number format. Mixed: 16-bit weights beside fp32 "
-        "copies (masters) and fp32 states, 16 bytes a parameter with Adam; 18 with gradients in fp32.",
-    ),
-    "keep-free": (
-        CLUSTER,
-        "Keep free",
-        "Of each GPU's memory, for what no plan counts: the driver's context, buffers of communication, and what the "
-        "allocator rounds up or cannot join.",
-    ),
-    "cpus": (
-        CLUSTER,
-        "CPUs",
-        "Processors beside the GPUs that operators may run on, more slowly.",
     ),
     "mixed-kind": (
         CLUSTER,
@@ -141,12 +62,6 @@ _TERMS = {
         "Each GPU by itself",
         "A kind and a memory cap for every single GPU.",
     ),
-    "objective": (
-        PIPELINE,
-        "Objective",
-        "What the plan makes small: the time of a training iteration, the busiest device's time per sample (max- "
-        "load), or the end of one pass (makespan).",
-    ),
     "iteration": (
         PIPELINE,
         "Iteration time",
@@ -163,89 +78,16 @@ _TERMS = {
         "Makespan",
         "From the start to the end of one pass of the whole mini-batch, operator by operator, without a pipeline.",
     ),
-    "unit": (
-        PIPELINE,
-        "What runs as a unit",
-        "Operators are scheduled one by one, or all of a stage as one call.",
-    ),
-    "mini-batch": (
-        PIPELINE,
-        "Mini-batch",
-        "Samples between two updates of the parameters.",
-    ),
-    "micro-batch": (
-        PIPELINE,
-        "Micro-batches",
-        "Equal parts of the mini-batch that go through the pipeline one after another. More of them shorten the "
-        "bubble; each is smaller and runs less efficiently.",
-    ),
-    "pipeline": (
-        PIPELINE,
-        "Order of the pipeline",
-        "GPipe runs all forwards, then all backwards. 1F1B alternates them and holds fewer activations. "
-        "Interleaved gives each GPU several stages. Zero-bubble splits the backward and fills gaps with weight "
-        "gradients.",
-    ),
-    "replicas": (
-        PIPELINE,
-        "Replicate stages",
-        "Several GPUs run the same stage on parts of each micro-batch (data parallelism), and add their gradients "
-        "up at the end.",
-    ),
-    "zero": (
-        PIPELINE,
-        "Replicas share (ZeRO)",
-        "What the replicas of a stage hold a part of each, rather than all: optimizer states and fp32 copies (1), "
-        "gradients too (2), parameters too (3). Less memory; 2 and 3 send more.",
-    ),
-    "recompute": (
-        PIPELINE,
-        "Recompute activations",
-        "Throw saved activations away and compute them again in the backward: less memory, about a third more work.",
-    ),
-    "sequence": (
-        PIPELINE,
-        "Stages in sequence",
-        "Every stage waits for the one before it, as in systems whose stages form a chain. Off, branches run side "
-        "by side.",
-    ),
     "stage": (
         PIPELINE,
         "Stage",
         "Operators that run together on one GPU (or on replicas) for each micro-batch.",
-    ),
-    "planner": (
-        SEARCH,
-        "Planner",
-        "The algorithm that looks for a plan. auto runs several and keeps the best.",
     ),
     "guarantee": (
         SEARCH,
         "Exact, heuristic",
         "An exact planner that ends proves that no plan is better. A heuristic finds good plans; the lower bound "
         "says how much better any other could be.",
-    ),
-    "contiguity": (
-        SEARCH,
-        "Contiguity",
-        "Which sets of operators a GPU may hold. Acyclic: stages never wait for one another in a circle, as "
-        "pipelines need. Convex: no path leaves a GPU and comes back. None: any set.",
-    ),
-    "effort": (
-        SEARCH,
-        "Effort",
-        "How much work the search counts before it ends: quick about a seventh of normal, thorough eight times as "
-        "much. The same question and effort give the same plan on every machine.",
-    ),
-    "guard": (
-        SEARCH,
-        "Stop after",
-        "A guard only: most searches end by themselves, by counted work. One that it stops depends on the machine.",
-    ),
-    "seed": (
-        SEARCH,
-        "Seed",
-        "Where the search's chance begins. Another seed may find another plan; the same one finds the same.",
     ),
     "live": (
         SEARCH,
@@ -310,7 +152,4 @@ _TERMS = {
 }
 
 TERMS = {key: Term(word, meaning, part) for key, (part, word, meaning) in _TERMS.items()}
-"""By the name under which the page refers to them."""
-
-KEYS = {term.word: key for key, term in TERMS.items()}
-"""The other way round."""
+"""Of what is no setting, by the name under which the page refers to them."""

@@ -25,7 +25,7 @@ from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
 
 PRECISION = 1e-3
 """How closely the least time is found that is not ruled out; what is told is ruled out."""
-MOST_GROUPS = 2000
+MOST_GROUPS = 6000
 """Of more groups of operators nothing is told: it would take seconds."""
 MOST_CUTS = 250
 """Stretches of positions that are told apart."""

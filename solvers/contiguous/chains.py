@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coarsening.contracted import Contracted, Shape
-from solvers.contiguous.downset_walk_kernel import Costs, Limits
-from solvers.contiguous.linear_dp_kernel import cut_order
+from solvers.contiguous.load_kernel import Costs, Limits, cut_order
 from solvers.kernels.arrays import Floats
 from solvers.plan.drafts import DraftStage
 from solvers.problem.problem import Pipeline, Problem, Transfers

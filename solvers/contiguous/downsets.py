@@ -7,30 +7,28 @@ cuts the graph into parts whose quotient is acyclic: what a pipeline can run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coarsening.contracted import Shape
 from solvers.contiguous.chains import NO_CHAIN, Chain, Part
-from solvers.contiguous.downset_walk_kernel import (
+from solvers.contiguous.lattice_kernel import (
     DONE,
     NEEDS_ROOM,
     OVER_BUDGET,
-    Costs,
     Growing,
     Lattice,
-    Limits,
     Order,
-    Walk,
     add_up,
-    cuts,
     expand,
     file_keys,
-    walk,
 )
+from solvers.contiguous.load_kernel import Costs, Limits, Load, cuts, walk_load
+from solvers.contiguous.walk_kernel import PAIRS, SHORT, Climb, Stack, new_stack
 
 PAIRS_A_CALL = 400_000
 """Pairs, or words of relations, per kernel call: a few hundredths of a second."""
@@ -173,37 +171,62 @@ def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float,
     # Sums that should cancel leave a rest, and with no device left even that would be too much.
     rest_s = 1e-12 * (done[-1] + costs.net_s.sum())
     remaining_s = np.maximum(remaining_s - rest_s, 0.0)
-    at = Walk(
-        best=unreached((len(downsets), states(limits)), check),
-        came_from=np.zeros((len(downsets), states(limits)), np.int32),
+    shape, depths = (len(downsets), states(limits)), elements + 2
+    load = Load(
+        costs=costs,
+        limits=limits,
+        best=unreached(shape, check),
+        came_from=np.zeros(shape, np.int32),
         remaining_s=remaining_s,
-        cursor=np.array([0, -1, 0, 0], np.int64),
         bound=np.array([min(below_s, 1e300)]),
-        live=np.zeros(states(limits), np.int64),
-        live_count=np.zeros(1, np.int64),
+        most=np.zeros(2),
+        in_flight=np.zeros(1),
+        fewer=np.zeros(limits.accelerators + 1),
         inside=np.zeros(len(costs.net_size), np.int64),
         behind=np.zeros(len(costs.net_size), np.bool_),
-        path_at=np.zeros(elements + 2, np.int64),
-        path_next=np.zeros(elements + 2, np.int64),
-        path_element=np.zeros(elements + 2, np.int64),
-        path_sum=np.zeros((elements + 2, 7)),
+        acc_s=np.zeros(depths),
+        cpu_s=np.zeros(depths),
+        moved_s=np.zeros(depths),
+        settled_s=np.zeros(depths),
+        static_bytes=np.zeros(depths),
+        saved_bytes=np.zeros(depths),
+        workspace_bytes=np.zeros(depths),
     )
-    at.best[0, 0] = 0.0
+    load.best[0, 0] = 0.0
+    cursor = finish(walk_load, downsets, load, states(limits), PAIRS_A_CALL, check).cursor
+    state = int(np.argmin(load.best[-1]))
+    load_s = float(load.best[-1, state])
+    parts = (
+        tuple(
+            Part(bool(way), downsets.difference(here, source))
+            for source, here, way, _ in trace_back(load.came_from, state, (1, limits.accelerators + 1))
+        )
+        if load_s < math.inf
+        else ()
+    )
+    chain = Chain(load_s, parts) if parts else NO_CHAIN
+    return Search(chain, bool(cursor[SHORT]), int(cursor[PAIRS]))
+
+
+def finish(walk: Climb, downsets: Downsets, objective: Any, states: int, quota: int, check: Check) -> Stack:
+    """Run a walk to its end, calling ``check`` before every ``quota`` pairs; returns its stack, for what it counted."""
+    stack = new_stack(downsets.words.shape[1] * 64, states)
     check()
-    while walk(downsets.up, costs, limits, at, PAIRS_A_CALL) != DONE:
+    while walk(downsets.up, stack, objective, quota) != DONE:
         check()
-    return Search(_trace_back(downsets, at, limits), bool(at.cursor[2]), int(at.cursor[3]))
+    return stack
 
 
-def _trace_back(downsets: Downsets, at: Walk, limits: Limits) -> Chain:
-    here = len(downsets) - 1
-    state = int(np.argmin(at.best[here]))
-    load_s = float(at.best[here, state])
-    if math.isinf(load_s):
-        return NO_CHAIN
-    parts = []
+def trace_back(
+    came_from: NDArray[Any], state: int, steps: Sequence[int] | NDArray[np.int64]
+) -> Iterator[tuple[int, int, int, int]]:
+    """The parts of the chain that a table ends with in this state, the last one added first: the rows before and
+    after it, its way, and the state after it.
+
+    came_from: [rows, states] ways * row before + way. steps: [ways] from the state before to the one after.
+    """
+    here = len(came_from) - 1
     while here > 0:
-        source, on_cpu = divmod(int(at.came_from[here, state]), 2)
-        parts.append(Part(bool(on_cpu), downsets.difference(here, source)))
-        here, state = source, state - (limits.accelerators + 1 if on_cpu else 1)
-    return Chain(load_s, tuple(parts))
+        source, way = divmod(int(came_from[here, state]), len(steps))
+        yield source, here, way, state
+        here, state = source, state - int(steps[way])

@@ -17,8 +17,8 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.traffic import Rows
-from solvers.contiguous.downset_walk_kernel import Order, add_up
 from solvers.contiguous.downsets import enumerate_downsets
+from solvers.contiguous.lattice_kernel import Order, add_up
 from solvers.contiguous.pipedream_optimizer_kernel import Sums, bottlenecks
 from solvers.kernels.arrays import Floats
 from solvers.problem.problem import Problem

@@ -7,16 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.contiguous.chains import NO_CHAIN, Chain, Part, positions_a_call
-from solvers.contiguous.downset_walk_kernel import DONE
-from solvers.contiguous.downsets import Check, Downsets, Search, slices, unreached
-from solvers.contiguous.variant_costs_kernel import BLOCKING, VariantCosts, VariantLimits
-from solvers.contiguous.variant_cut_kernel import cut_order_variant
-from solvers.contiguous.variant_floors_kernel import floors
-from solvers.contiguous.variant_walk_kernel import VariantWalk, walk_variant
+from solvers.contiguous.downsets import Check, Downsets, Search, finish, slices, trace_back, unreached
+from solvers.contiguous.messages_kernel import no_ends
+from solvers.contiguous.variant_kernel import (
+    BLOCKING,
+    COLUMNS,
+    Variant,
+    VariantCosts,
+    VariantLimits,
+    cut_order_variant,
+    floors,
+    walk_variant,
+)
 from solvers.contiguous.variants import least_load_s
+from solvers.contiguous.walk_kernel import PAIRS, SHORT
 from solvers.kernels.arrays import Floats, Ints
 
 PAIRS_A_CALL = 150_000
@@ -118,17 +124,11 @@ def _only_forward(costs: VariantCosts) -> VariantCosts:
 
 
 def _cut(order: Ints, costs: VariantCosts, limits: VariantLimits, pools: Pools, bounds: Floats, check: Check) -> Found:
-    passes, states = costs.acc_s.shape[1], len(limits.used)
-    best = np.full((len(order) + 1, states, passes), np.inf)
-    came_from = np.full((len(order) + 1, states), -1, np.int64)
-    best[0, 0] = 0.0
-    for begin, end in positions_a_call(len(order), len(order) * states * len(limits.need), check):
-        cut_order_variant(order, costs, limits, bounds, best, came_from, begin, end)
-
-    def nodes(here: int, source: int) -> tuple[int, ...]:
-        return tuple(sorted(order[source:here].tolist()))
-
-    return _trace_back(best[-1], came_from, limits, pools, nodes, False, 0)
+    best = np.full((len(order) + 1, len(limits.used), len(bounds)), np.inf)
+    at = _variant(costs, limits, best, 1, np.zeros((0, 0)), bounds)
+    for begin, end in positions_a_call(len(order), len(order) * len(limits.used) * len(limits.need), check):
+        cut_order_variant(order, at, begin, end)
+    return _found(at, pools, lambda here, source: tuple(sorted(order[source:here].tolist())), False, 0)
 
 
 def _floors(downsets: Downsets, costs: VariantCosts, cut: bool, check: Check) -> Floats:
@@ -149,58 +149,57 @@ def _walk(
     bounds: Floats,
     check: Check,
 ) -> Found:
-    rows, passes, elements = costs.acc_s.shape
+    _, passes, elements = costs.acc_s.shape
+    best = unreached((len(downsets), len(limits.used), passes), check)
+    at = _variant(costs, limits, best, elements + 2, floor_s, bounds)
+    quota = PAIRS_A_CALL // (len(limits.need) * passes)
+    cursor = finish(walk_variant, downsets, at, len(limits.used), quota, check).cursor
+    return _found(at, pools, downsets.difference, bool(cursor[SHORT]), int(cursor[PAIRS]))
+
+
+def _variant(
+    costs: VariantCosts,
+    limits: VariantLimits,
+    best: Floats,
+    depths: int,
+    floor_s: Floats,
+    bounds: Floats,
+) -> Variant:
+    """The objective before the first step. best: its table, without a chain; depths: of its walk."""
+    kinds, passes, _ = costs.acc_s.shape
     states, ways = len(limits.used), len(limits.need)
-    messages = costs.message_s.shape[1]
-    at = VariantWalk(
-        best=unreached((len(downsets), states, passes), check),
-        came_from=np.zeros((len(downsets), states), np.int32),
+    at = Variant(
+        costs=costs,
+        limits=limits,
+        best=best,
+        came_from=np.zeros(best.shape[:2], np.int32),
         floor_s=floor_s,
-        cursor=np.array([0, -1, 0, 0], np.int64),
         bounds=bounds.copy(),
-        live=np.zeros(states, np.int64),
-        live_count=np.zeros(1, np.int64),
         most=np.zeros((ways, passes)),
-        made=np.zeros(messages, np.int64),
-        read=np.zeros(messages, np.int64),
-        behind=np.zeros(messages, np.int64),
+        in_flight=np.zeros(1),
+        fewer=np.zeros(states),
         usable=np.zeros(ways, np.bool_),
-        path_at=np.zeros(elements + 2, np.int64),
-        path_next=np.zeros(elements + 2, np.int64),
-        path_element=np.zeros(elements + 2, np.int64),
-        path_load=np.zeros((elements + 2, rows, passes, 5)),
-        path_cpu=np.zeros((elements + 2, passes)),
-        path_bytes=np.zeros((elements + 2, 2)),
-        path_kept=np.zeros((elements + 2, rows, 2)),
+        ends=no_ends(costs.message_s.shape[1]),
+        seconds=np.zeros((depths, kinds, passes, COLUMNS)),
+        cpu_s=np.zeros((depths, passes)),
+        static_bytes=np.zeros(depths),
+        param_bytes=np.zeros(depths),
+        saved_bytes=np.zeros((depths, kinds)),
+        workspace_bytes=np.zeros((depths, kinds)),
     )
     at.best[0, 0] = 0.0
-    check()
-    while walk_variant(downsets.up, costs, limits, at, PAIRS_A_CALL // (ways * passes)) != DONE:
-        check()
-    short, pairs = bool(at.cursor[2]), int(at.cursor[3])
-    return _trace_back(at.best[-1], at.came_from, limits, pools, downsets.difference, short, pairs)
+    return at
 
 
-def _trace_back(
-    last: Floats,
-    came_from: Ints | NDArray[np.int32],
-    limits: VariantLimits,
-    pools: Pools,
-    nodes: Callable[[int, int], tuple[int, ...]],
-    short: bool,
-    pairs: int,
-) -> Found:
-    """The chain that a table ends with. last: [states, passes]; nodes: what lies between two rows of the table."""
+def _found(at: Variant, pools: Pools, nodes: Callable[[int, int], tuple[int, ...]], short: bool, pairs: int) -> Found:
+    """The chain that a table ends with. nodes: what lies between two rows of the table."""
+    last, need = at.best[-1], at.limits.need
     state = int(np.lexsort((last[:, 0], last[:, -1]))[0])
     if math.isinf(last[state, -1]):
         return Found(np.full(last.shape[1], np.inf), (), short, pairs)
     parts = []
-    here = len(came_from) - 1
-    loads_s = last[state].copy()
-    while here > 0:
-        source, way = divmod(int(came_from[here, state]), len(limits.need))
-        draw = limits.need[way, 1:].tolist()
+    for source, here, way, _ in trace_back(at.came_from, state, at.limits.step):
+        draw = need[way, 1:].tolist()
         drawn = tuple(pool for pool, count in zip(pools, draw, strict=True) for _ in range(count))
         parts.append(Part(way == 0, nodes(here, source), max(sum(draw), 1), drawn if len(pools) > 1 else ()))
-        here, state = source, state - int(limits.step[way])
-    return Found(loads_s, tuple(parts), short, pairs)
+    return Found(last[state].copy(), tuple(parts), short, pairs)

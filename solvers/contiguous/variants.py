@@ -14,7 +14,8 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.chains import ROUNDING, flights_of
-from solvers.contiguous.variant_costs_kernel import BLOCKING, DUPLEX, LANE, MAKES, READS, VariantCosts, VariantLimits
+from solvers.contiguous.messages_kernel import messages_of
+from solvers.contiguous.variant_kernel import BLOCKING, DUPLEX, LANE, VariantCosts, VariantLimits
 from solvers.contiguous.ways import Ways, ways_of
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Ring
@@ -67,15 +68,6 @@ def variant_costs(
 
     nothing = np.zeros(len(contracted))
     static = {"all": contracted.static_bytes, "core": contracted.core_bytes, "none": nothing}[memory]
-    roles: list[list[tuple[int, int]]] = [[] for _ in range(len(contracted))]
-    for role, ends in ((MAKES, traffic.makers), (READS, traffic.readers)):
-        for message in range(len(ends)):
-            for node in ends[message].tolist():
-                roles[node].append((message, role))
-    merged = [_added_up(on) for on in roles]
-    starts = np.zeros(len(merged) + 1, np.int64)
-    np.cumsum([len(on) for on in merged], out=starts[1:])
-    flat = np.array([pair for on in merged for pair in on], np.int64).reshape(-1, 2)
     replicas = np.array([r for _, r in rows], np.int64)
     sync_s, sync_s_per_byte = synchronisation(problem, variant.replicas, contracted.samples)
     return VariantCosts(
@@ -88,23 +80,10 @@ def variant_costs(
         np.array([nothing if memory == "none" else copy.workspace_bytes for copy in copies]),
         sync_s[replicas - 1],
         sync_s_per_byte[replicas - 1],
-        starts,
-        np.ascontiguousarray(flat[:, 0]),
-        np.ascontiguousarray(flat[:, 1]),
+        messages_of(traffic),
         traffic.backward.astype(np.int64) if variant.passes == 2 else np.zeros(len(traffic), np.int64),
         np.array([copy.message_s for copy in copies]),
-        traffic.makers.start,
-        traffic.makers.items,
-        traffic.readers.start,
-        traffic.readers.items,
     )
-
-
-def _added_up(on: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    roles: dict[int, int] = {}
-    for message, role in on:
-        roles[message] = roles.get(message, 0) + role
-    return sorted(roles.items())
 
 
 def synchronisation(problem: Problem, replicas: int, samples: int) -> tuple[Floats, Floats]:

@@ -27,8 +27,10 @@ class Crossings(NamedTuple):
     """[crossings] which share of the readers needs it"""
     device: Ints
     """[crossings] of the readers"""
+    several: Ints
+    """[crossings] how many replicas send as much at the same time, of which one stands for all; else 1"""
     samples: Floats
-    """[crossings] how many"""
+    """[crossings] how many each of them sends"""
 
 
 @njit(cache=True)
@@ -57,46 +59,53 @@ def same_place(units: Units, bundles: Bundles, target: int, high: int) -> int:
 
 @njit(cache=True, error_model="numpy")
 def crossings_of(units: Units, bundles: Bundles, b: int) -> Crossings:
-    """The crossings of bundle ``b``, also those that stay on a device."""
+    """The crossings of bundle ``b``, also those that stay on a device.
+
+    Where one device stands for all replicas of its group, on either side, the micro-batches of both sides are of one
+    size and one number of replicas divides the other: then each of the more replicas has its own partner.
+    """
     origin = bundles.source[bundles.source_start[b]]
     begins, ends = bundles.target_start[b], bundles.target_start[b + 1]
     room, t = 0, begins
     while t < ends:
         room += crossings_bound(units, origin, bundles.target[t])
         t = same_place(units, bundles, t, ends)
-    whole, samples = np.empty((5, room), np.int64), np.empty(room)
+    whole, samples = np.empty((6, room), np.int64), np.empty(room)
     target, place, group_of, samples_of = bundles.target, units.place, units.group, units.samples
-    group_start, group_device = units.group_start, units.group_device
-    mine, size = group_of[origin], samples_of[origin]
-    width = group_start[mine + 1] - group_start[mine]
-    part, n = size / width, 0
+    group_start, group_device, replicas = units.group_start, units.group_device, units.replicas
+    group, size = group_of[origin], samples_of[origin]
+    width, sharers = group_start[group + 1] - group_start[group], replicas[group]
+    part, n = size / sharers, 0
     for i in range(units.micro_batches[origin]):
         for p in range(width):
             since = i * size + p * part
             t = begins
             while t < ends:
-                unit, upto = target[t], t + 1
-                while upto < ends and place[target[upto]] == place[unit]:
-                    upto += 1
-                theirs, other = group_of[unit], samples_of[unit]
-                others = group_start[theirs + 1] - group_start[theirs]
+                unit, following = target[t], t + 1
+                while following < ends and place[target[following]] == place[unit]:
+                    following += 1
+                reading, other = group_of[unit], samples_of[unit]
+                other_width, others = group_start[reading + 1] - group_start[reading], replicas[reading]
+                folded = width < sharers or other_width < others
                 piece = other / others
                 j_low, j_high = i, i + 1
                 if other != size:  # the micro-batches that share samples with this one
                     j_low, j_high = i * size // other, -(-((i + 1) * size) // other)
                 for j in range(j_low, j_high):
                     q_low, q_high = 0, 1
-                    if others > 1:
+                    if other_width > 1:
                         q_low = max(0, int((since - j * other) / piece) - 1)
                         q_high = min(others, int((since + part - j * other) / piece) + 2)
                     for q in range(q_low, q_high):
                         start = j * other + q * piece
-                        amount = min(since + part, start + piece) - max(since, start)
+                        amount, several = min(since + part, start + piece) - max(since, start), 1
+                        if folded:
+                            amount, several = size / max(sharers, others), max(1, sharers // others)
                         if amount <= LEAST_SAMPLES:
                             continue
-                        whole[0, n], whole[1, n], whole[2, n] = i * width + p, t, upto
-                        whole[3, n], whole[4, n] = j * others + q, group_device[group_start[theirs] + q]
-                        samples[n] = amount
+                        whole[0, n], whole[1, n], whole[2, n] = i * width + p, t, following
+                        whole[3, n], whole[4, n] = j * other_width + q, group_device[group_start[reading] + q]
+                        whole[5, n], samples[n] = several, amount
                         n += 1
-                t = upto
-    return Crossings(whole[0, :n], whole[1, :n], whole[2, :n], whole[3, :n], whole[4, :n], samples[:n])
+                t = following
+    return Crossings(whole[0, :n], whole[1, :n], whole[2, :n], whole[3, :n], whole[4, :n], whole[5, :n], samples[:n])

@@ -16,7 +16,6 @@ from numba import njit
 
 from solvers.evaluation.tasks import F, Holds, Rows, Sends, Tasks, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.kernels.interpreted import until_worth_it
 
 HOLDS, SINCE, UNTIL = range(3)
 
@@ -196,7 +195,7 @@ def _activations(
     for which in range(4):
         amounts = nbytes.saved if which == 0 else nbytes.kept if which == 1 else nbytes.working
         amounts = nbytes.until_next if which == 3 else amounts
-        for row in range(len(unit)):
+        for row in range(len(unit) if amounts.any() else 0):
             amount = amounts[unit[row]]
             if amount <= 0:
                 continue
@@ -311,7 +310,6 @@ def _handed_on(store: _Store, units: Units, rows: Rows, handed: HandedOn) -> Non
                 _close(store, device, amount, True)
 
 
-@until_worth_it
 @njit(cache=True)
 def holds_of(
     units: Units, rows: Rows, tasks: Tasks, sends: Sends, nbytes: UnitBytes, handed: HandedOn, forward_of: Ints,
@@ -350,36 +348,41 @@ def holds_of(
     )  # fmt: skip
 
 
+class _Changes(NamedTuple):
+    """Which holds begin and end at every instant, as chains: the first, and after each the next, -1 at the end."""
+
+    begin: Ints
+    """[instants] the first hold that begins"""
+    following: Ints
+    """[holds] the next that begins at the same instant"""
+    end: Ints
+    """[instants] the first hold that ends after it was held for some time"""
+    ending: Ints
+    """[holds] the next that ends at the same instant"""
+    lasts: Bools
+    """[holds] whether it is held for any time"""
+
+
 @njit(cache=True)
-def _changes(holds: Holds, first: Ints, last: Ints) -> tuple[Ints, Ints]:
-    """(start, change): at instant i the changes start[i]:start[i + 1]: hold ``h`` begins (3 h), is let go (3 h + 1),
-    or is held for no time (3 h + 2). first, last: instants of tasks."""
+def _changes(holds: Holds, first: Ints, last: Ints) -> _Changes:
+    """When holds begin and end. first, last: instants of tasks."""
     count, instants = len(holds.device), np.max(last) + 1 if len(last) else 1
-    since, until = np.empty(count, np.int64), np.empty(count, np.int64)
+    begin, end = np.full(instants, -1, np.int64), np.full(instants, -1, np.int64)
+    following, ending, lasts = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.bool_)
     since_start, since_of, until_start, until_of, from_end = (
         holds.since_start, holds.since, holds.until_start, holds.until, holds.from_end,
     )  # fmt: skip
-    start = np.zeros(instants + 1, np.int64)
-    for h in range(count):
+    for h in range(count - 1, -1, -1):  # so that chains are in the order of the holds
         begins, ends = instants, 0
         for e in range(since_start[h], since_start[h + 1]):
             begins = min(begins, last[since_of[e]] if from_end[h] else first[since_of[e]])
         for e in range(until_start[h], until_start[h + 1]):
             ends = max(ends, last[until_of[e]])
-        since[h], until[h] = begins, ends
-        start[begins + 1] += 1
+        lasts[h] = ends > begins
+        following[h], begin[begins] = begin[begins], h
         if ends > begins:
-            start[ends + 1] += 1
-    for i in range(instants):
-        start[i + 1] += start[i]
-    at, change = start[:-1].copy(), np.empty(start[instants], np.int64)
-    for h in range(count):
-        change[at[since[h]]] = 3 * h if until[h] > since[h] else 3 * h + 2
-        at[since[h]] += 1
-        if until[h] > since[h]:
-            change[at[until[h]]] = 3 * h + 1
-            at[until[h]] += 1
-    return start, change
+            ending[h], end[ends] = end[ends], h
+    return _Changes(begin, following, end, ending, lasts)
 
 
 @njit(cache=True)
@@ -388,25 +391,33 @@ def _levels(
 ) -> tuple[Floats, int]:
     """(largest bytes of every device, how many points its curves have). points: [2, room] the device and the
     instant of each, bytes_at: its bytes; in the order of time; without room none are written."""
-    start, change = _changes(holds, first, last)
+    begin, following, end, ending, lasts = _changes(holds, first, last)
     devices, device_of, nbytes, room = len(static), holds.device, holds.nbytes, len(bytes_at)
     level, peak = static.copy(), static.copy()
     taken, freed, highest = np.zeros(devices), np.zeros(devices), np.zeros(devices)
     touched, is_touched, count, n = np.arange(devices), np.ones(devices, np.bool_), devices, 0
-    for i in range(len(start) - 1):
-        for e in range(start[i], start[i + 1]):
-            h = change[e] // 3
-            d, what = device_of[h], change[e] - 3 * h
-            if what == 0:
+    for i in range(len(begin)):
+        h = begin[i]
+        while h >= 0:
+            d = device_of[h]
+            if lasts[h]:
                 taken[d] += nbytes[h]
-            elif what == 1:
-                freed[d] += nbytes[h]
             else:
                 highest[d] = max(highest[d], nbytes[h])
             if not is_touched[d]:
                 is_touched[d] = True
                 touched[count] = d
                 count += 1
+            h = following[h]
+        h = end[i]
+        while h >= 0:
+            d = device_of[h]
+            freed[d] += nbytes[h]
+            if not is_touched[d]:
+                is_touched[d] = True
+                touched[count] = d
+                count += 1
+            h = ending[h]
         for k in range(count):
             d = touched[k]
             least = level[d] - freed[d]
@@ -426,14 +437,12 @@ def _levels(
     return peak, n
 
 
-@until_worth_it
 @njit(cache=True)
 def peaks_of(holds: Holds, first: Ints, last: Ints, static: Floats) -> Floats:
     """Largest bytes of every device, [devices]: see `curves_of`."""
     return _levels(holds, first, last, static, np.empty((2, 0), np.int64), np.empty(0))[0]
 
 
-@until_worth_it
 @njit(cache=True)
 def curves_of(
     holds: Holds, first: Ints, last: Ints, end_s: Floats, static: Floats

@@ -9,19 +9,24 @@ import numpy as np
 from solvers.errors import InvalidPlan, NoLink, PlacementError
 from solvers.evaluation.columns import cluster_columns, graph_columns, plan_columns
 from solvers.evaluation.holds_kernel import HandedOn, holds_of
+from solvers.evaluation.inside_kernel import pairs_inside_stages
 from solvers.evaluation.message_order import turns_of, with_turns
 from solvers.evaluation.routes_kernel import routes_of
 from solvers.evaluation.rows_kernel import rows_of_order
-from solvers.evaluation.tasks import F, Holds, I, Rows, Sends, Tasks, U, Units, W
+from solvers.evaluation.tasks import Holds, I, Rows, Sends, Tasks, Units
 from solvers.evaluation.tasks_kernel import Wires, tasks_of
 from solvers.evaluation.unit_bytes import unit_bytes
 from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of, with_gathers
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
 from solvers.plan.plan import ACTION_KINDS, Action, Plan
 from solvers.problem.problem import Objective, Problem, Transfers
 
 MODES = tuple(Transfers)
 """A transfer model's number in the kernels is its position here."""
+_rows_of_order, _routes_of = until_worth_it(rows_of_order), until_worth_it(routes_of)
+_tasks_of, _holds_of = until_worth_it(tasks_of), until_worth_it(holds_of)
+_pairs_inside_stages = until_worth_it(pairs_inside_stages)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,17 +74,18 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
     nbytes = columns.tensor_bytes[columns.message_tensor]
     latencies = np.asarray(nbytes.any(axis=1) | (problem.transfer_s is not None), np.int64)
     by_operator = bool((units.operator >= 0).any())
-    bundles, local = routes_of(
+    bundles, local = _routes_of(
         units, columns.maker_start, columns.maker, columns.reader_start, columns.reader, columns.message_ends,
         nbytes, stated_s, latencies, problem.transfer_s is not None, by_operator, blocking,
     )  # fmt: skip
     pairs = np.concatenate([_inside_stages(problem, units), _mirrors(problem, units, by_operator), local])
     wires = Wires(
-        mode, problem.transfer_s is not None, cluster.wire, cluster.latency_s, cluster.bandwidth, cluster.is_cpu
-    )
+        mode, problem.transfer_s is not None, False, cluster.wire, cluster.latency_s, cluster.bandwidth,
+        cluster.is_cpu,
+    )  # fmt: skip
     stage_group = np.empty(len(plan.stages), np.int64)
     stage_group[units.stage] = units.group
-    missing, tasks, sends = tasks_of(
+    missing, tasks, sends = _tasks_of(
         units, rows, seconds, pairs, bundles, wires, _gradients(problem, plan, single), stage_group
     )
     if missing:
@@ -113,7 +119,7 @@ def held_by(problem: Problem, plan: Plan, lowered: Lowered) -> Holds:
         columns.consumer, makes, columns.phase != 3,
     )  # fmt: skip
     nbytes = unit_bytes(problem, plan, lowered.units)
-    return holds_of(
+    return _holds_of(
         lowered.units, lowered.rows, lowered.tasks, lowered.sends, nbytes, handed, columns.forward_of, len(plan.stages)
     )
 
@@ -131,7 +137,7 @@ def _rows(problem: Problem, plan: Plan, units: Units, single: bool, ordered: Boo
     first_unit = np.empty((len(plan.stages), KINDS + 1), np.int64)
     first_unit[:, :KINDS] = first[:-1].reshape(-1, KINDS)
     first_unit[:, KINDS] = first[KINDS::KINDS]
-    whole, rows = rows_of_order(
+    whole, rows = _rows_of_order(
         units, first_unit, columns.order_start, columns.action_stage, columns.action_kind, columns.action_micro_batch,
         single, ordered,
     )  # fmt: skip
@@ -153,25 +159,10 @@ def _row_seconds(problem: Problem, units: Units, rows: Rows) -> Floats:
 
 
 def _inside_stages(problem: Problem, units: Units) -> Ints:
-    """Forward before backward before update, per micro-batch; gradients of inputs before those of parameters and
-    before updates that need them: pairs of units."""
-    whole = np.flatnonzero(units.operator < 0)
-    at: dict[int, dict[int, int]] = {}
-    for u, stage, kind in zip(whole.tolist(), units.stage[whole].tolist(), units.kind[whole].tolist(), strict=True):
-        at.setdefault(stage, {})[kind] = u
-    found = []
-    for mine in at.values():
-        backward = [mine[kind] for kind in sorted(mine) if kind not in (F, U)]
-        update = [mine[U]] if U in mine else []
-        weights = [mine[W]] if W in mine else []
-        found += [(mine[F], later) for later in (*backward, *update) if F in mine]
-        for earlier in backward:
-            if units.kind[earlier] == I:
-                later = [u for u in (*weights, *update) if _needs(problem, units, earlier, u)]
-            else:
-                later = update
-            found += [(earlier, u) for u in later]
-    return np.array(found, np.int64).reshape(-1, 2)
+    """`pairs_inside_stages`, but for gradients of inputs that later units do not need."""
+    pairs = _pairs_inside_stages(units)
+    keeps = [units.kind[a] != I or _needs(problem, units, a, b) for a, b in pairs.tolist()]
+    return pairs[np.array(keeps, np.bool_)]
 
 
 def _needs(problem: Problem, units: Units, inputs: int, later: int) -> bool:

@@ -9,7 +9,6 @@ from numba import njit
 
 from solvers.evaluation.tasks import Bundles, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.kernels.interpreted import until_worth_it
 
 
 @njit(cache=True)
@@ -20,7 +19,7 @@ def longer(array: Ints) -> Ints:
     return grown
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _inside_one_stage(units: Units, ops: Ints, low: int, high: int, stage: int) -> bool:
     """Whether operators ops[low:high] all run in one stage and nowhere else."""
     for e in range(low, high):
@@ -30,7 +29,7 @@ def _inside_one_stage(units: Units, ops: Ints, low: int, high: int, stage: int) 
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _copy_at(units: Units, operator: int, group: int) -> int:
     """The unit that runs an operator on a group of devices; -1 if none does."""
     found = -1
@@ -40,7 +39,7 @@ def _copy_at(units: Units, operator: int, group: int) -> int:
     return found
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def through_host(units: Units, source: int, target: int, blocking: bool) -> bool:
     """Whether two units are calls of different stages on one device: a call takes its inputs from the host's
     memory and leaves its outputs there (Tarnawski et al. 2020, section 6)."""
@@ -48,7 +47,7 @@ def through_host(units: Units, source: int, target: int, blocking: bool) -> bool
     return bool(calls and units.group[source] == units.group[target] and units.stage[source] != units.stage[target])
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def shared_anew(units: Units, place: int, target: int) -> bool:
     """Whether the replicas that run ``target`` share its micro-batches otherwise than those of ``place``, the same
     devices: then each sends the others the samples they take over."""
@@ -58,7 +57,7 @@ def shared_anew(units: Units, place: int, target: int) -> bool:
     return bool(several and same and units.kind[target] != U)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _insert(row: Ints, count: int, unit: int, units: Units) -> int:
     """Insert a unit into row[:count], ascending by place, then number, once; the new count."""
     for i in range(count):
@@ -92,7 +91,7 @@ class Routing(NamedTuple):
     """[n] units that it is sent to from there"""
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _places(units: Units, makers: Ints, places: Ints) -> int:
     """Fill in the places of those that make a message; how many there are."""
     count = 0
@@ -107,7 +106,7 @@ def _places(units: Units, makers: Ints, places: Ints) -> int:
     return count
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _sends(units: Units, makers: Ints, place: int, unit: int, everywhere: bool, blocking: bool) -> bool:
     """Whether what is made at a place is sent to a unit that reads it. everywhere: whether all of it is made on the
     unit's devices too."""
@@ -120,7 +119,7 @@ def _sends(units: Units, makers: Ints, place: int, unit: int, everywhere: bool, 
     return bool(units.place_group[place] != units.group[unit] and not everywhere)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _ends_of(
     units: Units, makers: Ints, place: int, at: int, n_readers: int, stage: int, route: Routing
 ) -> tuple[int, int]:
@@ -139,7 +138,7 @@ def _ends_of(
     return n_source, n_target
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _stage_apart(units: Units, route: Routing, at: int, k: int) -> int:
     """The stage of the ``k``-th reader, if it makes a part of what it reads and is the first of its stage that does,
     else -2, which is no stage; -1 for ``k`` of -1."""
@@ -150,7 +149,7 @@ def _stage_apart(units: Units, route: Routing, at: int, k: int) -> int:
     return int(stage) if first else -2
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _makes_a_part(units: Units, makers: Ints, place: int, unit: int) -> bool:
     """Whether the stage of a call at this place makes some of a message there, and another stage makes some too."""
     own = other = False
@@ -191,7 +190,6 @@ def _same(row: Ints, start: int, end: int, items: Ints) -> bool:
     return bool(same)
 
 
-@until_worth_it
 @njit(cache=True)
 def routes_of(
     units: Units,

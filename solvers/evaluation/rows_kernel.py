@@ -7,10 +7,8 @@ from numba import njit
 
 from solvers.evaluation.tasks import Rows, Units
 from solvers.kernels.arrays import Bools, Ints
-from solvers.kernels.interpreted import until_worth_it
 
 
-@until_worth_it
 @njit(cache=True)
 def rows_of_order(
     units: Units,

@@ -8,10 +8,8 @@ from numba import njit
 from solvers.evaluation.list_schedule_kernel import list_schedule
 from solvers.evaluation.tasks import Tasks
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.kernels.interpreted import until_worth_it
 
 
-@until_worth_it
 @njit(cache=True)
 def run_tasks(tasks: Tasks, shared: Bools) -> tuple[Floats, Floats, Ints, int, Ints, Ints]:
     """Run every task as soon as those that it waits for are done and its resource is free.

@@ -14,9 +14,12 @@ from solvers.evaluation.lower import Lowered, held_by, lower
 from solvers.evaluation.run_kernel import run_tasks
 from solvers.evaluation.tasks import Holds
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
 from solvers.problem.problem import Objective, Problem
+
+_run_tasks, _curves_of, _peaks_of = until_worth_it(run_tasks), until_worth_it(curves_of), until_worth_it(peaks_of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,7 @@ class Simulation:
         if self.problem.stated_bytes is not None:  # what a workload states is held throughout, and nothing else
             ones = np.arange(len(static) + 1)
             return static, ones, np.zeros(len(static)), static
-        return curves_of(self._holds, self.first, self.last, self.end_s, static)
+        return _curves_of(self._holds, self.first, self.last, self.end_s, static)
 
     @cached_property
     def _holds(self) -> Holds:
@@ -61,7 +64,7 @@ class Simulation:
         """Largest memory held per device, [devices] B."""
         if self.problem.stated_bytes is not None:
             return self.static_bytes
-        return peaks_of(self._holds, self.first, self.last, self.static_bytes)
+        return _peaks_of(self._holds, self.first, self.last, self.static_bytes)
 
     def busy_per_device_s(self) -> Floats:
         """Seconds each device computes, [devices]."""
@@ -156,7 +159,7 @@ def run(problem: Problem, plan: Plan, objective: Objective | None = None) -> Sim
     there.
     """
     lowered = lower(problem, plan, objective or problem.objective)
-    start, end, cause, done, first, last = run_tasks(lowered.tasks, lowered.shared)
+    start, end, cause, done, first, last = _run_tasks(lowered.tasks, lowered.shared)
     if done < len(lowered.tasks.seconds):
         raise InvalidPlan(_deadlock(lowered, start))
     return Simulation(problem, plan, lowered, start, end, cause, first, last)

@@ -40,6 +40,9 @@ class Units(NamedTuple):
     """[groups + 1] into group_device"""
     group_device: Ints
     """devices of each group, replica by replica"""
+    replicas: Ints
+    """[groups] how many devices share each micro-batch: those of the group, or more if one stands for all of them,
+    which do the same at the same time (see `crossings_kernel.crossings_of`)"""
     member_start: Ints
     """[units + 1] into member"""
     member: Ints

@@ -15,7 +15,6 @@ from solvers.evaluation.crossings_kernel import crossings_bound, crossings_of, s
 from solvers.evaluation.routes_kernel import through_host
 from solvers.evaluation.tasks import SYNC, Bundles, F, Rows, Sends, Tasks, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.kernels.interpreted import until_worth_it
 from solvers.kernels.ring_kernel import ring_bytes, ring_s, ring_steps
 
 BLOCKING, LANE, DUPLEX, LINKS = range(4)
@@ -31,15 +30,22 @@ SECONDS, PRIORITY, NBYTES = range(3)
 
 
 class Wires(NamedTuple):
-    """What transfers take: see `columns.ClusterColumns`. mode: BLOCKING ... LINKS. stated: the workload states
-    seconds."""
+    """What transfers take."""
 
     mode: int
+    """BLOCKING ... LINKS"""
     stated: bool
+    """whether the workload states seconds"""
+    alike: bool
+    """whether all links are as fast as each other, each on a wire of its own: then tables have one row and column"""
     wire: Ints
+    """[devices, devices] see `columns.ClusterColumns`, as the next two"""
     latency_s: Floats
+    """[devices, devices] s"""
     bandwidth: Floats
+    """[devices, devices] B/s, 0 where there is no link"""
     is_cpu: Bools
+    """[devices]"""
 
 
 class Cargo(NamedTuple):
@@ -123,12 +129,12 @@ def _most(
             n[EDGES] += crossings * max(makers * readers, makers + readers)
             t = upto
     for s in range(len(gradient)):
-        replicas = group_start[stage_group[s] + 1] - group_start[stage_group[s]]
+        width = group_start[stage_group[s] + 1] - group_start[stage_group[s]]
         if gradient[s] > 0:
-            n[TASKS] += replicas
+            n[TASKS] += width
             for u in range(len(units.stage)):
                 if units.stage[u] == s:
-                    n[EDGES] += replicas * (units.slot[u + 1] - units.slot[u])
+                    n[EDGES] += width * (units.slot[u + 1] - units.slot[u])
     return n
 
 
@@ -160,6 +166,14 @@ def _add(
 
 
 @njit(cache=True)
+def _link(wires: Wires, src: int, dst: int) -> tuple[int, float, float]:
+    """(number of the wire, s of latency, B/s) of the link between two devices."""
+    if wires.alike:
+        return src * len(wires.is_cpu) + dst, wires.latency_s[0, 0], wires.bandwidth[0, 0]
+    return wires.wire[src, dst], wires.latency_s[src, dst], wires.bandwidth[src, dst]
+
+
+@njit(cache=True)
 def _seconds(cargo: Cargo, samples: float, src: int, dst: int, wires: Wires, count: Ints) -> float:
     """Seconds to move a bundle between devices; between a device and its host as slow as the slowest way out."""
     if wires.stated:
@@ -169,15 +183,17 @@ def _seconds(cargo: Cargo, samples: float, src: int, dst: int, wires: Wires, cou
     nbytes = cargo.fixed + cargo.per_sample * samples
     if src == dst:
         slowest = 0.0
-        for way in range(len(wires.is_cpu)):
-            if wires.bandwidth[src, way] > 0:
-                slowest = max(slowest, cargo.tensors * wires.latency_s[src, way] + nbytes / wires.bandwidth[src, way])
+        for way in range(len(wires.bandwidth)):
+            _, latency_s, bandwidth = _link(wires, src, way)
+            if bandwidth > 0:
+                slowest = max(slowest, cargo.tensors * latency_s + nbytes / bandwidth)
         return slowest
-    if wires.bandwidth[src, dst] <= 0:
+    _, latency_s, bandwidth = _link(wires, src, dst)
+    if bandwidth <= 0:
         if count[MISSING] == 0:
             count[MISSING] = 1 + src * len(wires.is_cpu) + dst
         return 0.0
-    return float(cargo.tensors * wires.latency_s[src, dst] + nbytes / wires.bandwidth[src, dst])
+    return float(cargo.tensors * latency_s + nbytes / bandwidth)
 
 
 @njit(cache=True)
@@ -189,12 +205,6 @@ def _chain(sink: Sink, rows: Rows) -> None:
             _pair(waits, count, EDGES, r - 1, r)
 
 
-@njit(cache=True, inline="always")
-def _overlap(size: int, other: int, i: int) -> tuple[int, int]:
-    """Of micro-batches of ``other`` samples those, low:high, that share some with micro-batch ``i`` of ``size``."""
-    return i * size // other, -(-((i + 1) * size) // other)
-
-
 @njit(cache=True)
 def _wait_here(sink: Sink, units: Units, rows: Rows, pairs: Ints) -> None:
     """Of each pair of units on the same devices the second waits for the first, where they share samples.
@@ -202,12 +212,14 @@ def _wait_here(sink: Sink, units: Units, rows: Rows, pairs: Ints) -> None:
     What the order of a device says anyway is not said again.
     """
     waits, count, of_slot, device, ordered = sink.waits, sink.counts, rows.of_slot, rows.device, rows.ordered
-    slot, samples = units.slot, units.samples
+    slot, samples, micro_batches = units.slot, units.samples, units.micro_batches
     for e in range(len(pairs)):
         a, b = pairs[e, 0], pairs[e, 1]
-        replicas = _replicas(units, a)
-        for i in range(units.micro_batches[a]):
-            low, high = _overlap(samples[a], samples[b], i)
+        replicas, size, other = _replicas(units, a), samples[a], samples[b]
+        for i in range(micro_batches[a]):
+            low, high = i, i + 1
+            if other != size:  # the micro-batches that share samples with this one
+                low, high = i * size // other, -(-((i + 1) * size) // other)
             for j in range(low, high):
                 for q in range(replicas):
                     before, after = of_slot[slot[a] + i * replicas + q], of_slot[slot[b] + j * replicas + q]
@@ -225,7 +237,7 @@ def _farthest(units: Units, bundles: Bundles, b: int, cargo: Cargo, wires: Wires
     """Seconds that the sender's half of a transfer takes, [replicas]: as long as to the slowest of its receivers."""
     origin = bundles.source[bundles.source_start[b]]
     replicas = _replicas(units, origin)
-    share = units.samples[origin] / replicas
+    share = units.samples[origin] / units.replicas[units.group[origin]]
     seconds = np.zeros(replicas)
     for p in range(replicas):
         src = units.group_device[units.group_start[units.group[origin]] + p]
@@ -277,7 +289,7 @@ def _resource_of(wires: Wires, src: int, dst: int) -> int:
     """What the receiver's half of a transfer occupies; all of it under LINKS."""
     devices = len(wires.is_cpu)
     if wires.mode == LINKS:
-        return int(3 * devices + wires.wire[src, dst])
+        return int(3 * devices + _link(wires, src, dst)[0])
     return dst + (devices if wires.mode == LANE else 2 * devices if wires.mode == DUPLEX else 0)
 
 
@@ -290,12 +302,12 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
     origin, mine = source[0], units.group[source[0]]
     call, first_device = units.call[origin], units.group_start[mine]
     replicas = units.group_start[mine + 1] - first_device
-    share_samples = units.samples[origin] / replicas
+    share_samples = units.samples[origin] / units.replicas[mine]
     links, free, blocking = wires.mode == LINKS, latencies == 0, wires.mode == BLOCKING
     halves = not links and not free
     farthest = _farthest(units, bundles, b, cargo, wires, sink.counts) if halves else np.zeros(0)
-    wire, latency_s, bandwidth, stated = wires.wire, wires.latency_s, wires.bandwidth, wires.stated
-    first_wire = 3 * len(wires.is_cpu)
+    wire, latency_s, bandwidth, stated, alike = wires.wire, wires.latency_s, wires.bandwidth, wires.stated, wires.alike
+    devices = len(wires.is_cpu)
     paid = 0 if stated else latencies
     waits, reads, senders, held, whole, real, count = (
         sink.waits, sink.readers, sink.senders, sink.held, sink.whole, sink.real, sink.counts,
@@ -303,7 +315,7 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
     of_slot, position, slot, target, group_device = (
         rows.of_slot, rows.position, units.slot, bundles.target, units.group_device,
     )  # fmt: skip
-    share_of, low_of, high_of, to_share, device_of, samples_of = crossings_of(units, bundles, b)
+    share_of, low_of, high_of, to_share, device_of, several_of, samples_of = crossings_of(units, bundles, b)
     makers, readers = np.empty(len(source), np.int64), np.empty(len(target), np.int64)
     crossing = 0
     for share in range(units.micro_batches[origin] * replicas):
@@ -322,11 +334,13 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
                 readers[e - low] = of_slot[slot[target[e]] + to_share[crossing]]
                 if position[readers[e - low]] < position[first]:
                     first = readers[e - low]
+            several = several_of[crossing]
             crossing += 1
             moves = not free and (dst != src or (blocking and through_host(units, origin, target[low], True)))
             seconds, nbytes = 0.0, fixed + per_sample * samples
-            if moves and not stated and src != dst and bandwidth[src, dst] > 0:
-                seconds = latencies * latency_s[src, dst] + nbytes / bandwidth[src, dst]
+            row, column = (0, 0) if alike else (src, dst)  # of the link's tables
+            if moves and not stated and src != dst and bandwidth[row, column] > 0:
+                seconds = latencies * latency_s[row, column] + nbytes / bandwidth[row, column]
             elif moves:
                 seconds = _seconds(cargo, samples, src, dst, wires, count)
             away = moves
@@ -346,8 +360,11 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
                     edges += 1
             if moves:
                 priority = position[first] - 0.25
-                real[SECONDS, task], real[PRIORITY, task], real[NBYTES, task] = seconds, priority, nbytes
-                whole[RESOURCE, task] = first_wire + wire[src, dst] if links else _resource_of(wires, src, dst)
+                real[SECONDS, task], real[PRIORITY, task], real[NBYTES, task] = seconds, priority, nbytes * several
+                if links:
+                    whole[RESOURCE, task] = 3 * devices + (src * devices + dst if alike else wire[src, dst])
+                else:
+                    whole[RESOURCE, task] = _resource_of(wires, src, dst)
                 whole[DEVICE, task], whole[TO_DEVICE, task] = src, dst
                 whole[UNIT, task], whole[SEND, task] = -1, count[SENDS]
                 whole[MAKER, task], whole[LATENCIES, task] = maker, paid
@@ -371,17 +388,30 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
 
 
 @njit(cache=True)
-def _last_of_stage(units: Units, rows: Rows, s: int, row: int) -> bool:
-    """Whether no later task on the device of a backward of stage ``s`` is one too; True if tasks are in no order."""
-    if not rows.ordered[rows.device[row]]:
-        return True
-    r = row + 1
-    while r < len(rows.unit) and rows.device[r] == rows.device[row]:
-        u = rows.unit[r]
-        if units.stage[u] == s and units.kind[u] != F and units.kind[u] != U:
-            return False
-        r += 1
-    return True
+def _around_sums(units: Units, rows: Rows, s: int) -> tuple[Ints, Ints]:
+    """(backwards, updates) of stage ``s``, rows: the tasks that sums of its gradients wait for, and those that wait for
+    them. Of backwards that a device takes one after the other only the last counts."""
+    stage, kind, slot, of_slot = units.stage, units.kind, units.slot, rows.of_slot
+    device, ordered = rows.device, rows.ordered
+    last = np.full(len(ordered), -1, np.int64)
+    backwards, updates = np.empty(len(of_slot) + len(ordered), np.int64), np.empty(len(of_slot), np.int64)
+    n = m = 0
+    for u in range(len(stage)):
+        for at in range(slot[u], slot[u + 1] if stage[u] == s and kind[u] != F else slot[u]):
+            row = of_slot[at]
+            if kind[u] == U:
+                updates[m] = row
+                m += 1
+            elif ordered[device[row]]:
+                last[device[row]] = max(last[device[row]], row)
+            else:
+                backwards[n] = row
+                n += 1
+    for row in last:
+        if row >= 0:
+            backwards[n] = row
+            n += 1
+    return backwards[:n], updates[:m]
 
 
 @njit(cache=True)
@@ -390,27 +420,22 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
     devices = len(wires.is_cpu)
     for s in range(len(gradient)):
         begin, end = units.group_start[stage_group[s]], units.group_start[stage_group[s] + 1]
-        replicas = end - begin
-        backwards, updates = np.empty(0, np.int64), np.empty(0, np.int64)
-        for u in range(len(units.stage) if replicas > 1 and gradient[s] > 0 else 0):
-            mine = rows.of_slot[units.slot[u] : units.slot[u + 1]]
-            if units.stage[u] == s and units.kind[u] == U:
-                updates = np.append(updates, mine)
-            elif units.stage[u] == s and units.kind[u] != F:
-                last = np.array([row for row in mine if _last_of_stage(units, rows, s, row)], np.int64)
-                backwards = np.append(backwards, last)
+        replicas = units.replicas[stage_group[s]]
+        if replicas == 1 or gradient[s] <= 0:
+            continue
+        backwards, updates = _around_sums(units, rows, int(s))
         if len(backwards) == 0:
             continue
-        for q in range(replicas):
-            src, dst = units.group_device[begin + q], units.group_device[begin + (q + 1) % replicas]
+        for q in range(end - begin):
+            src, dst = units.group_device[begin + q], units.group_device[begin + (q + 1) % (end - begin)]
+            wire, latency_s, bandwidth = _link(wires, src, dst)
             moved = ring_bytes(replicas, gradient[s])
             seconds = 0.0
-            if wires.bandwidth[src, dst] > 0:
-                seconds = ring_s(replicas, gradient[s], wires.latency_s[src, dst], wires.bandwidth[src, dst])
+            if bandwidth > 0:
+                seconds = ring_s(replicas, gradient[s], latency_s, bandwidth)
             elif sink.counts[MISSING] == 0:
                 sink.counts[MISSING] = 1 + src * devices + dst
-            resource = 3 * devices + wires.wire[src, dst]
-            task = _add(sink, seconds, resource, 0.0, src, dst, -1, ring_steps(replicas), moved)
+            task = _add(sink, seconds, 3 * devices + wire, 0.0, src, dst, -1, ring_steps(replicas), moved)
             sink.whole[STAGE, task], sink.whole[KIND, task], sink.whole[MICRO_BATCH, task] = s, SYNC, 0
             for row in backwards:
                 _pair(sink.waits, sink.counts, EDGES, int(row), task)
@@ -446,7 +471,6 @@ def _as_rows(keys: Ints, items: Ints, count: int) -> tuple[Ints, Ints]:
     return start, sorted_items
 
 
-@until_worth_it
 @njit(cache=True)
 def tasks_of(
     units: Units, rows: Rows, seconds: Floats, pairs: Ints, bundles: Bundles, wires: Wires, gradient: Floats,

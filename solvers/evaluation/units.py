@@ -90,6 +90,7 @@ def units_of(problem: Problem, plan: Plan, objective: Objective) -> Units:
         place_group=keys // (problem.mini_batch + 1),
         group_start=group_start,
         group_device=group_device,
+        replicas=np.diff(group_start),
         member_start=member_start,
         member=member,
         home_start=home_start,

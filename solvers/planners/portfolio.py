@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
-from solvers.bounds.combinatorial import lower_bound_s
+from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
 from solvers.contiguous.planners.chain_dp import LinearDP
 from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.joint.planners.joint import Joint
@@ -18,16 +18,17 @@ from solvers.noncontiguous.planners.local_search import LocalSearch
 from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
 from solvers.noncontiguous.planners.non_contiguous import NonContiguous
 from solvers.pipelines.boundary_moves import improve
+from solvers.pipelines.ladder import levelled, on_some_kinds, simpler
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.pipelines.planners.interleaved import Interleaved
 from solvers.pipelines.planners.repeated_blocks import RepeatedBlocks, first_split
+from solvers.pipelines.planners.selective_recompute import SelectiveRecompute
 from solvers.pipelines.planners.tied_ends import TiedEnds
 from solvers.pipelines.seating import caps_differ, kinds_by_speed
 from solvers.plan.plan import Plan
 from solvers.plan.result import StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.carry import carried, relabelled
-from solvers.planners.relaxed import on_some_kinds, relaxed
 from solvers.problem.groups import together
 from solvers.problem.pinned import with_pins_together
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
@@ -40,11 +41,17 @@ EXACT_WORK = 300
 """Pieces of work, of a few hundredths of a second, of the exact programme at normal effort."""
 CONVEX_NODES = 2000
 """Nodes of the integer program's tree at normal effort."""
+SHARE_OF = {6: 4, 7: 4} | dict.fromkeys((9, 10, 11, 12, 13, 14, 15), 8)
+"""Devices on which only one in so many evaluations is made, where many numbers are on one ladder: the same whether that
+is a question of its own or on the ladder of another, so that this holds all that the question alone would find."""
 LARGE = 800
 """Co-location groups from which on repeated blocks are planned as such before the whole graph is."""
 APART = (GraphPipeline, Joint, Latency, NonContiguous, Annealing, LocalSearch)
 """Members whose search goes on from what is known and from chance: each goes on as it would alone, so that it finds
 here what it would find there."""
+
+Answers: TypeAlias = dict[tuple[int, int], Plan | None]
+"""The plans of a ladder's questions, by devices and replicas; None where there is none."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +64,18 @@ class Auto:
     without contiguity the portfolio `NonContiguous`; for convex sets annealing and the integer program too. The
     latency of one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
     (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, layer splits, one device,
-    for large graphs `RepeatedBlocks`, linearised DP if stages are not replicated, `Interleaved` if that is asked for,
-    `GraphPipeline`, if it supports the problem, and `TiedEnds`. Other objectives, and all if nothing was found:
-    linearised DP, judged by the objective asked for. Then moves of operators across stage boundaries until none helps.
+    `SelectiveRecompute` if stages may recompute, for large graphs `RepeatedBlocks`, linearised DP if stages are not
+    replicated, `Interleaved` if that is asked for, `GraphPipeline`, if it supports the problem, and `TiedEnds`. Other
+    objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of operators
+    across stage boundaries until none helps.
 
-    Where devices are told apart, by pins, caps or kinds, the question without that (`relaxed`) and those on fewer kinds
-    (`on_some_kinds`) are answered first, and their plans taken over, equal devices exchanged. If the first keeps the
+    Where devices are told apart, by pins, caps or kinds, the question without that (`levelled`) and those on fewer
+    kinds (`on_some_kinds`) are answered first, and their plans taken over, equal devices exchanged. If the first keeps the
     pins as it is, that is the answer. Otherwise the members that take the question as it is follow, annealing and local
     search among them, and `GraphPipeline` goes on from what was taken over.
+
+    Where devices are alike, an ITERATION on one device less is answered in full, and so on down (`simpler`), as far as
+    the bound there is below what was found: up to ONE_BY_ONE devices a device more is never worse.
     """
 
     name: ClassVar[str] = "auto"
@@ -95,13 +106,14 @@ class Auto:
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         try:
-            return self._run(problem, monitor)
+            return self._run(problem, monitor, {})
         finally:
             monitor.member = ""
 
-    def _run(self, problem: Problem, monitor: Monitor) -> bool:
+    def _run(self, problem: Problem, monitor: Monitor, answers: Answers) -> bool:
+        """answers: of the ladder so far, on which this question may be."""
         starts: list[Plan] = []
-        free = relaxed(problem)
+        free = levelled(problem)
         if free is not None:
             answer, covered = self._answer(free, monitor, lambda plan: relabelled(problem, plan))
             monitor.raise_bound(answer.bound_s)
@@ -123,17 +135,49 @@ class Auto:
             several = True
             if lower_bound_s(part.question) < monitor.objective_s:
                 self._answer(part.question, monitor, part.answer)
-        return self._as_it_is(problem, monitor, starts, unequal=free is not None or several)
+        unequal = free is not None or several
+        if self._as_it_is(problem, monitor, starts, unequal=unequal):
+            return True
+        if self.improve and not unequal and problem.objective is Objective.ITERATION:
+            self._descend(problem, monitor, answers)
+        return False
 
-    def _answer(self, question: Problem, monitor: Monitor, taken_over: Callable[[Plan], Plan]) -> tuple[Monitor, bool]:
+    def _descend(self, problem: Problem, monitor: Monitor, answers: Answers) -> None:
+        """Answer the next simpler questions, and go on from a plan of theirs that is better. answers: those of the
+        ladder that are there; what is answered here is added."""
+        graph = self._graph(problem, unequal=False)
+        for rung in simpler(problem, one_by_one=True):
+            before_s = monitor.objective_s
+            if lower_bound_s(rung.question) >= before_s or proved_infeasible(rung.question):
+                continue
+            if rung.key in answers:
+                plan = answers[rung.key]
+                if plan is not None:
+                    monitor.offer(rung.answer(plan))
+            else:
+                monitor.begin(f"the same on {rung.key[0]} devices" + " without replicas" * (rung.key[1] == 1))
+                plan = answers[rung.key] = self._answer(rung.question, monitor, rung.answer, answers)[0].best
+            if plan is not None and monitor.objective_s < before_s and graph.unsupported(problem) is None:
+                monitor.member = graph.name
+                monitor.begin("going on from the answer to a simpler question")
+                graph.go_on(problem, monitor, [rung.answer(plan)])
+                improve(problem, monitor)
+
+    def _answer(
+        self,
+        question: Problem,
+        monitor: Monitor,
+        taken_over: Callable[[Plan], Plan],
+        answers: Answers | None = None,
+    ) -> tuple[Monitor, bool]:
         """Answer another question, in half the time that is left; its plans are offered here as ``taken_over`` makes
-        them. What was found, and whether everything was covered."""
+        them. answers: of the ladder that it is on. What was found, and whether everything was covered."""
         inner, covered = monitor.asking(question, taken_over), False
         inner.time_limit_s /= 2
         try:
             self.begin(question, inner)
             inner.raise_bound(lower_bound_s(question))
-            covered = self._run(question, inner)
+            covered = self._run(question, inner, {} if answers is None else answers)
         except Stop as stop:
             if stop.reason is StopReason.CANCELLED:
                 raise
@@ -167,7 +211,7 @@ class Auto:
                 return covered
         if monitor.best is None and LinearDP() not in members and LinearDP().unsupported(grouped) is None:
             _ask(LinearDP(), grouped, monitor)
-        graph = self._graph()
+        graph = self._graph(problem, unequal)
         if unequal and self.improve and problem.objective is not Objective.MAKESPAN and not graph.unsupported(problem):
             monitor.member = graph.name
             monitor.begin("going on from the answers to simpler questions")
@@ -179,17 +223,23 @@ class Auto:
             improve(problem, monitor)
         return False
 
-    def _graph(self) -> GraphPipeline:
-        return GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
+    def _graph(self, problem: Problem, unequal: bool) -> GraphPipeline:
+        """unequal: whether devices are told apart; where they are not, the ladder of an ITERATION is climbed here."""
+        if not self.improve:
+            return GraphPipeline(evaluations=0)
+        if unequal or problem.objective is not Objective.ITERATION:
+            return GraphPipeline()
+        share = SHARE_OF.get(len(problem.cluster.accelerators), 1)
+        return GraphPipeline(evaluations=GraphPipeline.evaluations // share, ladder=False)
 
     def _members(self, problem: Problem, effort: Effort, unequal: bool) -> list[Planner]:
         """unequal: whether devices are told apart, which searches over sets and single moves are the best at."""
-        members = self._equal_members(problem, effort)
+        members = self._equal_members(problem, effort, unequal)
         if unequal and self.improve:
             members += [one for one in (Annealing(), LocalSearch()) if one not in members]
         return members
 
-    def _equal_members(self, problem: Problem, effort: Effort) -> list[Planner]:
+    def _equal_members(self, problem: Problem, effort: Effort, unequal: bool) -> list[Planner]:
         exact = DownsetDP(downset_budget=self.downset_budget, work=effort.of(EXACT_WORK))
         quick: list[Planner] = [LinearDP(), SingleDevice(), EqualSplit()]
         if problem.objective is Objective.MAX_LOAD:
@@ -197,18 +247,28 @@ class Auto:
                 return [NonContiguous(downset_budget=self.downset_budget, prove=self.improve), exact, *quick]
             if problem.contiguity is Contiguity.CONVEX and self.improve:
                 return [exact, *quick, Annealing(), MaxLoadIP(nodes=effort.of(CONVEX_NODES))]
-            return [exact, *quick, self._graph(), LayerSplit(), Annealing()]
+            return [exact, *quick, self._graph(problem, unequal), LayerSplit(), Annealing()]
         if problem.objective is Objective.ITERATION:
-            graph = self._graph()
+            graph = self._graph(problem, unequal)
             if graph.unsupported(problem) is None:
                 kinds = len(kinds_by_speed(problem))
                 alone = problem.max_replicas == 1 or problem.cluster.cpus or kinds > 1
                 chain: list[Planner] = [LinearDP()] if alone else []
                 turns: list[Planner] = [Interleaved()] if problem.pipeline is Pipeline.INTERLEAVED else []
-                ends = TiedEnds() if self.improve else TiedEnds(evaluations=0)
+                ends = TiedEnds(evaluations=graph.evaluations)
                 large = len(together(problem.graph)) >= LARGE
                 blocks: list[Planner] = [RepeatedBlocks(evaluations=graph.evaluations)] if large else []
-                return [EqualSplit(), LayerSplit(), SingleDevice(), *blocks, *chain, *turns, graph, ends]
+                return [
+                    EqualSplit(),
+                    LayerSplit(),
+                    SingleDevice(),
+                    SelectiveRecompute(),
+                    *blocks,
+                    *chain,
+                    *turns,
+                    graph,
+                    ends,
+                ]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick

@@ -5,8 +5,8 @@ from __future__ import annotations
 PURPOSES: dict[str, tuple[str, ...]] = {
     "For any question": ("auto",),
     "Pipelines: time of an iteration": (
-        "graph-pipeline", "repeated-blocks", "tied-ends", "interleaved", "pipedream-iter", "piper", "pipedream",
-        "pipedream-optimizer", "gpipe",
+        "graph-pipeline", "repeated-blocks", "selective-recompute", "tied-ends", "interleaved", "pipedream-iter",
+        "piper", "pipedream", "pipedream-optimizer", "gpipe",
     ),
     "Steady state: the busiest device": (
         "downset-dp", "linear-dp", "max-load-ip", "max-load-cp", "non-contiguous", "local-search", "annealing",

@@ -31,6 +31,7 @@ from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
 from solvers.pipelines.planners.pipedream_optimizer import PipeDreamOptimizer
 from solvers.pipelines.planners.piper import Piper
 from solvers.pipelines.planners.repeated_blocks import RepeatedBlocks
+from solvers.pipelines.planners.selective_recompute import SelectiveRecompute
 from solvers.pipelines.planners.tied_ends import TiedEnds
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.brute_force import BruteForce
@@ -45,6 +46,7 @@ PLANNERS: dict[str, type[Planner]] = {
         GraphPipeline,
         TiedEnds,
         RepeatedBlocks,
+        SelectiveRecompute,
         DownsetDP,
         LinearDP,
         Interleaved,

@@ -137,7 +137,7 @@ def test_messages_name_the_arguments(asked: dict[str, object], message: str) -> 
 def test_a_command_line_in_a_message_stays_one() -> None:
     asked = "measure it with `placement-explorer calibrate --zero`; leave out --contiguity none"
     assert (
-        in_python(asked, {"zero", "contiguity"}, {"none"})
+        in_python(asked, {"zero", "contiguity"}, {"none"}, {})
         == "measure it with `placement-explorer calibrate --zero`; leave out contiguity='none'"
     )
 

@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_told_with_the_cap_that_would(gpt):
 
 def test_a_worker_that_dies_is_told_and_replaced(gpt):
     widget = searching(gpt)
-    workshop.jobs()._crew.hands[0].process.kill()
+    workshop.jobs().workers[0].process.kill()
     with pytest.raises(NoPlan, match="the solving process ended unexpectedly"):
         solved(widget)
     assert widget.status == "failed"

@@ -98,7 +98,7 @@ def test_another_value_asks_anew_and_stops_the_search_before(widget):
         ("devices", 10**9, "at most 1,024"),
         ("devices", "four", "devices must be a whole number"),
         ("memory", "16 bananas", "16 bananas"),
-        ("memory", float("nan"), "memory must be bytes"),
+        ("memory", float("nan"), "memory must be more than 0"),
         ("memory", {"GPU 0": 1}, "memory must be bytes"),
         ("planner", "best", "there is no planner 'best'"),
         ("objective", "speed", "no objective 'speed'; there are: "),

@@ -31,7 +31,7 @@ def allowed_s(job: Job) -> float | None:
         return READ_S
     if job.brief:
         return BRIEF_S
-    if not job.signs and model_of(job.request):
+    if not job.steps and model_of(job.request):
         return TRACE_S
     return _limit_s(job.request) + MARGIN_S
 
@@ -43,7 +43,7 @@ def words(job: Job, seconds: float) -> str:
         return f"not read: it takes {took}"
     if job.brief:
         return f"this took {took} and was ended: ask it of a smaller plan, or on the command line"
-    if not job.signs and model_of(job.request):
+    if not job.steps and model_of(job.request):
         return f"tracing this model took {took} and was ended: export it to a .pt2 and open that"
     limit = text.seconds(_limit_s(job.request))
     less = "fewer micro-batches, devices or operators take less"
@@ -51,5 +51,5 @@ def words(job: Job, seconds: float) -> str:
 
 
 def _limit_s(request: Any) -> float:
-    found = getattr(getattr(request, "ask", request), "time_limit_s", 0.0)
-    return float(found) if isinstance(found, (int, float)) else 0.0
+    limit_s = getattr(getattr(request, "ask", request), "time_limit_s", 0.0)
+    return float(limit_s) if isinstance(limit_s, (int, float)) else 0.0

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from explorer.jobs.workers.kits import SOLVING, Kit
+from explorer.jobs.workers.specs import SOLVING, WorkerSpec
 
 WORKER_BYTES = 4 * 2**30
 """What there has to be for each worker, where there are several by default."""
@@ -45,7 +45,7 @@ def default_workers(cores: int, memory: int) -> int:
     return max(1, min(cores, memory // WORKER_BYTES if memory else cores, MOST))
 
 
-def solving_kit(workers: int, memory: int) -> Kit:
+def solving_spec(workers: int, memory: int) -> WorkerSpec:
     """A worker that may take its share of ``memory`` (0: unknown, and no limit)."""
     share = max(LEAST_BYTES, memory // workers) if memory else 0
     return replace(SOLVING, memory_bytes=share)

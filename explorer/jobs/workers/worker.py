@@ -3,103 +3,65 @@
 from __future__ import annotations
 
 import gc
-import os
-import queue
-import signal
-import threading
-import time
 import traceback
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
-from multiprocessing.connection import Connection
 from typing import Any
 
 from explorer.jobs.requests import Emit, Work
-from explorer.jobs.workers.kits import ORDERLY_S, Kit
+from explorer.jobs.workers.specs import ORDERLY_S, WorkerSpec
+from solvers.programs.processes.entry import Channel
+from solvers.programs.processes.spec import ProcessSpec
 
-Asked = tuple[str, str, Any, dict[str, Any]]
-"""id, kind, request, and the packed plans that it is about, by name."""
+
+def process_spec(spec: WorkerSpec) -> ProcessSpec:
+    """What a process of the workers of ``spec`` is."""
+    return ProcessSpec(
+        main=main,
+        name="placement-worker",
+        arguments=(spec,),
+        trusted=True,
+        memory_bytes=spec.memory_bytes,
+        end_s=ORDERLY_S if spec.orderly else 0.0,
+        heed_s=spec.heed_s,
+    )
 
 
-def main(connection: Connection, kit: Kit) -> None:
-    """Serve jobs from ``connection`` until it closes, one at a time.
+def main(channel: Channel, spec: WorkerSpec) -> None:
+    """Do jobs, one at a time: `Channel.serve`. A payload is (kind, request, packed plans by name).
 
-    In: ("start", id, kind, request, plans), ("cancel", id) and ("close",). Out: ("ready",) once it can begin;
-    ("event", id, event) for every event, with "" while it has no job; ("held", name, packed plan) before the first
-    event that names it; ("over", id) when the job is over. A job that is cancelled before it starts ends at once.
+    Out, beside what `Channel.serve` sends: ("event", id, event) for every event; ("compiling", id, kernel, seconds),
+    with "" while it has no job; ("held", name, packed plan) before the first event that names it.
     """
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    asked: queue.Queue[Asked | None] = queue.Queue()
-    cancelled: set[str] = set()
-    closed = threading.Event()
-    patience_s = ORDERLY_S if kit.orderly else 0.0
-    threading.Thread(target=_listen, args=(connection, asked, cancelled, closed, patience_s), daemon=True).start()
-    _limit_memory(kit.memory_bytes)
-    kinds = kit.kinds()
+    kinds = spec.kinds()
     from explorer.jobs import held_plans
-    from explorer.view import events
     from solvers.kernels.compiling import Compiling
 
     current = ""
-    one_at_a_time = threading.Lock()
 
-    def say(*told: object) -> None:
-        with one_at_a_time:
-            connection.send(told)
-
-    def tell(kernel: str, seconds: float) -> None:
-        say("event", current, events.compiling(kernel, seconds))
+    def on_compiling(kernel: str, seconds: float) -> None:
+        channel.send("compiling", current, kernel, seconds)
 
     def emit(event: dict[str, Any]) -> None:
-        with suppress(OSError) if kit.orderly else nullcontext():  # what is to be ended goes on until it is
-            for name, plan in held_plans.newly_held():
-                say("held", name, plan)
-            say("event", current, event)
+        for name, plan in held_plans.newly_held():
+            channel.send("held", name, plan)
+        channel.send("event", current, event)
 
-    with Compiling(tell=tell), suppress(BrokenPipeError, OSError):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C, or a notebook's interrupt, is the parent's to act on
-        prepared = kit.is_quick()
+    def work(identifier: str, payload: tuple[str, Any, dict[str, Any]]) -> bool:
+        nonlocal current
+        kind, request, plans = payload
+        for name, plan in plans.items():
+            held_plans.take(name, plan)
+        current = identifier
+        enough = run(kinds[kind], request, emit, channel.should_stop(identifier), spec.memory_bytes)
+        current = ""
+        return enough  # if not, what it keeps is too much as well: another begins anew
+
+    with Compiling(tell=on_compiling):
+        prepared = spec.is_quick()
         if prepared:
-            kit.prepare()
+            spec.prepare()
         gc.freeze()  # what lives as long as the process need not be looked through at every collection
-        say("ready")
-        while True:
-            try:
-                job = asked.get(timeout=None if prepared else kit.idle_s)
-            except queue.Empty:
-                kit.prepare()
-                prepared = True
-                continue
-            if job is None:
-                return
-            current, kind, request, plans = job
-            enough = True
-            if current not in cancelled:
-                for name, plan in plans.items():
-                    held_plans.take(name, plan)
-                stops = _asked_to_stop(current, cancelled, closed)
-                enough = run(kinds[kind], request, emit, stops, kit.memory_bytes)
-            say("over", current)
-            cancelled.discard(current)
-            current = ""
-            if not enough:
-                return  # what it keeps is too much as well: another begins anew
-
-
-def _asked_to_stop(identifier: str, cancelled: set[str], closed: threading.Event) -> Callable[[], bool]:
-    return lambda: identifier in cancelled or closed.is_set()
-
-
-def _limit_memory(nbytes: int) -> None:
-    """What a question, or a file, makes of a few bytes must not take the machine down. Not every system can be asked to
-    see to that. The limit is for this process, and for each that it starts."""
-    if not nbytes:
-        return
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (nbytes if most < 0 else min(nbytes, most), most))
+        channel.serve(work, None if prepared else spec.prepare, spec.idle_s)
 
 
 def run(work: Work, request: Any, emit: Emit, should_stop: Callable[[], bool], memory_bytes: int = 0) -> bool:
@@ -125,27 +87,3 @@ def run(work: Work, request: Any, emit: Emit, should_stop: Callable[[], bool], m
         said = f"internal error ({type(error).__name__}: {error}); the log has the details"
         emit(events.failed(one_line(said)))
     return True
-
-
-def _listen(
-    connection: Connection,
-    asked: queue.Queue[Asked | None],
-    cancelled: set[str],
-    closed: threading.Event,
-    patience_s: float,
-) -> None:
-    try:
-        while True:
-            message = connection.recv()
-            if message[0] == "close":
-                raise EOFError
-            if message[0] == "start":
-                asked.put(message[1:])
-            else:
-                cancelled.add(message[1])
-    except (EOFError, OSError):
-        closed.set()
-        asked.put(None)
-        if patience_s:
-            time.sleep(patience_s)
-        os._exit(0)  # the parent is gone: nobody waits for what is still running

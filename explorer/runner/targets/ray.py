@@ -1,11 +1,10 @@
 """A Ray cluster as a target: the plan is pushed as a job over the Ray Jobs REST API, and its log followed.
 
-Nothing of Ray is needed here: plain HTTP (`ray_http`, `ray_jobs`). On the cluster, `ray_driver` does the work.
+The client is `ray_jobs`; on the cluster, `ray_driver` does the work.
 """
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import shlex
 import time
@@ -23,18 +22,13 @@ from explorer.runner.bundles.words import one_line
 from explorer.runner.targets.failures import explain, predicted_peak_bytes, read_failures
 from explorer.runner.targets.log import RunLog
 from explorer.runner.targets.ray_http import Refused, Stopped, Unreachable, server_of
-from explorer.runner.targets.ray_jobs import JobStatus, RayJobs
+from explorer.runner.targets.ray_jobs import ENVIRONMENT, MAX_WORDS, JobReport, JobStatus, RayJobs
 from explorer.runner.targets.ray_log import JobLog
 from explorer.runner.targets.ray_package import make_package
 from explorer.runner.targets.target import OnProgress, RunProgress
 from explorer.runner.targets.target_file import MAX_RANKS
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.json_text import dump_json
-
-ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
-MAX_WORDS = 500
-END_S = 10.0
-"""How long a job that was asked to stop is waited for; Ray kills it after 3 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +78,7 @@ class RayTarget:
         try:
             on_progress(RunProgress("submitting"))
             jobs.version()
-            if not jobs.has_package(package.name):
-                jobs.upload(package.name, package.data)
+            jobs.upload(package)
         except Stopped:
             return Outcome(RunStatus.CANCELLED, "cancelled before it was submitted")
         with RunLog(bundle.log, on_progress) as log:
@@ -109,12 +102,10 @@ class _Run:
     def __init__(self, target: RayTarget, jobs: RayJobs, request: RunRequest, bundle: Bundle, log: RunLog) -> None:
         self._target = target
         self._jobs = jobs
-        self._lasting = RayJobs(jobs.server, lambda: False)
-        """For what is done even if the run was cancelled."""
         self._limit_s = request.time_limit_s
         self._bundle = bundle
         self._log = log
-        self._told = JobLog()
+        self._job_log = JobLog()
         self._job = f"placement-explorer-{secrets.token_hex(8)}"
         self._began = time.monotonic()
 
@@ -122,106 +113,77 @@ class _Run:
         """Submit the job and watch it until there is an outcome."""
         try:
             # to its end, even if cancelled meanwhile: a job that starts after it was stopped would run on
-            self._lasting.submit(self._job, entrypoint, package_name, ENVIRONMENT)
-            status, message = self._watch()
+            self._jobs.lasting().submit(self._job, entrypoint, package_name, ENVIRONMENT)
+            report = self._watch()
         except Stopped:
             return self._ended(RunStatus.CANCELLED, "cancelled")
         except _OutOfTime:
             return self._ended(RunStatus.TIME_LIMIT, "ended at its time limit,")
         except Unreachable as error:
-            self._try_to_stop()
+            self._jobs.end(self._job)
             return Outcome(
                 RunStatus.FAILED,
                 f"the cluster vanished: {error}; the job {self._job} may still run there until its time limit",
             )
         except Refused as error:
-            self._try_to_stop()
+            self._jobs.end(self._job)
             return Outcome(RunStatus.FAILED, str(error))
         except BaseException:  # of whoever listens: nothing of the run may go on without them
-            self._try_to_stop()
+            self._jobs.end(self._job)
             raise
-        return self._outcome(status, message, plan_text)
+        return self._outcome(report, plan_text)
 
-    def _watch(self) -> tuple[JobStatus, str]:
-        """How the job ended by itself. Raises Stopped, _OutOfTime, Refused, and Unreachable where the cluster has
-        not answered for too long."""
-        heard_s = time.monotonic()
-        while True:
-            try:
-                # the status first: a log that is read after the end is whole
-                status, message = self._jobs.status(self._job)
-                text = self._jobs.logs(self._job)
-                heard_s = time.monotonic()
-                self._log.feed(self._told.feed(text, ended=status.is_final).encode())
-                if status.is_final:
-                    return status, message
-            except Unreachable:
-                if time.monotonic() - heard_s > self._target.patience_s:
-                    raise
-            self._pause()
+    def _watch(self) -> JobReport:
+        """How the job ended by itself. Raises _OutOfTime, and as `RayJobs.follow`."""
+        for report in self._jobs.follow(
+            self._job, poll_s=self._target.poll_s, patience_s=self._target.patience_s, check=self._check_time
+        ):
+            self._feed(report.log, report.ended)
+        return report
 
-    def _pause(self) -> None:
-        until = time.monotonic() + self._target.poll_s
-        while True:
-            if self._jobs.should_stop():
-                raise Stopped("cancelled")
-            now = time.monotonic()
-            if now - self._began > self._limit_s:
-                raise _OutOfTime
-            if now > until:
-                return
-            time.sleep(min(0.1, self._target.poll_s))
+    def _check_time(self) -> None:
+        if time.monotonic() - self._began > self._limit_s:
+            raise _OutOfTime
+
+    def _feed(self, text: str, ended: bool) -> None:
+        self._log.feed(self._job_log.feed(text, ended=ended).encode())
 
     def _ended(self, status: RunStatus, why: str) -> Outcome:
         """Stop the job, wait until it has ended, take the rest of its log."""
         took_s = time.monotonic() - self._began
-        sure = self._try_to_stop()
-        with contextlib.suppress(RunError):
-            self._log.feed(self._told.feed(self._lasting.logs(self._job), ended=True).encode())
+        sure = self._jobs.end(self._job)
+        self._feed(self._jobs.last_log(self._job), True)
         doubt = "" if sure else f"; the cluster does not confirm that the job {self._job} has ended"
         return Outcome(status, f"{why} after {took_s:.1f} s{doubt}")
 
-    def _try_to_stop(self) -> bool:
-        """Whether the job has surely ended."""
-        deadline = time.monotonic() + END_S
+    def _outcome(self, report: JobReport, plan_text: str) -> Outcome:
         try:
-            self._lasting.stop(self._job)
-            while not self._lasting.status(self._job)[0].is_final:
-                if time.monotonic() > deadline:
-                    return False
-                time.sleep(0.1)
-        except RunError:
-            return False
-        return True
-
-    def _outcome(self, status: JobStatus, message: str, plan_text: str) -> Outcome:
-        try:
-            text = self._told.result_text()
+            text = self._job_log.result_text()
             outcome = None if text is None else read_outcome(self._jobs.server.blotted(text))
         except (RunError, InvalidProblem) as error:
             return Outcome(RunStatus.FAILED, f"the result of the run cannot be used: {error}")
         if outcome is not None:
-            if outcome.status is not RunStatus.DONE or status is JobStatus.SUCCEEDED:
+            if outcome.status is not RunStatus.DONE or report.status is JobStatus.SUCCEEDED:
                 return outcome
             return replace(
                 outcome, notes=(*outcome.notes, "a process failed after the result was written; see the log")
             )
-        if status is JobStatus.STOPPED:
+        if report.status is JobStatus.STOPPED:
             return Outcome(RunStatus.CANCELLED, "the job was stopped on the cluster")
-        for rank, words in self._told.rank_failures.items():
+        for rank, words in self._job_log.rank_failures.items():
             write_file(self._bundle.failure(rank), words, "saving why a rank failed")
         reason, culprit = explain(
             read_failures(self._bundle.folder), self._log.exits, lambda rank: predicted_peak_bytes(plan_text, rank)
         )
-        told = self._told.failure
-        if told is not None and not (reason and told.status is RunStatus.FAILED):
-            return Outcome(told.status, told.reason)
-        reason = reason or self._unexplained(status, message)
+        failure = self._job_log.failure
+        if failure is not None and not (reason and failure.status is RunStatus.FAILED):
+            return Outcome(failure.status, failure.reason)
+        reason = reason or self._unexplained(report)
         if "No module named" in reason:
             reason += " (what a model needs must be installed on the cluster)"
         return Outcome(RunStatus.FAILED, reason, culprit)
 
-    def _unexplained(self, status: JobStatus, message: str) -> str:
+    def _unexplained(self, report: JobReport) -> str:
         if self._log.last:
             return f"the job ended without a result; its last words: {self._log.last}"
-        return f"the job ended without a result ({status.value.lower()}): {one_line(message, MAX_WORDS)}"
+        return f"the job ended without a result ({report.status.value.lower()}): {one_line(report.message, MAX_WORDS)}"

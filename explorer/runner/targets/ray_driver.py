@@ -29,7 +29,7 @@ from explorer.runner.targets.failures import exit_line
 from explorer.runner.targets.ray_log import JobFailure, clean_line, failure_line, rank_failure_line, result_lines
 from explorer.runner.targets.ray_package import BUNDLE
 from explorer.runner.targets.ray_ranks import Look, RankProcess
-from solvers.errors import RunError
+from solvers.errors import PlacementError, RunError
 from solvers.formats.json_text import dump_json, parse_json
 
 POLL_S = 0.2
@@ -66,18 +66,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--module", required=True, help="what each rank runs")
     parser.add_argument("--wait", type=float, required=True, help="seconds until the ranks must have found room")
     arguments = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, stop)
     relay = Relay()
-    try:
+
+    def work() -> int:
         request = read_request(parse_json((Path(BUNDLE) / "request.json").read_bytes(), "request.json"))
         return _run(arguments.ranks, arguments.hosts, arguments.module, arguments.wait, request, relay)
+
+    return drive(work, lambda failure: relay.own(failure_line(failure)))
+
+
+def drive(work: Callable[[], int], report: Callable[[JobFailure], object]) -> int:
+    """What the drivers of all kinds of work do: end as on any other way out when asked to, and say why they give up.
+    Returns the exit status: 0 only with all that was asked for."""
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        return work()
     except JobError as error:
-        relay.own(failure_line(error.failure))
+        report(error.failure)
+    except PlacementError as error:
+        report(JobFailure(RunStatus.FAILED, str(error)))
     except Exception as error:
         traceback.print_exc()
         reason = clean_line(" ".join(str(error).split()))[:500]
-        relay.own(failure_line(JobFailure(RunStatus.FAILED, f"the job failed: {type(error).__name__}: {reason}")))
+        report(JobFailure(RunStatus.FAILED, f"the job failed: {type(error).__name__}: {reason}"))
     return 1
+
+
+def connected() -> Any:
+    """The module ray, connected to the cluster that this job runs on."""
+    import ray
+
+    ray.init(log_to_driver=False, logging_level=logging.WARNING)
+    return ray
 
 
 class Relay:
@@ -113,10 +133,8 @@ class Relay:
 
 
 def _run(ranks: int, hosts: int, module: str, wait_s: float, request: RunRequest, relay: Relay) -> int:
-    import ray
-
     deadline = time.monotonic() + request.time_limit_s
-    ray.init(log_to_driver=False, logging_level=logging.WARNING)
+    ray = connected()
     resolved = _resolved(request, ranks, ray.cluster_resources().get("GPU", 0.0))
     relay.progress("waiting for the cluster")
     actors: list[Any] = []
@@ -124,13 +142,13 @@ def _run(ranks: int, hosts: int, module: str, wait_s: float, request: RunRequest
     try:
         actors = _actors(ray, group, ranks, hosts, resolved)
         relay.progress("starting")
-        found = _ask(ray, [actor.place.remote() for actor in actors])
-        order = by_host([place.node for place in found])
-        actors, places = [actors[i] for i in order], [found[i] for i in order]
+        places = _ask(ray, [actor.place.remote() for actor in actors])
+        order = by_host([place.node for place in places])
+        actors, places = [actors[i] for i in order], [places[i] for i in order]
         port = _ask(ray, [actors[0].free_port.remote()])[0]
         text = dump_json(request_json(resolved))
-        told = environments(places, port, resolved)
-        _ask(ray, [actor.start.remote(module, text, env) for actor, env in zip(actors, told, strict=True)])
+        variables = environments(places, port, resolved)
+        _ask(ray, [actor.start.remote(module, text, env) for actor, env in zip(actors, variables, strict=True)])
         return _follow(ray, actors, relay, deadline, request.time_limit_s)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -290,8 +308,7 @@ def _first(error: BaseException) -> str:
     return lines[0][:300] if lines else type(error).__name__
 
 
-def stop(number: int, _: FrameType | None) -> None:
-    """What a driver does with a signal: it ends as on any other way out."""
+def _stop(number: int, _: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 

@@ -1,4 +1,6 @@
-"""The Ray Jobs REST API, as far as a run needs it: upload a package, submit, ask, stop.
+"""The client of a Ray cluster, for every kind of work: upload packages, submit a job, follow it to its end, end it.
+
+Nothing of Ray is needed: it is the Ray Jobs REST API, over plain HTTP (`ray_http`).
 
 Jobs that have ended are left in the cluster's own list, for its owner to see. (Up to Ray 2.60, one that is deleted
 within a second of its end comes back as failed.) Every reply is a stranger's: its size is limited and its JSON is
@@ -7,14 +9,16 @@ checked field by field.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from explorer.runner.bundles.words import one_line
-from explorer.runner.targets.ray_http import Refused, Reply, Server, Unreachable
-from solvers.errors import InvalidProblem
+from explorer.runner.targets.ray_http import Refused, Reply, Server, Stopped, Unreachable
+from explorer.runner.targets.ray_package import Package
+from solvers.errors import InvalidProblem, RunError
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json
 
@@ -24,6 +28,14 @@ MAX_LOG_BYTES = 64 * 2**20
 MAX_MESSAGE = 100_000
 ASK_S, SUBMIT_S, UPLOAD_S = 5.0, 30.0, 60.0
 """Time limits of requests. The first submission to a cluster takes a few seconds."""
+
+
+ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
+"""Of every job."""
+MAX_WORDS = 500
+END_S = 10.0
+"""How long a job that was asked to stop is waited for; Ray kills it after 3 s."""
+LOOK_S = 0.1
 
 
 class JobStatus(StrEnum):
@@ -36,6 +48,19 @@ class JobStatus(StrEnum):
     @property
     def is_final(self) -> bool:
         return self not in (JobStatus.PENDING, JobStatus.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """How a job stands. message: what Ray says to that, in a line; log: all that it has printed so far."""
+
+    status: JobStatus
+    message: str
+    log: str
+
+    @property
+    def ended(self) -> bool:
+        return self.status.is_final
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +79,11 @@ class RayJobs:
         with _checked(self.server):
             return _fields(reply, "ray_version")["ray_version"].text(100)
 
-    def has_package(self, name: str) -> bool:
-        return self._ask("GET", f"/api/packages/gcs/{name}", missing_is_fine=True).status != 404
-
-    def upload(self, name: str, package: bytes) -> None:
-        self._ask("PUT", f"/api/packages/gcs/{name}", package, "application/zip", timeout_s=UPLOAD_S)
+    def upload(self, package: Package) -> None:
+        """Unless it is there."""
+        path = f"/api/packages/gcs/{package.name}"
+        if self._ask("GET", path, missing_is_fine=True).status == 404:
+            self._ask("PUT", path, package.data, "application/zip", timeout_s=UPLOAD_S)
 
     def submit(
         self, job: str, entrypoint: str, package_name: str, environment: dict[str, str], modules: str = ""
@@ -89,8 +114,67 @@ class RayJobs:
         with _checked(self.server):
             return _fields(reply, "logs")["logs"].prose(MAX_LOG_BYTES)
 
-    def stop(self, job: str) -> None:
-        self._ask("POST", f"/api/jobs/{job}/stop", b"")
+    def follow(
+        self,
+        job: str,
+        *,
+        poll_s: float,
+        patience_s: float,
+        share: float = 0.0,
+        check: Callable[[], None] = lambda: None,
+    ) -> Iterator[JobReport]:
+        """How a job stands, again and again, until it has ended.
+
+        poll_s: seconds between two reports. share: or, where that is longer, so many times what the last one took: a
+        log is fetched whole each time. patience_s: a cluster that does not answer for so long has vanished. check:
+        called while it waits; what it raises passes. Raises Stopped, Refused, and Unreachable where it has vanished.
+        """
+        answered_s = time.monotonic()
+        while True:
+            took_s, began_s = 0.0, time.monotonic()
+            try:
+                status, message = self.status(job)  # first: a log that is read after the end is whole
+                report = JobReport(status, message, self.logs(job))
+                answered_s = time.monotonic()
+                took_s = answered_s - began_s
+                yield report
+                if report.ended:
+                    return
+            except Unreachable:
+                if time.monotonic() - answered_s > patience_s:
+                    raise
+            until = time.monotonic() + max(poll_s, share * took_s)
+            while True:
+                if self.should_stop():
+                    raise Stopped("cancelled")
+                check()
+                if time.monotonic() > until:
+                    break
+                time.sleep(min(LOOK_S, poll_s))
+
+    def end(self, job: str) -> bool:
+        """Stop a job, even where nothing else goes on, and wait for that. Returns whether it has surely ended."""
+        lasting = self.lasting()
+        deadline = time.monotonic() + END_S
+        try:
+            lasting._ask("POST", f"/api/jobs/{job}/stop", b"")
+            while not lasting.status(job)[0].is_final:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(LOOK_S)
+        except RunError:
+            return False
+        return True
+
+    def last_log(self, job: str) -> str:
+        """All that a job printed that was ended; "" where it cannot be had."""
+        with suppress(RunError):
+            return self.lasting().logs(job)
+        return ""
+
+    def lasting(self) -> RayJobs:
+        """For what is done even if the work was cancelled."""
+        return replace(self, should_stop=lambda: False)
 
     def _ask(
         self,

@@ -1,11 +1,12 @@
-"""What a job on a Ray cluster tells through its log, the one thing that comes back from there.
+"""What comes back from a job on a Ray cluster: its log, of which some lines are ours. Of a run:
 
     @result 2/7 eJyN...                a part of rank 0's result.json, zipped, in base64
     @rank-failure 1 {"type": ...}      the failure-1.json that rank 1 left
     @failure {"status": ..., ...}      why the job itself gave up, without or beside the above
 
 and what the processes of a run print anywhere: progress, exits, log. The functions write these lines on the cluster,
-`JobLog` reads them here, where they are a stranger's text: limited in size, and nothing is taken on trust.
+`JobLog` reads them here, where they are a stranger's text: limited in size, and nothing is taken on trust. Other kinds
+of work have lines of their own (`explorer.sweeps.asking.job_log`), packed and read by the same functions.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import base64
 import binascii
 import re
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.runner.bundles.outcome import RunStatus
@@ -42,14 +44,44 @@ class JobFailure:
     reason: str
 
 
+def packed_lines(mark: str, text: str) -> list[str]:
+    """The lines that carry ``text``, zipped, in base64, each beginning with ``mark`` and its number of so many."""
+    packed = base64.b64encode(zlib.compress(text.encode())).decode()
+    parts = [packed[start : start + PART] for start in range(0, len(packed), PART)]
+    return [f"{mark}{number}/{len(parts)} {part}" for number, part in enumerate(parts, 1)]
+
+
+def unpacked(parts: Sequence[str], most_bytes: int) -> str | None:
+    """What these parts carry; None where they are damaged, or carry more."""
+    try:
+        unpack = zlib.decompressobj()
+        data = unpack.decompress(base64.b64decode("".join(parts), validate=True), most_bytes)
+        return data.decode() if unpack.eof and not unpack.unused_data else None
+    except (binascii.Error, zlib.error, UnicodeDecodeError):
+        return None
+
+
+@dataclass(eq=False)
+class GrowingText:
+    """A job's log, which is fetched whole and longer each time."""
+
+    _read: int = 0
+
+    def new_lines(self, text: str, ended: bool) -> list[str]:
+        """Lines that were not there before. A last one without its end waits for it, unless the job has ``ended``."""
+        end = len(text) if ended else text.rfind("\n") + 1
+        if end <= self._read:
+            return []
+        new, self._read = text[self._read : end], end
+        return [line for line in new.splitlines() if line]
+
+
 def result_lines(text: str) -> list[str]:
     """The lines that carry ``text``. Raises RunError if it is too large to be sent."""
-    data = text.encode()
-    packed = base64.b64encode(zlib.compress(data)).decode()
-    parts = [packed[start : start + PART] for start in range(0, len(packed), PART)]
-    if len(data) > MAX_RESULT_BYTES or len(parts) > MAX_PARTS:
-        raise RunError(f"the result of {len(data):,} bytes is too large to be sent back; measure fewer steps")
-    return [f"{RESULT}{number}/{len(parts)} {part}" for number, part in enumerate(parts, 1)]
+    size, lines = len(text.encode()), packed_lines(RESULT, text)
+    if size > MAX_RESULT_BYTES or len(lines) > MAX_PARTS:
+        raise RunError(f"the result of {size:,} bytes is too large to be sent back; measure fewer steps")
+    return lines
 
 
 def rank_failure_line(rank: int, text: str) -> str:
@@ -68,20 +100,16 @@ class JobLog:
     """
 
     def __init__(self) -> None:
-        self._read = 0
+        self._growing = GrowingText()
         self._parts: list[str] = []
         self._of = 0
         self.failure: JobFailure | None = None
         self.rank_failures: dict[int, str] = {}
 
     def feed(self, text: str, *, ended: bool = False) -> str:
-        """What is new in ``text`` and not for us, in lines that no terminal obeys. A last line without its end
-        waits for it, unless the job has ``ended``."""
-        end = len(text) if ended else text.rfind("\n") + 1
-        if end <= self._read:
-            return ""
-        new, self._read = text[self._read : end], end
-        return "".join(f"{clean_line(line)}\n" for line in new.splitlines() if line and not self._takes(line))
+        """What is new in ``text`` and not for us, in lines that no terminal obeys."""
+        lines = self._growing.new_lines(text, ended)
+        return "".join(f"{clean_line(line)}\n" for line in lines if not self._takes(line))
 
     def result_text(self) -> str | None:
         """The result.json that came, or None. Raises RunError if only a part of it came, or it is damaged."""
@@ -89,14 +117,9 @@ class JobLog:
             return None
         if len(self._parts) != self._of:
             raise RunError(f"of the result only {len(self._parts)} of {self._of} parts came back")
-        try:
-            unpack = zlib.decompressobj()
-            data = unpack.decompress(base64.b64decode("".join(self._parts), validate=True), MAX_RESULT_BYTES)
-            if unpack.eof and not unpack.unused_data:
-                return data.decode()
-        except (binascii.Error, zlib.error, UnicodeDecodeError):
-            pass
-        raise RunError("the result that came back is damaged or too large")
+        if (text := unpacked(self._parts, MAX_RESULT_BYTES)) is None:
+            raise RunError("the result that came back is damaged or too large")
+        return text
 
     def _takes(self, line: str) -> bool:
         """Whether the line is one of ours; what is not well formed is log, and may show what went wrong."""
@@ -109,9 +132,9 @@ class JobLog:
             self.rank_failures.setdefault(int(match[1]), match[2])
             return True
         if line.startswith(FAILURE):
-            found = _read_failure(line[:MAX_LINE])
-            self.failure = self.failure or found
-            return found is not None
+            failure = _read_failure(line[:MAX_LINE])
+            self.failure = self.failure or failure
+            return failure is not None
         return False
 
     def _take_part(self, line: str) -> bool:
@@ -130,11 +153,14 @@ def clean_line(line: str) -> str:
     return printable(cut)
 
 
+def reason_of(field: Field) -> str:
+    """What a job gave as its reason, in a line that no terminal obeys."""
+    return clean_line(" ".join(field.text(MAX_REASON).split()))
+
+
 def _read_failure(line: str) -> JobFailure | None:
     try:
-        value = parse_json(line.removeprefix(FAILURE), "line")
-        parts = Field(value, "line").fields(("status", "reason"))
-        reason = clean_line(" ".join(parts["reason"].text(MAX_REASON).split()))
-        return JobFailure(parts["status"].choice(RunStatus), reason)
+        parts = Field(parse_json(line.removeprefix(FAILURE), "line"), "line").fields(("status", "reason"))
+        return JobFailure(parts["status"].choice(RunStatus), reason_of(parts["reason"]))
     except InvalidProblem:
         return None

@@ -87,10 +87,10 @@ def ask_all(
             on_course(Course(len(plans), kept, tuple(running)))
         if not running and (stopping or not len(order)):
             return
-        for told in workers.wait(WAIT_S):
-            asked = running.pop(told.position)
-            if told.answer is None:
+        for returned in workers.wait(WAIT_S):
+            asked = running.pop(returned.position)
+            if returned.answer is None:
                 continue
-            library.keep(asked, start_of(told.position), told.answer)
-            yield found(told.position, told.answer)
+            library.keep(asked, start_of(returned.position), returned.answer)
+            yield found(returned.position, returned.answer)
         on_course(Course(len(plans), kept, tuple(running)))

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from explorer.runner.bundles.words import one_line
-from explorer.runner.targets.ray import END_S, ENVIRONMENT
-from explorer.runner.targets.ray_http import Refused, Stopped, Unreachable, server_of
-from explorer.runner.targets.ray_jobs import JobStatus, RayJobs
+from explorer.runner.targets.ray_http import Stopped, Unreachable, server_of
+from explorer.runner.targets.ray_jobs import ENVIRONMENT, MAX_WORDS, JobReport, JobStatus, RayJobs
 from explorer.runner.targets.ray_package import code, package_of
 from explorer.runner.targets.target_file import RaySetup
 from explorer.sweeps.asking.asked import Course, Found
@@ -29,7 +26,6 @@ from solvers.errors import InvalidProblem, PlacementError, RunError
 from solvers.plan.plan import Plan
 from solvers.search.monitor import never
 
-MAX_WORDS = 500
 MOST_JOBS = 1_000
 """Of one sweep that was interrupted again and again."""
 SHARE = 5
@@ -190,8 +186,7 @@ class _Job:
         questions = package_of([(SHEET, self._sheet.text().encode())], "the questions make")
         modules = None if setup.installed else package_of(code(), "the program makes")
         for package in filter(None, (questions, modules)):
-            if not self._jobs.has_package(package.name):
-                self._jobs.upload(package.name, package.data)
+            self._jobs.upload(package)
         words = [
             setup.python,
             "-m",
@@ -208,69 +203,36 @@ class _Job:
     def _follow(self, name: str) -> Iterator[Found]:
         """Until it has ended. Raises RunError if it gave nothing, and Interrupted if it ended before its time."""
         log = AnswerLog()
-        heard_s, had = time.monotonic(), len(self._asking.plans)
+        had, times = len(self._asking.plans), self._cluster
+        jobs = replace(self._jobs, should_stop=self._should_stop)
         try:
-            while True:
-                took_s = 0.0
-                try:
-                    asked_s = time.monotonic()
-                    # the status first: a log that is read after the end is whole
-                    status, message = self._jobs.status(name)
-                    text = self._jobs.logs(name)
-                    heard_s = time.monotonic()
-                    took_s = heard_s - asked_s
-                    for position, answer in log.feed(text, ended=status.is_final):
-                        yield from self._asking.take(position, answer)
-                    self._tell(log)
-                    if status.is_final:
-                        break
-                except Unreachable as error:
-                    if time.monotonic() - heard_s > self._cluster.patience_s:
-                        raise Interrupted(
-                            f"the cluster vanished: {error}; the job {name} may still run there"
-                        ) from None
-                if self._pause(max(self._cluster.poll_s, SHARE * took_s)):
-                    yield from self._end(name, log)
-                    return
-        except BaseException:  # of whoever listens: nothing of it may go on without them
-            self._stop(name)
+            for report in jobs.follow(name, poll_s=times.poll_s, patience_s=times.patience_s, share=SHARE):
+                for position, answer in log.feed(report.log, ended=report.ended):
+                    yield from self._asking.take(position, answer)
+                self._show(log)
+        except Stopped:  # what it printed until then counts
+            self._jobs.end(name)
+            for position, answer in log.feed(self._jobs.last_log(name), ended=True):
+                yield from self._asking.take(position, answer)
+            return
+        except BaseException as error:  # of whoever listens, too: nothing of it may go on without them
+            self._jobs.end(name)
+            if isinstance(error, Unreachable):
+                raise Interrupted(f"the cluster vanished: {error}; the job {name} may still run there") from None
             raise
-        self._judge(name, log, status, message, len(self._asking.plans) > had)
+        self._judge(name, log, report, len(self._asking.plans) > had)
 
-    def _judge(self, name: str, log: AnswerLog, status: JobStatus, message: str, gave: bool) -> None:
+    def _judge(self, name: str, log: AnswerLog, report: JobReport, gave: bool) -> None:
         if not len(self._asking.order) or not self._submitted:
             return  # of one that was left behind: what it did not answer is asked anew
-        reason = log.refusal or f"its last words: {log.last or one_line(message, MAX_WORDS)}"
+        reason = log.refusal or f"its last words: {log.last or one_line(report.message, MAX_WORDS)}"
         if "No module named" in reason and self._cluster.setup.installed:
             reason += " (another version is installed there; leave out installed in the target's settings to send ours)"
-        if status is JobStatus.STOPPED:
+        if report.status is JobStatus.STOPPED:
             reason = "somebody stopped it"
         kind = Interrupted if gave else RunError
         raise kind(f"target {self._cluster.setup.name}: the job {name} ended without all answers: {reason}")
 
-    def _tell(self, log: AnswerLog) -> None:
+    def _show(self, log: AnswerLog) -> None:
         running = tuple(position for position in log.running if position not in self._asking.plans)
         self._on_course(Course(len(self._asking.plans), self._asking.kept, running))
-
-    def _pause(self, seconds: float) -> bool:
-        """Whether it is to end."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            if self._should_stop():
-                return True
-            time.sleep(0.1)
-        return self._should_stop()
-
-    def _end(self, name: str, log: AnswerLog) -> Iterator[Found]:
-        """Stop the job, and take what it said until then."""
-        self._stop(name)
-        with suppress(Refused, Unreachable, Stopped):
-            for position, answer in log.feed(self._jobs.logs(name), ended=True):
-                yield from self._asking.take(position, answer)
-
-    def _stop(self, name: str) -> None:
-        deadline = time.monotonic() + END_S
-        with suppress(RunError):
-            self._jobs.stop(name)
-            while not self._jobs.status(name)[0].is_final and time.monotonic() < deadline:
-                time.sleep(0.1)

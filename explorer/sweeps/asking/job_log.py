@@ -9,31 +9,23 @@ The functions write these lines on the cluster, `AnswerLog` reads them here, whe
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-import zlib
 from dataclasses import dataclass, field
 
-from explorer.runner.targets.ray_log import clean_line
+from explorer.runner.targets.ray_log import MAX_REASON, GrowingText, clean_line, packed_lines, reason_of, unpacked
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json
 
 ANSWER, COURSE, REFUSAL = "@answer ", "@course ", "@refusal "
-PART = 8_000
-"""Characters of base64 in a line."""
 MAX_PARTS = 10_000
 MAX_ANSWER_BYTES = 64 * 2**20
-MAX_REASON = 2_000
 MAX_RUNNING = 100_000
 _ANSWER = re.compile(r"@answer (\d{1,6}) (\d{1,6})/(\d{1,6}) ([A-Za-z0-9+/=]+)")
 
 
 def answer_lines(position: int, text: str) -> list[str]:
-    packed = base64.b64encode(zlib.compress(text.encode())).decode()
-    parts = [packed[start : start + PART] for start in range(0, len(packed), PART)]
-    return [f"{ANSWER}{position} {number}/{len(parts)} {part}" for number, part in enumerate(parts, 1)]
+    return packed_lines(f"{ANSWER}{position} ", text)
 
 
 def course_line(running: list[int]) -> str:
@@ -52,29 +44,25 @@ class AnswerLog:
     running: tuple[int, ...] = ()
     refusal: str = ""
     last: str = ""
-    _read: int = 0
+    _growing: GrowingText = field(default_factory=GrowingText)
     _parts: dict[int, list[str]] = field(default_factory=dict)
 
     def feed(self, text: str, *, ended: bool = False) -> list[tuple[int, str]]:
-        """(position, text) of the answers that are new and whole, in the order in which they came. A line without its
-        end waits for it, unless the job has ``ended``."""
-        end = len(text) if ended else text.rfind("\n") + 1
-        if end <= self._read:
-            return []
-        new, self._read = text[self._read : end], end
-        return [answer for line in new.splitlines() if line and (answer := self._take(line)) is not None]
+        """(position, text) of the answers that are new and whole, in the order in which they came."""
+        lines = self._growing.new_lines(text, ended)
+        return [answer for line in lines if (answer := self._take(line)) is not None]
 
     def _take(self, line: str) -> tuple[int, str] | None:
         if line.startswith(ANSWER):
             return self._take_part(line)
         try:
             if line.startswith(COURSE):
-                told = Field(parse_json(line.removeprefix(COURSE), "line"), "line")
-                self.running = tuple(item.integer() for item in told.items(MAX_RUNNING))
+                course = Field(parse_json(line.removeprefix(COURSE), "line"), "line")
+                self.running = tuple(item.integer() for item in course.items(MAX_RUNNING))
                 return None
             if line.startswith(REFUSAL):
                 parts = Field(parse_json(line.removeprefix(REFUSAL), "line"), "line").fields(("reason",))
-                self.refusal = self.refusal or clean_line(" ".join(parts["reason"].text(MAX_REASON).split()))
+                self.refusal = self.refusal or reason_of(parts["reason"])
                 return None
         except InvalidProblem:
             pass
@@ -93,10 +81,5 @@ class AnswerLog:
         parts.append(match[4])
         if number < of:
             return None
-        del self._parts[position]
-        try:
-            unpack = zlib.decompressobj()
-            data = unpack.decompress(base64.b64decode("".join(parts), validate=True), MAX_ANSWER_BYTES)
-            return (position, data.decode()) if unpack.eof and not unpack.unused_data else None
-        except (binascii.Error, zlib.error, UnicodeDecodeError):
-            return None
+        text = unpacked(self._parts.pop(position), MAX_ANSWER_BYTES)
+        return None if text is None else (position, text)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import queue
 import signal
+from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from typing import Any
 
-from explorer.sweeps.asking import worker
 from explorer.sweeps.asking.questions import (
     FAILED,
     Answer,
@@ -22,98 +20,139 @@ from explorer.sweeps.asking.questions import (
     start_text,
 )
 from explorer.sweeps.asking.solving import GRAPHS, answer_to
-from explorer.sweeps.asking.workers import Told
+from explorer.sweeps.asking.worker import main
+from explorer.sweeps.asking.workers import Returned
 from solvers.errors import PlacementError
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress
 from solvers.problem.graph import OpGraph
+from solvers.programs.processes.pool import MOST_TRIES, Task, WorkerHandle, WorkerPool
+from solvers.programs.processes.spec import ProcessSpec
 from solvers.search.monitor import ignore, never
 
-MOST_TRIES = 2
-"""How often a question is asked whose process ended in the middle of it."""
-END_S = 5.0
+SPEC = ProcessSpec(main=main, name="placement-sweep", ignored=(signal.SIGINT, signal.SIGTERM))
+"""Both signals go to all processes of a terminal or a batch system alike; they are whoever asked's to act on."""
 
 OnCompiling = Callable[[str, float], None]
 
 
 @dataclass(eq=False)
-class _Asked:
-    position: int
+class Search(Task):
+    """A question; identifier: its position."""
+
     question: Question
     start: Plan | None
-    tries: int = 0
+    text: str | None = None
+    """Of the answer."""
+
+    @property
+    def graph(self) -> OpGraph:
+        return self.question.problem.as_traced.graph
 
 
 @dataclass(eq=False)
-class _Worker:
-    process: BaseProcess
-    connection: Connection
+class GraphWorker(WorkerHandle[Search]):
+    """sent: keys of the graphs that it has, as it keeps them: the one that was asked about last is the last."""
+
     sent: list[str] = field(default_factory=list)
-    """Graphs that it has, as it keeps them: the one that was asked about last is the last."""
-    at: _Asked | None = None
 
 
-@dataclass(eq=False)
-class Pool:
+class Pool(WorkerPool[Search, GraphWorker]):
     """At most ``count`` processes. on_compiling: the kernel that one of them compiles ("" when it is done), and the
     seconds of it so far. A process that ends in the middle of a question costs that question another try, once."""
 
-    count: int
-    on_compiling: OnCompiling = lambda *_: None
-    _workers: list[_Worker] = field(default_factory=list)
-    _again: list[_Asked] = field(default_factory=list)
-    _told: list[Told] = field(default_factory=list)
-    _graphs: dict[int, tuple[OpGraph, GraphText]] = field(default_factory=dict)
-    _stopping: bool = False
+    def __init__(self, count: int, on_compiling: OnCompiling = lambda *_: None) -> None:
+        super().__init__(SPEC)
+        self.count = count
+        self.on_compiling = on_compiling
+        self._waiting: deque[Search] = deque()
+        self._done: queue.SimpleQueue[Returned | tuple[Search, str] | tuple[str, float]] = queue.SimpleQueue()
+        self._graphs: dict[int, tuple[OpGraph, GraphText]] = {}
+        self._stopping = False
 
     def processes(self) -> list[int]:
         """Their numbers."""
-        return [one.process.pid or 0 for one in self._workers]
+        with self.lock:
+            return [worker.process.pid for worker in self.workers]
 
     def free(self) -> bool:
-        busy = sum(one.at is not None for one in self._workers)
-        return not self._again and busy < self.count
+        with self.lock:
+            return len(self._waiting) + sum(worker.task is not None for worker in self.workers) < self.count
 
     def give(self, position: int, question: Question, start: Plan | None) -> None:
-        self._begin(_Asked(position, question, start))
+        with self.lock:
+            self._waiting.append(Search(position, question, start))
+            self.serve()
 
-    def wait(self, seconds: float) -> Sequence[Told]:
-        ready = wait([one.connection for one in self._workers], seconds) if not self._told else []
-        for one in [one for one in self._workers if one.connection in ready]:
-            self._hear(one)
-        while self._again and not self._stopping:
-            self._begin(self._again.pop())
-        self._told += [Told(asked.position, None) for asked in self._again]
-        self._again.clear()
-        told, self._told = self._told, []
-        return told
+    def wait(self, seconds: float) -> Sequence[Returned]:
+        returned: list[Returned] = []
+        try:
+            item = self._done.get(timeout=seconds)
+            while True:
+                if isinstance(item, Returned):
+                    returned.append(item)
+                elif isinstance(item[0], Search):
+                    returned.append(Returned(item[0].identifier, _read(str(item[1]), item[0].question)))
+                else:
+                    self.on_compiling(item[0], float(item[1]))
+                item = self._done.get_nowait()
+        except queue.Empty:
+            return returned
 
     def stop(self) -> None:
-        self._stopping = True
-        for one in self._workers:
-            with suppress(OSError):
-                one.connection.send(("stop",))
+        with self.lock:
+            self._stopping = True
+            for worker in self.workers:
+                if worker.task is not None:
+                    self.cancel_running(worker.task, worker, kill=False)
+            while self._waiting:
+                self.finished(self._waiting.popleft())
 
     def close(self) -> None:
-        for one in self._workers:
-            one.connection.close()
-            one.process.kill()
-        for one in self._workers:
-            one.process.join(END_S)
-        self._workers.clear()
+        self.stop_workers()
 
-    def _begin(self, asked: _Asked) -> None:
-        graph = self._graph(asked.question.problem.as_traced.graph)
-        idle = [one for one in self._workers if one.at is None]
-        has = [one for one in idle if graph.key in one.sent]
-        one = next(iter(has or idle), None) or self._start()
-        text = "" if graph.key in one.sent else graph.text
-        one.sent = [*(key for key in one.sent if key != graph.key), graph.key][-GRAPHS:]
-        one.at = asked
-        asked.tries += 1
-        start = "" if asked.start is None else start_text(asked.start)
-        with suppress(OSError):  # one that is gone: found out when it is listened to
-            one.connection.send(("ask", asked.position, graph.key, text, question_text(asked.question), start))
+    def next(self) -> tuple[Search, GraphWorker] | None:
+        """To one that is just starting, too: it begins as soon as it can."""
+        idle = [worker for worker in self.workers if worker.task is None]
+        if not idle or not self._waiting:
+            return None
+        search = self._waiting.popleft()
+        key = self._graph(search.graph).key
+        return search, next((worker for worker in idle if key in worker.sent), idle[0])
+
+    def missing(self) -> GraphWorker | None:
+        return GraphWorker() if self._waiting and len(self.workers) < self.count else None
+
+    def payload(self, search: Search, worker: GraphWorker) -> tuple[str, str, str, str]:
+        graph = self._graph(search.graph)
+        text = "" if graph.key in worker.sent else graph.text
+        worker.sent = [*(key for key in worker.sent if key != graph.key), graph.key][-GRAPHS:]
+        return graph.key, text, question_text(search.question), start_text(search.start) if search.start else ""
+
+    def received(self, worker: GraphWorker, kind: str, *content: Any) -> None:
+        if kind == "compiling":
+            self._done.put((content[1], content[2]))
+        elif worker.task is not None:
+            worker.task.text = content[1]
+
+    def finished(self, search: Search) -> None:
+        self._done.put(Returned(search.identifier, None) if search.text is None else (search, search.text))
+
+    def may_retry(self, search: Search) -> bool:
+        return search.tries < MOST_TRIES and not self._stopping
+
+    def wait_again(self, search: Search) -> None:
+        self._waiting.appendleft(search)
+
+    def forget(self, search: Search) -> None:
+        """It is in no list."""
+
+    def failed(self, search: Search, why: str) -> None:
+        answer = Answer(FAILED, reason=why) if search.tries >= MOST_TRIES else None
+        self._done.put(Returned(search.identifier, answer))
+
+    def describe_end(self, worker: GraphWorker, exit_code: int | None) -> str:
+        return f"the process that searched ended unexpectedly (exit code {exit_code}), twice"
 
     def _graph(self, graph: OpGraph) -> GraphText:
         """Its text; made once for questions about one graph in a row."""
@@ -124,51 +163,12 @@ class Pool:
             known = self._graphs[id(graph)] = (graph, graph_text(graph))
         return known[1]
 
-    def _start(self) -> _Worker:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=worker.main, args=(theirs,), name="placement-sweep", daemon=False)
-        # until it says what it does with them; one that is sent to us meanwhile waits
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, worker.SIGNALS)
-        try:
-            process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
-        self._workers.append(_Worker(process, ours))
-        return self._workers[-1]
 
-    def _hear(self, one: _Worker) -> None:
-        try:
-            message = one.connection.recv()
-        except (EOFError, OSError):
-            self._lost(one)
-            return
-        if message[0] == "compiling":
-            self.on_compiling(message[1], message[2])
-            return
-        asked, one.at = one.at, None
-        if asked is not None:
-            self._told.append(Told(asked.position, self._read(message[2], asked)))
-
-    def _read(self, text: str, asked: _Asked) -> Answer:
-        try:
-            return read_answer(text, asked.question.problem, verified=True)
-        except PlacementError as error:
-            return Answer(FAILED, reason=str(error))
-
-    def _lost(self, one: _Worker) -> None:
-        self._workers.remove(one)
-        one.connection.close()
-        one.process.join(END_S)
-        asked = one.at
-        if asked is None:
-            return
-        if asked.tries < MOST_TRIES:
-            self._again.append(asked)
-            return
-        reason = f"the process that searched ended unexpectedly (exit code {one.process.exitcode}), twice"
-        self._told.append(Told(asked.position, Answer(FAILED, reason=reason)))
+def _read(text: str, question: Question) -> Answer:
+    try:
+        return read_answer(text, question.problem, verified=True)
+    except PlacementError as error:
+        return Answer(FAILED, reason=str(error))
 
 
 @dataclass(eq=False)
@@ -177,22 +177,23 @@ class Here:
 
     should_stop: Callable[[], bool] = never
     on_progress: Callable[[Progress, Plan | None], None] = ignore
-    _asked: _Asked | None = None
+    _search: Search | None = None
 
     def free(self) -> bool:
-        return self._asked is None
+        return self._search is None
 
     def give(self, position: int, question: Question, start: Plan | None) -> None:
-        self._asked = _Asked(position, question, start)
+        self._search = Search(position, question, start)
 
-    def wait(self, seconds: float) -> Sequence[Told]:
-        asked, self._asked = self._asked, None
-        if asked is None:
+    def wait(self, seconds: float) -> Sequence[Returned]:
+        search, self._search = self._search, None
+        if search is None:
             return []
-        return [Told(asked.position, answer_to(asked.question, asked.start, self.should_stop, self.on_progress))]
+        answer = answer_to(search.question, search.start, self.should_stop, self.on_progress)
+        return [Returned(search.identifier, answer)]
 
     def stop(self) -> None:
         """It asks for itself."""
 
     def close(self) -> None:
-        self._asked = None
+        self._search = None

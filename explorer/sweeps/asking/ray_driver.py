@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
-import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from explorer.runner.targets.ray_driver import leave, stop
+from explorer.runner.targets.ray_driver import connected, drive, leave
 from explorer.sweeps.asking.job_log import answer_lines, course_line, refusal_line
 from explorer.sweeps.asking.order import Order
 from explorer.sweeps.asking.questions import FAILED, Answer, answer_text
 from explorer.sweeps.asking.sheet import SHEET, Sheet, code_hash, read_sheet, version_words
 from explorer.sweeps.asking.solving import serve
-from solvers.errors import PlacementError, RunError, one_line
+from solvers.errors import RunError, one_line
 from solvers.formats.json_text import dump_json
 
 MOST_TRIES = 3
@@ -147,29 +144,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--most", type=int, required=True, help="questions at a time; 0: one a core")
     parser.add_argument("--code", required=True, help="of whoever asks")
     arguments = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, stop)
-    try:
-        if arguments.code != code_hash():
-            there, here = version_words(code_hash()), version_words(arguments.code)
-            raise RunError(
-                f"the cluster's packages are of another version, {there} and not {here}: install the same there, or"
-                " leave out installed in the target's settings, and they are sent"
-            )
-        sheet = read_sheet(Path(SHEET).read_text(encoding="utf-8"))
-        import ray
-
-        ray.init(log_to_driver=False, logging_level=logging.WARNING)
-        ask_sheet(sheet, RayTasks(ray, dict(sheet.graphs), arguments.most), _tell)
-        return 0
-    except PlacementError as error:
-        _tell(refusal_line(str(error)))
-    except Exception as error:
-        traceback.print_exc()
-        _tell(refusal_line(f"the job failed: {type(error).__name__}: {error}"))
-    return 1
+    return drive(lambda: _ask(arguments.most, arguments.code), lambda failure: _print(refusal_line(failure.reason)))
 
 
-def _tell(line: str) -> None:
+def _ask(most: int, code: str) -> int:
+    if code != code_hash():
+        there, here = version_words(code_hash()), version_words(code)
+        raise RunError(
+            f"the cluster's packages are of another version, {there} and not {here}: install the same there, or"
+            " leave out installed in the target's settings, and they are sent"
+        )
+    sheet = read_sheet(Path(SHEET).read_text(encoding="utf-8"))
+    ask_sheet(sheet, RayTasks(connected(), dict(sheet.graphs), most), _print)
+    return 0
+
+
+def _print(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

@@ -57,7 +57,7 @@ def answer_to(
 
 
 @dataclass(eq=False)
-class Desk:
+class TextSolver:
     """Answers questions that come as text, and keeps the graphs they are about."""
 
     graphs: OrderedDict[str, OpGraph] = field(default_factory=OrderedDict)
@@ -84,11 +84,11 @@ class Desk:
             return answer_text(Answer(FAILED, reason=one_line(f"internal error ({type(error).__name__}: {error})")))
 
 
-_desk = Desk()
+_solver = TextSolver()
 
 
 def serve(key: str, graph: str, question: str, start: str) -> str:
-    """What a task on a cluster does: `Desk.answer` of its process, which stays for the next question."""
-    if not _desk.knows(key):
-        _desk.take(key, graph)
-    return _desk.answer(key, question, start)
+    """What a task on a cluster does: `TextSolver.answer` of its process, which stays for the next question."""
+    if not _solver.knows(key):
+        _solver.take(key, graph)
+    return _solver.answer(key, question, start)

@@ -1,4 +1,4 @@
-"""Who answers questions: what is asked of workers, and what they tell."""
+"""Who answers questions: what workers are given, and what they return."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Returned:
     """What came back of the question at ``position``. answer: None if it was given up, because everybody was asked to
     stop."""
 
@@ -39,7 +39,7 @@ class Workers(Protocol):
         """Begin with a question. Only where `free`."""
         ...
 
-    def wait(self, seconds: float) -> Sequence[Told]:
+    def wait(self, seconds: float) -> Sequence[Returned]:
         """What came back, after at most so long. Raises RunError where none can work any more."""
         ...
 

@@ -8,6 +8,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.question.loading import is_traced
+from explorer.question.settings import declared
 from explorer.view.lessons.lesson import Lesson
 from explorer.view.session import FIRST_SAMPLES_PER_DEVICE, Session, to_dict
 from explorer.web.contract import ids
@@ -29,6 +30,11 @@ def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ())
         "kinds": {kind.name: kind.memory_bytes for kind in catalogue.kinds},
         "planners": {planner.name: [planner.guarantee, planner.source] for planner in catalogue.planners},
         "guide": guide_words(),
+        "settings": [  # what `controls.js` finds each control by, and reads it as
+            [one.link, one.control.id, one.control.shape, one.control.unit, one.control.place, one.usual]
+            for one in declared()
+            if one.control is not None
+        ],
         "first": {  # what links of the first version mean, see `parse_query`
             "samples": FIRST_SAMPLES_PER_DEVICE,
             "models": [model.name for model in catalogue.models if is_traced(model.name)],

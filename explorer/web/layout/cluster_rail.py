@@ -8,37 +8,21 @@ from itertools import groupby
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.question.settings import MemoryModel, Settings
+from explorer.question.settings import declared
+from explorer.question.written.declaring import RARE, Control
 from explorer.question.written.device_lists import kinds_text
 from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.fields import TextField
-from explorer.web.layout.rail import AUTO, number, row, section, select, short_select, slider, told
+from explorer.web.layout.rail import number, placed, row, section, select, setting, slider, told
 from explorer.words.text import GIB
-from solvers.problem.problem import Optimizer, Precision
 
 NONE = "none"
 SLIDER_DEVICES = 16
 DEFAULT_DEVICES = 4
 WIDTH = 118
-NARROW = 74
 """Pixels of the rarer controls."""
-PER_NODE = {"auto": "1 node", "2": "2/node", "4": "4/node", "8": "8/node"}
-WIRES = {AUTO: "auto", "dedicated": "one a pair", "shared": "shared wire"}
-TRANSFERS = {
-    AUTO: "auto",
-    "links": "on links",
-    "lane": "one channel",
-    "duplex": "each way",
-    "blocking": "blocking",
-}
-MEMORY_MODELS = {"peak": "to peak", "static": "to sum"}
-OPTIMIZERS = {
-    "adam": "Adam", "adamw": "AdamW", "adafactor": "Adafactor", "momentum": "momentum", "sgd": "SGD", "none": "none",
-}  # fmt: skip
-PRECISIONS = {"pure": "as traced", "mixed": "mixed, 16 B", "mixed-fp32-gradients": "mixed, 18 B"}
-"""Bytes a parameter with Adam."""
 
 
 def cluster(catalogue: Catalogue, session: Session) -> Component:
@@ -84,19 +68,12 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
             html.Div(
                 [
                     told(html.Div(select(ids.KIND, kind, {name: name for name in kinds}, "Device kind")), "kind"),
-                    told(
-                        html.Div(
-                            short_select(
-                                ids.PER_NODE, str(settings.devices_per_node or "auto"), PER_NODE, "GPUs per node"
-                            )
-                        ),
-                        "node",
-                    ),
+                    *setting("devices_per_node", session),
                 ],
                 className="pairing",
             ),
             _each_gpu(),
-            _more_cluster(settings, kinds, second),
+            _more_cluster(session, kinds, second),
         ],
     )
 
@@ -167,48 +144,18 @@ def _each_gpu() -> Component:
     )
 
 
-def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int]) -> Component:
-    """What most clusters leave as it is: a second kind, CPUs, what carries transfers, and what a cap is for."""
-    held = settings.memory_model is MemoryModel.STATIC or settings.optimizer is not Optimizer.ADAM
-    held |= settings.precision is not Precision.PURE or settings.keep_free_bytes > 0
-    bandwidth = settings.bandwidth_bytes_per_s
-    unusual = (settings.links, settings.transfers, settings.cpus, bandwidth) != (None,) * 4 or held
-    links = settings.links.value if settings.links else AUTO
-    transfers = settings.transfers.value if settings.transfers else AUTO
+def _more_cluster(session: Session, kinds: list[str], second: tuple[str, int]) -> Component:
+    """What most clusters leave as it is: the rarer settings, and a second kind of device."""
     others = {NONE: "none", **{kind: kind for kind in kinds if "," not in kind}}
-    per_s = None if bandwidth is None else bandwidth / 1e9
+    rare = [one for one in declared() if one.control is not None and one.control.place == RARE]
+    unusual = any(getattr(session.settings, one.field) != one.default for one in rare)
+    count = Control(id=ids.KIND_TWO_COUNT, label="", meaning="", whole=True, empty="half")
     rows = [
-        row("Links", select(ids.LINKS, links, WIRES, "Links", WIDTH), "links"),
-        row("Bandwidth, GB/s", number(ids.BANDWIDTH, "Bandwidth, GB/s", per_s, NARROW, least=0.001), "bandwidth"),
-        row("Transfers", select(ids.TRANSFERS, transfers, TRANSFERS, "Transfers", WIDTH), "transfers"),
-        row(
-            "Cap applies",
-            select(ids.MEMORY_MODEL, settings.memory_model.value, MEMORY_MODELS, "What a cap applies to", WIDTH),
-            "cap",
-        ),
-        row(
-            "Keep free, GiB",
-            number(
-                ids.KEEP_FREE,
-                "Keep free on each GPU, GiB",
-                settings.keep_free_bytes / GIB or None,
-                NARROW,
-                placeholder="0",
-                least=0,
-            ),
-            "keep-free",
-        ),
-        row("Optimizer", select(ids.OPTIMIZER, settings.optimizer.value, OPTIMIZERS, "Optimizer", WIDTH), "optimizer"),
-        row(
-            "Trained in",
-            select(ids.PRECISION, settings.precision.value, PRECISIONS, "Precision of training", WIDTH),
-            "precision",
-        ),
-        row("CPUs", number(ids.CPUS, "CPUs", settings.cpus, WIDTH, whole=True, least=0), "cpus"),
+        *placed(RARE, session),
         row("Mixed with", select(ids.KIND_TWO, second[0], others, "Second device kind", WIDTH), "mixed-kind"),
         row(
             "of which",
-            number(ids.KIND_TWO_COUNT, "GPUs of the second kind", second[1] or None, WIDTH, True, placeholder="half"),
+            number(count, second[1] or "", "GPUs of the second kind"),
             "mixed-kind",
         ),
     ]

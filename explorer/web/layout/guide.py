@@ -8,7 +8,8 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.web.contract import ids
-from explorer.words.glossary import PARTS, TERMS
+from explorer.web.contract.terms import TERMS
+from explorer.words.glossary import PARTS
 
 SEEN = (
     ("Left", "the question: model, GPUs, their memory, how the mini-batch runs, who searches. Every change asks anew."),

@@ -8,10 +8,13 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.question.settings import SETTINGS, SearchSettings, declared
+from explorer.question.written.declaring import NUMBER, SEGMENTS, SWITCH, Control
+from explorer.view.session import Session
+from explorer.web.contract.terms import TERMS
 from explorer.web.layout.fields import NumberField, Segments, Select, Slider, Switch
-from explorer.words.glossary import TERMS
 
-AUTO = "auto"
+SEARCHED = declared(SearchSettings)
 PAUSE_MS = 350
 """After what pause in writing a number counts."""
 
@@ -25,7 +28,7 @@ def row(label: str, control: Component, term: str) -> Component:
 
 
 def told(part: Component, term: str) -> Component:
-    """A part that says what it means (a key of `glossary.TERMS`) where it is pointed at or reached by keyboard."""
+    """A part that says what it means (a key of `terms.TERMS`) where it is pointed at or reached by keyboard."""
     assert term in TERMS, term
     setattr(part, "data-term", term)
     return part
@@ -51,30 +54,45 @@ def select(id_: str, value: str, labels: Mapping[str, str], what: str, width: in
     )
 
 
-def number(
-    id_: str,
-    what: str,
-    value: float | None,
-    width: int,
-    whole: bool = False,
-    placeholder: str = AUTO,
-    least: float = 1,
-) -> Component:
+def setting(name: str, session: Session) -> list[Component]:
+    """The control of a setting with its label, and what it means."""
+    one = SETTINGS[name]
+    control = one.control
+    assert control is not None
+    value = one.shown(getattr(session if one in SEARCHED else session.settings, one.field))
+    what = control.what or control.label
+    labels = {**control.labels, value: control.labels.get(str(value), str(value))}
+    if control.shape == SWITCH:
+        return [switch(control.id, control.label, value, control.key)]
+    if control.shape == SEGMENTS:
+        above = [html.Div(control.label, className="label")] if control.label else []
+        return [*above, segments(control.id, value, labels, control.key, what)]
+    if control.shape == NUMBER:
+        return [row(control.label, number(control, value, what), control.key)]
+    if not control.label:
+        return [told(html.Div(select(control.id, value, labels, what, control.width)), control.key)]
+    return [row(control.label, select(control.id, value, labels, what, control.width), control.key)]
+
+
+def placed(place: str, session: Session) -> list[Component]:
+    """The settings that are declared to stand there, in order."""
+    names = [one.name for one in declared() if one.control is not None and one.control.place == place]
+    return [part for name in names for part in setting(name, session)]
+
+
+def number(control: Control, value: float | str, what: str) -> Component:
+    given = {"max": control.most, "unit": control.suffix} if control.suffix else {}
     return NumberField(
-        id=id_,
-        value="" if value is None else value,
-        min=least,
-        whole=whole,
-        placeholder=placeholder,
-        width=width,
+        id=control.id,
+        value=value,
+        min=control.least,
+        whole=control.whole,
+        placeholder=control.empty,
+        width=control.width,
         pause_ms=PAUSE_MS,
+        **given,
         **{"aria-label": what},
     )
-
-
-def short_select(id_: str, value: str, labels: Mapping[str, str], what: str, width: int = 82) -> Component:
-    """A select that needs no label of its own; a value that is not among the usual ones is added."""
-    return select(id_, value, {**labels, value: labels.get(value, value)}, what, width)
 
 
 def slider(label: str, shown: Component, term: str, **props: Any) -> Component:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-AUTO = "auto"
-OBJECTIVES = {
-    AUTO: "Usual for the model",
-    "iteration": "Iteration time",
-    "max-load": "Max-load (steady state)",
-    "makespan": "Makespan (one pass)",
-}
+from explorer.question.settings import SETTINGS
+from explorer.question.written.declaring import AUTO
 
 
 def objectives(usual: str = "") -> list[dict[str, str]]:
     """usual: what the model is planned for where nobody chooses."""
-    told = f"{OBJECTIVES[usual]}, as usual" if usual in OBJECTIVES else OBJECTIVES[AUTO]
-    return [{"value": key, "label": told if key == AUTO else label} for key, label in OBJECTIVES.items()]
+    control = SETTINGS["objective"].control
+    assert control is not None
+    labels = {**control.labels}
+    if usual in labels:
+        labels[AUTO] = f"{labels[usual]}, as usual"
+    return [{"value": key, "label": label} for key, label in labels.items()]

@@ -13,8 +13,8 @@ from explorer.view.graph.course import course, members
 from explorer.view.graph.inspect import Facts
 from explorer.view.no_plan import no_plan_words
 from explorer.view.timeline import charts, why
+from explorer.web.contract.terms import KEYS
 from explorer.words import text
-from explorer.words.glossary import KEYS
 
 
 def kpis(plan: Mapping[str, Any], before: Figures | None, measured_s: float | None = None) -> list[Component]:

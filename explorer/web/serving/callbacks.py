@@ -5,7 +5,11 @@ from __future__ import annotations
 
 from dash import ClientsideFunction, Dash, Input, Output, State
 
+from explorer.question.settings import declared
+from explorer.question.written.declaring import SWITCH
 from explorer.web.contract import ids
+
+CONTROLS = [one.control for one in declared() if one.control is not None]
 
 
 def register(app: Dash) -> None:
@@ -16,37 +20,8 @@ def register(app: Dash) -> None:
         Output(ids.DEVICES_VALUE, "children"),
         Output(ids.MEMORY_FIELD, "value"),
         Output(ids.GUARANTEE, "children"),
-        Input(ids.MODEL, "value"),
-        Input(ids.PHASE, "value"),
-        Input(ids.DTYPE, "value"),
-        Input(ids.DEVICES, "value"),
-        Input(ids.MEMORY, "value"),
-        Input(ids.KIND, "value"),
-        Input(ids.MINI_BATCH, "value"),
-        Input(ids.MICRO_BATCHES, "value"),
-        Input(ids.PIPELINE, "value"),
-        Input(ids.OBJECTIVE, "value"),
-        Input(ids.CONTIGUITY, "value"),
-        Input(ids.PLANNER, "value"),
-        Input(ids.TIME_LIMIT, "value"),
-        Input(ids.PER_NODE, "value"),
-        Input(ids.REPLICAS, "value"),
-        Input(ids.RECOMPUTE, "checked"),
-        Input(ids.IN_SEQUENCE, "checked"),
-        Input(ids.EXECUTION, "value"),
-        Input(ids.LINKS, "value"),
-        Input(ids.BANDWIDTH, "value"),
-        Input(ids.TRANSFERS, "value"),
-        Input(ids.MEMORY_MODEL, "value"),
-        Input(ids.KIND_TWO, "value"),
-        Input(ids.KIND_TWO_COUNT, "value"),
-        Input(ids.CPUS, "value"),
-        Input(ids.SEED, "value"),
-        Input(ids.EFFORT, "value"),
-        Input(ids.OPTIMIZER, "value"),
-        Input(ids.PRECISION, "value"),
-        Input(ids.ZERO, "value"),
-        Input(ids.KEEP_FREE, "value"),
+        *(Input(one.id, "checked" if one.shape == SWITCH else "value") for one in CONTROLS),
+        *(Input(control, "value") for control in (ids.MODEL, ids.KIND_TWO, ids.KIND_TWO_COUNT)),
         Input(ids.LIVE, "checked"),
         State(ids.CATALOGUE, "data"),
         State(ids.MEMORY, "max"),

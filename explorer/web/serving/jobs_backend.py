@@ -17,8 +17,8 @@ from explorer.jobs.requests import (
     ShowRunRequest,
 )
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.kits import READING, RUNNING
-from explorer.jobs.workers.machine import cores, default_workers, memory_bytes, solving_kit
+from explorer.jobs.workers.machine import cores, default_workers, memory_bytes, solving_spec
+from explorer.jobs.workers.specs import READING, RUNNING
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.loading import is_callable
 from explorer.runner.targets.registry import load_targets
@@ -55,7 +55,7 @@ class JobsBackend:
         self._visitor = ""
         memory = memory_bytes()
         workers = workers or default_workers(cores(), memory)
-        self._jobs = Jobs(solving_kit(workers, memory), workers, desk=True)
+        self._jobs = Jobs(solving_spec(workers, memory), workers, interactive=True)
         self._jobs.warm(workers if all_idle else 1)
         self._runs = Jobs(RUNNING)
         self._reads = Jobs(READING)

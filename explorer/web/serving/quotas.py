@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from explorer.question.settings import MAX_TIME_LIMIT_S
 from explorer.question.written.quantities import parse_bytes
-from explorer.view.session import MAX_TIME_LIMIT_S
 from explorer.words import text
 from solvers.errors import InvalidProblem
 

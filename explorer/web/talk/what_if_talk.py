@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.jobs.requests import HelpRequest, SolveRequest, SweepRequest
+from explorer.question.written.kinds import MAX_DEVICES
 from explorer.sweeps.ranges import SWEPT
 from explorer.view.events import Event, unpacked_plan
-from explorer.view.session import MAX_DEVICES, parse, to_dict
+from explorer.view.session import parse, to_dict
 from explorer.web.contract import ids
 from explorer.web.parts import help_panel
 from explorer.web.talk.pin_talk import PinTalk

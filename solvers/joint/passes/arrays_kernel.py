@@ -17,81 +17,115 @@ UPDATE = 3
 
 
 class PassArrays(NamedTuple):
-    """What does not hang on the plan. Seconds and bytes; CSR rows are ``x[x_start[i] : x_start[i + 1]]``.
-
-    seconds: [operators, devices]. group_of: the group of every operator. waits: producers of the messages that
-    an operator reads, plus one for a mirror. made: messages of every operator. mirror: mirrors of every
-    operator. producer, reader: of every message. message_tensors: latencies of a message. latency_s,
-    per_byte_s: [devices, devices], inf without a link. leave: the resource that sending occupies, per device,
-    or NONE. arrive: [devices, devices] the resource that a transfer (its receiving half, if ``leave``)
-    occupies, or NONE. one_by_one: whether a device runs one operator at a time. resources: how many there
-    are, devices first. Memory: memory_bytes per device, static, saved and working bytes per operator,
-    tensor_bytes of every message while it lies on the device that made it. home: the forward operator of
-    every mirror, else itself. phase: its number. counts_buffers: whether transfers and what they hold count.
-    """
+    """What does not hang on the placement. A row of a list is ``x[x_start[i] : x_start[i + 1]]``."""
 
     seconds: Floats
+    """[operators, devices] s"""
     group_of: Ints
+    """[operators] the group that shares a device"""
     waits: Ints
+    """[operators] producers of the messages that each reads, plus one for a mirror"""
     made_start: Ints
     made: Ints
+    """messages that each operator makes"""
     mirror_start: Ints
     mirror: Ints
+    """mirrors of each operator"""
     producer_start: Ints
     producer: Ints
+    """operators that make each message"""
     reader_start: Ints
     reader: Ints
+    """operators that read each message"""
     message_bytes: Floats
+    """[messages] B of one transfer"""
     message_tensors: Floats
+    """[messages] latencies of one transfer"""
     message_stated_s: Floats
+    """[messages] s that the workload states for one transfer"""
     latency_s: Floats
+    """[devices, devices] s, inf without a link"""
     per_byte_s: Floats
+    """[devices, devices] s/B, inf without a link"""
     leave: Ints
+    """[devices] the resource that sending occupies, or NONE"""
     arrive: Ints
+    """[devices, devices] the resource that a transfer (its receiving half, if ``leave``) occupies, or NONE"""
     one_by_one: Bools
+    """[devices] whether it runs one operator at a time"""
     resources: np.int64
+    """how many there are, devices first"""
     memory_bytes: Floats
+    """[devices] B"""
     static_bytes: Floats
+    """[operators] B held all the time"""
     saved_bytes: Floats
+    """[operators] B held for the backward"""
     working_bytes: Floats
+    """[operators] B of workspace"""
     tensor_bytes: Floats
+    """[messages] B while it lies on the device that made it"""
     home: Ints
+    """[operators] the forward operator of a mirror, else itself"""
     phase: Ints
+    """[operators]"""
     counts_buffers: np.bool_
+    """whether transfers and what they hold count"""
 
 
 class PassState(NamedTuple):
-    """Working arrays of one simulation, and its outcome; tasks are operators first, then transfers.
-
-    device, start_s, end_s: of every task (of a transfer, the sender). message, target: of every transfer, NONE
-    for operators; target is the sender itself for a sending half. sequence: when an operator was begun, as a
-    count. counts: [0] how many tasks there are. The rest is scratch.
-    """
+    """Working arrays of one simulation, and its outcome; tasks are operators first, then transfers."""
 
     device: Ints
+    """[tasks] that runs it; of a transfer, the sender"""
     start_s: Floats
+    """[tasks] s"""
     end_s: Floats
+    """[tasks] s; how long it takes, until it starts"""
     message: Ints
+    """[tasks] of a transfer; NONE for operators"""
     target: Ints
+    """[tasks] the receiver; the sender itself for a sending half; NONE for operators"""
     sequence: Ints
+    """[operators] when it was begun, as a count"""
     counts: Ints
+    """[1] how many tasks there are"""
     priority: Floats
+    """[tasks] the least goes first"""
     code: Ints
+    """[tasks] of equally urgent ones the least goes first"""
     resource: Ints
+    """[tasks] or NONE"""
     waiting: Ints
+    """[operators] for how many"""
     missing: Ints
+    """[messages x devices] makers there that have yet to end, of messages with several"""
     waits_for: Ints
+    """[resources] how many tasks are ready for it"""
     is_busy: Bools
+    """[resources]"""
     keys: Floats
+    """[resources x tasks] queues of ready tasks: their priorities"""
     queued: Ints
+    """[resources x tasks] and their numbers"""
     events: Ints
+    """[tasks] those that run, as a queue by their end"""
+    until: Floats
+    """[tasks] s, their ends"""
     ready: Ints
+    """[tasks] that became ready at this instant"""
     dirty: Ints
+    """[resources] those to look at, of which is_dirty says that they are in it"""
     is_dirty: Bools
+    """[resources]"""
     half: Ints
+    """[tasks] chain of the arrivals that wait for one departure"""
     towards: Ints
+    """[devices] where a message goes"""
     urgent: Floats
+    """[devices] the priority of its most urgent reader there"""
     load_s: Floats
+    """[resources] s of operators that have yet to start"""
 
 
 def state_for(arrays: PassArrays) -> PassState:
@@ -110,7 +144,7 @@ def state_for(arrays: PassArrays) -> PassState:
         code=ints(tasks), resource=ints(tasks), waiting=ints(operators), missing=ints(messages * devices),
         waits_for=ints(resources), is_busy=np.zeros(resources, np.bool_), keys=np.empty(resources * tasks),
         queued=np.empty(resources * tasks, np.int64), events=ints(tasks),
-        ready=ints(tasks), dirty=ints(resources), is_dirty=np.zeros(resources, np.bool_),
+        until=np.empty(tasks), ready=ints(tasks), dirty=ints(resources), is_dirty=np.zeros(resources, np.bool_),
         half=ints(tasks), towards=ints(devices), urgent=np.zeros(devices), load_s=np.zeros(resources),
     )  # fmt: skip
 

@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 
 from solvers.joint.passes.arrays_kernel import ARRIVAL, DEPARTURE, NONE, OPERATOR, PassArrays, PassState
-from solvers.joint.passes.queues_kernel import pop, pop_event, push, push_event
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.heap_kernel import pop, pop_event, push, push_event
 from solvers.kernels.plain import ZERO
 
 
@@ -95,7 +95,7 @@ def run_pass(
     operators, devices = a.seconds.shape
     # Taken out of the tuples once: each access would count references.
     waits_for, is_busy, resource, start_s, end_s = s.waits_for, s.is_busy, s.resource, s.start_s, s.end_s
-    waking, queue, is_dirty, touched, sequence = s.ready, s.events, s.is_dirty, s.dirty, s.sequence
+    waking, queue, until, is_dirty, touched, sequence = s.ready, s.events, s.until, s.is_dirty, s.dirty, s.sequence
     device, waiting, missing, load_s, half = s.device, s.waiting, s.missing, s.load_s, s.half
     priority, code, keys, queued = s.priority, s.code, s.keys, s.queued
     most = len(keys) // len(load_s)
@@ -125,10 +125,10 @@ def run_pass(
                 if task < operators:
                     sequence[task] = begun
                     begun += 1
-                push_event(queue, events, task, end_s)
+                push_event(until, queue, events, end_s[task], task)
                 events += 1
             else:
-                push(r * most, waits_for[r], task, priority, code, keys, queued)
+                push(keys, queued, r * most, waits_for[r], priority[task], task, code)
                 waits_for[r] += 1
                 if not is_dirty[r]:
                     is_dirty[r] = True
@@ -139,8 +139,7 @@ def run_pass(
             r = touched[i]
             is_dirty[r] = False
             if not is_busy[r] and waits_for[r] > 0:
-                task = queued[r * most]
-                pop(r * most, waits_for[r], code, keys, queued)
+                task = pop(keys, queued, r * most, waits_for[r], code)
                 waits_for[r] -= 1
                 is_busy[r] = True
                 seconds = end_s[task]
@@ -154,14 +153,14 @@ def run_pass(
                     load_s[r] -= seconds
                     sequence[task] = begun
                     begun += 1
-                push_event(queue, events, task, end_s)
+                push_event(until, queue, events, end_s[task], task)
                 events += 1
         dirty = 0
         if events == 0:
             break
-        now = end_s[queue[0]]
-        while events > 0 and end_s[queue[0]] == now:
-            task = pop_event(queue, events, end_s)
+        now = until[0]
+        while events > 0 and until[0] == now:
+            task = pop_event(until, queue, events)
             events -= 1
             last = now
             r = resource[task]

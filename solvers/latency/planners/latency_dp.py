@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,12 +12,23 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.chains import costs_of, limits_of, topological_orders
-from solvers.contiguous.downset_walk_kernel import DONE, Costs, Limits, add_up
-from solvers.contiguous.downsets import PAIRS_A_CALL, TABLE_BYTES, Check, Downsets, enumerate_downsets, suffix_order
+from solvers.contiguous.downsets import (
+    PAIRS_A_CALL,
+    TABLE_BYTES,
+    Check,
+    Downsets,
+    enumerate_downsets,
+    finish,
+    suffix_order,
+    trace_back,
+)
+from solvers.contiguous.lattice_kernel import add_up
+from solvers.contiguous.load_kernel import Costs, Limits
 from solvers.contiguous.planners import chain_dp
+from solvers.kernels.arrays import Floats, Ints
 from solvers.latency.model import LatencyModel, unsupported
 from solvers.latency.planners.latency_common import models, offer_places, spread
-from solvers.latency.planners.latency_dp_kernel import SumWalk, cut_order_sum, walk_sums
+from solvers.latency.planners.sum_kernel import Sum, cut_order_sum, walk_sums
 from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor
 
@@ -86,52 +98,46 @@ def _offer(model: LatencyModel, contracted: Contracted, sets: Sets | None, monit
         offer_places(model, monitor, spread([[o for node in nodes for o in members[node]] for nodes in sets], model))
 
 
-def best_cut(order: np.ndarray, costs: Costs, limits: Limits) -> tuple[float, Sets | None]:
+def best_cut(order: Ints, costs: Costs, limits: Limits) -> tuple[float, Sets | None]:
     """The least sum of any cut of ``order`` into accelerators and CPU operators, and its sets."""
-    best, came_from = cut_order_sum(order, costs, limits.acc_bytes, limits.accelerators)
-    at, used = len(order), int(np.argmin(best[-1]))
-    if math.isinf(best[at, used]):
-        return math.inf, None
-    sets: Sets = []
-    while at > 0:
-        source, on_cpu = divmod(int(came_from[at, used]), 2)
-        if not on_cpu:
-            sets.append(order[source:at].tolist())
-            used -= 1
-        at = source
-    return float(best[-1].min()), sets
+    at = _sum(costs, limits, np.zeros(len(order) + 1), math.inf, 1)
+    cut_order_sum(order, at)
+    return _best(at, lambda here, source: order[source:here].tolist())
 
 
 def least_sum(downsets: Downsets, costs: Costs, limits: Limits, below_s: float, check: Check) -> Sets | None:
     """The sets of the chain with the least sum, if that is below ``below_s``. Calls ``check`` often."""
-    elements = len(costs.acc_s)
     acc_s = np.where(costs.supported & (limits.accelerators > 0), costs.acc_s, np.inf)
     done = add_up(downsets.parent, downsets.via, np.minimum(acc_s, costs.cpu_s))
-    at = SumWalk(
-        best=np.full((len(downsets), limits.accelerators + 1), np.inf),
-        came_from=np.full((len(downsets), limits.accelerators + 1), -1, np.int32),
-        remaining_s=(done[-1] - done) * (1 - 1e-12),
-        cursor=np.array([0, -1], np.int64),
-        bound=np.array([min(below_s, 1e300)]),
+    at = _sum(costs, limits, (done[-1] - done) * (1 - 1e-12), min(below_s, 1e300), len(acc_s) + 2)
+    finish(walk_sums, downsets, at, limits.accelerators + 1, PAIRS_A_CALL // 4, check)
+    return _best(at, lambda here, source: list(downsets.difference(here, source)))[1]
+
+
+def _sum(costs: Costs, limits: Limits, remaining_s: Floats, below_s: float, depths: int) -> Sum:
+    """The objective before the first step. remaining_s: [rows of its table]; depths: of its walk."""
+    shape = (len(remaining_s), limits.accelerators + 1)
+    at = Sum(
+        costs=costs,
+        acc_bytes=limits.acc_bytes,
+        best=np.full(shape, np.inf),
+        came_from=np.full(shape, -1, np.int32),
+        remaining_s=remaining_s,
+        bound=np.array([below_s]),
+        least_s=np.zeros(1),
         inside=np.zeros(len(costs.net_size), np.int64),
-        path_at=np.zeros(elements + 2, np.int64),
-        path_next=np.zeros(elements + 2, np.int64),
-        path_element=np.zeros(elements + 2, np.int64),
-        path_sum=np.zeros((elements + 2, 3)),
+        acc_s=np.zeros(depths),
+        moved_s=np.zeros(depths),
+        nbytes=np.zeros(depths),
     )
     at.best[0, 0] = 0.0
-    check()
-    while walk_sums(downsets.up, costs, limits.acc_bytes, at, PAIRS_A_CALL // 4) != DONE:
-        check()
-    here = len(downsets) - 1
-    used = int(np.argmin(at.best[here]))
-    if math.isinf(at.best[here, used]):
-        return None
-    sets: Sets = []
-    while here > 0:
-        source, on_cpu = divmod(int(at.came_from[here, used]), 2)
-        if not on_cpu:
-            sets.append(list(downsets.difference(here, source)))
-            used -= 1
-        here = source
-    return sets
+    return at
+
+
+def _best(at: Sum, nodes: Callable[[int, int], list[int]]) -> tuple[float, Sets | None]:
+    """The least sum that a table ends with, and its sets. nodes: what lies between two rows of the table."""
+    used = int(np.argmin(at.best[-1]))
+    if math.isinf(at.best[-1, used]):
+        return math.inf, None
+    parts = trace_back(at.came_from, used, (1, 0))
+    return float(at.best[-1, used]), [nodes(here, source) for source, here, on_cpu, _ in parts if not on_cpu]

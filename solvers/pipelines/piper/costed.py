@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coarsening.traffic import Traffic
-from solvers.contiguous.variant_costs_kernel import MAKES, READS
+from solvers.contiguous.messages_kernel import messages_of
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.pipelines.piper.dp_kernel import StageCosts
 from solvers.pipelines.piper.memory_kernel import StageMemory
+from solvers.pipelines.piper.stage_kernel import StageCosts
 
 Ids = NDArray[np.int32]
 
@@ -77,20 +77,9 @@ class Costed:
         return self.traffic.nodes
 
     def _costs(self) -> StageCosts:
-        makers, readers = self.traffic.makers, self.traffic.readers
-        roles: list[dict[int, int]] = [{} for _ in range(len(self))]
-        for role, ends in ((MAKES, makers), (READS, readers)):
-            for message in range(len(ends)):
-                for node in ends[message].tolist():
-                    roles[node][message] = roles[node].get(message, 0) + role
-        start = np.zeros(len(self) + 1, np.int64)
-        np.cumsum([len(on) for on in roles], out=start[1:])
-        flat = np.array([pair for on in roles for pair in sorted(on.items())], np.int64).reshape(-1, 2)
         return StageCosts(
             self.devices, self.degrees, self.flights, self.compute_s, self.again_s, self.fixed_s, self.has_params,
-            self.send_s, self.receive_s,
-            start, np.ascontiguousarray(flat[:, 0]), np.ascontiguousarray(flat[:, 1]),
-            makers.start, makers.items, readers.start, readers.items, self.beside,
+            self.send_s, self.receive_s, messages_of(self.traffic), self.beside,
         )  # fmt: skip
 
     def _memory(self) -> StageMemory:

@@ -1,7 +1,7 @@
 """Piper's search: the chain of stages with the least bottleneck, over downsets that grow from the sink.
 
 Tarnawski, Narayanan, Phanishayee, NeurIPS 2021, section 5. The bottleneck is found by a search over
-targets, each of which a smaller dynamic programme tells feasible or not (`solvers.pipelines.piper.dp_kernel`). An
+targets, each of which a smaller dynamic programme tells feasible or not (`solvers.pipelines.piper.stage_kernel`). An
 infeasible target also tells the next one that could be feasible, a feasible one gives a chain: they
 close in on the optimum from both sides, and it is exact.
 """
@@ -15,11 +15,21 @@ import numpy as np
 
 from solvers.coarsening.contracted import Shape
 from solvers.coarsening.traffic import Rows
-from solvers.contiguous.downset_walk_kernel import DONE, Lattice, Order, add_up
-from solvers.contiguous.downsets import Check, Downsets, enumerate_downsets, slices, suffix_order
+from solvers.contiguous.downsets import (
+    Check,
+    Downsets,
+    enumerate_downsets,
+    finish,
+    slices,
+    suffix_order,
+    trace_back,
+)
+from solvers.contiguous.lattice_kernel import Lattice, Order, add_up
+from solvers.contiguous.messages_kernel import no_ends
+from solvers.contiguous.walk_kernel import PAIRS, RELAXATIONS, STATES
 from solvers.pipelines.piper.costed import Costed, PiperStage
-from solvers.pipelines.piper.dp_kernel import DEPTH, LOADS, PAIRS, RELAXATIONS, STATES, Probe, walk_stages
-from solvers.pipelines.piper.memory_kernel import SUMS
+from solvers.pipelines.piper.memory_kernel import ABOVE_S, MEMORY, SUMS
+from solvers.pipelines.piper.stage_kernel import LOADS, Stages, walk_stages
 from solvers.search.work import Work
 
 LIMIT = 40_000
@@ -107,7 +117,7 @@ class _Search:
         self.floor_s = max(float(done_s[-1]) / costed.most_devices, float(costed.compute_s.min(axis=0).max()))
         per_pair = len(costed.devices) * (20 + 8 * len(costed) * costed.by_layer)
         self.quota = max(WORK_A_CALL // per_pair, 1)
-        self.probe = self._room()
+        self.stages = self._room()
 
     def best(self, found: PiperSearch) -> PiperSearch:
         """The best chain, given the best one known so far (or none)."""
@@ -128,74 +138,59 @@ class _Search:
     def _try(self, target_s: float, known: PiperSearch) -> tuple[PiperSearch, float]:
         """The better of a chain within the target and the one known, with the effort of both; and the
         least target above this one that could be feasible if it is not."""
-        at, costed = self.probe, self.costed
+        costed = self.costed
+        at = self.stages._replace(target_s=min(target_s, 1e300))
         for first, end in slices(len(at.least), self.check):
             at.least[first:end] = costed.most_sum + 1
         at.least[0, 0] = 0
-        at.cursor[:] = 0
-        at.cursor[DEPTH] = -1
         at.short[:] = (math.inf, 0.0)
-        costs, memory, up = costed.costs, costed.memory, self.downsets.up
-        self.check()
-        while walk_stages(up, costs, memory, min(target_s, 1e300), costed.most_sum, at, self.quota) != DONE:
-            self.check()
+        cursor = finish(walk_stages, self.downsets, at, costed.most_devices + 1, self.quota, self.check).cursor
         stages = self._trace_back()
-        effort = Work(int(at.cursor[STATES]), int(at.cursor[RELAXATIONS]))
         known = replace(
             known,
-            memory_was_short=known.memory_was_short or bool(at.short[1]),
-            pairs=known.pairs + int(at.cursor[PAIRS]),
+            memory_was_short=known.memory_was_short or bool(at.short[MEMORY]),
+            pairs=known.pairs + int(cursor[PAIRS]),
             targets=known.targets + 1,
-            effort=known.effort + effort,
+            effort=known.effort + Work(int(cursor[STATES]), int(cursor[RELAXATIONS])),
         )
         bottleneck_s = max((stage.seconds for stage in stages), default=math.inf)
         if bottleneck_s < known.bottleneck_s:
             known = replace(known, bottleneck_s=bottleneck_s, stages=stages)
-        return known, float(at.short[0])
+        return known, float(at.short[ABOVE_S])
 
     def _trace_back(self) -> tuple[PiperStage, ...]:
         """The chain on the fewest devices that the table ends with."""
-        at, costed = self.probe, self.costed
-        here = len(self.downsets) - 1
-        reached = np.flatnonzero(at.least[here] <= costed.most_sum)
+        at, costed = self.stages, self.costed
+        reached = np.flatnonzero(at.least[-1] <= costed.most_sum)
         if not len(reached):
             return ()
-        k = int(reached[0])
         stages = []
-        while here > 0:
-            source, option = divmod(int(at.came_from[here, k]), len(costed.devices))
+        for source, here, option, k in trace_back(at.came_from, int(reached[0]), costed.devices):
             degree = int(costed.degrees[option])
             flights = min(-(-int(at.least[here, k]) // degree), int(costed.flights[option]))
             stage = costed.measured(self.downsets.difference(here, source), option, flights)
             assert stage is not None, "a stage that the programme took does not fit"
             stages.append(stage)
-            here, k = source, k - int(costed.devices[option])
         return tuple(stages)
 
-    def _room(self) -> Probe:
-        costed, count = self.costed, len(self.downsets)
-        options, groups, nodes, messages = (
-            len(costed.devices), len(costed.kept_bytes), len(costed), len(costed.traffic),
-        )  # fmt: skip
-        shape = (count, costed.most_devices + 1)
-        return Probe(
+    def _room(self) -> Stages:
+        costed, shape = self.costed, (len(self.downsets), self.costed.most_devices + 1)
+        options, groups, depths = len(costed.devices), len(costed.kept_bytes), len(costed) + 2
+        return Stages(
+            costs=costed.costs,
+            memory=costed.memory,
+            target_s=math.inf,
+            most_sum=costed.most_sum,
             least=np.empty(shape, np.int32),
             came_from=np.empty(shape, np.int64),
             left_s=self.left_s,
-            cursor=np.zeros(5, np.int64),
             short=np.zeros(2),
-            live=np.zeros(shape[1], np.int64),
-            live_count=np.zeros(1, np.int64),
-            made=np.zeros(messages, np.int64),
-            read=np.zeros(messages, np.int64),
-            behind=np.zeros(messages, np.int64),
-            inside=np.zeros(nodes, np.bool_),
-            path_at=np.zeros(nodes + 2, np.int64),
-            path_next=np.zeros(nodes + 2, np.int64),
-            path_element=np.zeros(nodes + 2, np.int64),
-            path_first=np.zeros(nodes + 2, np.int64),
-            path_load=np.zeros((nodes + 2, options, LOADS)),
-            path_bytes=np.zeros((nodes + 2, groups, SUMS)),
-            path_received=np.zeros((nodes + 2, groups)),
-            path_params=np.zeros(nodes + 2, np.int64),
+            usable=np.zeros(1, np.int64),
+            ends=no_ends(len(costed.traffic)),
+            inside=np.zeros(len(costed), np.bool_),
+            first=np.zeros(depths, np.int64),
+            seconds=np.zeros((depths, options, LOADS)),
+            nbytes=np.zeros((depths, groups, SUMS)),
+            received_bytes=np.zeros((depths, groups)),
+            params=np.zeros(depths, np.int64),
         )

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from solvers.contiguous.walk_kernel import inlined, uncounted
 from solvers.kernels.arrays import Bools, Floats, Ints
 
 Ids = NDArray[np.int32]
@@ -20,6 +20,9 @@ KEPT, HELD, KEPT_AGAIN, HELD_AGAIN, WORKSPACE, LEAST = 0, 1, 2, 3, 4, 5
 SUMS = 6
 """Columns of a stage's bytes: kept per micro-batch in flight and held all the time, as it is and if
 everything is recomputed; the largest workspace; the least with one micro-batch in flight."""
+ABOVE_S, MEMORY = 0, 1
+"""What a target was too small for: the least time above it that could change the answer; 1 where memory turned
+anything away."""
 
 
 class StageMemory(NamedTuple):
@@ -46,7 +49,23 @@ class StageMemory(NamedTuple):
     cap_bytes: float
 
 
-@njit(cache=True)
+class StageSums(NamedTuple):
+    """A stage under one option.
+
+    group: of the option. nbytes: [SUMS]. received_bytes: per micro-batch in flight. inside: [nodes]. again_s: [nodes]
+    seconds more if a node is recomputed. load_s, recomputed_s: seconds without recomputation, and if all is recomputed.
+    """
+
+    group: int
+    nbytes: Floats
+    received_bytes: float
+    inside: Bools
+    again_s: Floats
+    load_s: float
+    recomputed_s: float
+
+
+@inlined
 def flights_within(cap: float, kept: float, held: float, wanted: int) -> int:
     """The most micro-batches in flight, at most ``wanted``, that leave a sum within ``cap``."""
     if held + wanted * kept <= cap:
@@ -59,88 +78,66 @@ def flights_within(cap: float, kept: float, held: float, wanted: int) -> int:
     return fits
 
 
-@njit(cache=True)
-def most_flights(
-    memory: StageMemory,
-    option: int,
-    sums: Floats,
-    received: float,
-    inside: Bools,
-    again_of: Floats,
-    load_s: float,
-    recomputed_s: float,
-    target_s: float,
-    wanted: int,
-    short: Floats,
-) -> int:
-    """The most micro-batches in flight, at most ``wanted``, with which a stage takes at most ``target_s``.
+@uncounted
+def most_flights(memory: StageMemory, stage: StageSums, target_s: float, wanted: int, short: Floats) -> int:
+    """The most micro-batches in flight, at most ``wanted``, with which a stage takes at most ``target_s``, which it
+    does without recomputation.
 
-    sums: [SUMS] of the stage; received: bytes it receives per micro-batch; inside: [nodes]; again_of:
-    [nodes] seconds more if a node is recomputed. load_s, recomputed_s: the stage without recomputation, at
-    most ``target_s``, and if all is recomputed. short[0] is lowered to the least time above ``target_s``
-    that would allow more; short[1] is set to 1 if memory turned anything away. By layer a stage that can
-    keep y micro-batches must also be able to keep fewer.
+    short: see ABOVE_S, with the least time that would allow more. By layer a stage that can keep y micro-batches must
+    also be able to keep fewer.
     """
-    group = memory.group[option]
+    sums, received = stage.nbytes, stage.received_bytes
     cap = memory.cap_bytes - sums[WORKSPACE]
     plain = flights_within(cap, sums[KEPT] + received, sums[HELD], wanted)
     if plain == wanted:
         return wanted
-    short[1] = 1.0
+    short[MEMORY] = 1.0
     if not memory.by_layer:
         recomputed = flights_within(cap, sums[KEPT_AGAIN] + received, sums[HELD_AGAIN], wanted)
         if recomputed <= plain:
             return plain
-        if recomputed_s <= target_s:
+        if stage.recomputed_s <= target_s:
             return recomputed
-        short[0] = min(short[0], recomputed_s)
+        short[ABOVE_S] = min(short[ABOVE_S], stage.recomputed_s)
         return plain
-    if recomputed_s <= target_s:
+    if stage.recomputed_s <= target_s:
         low, high = plain, wanted + 1  # fits with low, not with high
         while high - low > 1:
             middle = (low + high) // 2
-            if greedy_s(memory, group, sums, inside, again_of, load_s, cap, middle) < np.inf:
+            if greedy_s(memory, stage, cap, middle) < np.inf:
                 low = middle
             else:
                 high = middle
         return low
     while plain < wanted:
-        seconds = greedy_s(memory, group, sums, inside, again_of, load_s, cap, plain + 1)
+        seconds = greedy_s(memory, stage, cap, plain + 1)
         if seconds > target_s:
-            short[0] = min(short[0], seconds)
+            short[ABOVE_S] = min(short[ABOVE_S], seconds)
             break
         plain += 1
     return plain
 
 
-@njit(cache=True)
-def greedy_s(
-    memory: StageMemory,
-    group: int,
-    sums: Floats,
-    inside: Bools,
-    again_of: Floats,
-    load_s: float,
-    cap: float,
-    flights: int,
-) -> float:
+@uncounted
+def greedy_s(memory: StageMemory, stage: StageSums, cap: float, flights: int) -> float:
     """Seconds of a stage that recomputes the cheapest nodes until it fits; inf if it never does.
 
     The heuristic for the knapsack of ways that Piper's appendix finds almost always optimal.
     """
-    over = sums[HELD] + flights * sums[KEPT] - cap
+    group, seconds = stage.group, stage.load_s
+    over = stage.nbytes[HELD] + flights * stage.nbytes[KEPT] - cap
     if over <= 0:
-        return load_s
+        return seconds
     order = memory.cheapest[group, flights - 1]
     for rank in range(len(order)):
         node = order[rank]
         if node < 0:
             break
-        if not inside[node]:
+        if not stage.inside[node]:
             continue
-        load_s += again_of[node]
+        seconds += stage.again_s[node]
         over -= memory.held_bytes[group, node] - memory.held_again_bytes[group, node]
         over -= flights * (memory.kept_bytes[group, node] - memory.kept_again_bytes[group, node])
         if over <= 0:
-            return load_s
+            return seconds
     return np.inf

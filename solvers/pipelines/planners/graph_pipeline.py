@@ -18,9 +18,9 @@ from solvers.pipelines.descent.descend import Descent
 from solvers.pipelines.descent.repair import repaired
 from solvers.pipelines.descent.space import Space
 from solvers.pipelines.descent.stage_graph import parts_of
+from solvers.pipelines.ladder import simpler
 from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
 from solvers.pipelines.seating import kinds_by_speed
-from solvers.pipelines.simpler import simpler
 from solvers.pipelines.timing.estimate import Estimate, Estimator
 from solvers.pipelines.tree.starts import Starts, of_plan, over_operators, over_super_operators
 from solvers.plan.drafts import Draft
@@ -57,9 +57,9 @@ class GraphPipeline:
     mode "iteration": for every micro-batch size and a grid of bottlenecks, the stages of least critical
     path over the graph's series-parallel tree, over the same with joins put to a branch, and over a chain
     (so no sequential plan of that kind is missed); all are estimated as the simulator would tell, and from
-    the best ``starts`` a local search goes on, for at most ``evaluations`` estimates at normal effort. Then
-    `simpler` questions are answered in the same way, and a plan of theirs that is better is gone on from. mode
-    "paper": the published search, which meets the least bottleneck (time per sample) with the fewest
+    the best ``starts`` a local search goes on, for at most ``evaluations`` estimates at normal effort. Then,
+    with ``ladder``, `simpler` questions are answered in the same way, and a plan of theirs that is better is gone on
+    from. mode "paper": the published search, which meets the least bottleneck (time per sample) with the fewest
     micro-batches in flight, every stage on devices of its own, and keeps the micro-batch size that simulates
     best.
     """
@@ -71,6 +71,7 @@ class GraphPipeline:
     mode: str = "iteration"
     starts: int = 3
     evaluations: int = 1000
+    ladder: bool = True
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -125,9 +126,9 @@ class GraphPipeline:
             search.start(counts)
             effort = monitor.effort
             search.refine(self.starts, effort.of(self.evaluations), effort.of(PATIENCE))
-            for one in simpler(problem) if self.evaluations and not single else ():
+            for one in simpler(problem) if self.ladder and self.evaluations and not single else ():
                 question = one.question
-                key = len(question.cluster), question.max_replicas
+                key = one.key
                 if key not in known:
                     replicas = " without replicas" if question.max_replicas < problem.max_replicas else ""
                     monitor.begin(f"the same on {len(question.cluster)} devices{replicas}")

@@ -1,4 +1,7 @@
-"""From a draft over super-operators to its seconds and peak bytes, on plain arrays."""
+"""From a draft over super-operators to its seconds and peak bytes, on plain arrays.
+
+Stages become units, and these the tasks of `solvers.evaluation`, which are run and whose memory is counted as there.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,40 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from solvers.evaluation.holds_kernel import HandedOn, UnitBytes, holds_of, peaks_of
+from solvers.evaluation.inside_kernel import pairs_inside_stages
+from solvers.evaluation.routes_kernel import routes_of
+from solvers.evaluation.run_kernel import run_tasks
+from solvers.evaluation.tasks import Bundles, F, Rows, Units
+from solvers.evaluation.tasks_kernel import Wires, tasks_of
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
-from solvers.pipelines.timing.bundles_kernel import Messages, bundles_of
+from solvers.kernels.plain import NO
+from solvers.pipelines.timing.lowering_kernel import (
+    Messages,
+    Orders,
+    Places,
+    between_stages,
+    folds,
+    one_for_all,
+    rows_of_draft,
+    units_of_draft,
+    with_homes,
+)
 from solvers.pipelines.timing.orders_kernel import orders_of
-from solvers.pipelines.timing.run_kernel import Keeps, folds, run_orders
 from solvers.pipelines.timing.stages_kernel import (
     KINDS,
-    F,
     Operators,
-    U,
+    StageCosts,
     gathers_of,
     in_flight,
     quotient,
+    stage_costs,
     topological,
-    unit_costs,
     unit_numbers,
     wait_for_gathers,
     waits_of,
 )
-from solvers.pipelines.timing.transfers_kernel import Places, Units, Wires
 
 SIZE, REPLICAS, ROW, AGAIN, BLOCK, SLACK, HOST = range(7)
 """Columns of the table of stages."""
@@ -35,184 +52,202 @@ ONE_F_ONE_B, GPIPE, GIVEN, IN_PARTS = range(4)
 
 
 class Facts(NamedTuple):
-    """What is asked of every draft: see `Operators`, `Messages` and `Wires`; edges: see `quotient`; reads: see
-    `waits_of`."""
+    """What is asked of every draft."""
 
     operators: Operators
     messages: Messages
     wires: Wires
+    """the links between accelerators"""
     edges: Ints
+    """[edges, 2] see `stages_kernel.quotient`"""
     reads: Ints
+    """[reads, 3] see `stages_kernel.waits_of`"""
 
 
 class Options(NamedTuple):
-    """mini_batch: samples. backward: whether the graph has one. stated, counted, synchronise: see `run_orders`."""
+    """What problems differ in."""
 
     mini_batch: int
+    """samples"""
     backward: bool
-    stated: bool
+    """whether the graph has one"""
     counted: bool
+    """whether memory is counted, else it is what stages hold all the time"""
     synchronise: bool
+    """whether replicas add up gradients"""
 
 
-class Orders(NamedTuple):
-    """Orders that are given, by device in the numbers of `Places`; see `orders_of`. split: whether they have I and
-    W in place of B."""
+class Given(NamedTuple):
+    """Orders that are given."""
 
-    start: Ints
-    unit: Ints
-    micro: Ints
+    orders: Orders
     split: bool
+    """whether they have I and W in place of B"""
 
 
 @njit(cache=True)
 def places_of(table: Ints, device: Ints) -> Places:
-    """The devices of every stage: device has those of the stages that have their own, in turn."""
+    """The devices of every stage: device has those of the stages that have their own, in turn; none where all are
+    alike, then they are numbered in turn."""
     stages = len(table)
-    group = np.empty(KINDS * stages, np.int64)
-    replicas = np.empty(stages, np.int64)
-    own = np.empty(stages, np.int64)
+    replicas, own = np.empty(stages, np.int64), np.empty(stages, np.int64)
     groups = 0
     for s in range(stages):
         if table[s, HOST] == s:
             own[s] = groups
             replicas[groups] = table[s, REPLICAS]
             groups += 1
-    for s in range(stages):
-        group[KINDS * s : KINDS * (s + 1)] = own[table[s, HOST]]
-    replicas = replicas[:groups].copy()
-    return Places(group, replicas, np.cumsum(replicas) - replicas, replicas, device)
+    start = np.zeros(groups + 1, np.int64)
+    start[1:] = np.cumsum(replicas[:groups])
+    return Places(own[table[:, HOST]], replicas[:groups].copy(), start, device if len(device) else np.arange(start[-1]))
 
 
 @njit(cache=True)
 def _wait_for_gathers(facts: Facts, places: Places, stage_of: Ints, exists: Bools, seconds: Floats) -> bool:
     """Add to ``seconds`` of units what they wait for parameters; False where a link is missing. Orders are made
     before: they do not look at it."""
-    stages = len(places.group) // KINDS
+    stages, wires = len(places.group), facts.wires
     if not facts.operators.params.any():
         return True
     gathers = gathers_of(facts.operators, stage_of, stages)
     for s in range(stages):
-        g = places.group[KINDS * s]
+        g = places.group[s]
         replicas = places.replicas[g]
         if replicas == 1 or gathers[2, s] == 0:
             continue
         latency_s, bandwidth = 0.0, np.inf
-        for p in range(replicas if len(facts.wires.wire) > 1 else 1):
+        for p in range(1 if wires.alike else replicas):
             src, dst = 0, 0
-            if len(facts.wires.wire) > 1:
-                first = places.first[g]
-                src, dst = places.device[first + p], places.device[first + (p + 1) % replicas]
-            latency_s = max(latency_s, facts.wires.latency_s[src, dst])
-            bandwidth = min(bandwidth, facts.wires.bandwidth[src, dst])
+            if not wires.alike:
+                src, dst = places.device[places.start[g] + p], places.device[places.start[g] + (p + 1) % replicas]
+            latency_s = max(latency_s, wires.latency_s[src, dst])
+            bandwidth = min(bandwidth, wires.bandwidth[src, dst])
         if bandwidth <= 0:
             return False
         wait_for_gathers(gathers, replicas, s, latency_s, 1.0 / bandwidth, exists, seconds)
     return True
 
 
-@until_worth_it
 @njit(cache=True)
-def run_draft(
-    facts: Facts,
-    options: Options,
-    pipeline: int,
-    given: Orders,
-    stage_of: Ints,
-    table: Ints,
-    device: Ints,
-    working: Floats,
-    kept: Floats,
-) -> tuple[float, Floats, Floats, Floats]:
-    """(seconds, peak bytes of one device of every stage, compute seconds of every stage, peak bytes of devices).
-
-    pipeline: ONE_F_ONE_B, GPIPE, GIVEN or IN_PARTS. stage_of: of every super-operator. table: a row for every stage,
-    whose host is itself where it has none, and whose replicas are its host's. device: see `places_of`; none where
-    all are alike. working: workspace of forwards, where not that of their operators (else
-    empty), [stages]. kept: what stages that recompute read on their own devices, [stages].
-    """
+def _orders(
+    facts: Facts, options: Options, pipeline: int, stage_of: Ints, table: Ints, costs: StageCosts, places: Places
+) -> tuple[bool, Orders]:
+    """(whether there are any, the orders of devices); see `orders_kernel.orders_of`."""
     stages = len(table)
-    nothing = np.zeros(stages)
-    size = table[:, SIZE].copy()
+    size, block = table[:, SIZE].copy(), table[:, BLOCK].copy()
     counts = options.mini_batch // size
     after = quotient(stage_of, stages, facts.edges)
     waits = waits_of(stage_of, stages, facts.reads)
-    if len(topological(after)) < stages:
-        return np.inf, nothing, nothing, nothing
+    runs = len(topological(after)) == stages
     for kind in range(3):
-        if len(topological(waits[kind, kind])) < stages:
-            return np.inf, nothing, nothing, nothing
-    again = table[:, AGAIN] == 1
-    unit_of = unit_numbers(stages, given.split or pipeline == IN_PARTS)
-    exists, seconds, workspace, saved, static, gradient = unit_costs(
-        facts.operators, stage_of, unit_of, table[:, ROW].copy(), again
-    )
-    places = places_of(table, device)
-    unit_size = np.empty(KINDS * stages, np.int64)
-    for s in range(stages):
-        unit_size[KINDS * s : KINDS * (s + 1)] = size[s]
-        unit_size[KINDS * s + U] = options.mini_batch
-        if len(working):
-            workspace[KINDS * s + F] = working[s]
-    units = Units(exists, seconds, workspace, unit_size, options.mini_batch // unit_size)
-    if pipeline == GIVEN:
-        order_start, order_unit, order_micro = given.start, given.unit, given.micro
-    else:
+        runs &= len(topological(waits[kind, kind])) == stages
+    none = np.zeros(0, np.int64)
+    orders = Orders(none, none, none)
+    if runs and pipeline != GIVEN:
         keeps = np.ones(stages, np.int64)
         if options.backward and pipeline == GPIPE:
             keeps = counts
         elif options.backward:
             hosted = table[:, HOST] != np.arange(stages)
-            block, slack = table[:, BLOCK].copy(), table[:, SLACK].copy()
-            keeps = in_flight(after, size, block, slack, options.mini_batch, hosted)
-        runs, order_start, order_unit, order_micro = orders_of(
-            exists,
-            seconds,
-            waits,
-            counts,
-            size,
-            keeps,
-            table[:, BLOCK].copy(),
-            places.group[::KINDS].copy(),
-            len(places.replicas),
+            keeps = in_flight(after, size, block, table[:, SLACK].copy(), options.mini_batch, hosted)
+        runs, start, unit, micro_batch = orders_of(
+            costs.exists, costs.seconds, waits, counts, size, keeps, block, places.group, len(places.replicas),
             pipeline == GPIPE,
-        )
-        if not runs:
-            return np.inf, nothing, nothing, nothing
-    if not _wait_for_gathers(facts, places, stage_of, exists, seconds):
+        )  # fmt: skip
+        orders = Orders(start, unit, micro_batch)
+    return runs, orders
+
+
+@njit(cache=True)
+def _bundles(messages: Messages, units: Units, number: Ints, unit_of: Ints, stage_of: Ints) -> tuple[Bundles, Ints]:
+    """What is sent, and which pairs of units wait on their devices: see `routes_kernel.routes_of`."""
+    home = np.empty(len(messages.home_start) - 1, np.int64)
+    for end in range(len(home)):
+        home[end] = number[unit_of[stage_of[end // 4], end % 4]]
+    among = between_stages(messages, stage_of)
+    ends = np.zeros(len(among.tensors), np.int64)
+    return routes_of(
+        with_homes(units, among.home_start, home), among.maker_start, among.maker, among.reader_start, among.reader,
+        ends, among.nbytes, among.stated_s, among.tensors, True, NO, NO,
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def _held(costs: StageCosts, kept: Floats, units: Units) -> UnitBytes:
+    """What a task of every unit holds. kept: what stages that recompute read on their own devices, [stages]."""
+    count = len(units.stage)
+    saved, keeps, working = np.zeros(count), np.zeros(count), np.empty(count)
+    for u in range(count):
+        working[u] = costs.workspace[KINDS * units.stage[u] + units.kind[u]]
+        if units.kind[u] == F:
+            saved[u], keeps[u] = costs.saved[units.stage[u]], kept[units.stage[u]]
+    return UnitBytes(saved, keeps, working, np.zeros(count))
+
+
+@njit(cache=True)
+def _peaks(units: Units, rows: Rows, run: tuple, nbytes: UnitBytes, static: Floats, stages: int) -> Floats:
+    """Peak bytes of devices. static: what they hold all the time."""
+    tasks, sends, first, last = run
+    none, yes = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    handed = HandedOn(none, none, np.zeros((0, 2)), none, none, none, yes, yes)
+    return peaks_of(holds_of(units, rows, tasks, sends, nbytes, handed, none, stages), first, last, static)
+
+
+@until_worth_it
+@njit(cache=True)
+def run_draft(
+    facts: Facts, options: Options, pipeline: int, given: Given, stage_of: Ints, table: Ints, device: Ints,
+    working: Floats, kept: Floats,
+) -> tuple[float, Floats, Floats, Floats]:  # fmt: skip
+    """(seconds, peak bytes of one device of every stage, compute seconds of every stage, peak bytes of devices).
+
+    pipeline: ONE_F_ONE_B, GPIPE, GIVEN or IN_PARTS. stage_of: of every super-operator. table: a row for every stage,
+    whose host is itself where it has none, and whose replicas are its host's. device: see `places_of`. working:
+    workspace of forwards, where not that of their operators (else empty), [stages]. kept: what stages that recompute
+    read on their own devices, [stages]. Seconds are inf if the orders deadlock or a link is missing.
+    """
+    stages, nothing = len(table), np.zeros(len(table))
+    unit_of = unit_numbers(stages, given.split or pipeline == IN_PARTS)
+    again, size = table[:, AGAIN] == 1, table[:, SIZE].copy()
+    costs = stage_costs(facts.operators, stage_of, unit_of, table[:, ROW].copy(), again)
+    for s in range(len(working)):
+        costs.workspace[KINDS * s + F] = working[s]
+    places = places_of(table, device)
+    runs, orders = _orders(facts, options, pipeline, stage_of, table, costs, places)
+    if not runs or not _wait_for_gathers(facts, places, stage_of, costs.exists, costs.seconds):
         return np.inf, nothing, nothing, nothing
-    place = places.group.copy()
-    if len(device):
-        for u in range(len(place)):
-            place[u] = device[places.first[place[u]]]
-    where = place * (options.mini_batch + 1) + unit_size
-    bundles = bundles_of(facts.messages, stage_of, unit_of, places.group, where, places.replicas > 1)
-    if not len(device):
-        groups = np.arange(len(places.replicas))
-        if folds(bundles, units, places):
-            places = Places(places.group, places.replicas, groups, np.ones_like(groups), groups)
-        else:
-            everyone = np.arange(places.replicas.sum())
-            places = Places(places.group, places.replicas, places.first, places.width, everyone)
-    total, peak = run_orders(
-        units,
-        Keeps(saved, kept, again, static, gradient),
-        bundles,
-        places,
-        facts.wires,
-        order_start,
-        order_unit,
-        order_micro,
-        options.stated,
-        options.counted,
-        options.synchronise,
-    )
+    units, number = units_of_draft(costs.exists, again, size, options.mini_batch, places)
+    bundles, local = _bundles(facts.messages, units, number, unit_of, stage_of)
+    if facts.wires.alike and folds(bundles, units):
+        places = one_for_all(places)
+        units, number = units_of_draft(costs.exists, again, size, options.mini_batch, places)
+    devices = np.max(places.device) + 1
+    static = np.zeros(devices)
+    for s in range(stages):
+        for p in range(places.start[places.group[s]], places.start[places.group[s] + 1]):
+            static[places.device[p]] += costs.static[s]
+    whole, rows = rows_of_draft(units, number, given.orders if pipeline == GIVEN else orders, devices)
+    seconds = costs.seconds[KINDS * units.stage + units.kind]
+    total, peak = np.inf, static
+    if whole and np.isfinite(seconds).all():
+        table_of = facts.wires
+        wires = Wires(
+            table_of.mode, table_of.stated, table_of.alike, table_of.wire, table_of.latency_s, table_of.bandwidth,
+            np.zeros(devices, np.bool_),
+        )  # fmt: skip
+        gradient = np.where(places.replicas[places.group] > 1, costs.gradient, 0.0) if options.synchronise else nothing
+        pairs = np.concatenate((pairs_inside_stages(units), local))
+        missing, tasks, sends = tasks_of(units, rows, seconds[rows.unit], pairs, bundles, wires, gradient, places.group)
+        _, end, _, done, first, last = run_tasks(tasks, np.zeros(devices, np.bool_))
+        if missing == 0 and done == len(end):
+            total = np.max(end) if done else 0.0
+            if options.counted:
+                run = (tasks, sends, first, last)
+                peak = _peaks(units, rows, run, _held(costs, kept, units), static, stages)
     fullest, busy = np.zeros(stages), np.zeros(stages)
     for s in range(stages):
-        g = places.group[KINDS * s]
-        for p in range(places.first[g], places.first[g] + places.width[g]):
+        for p in range(places.start[places.group[s]], places.start[places.group[s] + 1]):
             fullest[s] = max(fullest[s], peak[places.device[p]])
-        for unit in range(KINDS * s, KINDS * (s + 1)):
-            if exists[unit]:
-                busy[s] += seconds[unit] * units.micro_batches[unit]
+    for u in range(len(seconds)):
+        busy[units.stage[u]] += seconds[u] * units.micro_batches[u]
     return total, fullest, busy, peak

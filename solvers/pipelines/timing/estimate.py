@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -14,8 +15,9 @@ from solvers.evaluation.evaluate import MEMORY_SLACK
 from solvers.evaluation.simulation import simulate
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.seating import Seating
-from solvers.pipelines.timing.draft_kernel import GIVEN, GPIPE, IN_PARTS, ONE_F_ONE_B, Facts, Options, Orders, run_draft
+from solvers.pipelines.timing.draft_kernel import GIVEN, GPIPE, IN_PARTS, ONE_F_ONE_B, Facts, Given, Options, run_draft
 from solvers.pipelines.timing.held import ReadHere, Working
+from solvers.pipelines.timing.lowering_kernel import Orders
 from solvers.pipelines.timing.stages_kernel import KINDS
 from solvers.pipelines.timing.tables import (
     PHASES,
@@ -36,7 +38,7 @@ from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.stage_actions import splits
 from solvers.schedules.realise import realise
 
-NO_ORDERS = Orders(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), False)
+NO_ORDERS = Given(Orders(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)), False)
 UPDATE = PHASES.index(Phase.UPDATE)
 NOWHERE: Ints = np.zeros(0, np.int64)
 
@@ -105,16 +107,15 @@ class Estimator:
         self._pinned = {int(node[operator]): device for operator, device in problem.pins.items()}
         self._edges, self._reads = edges_of(problem, node), reads_of(problem, node)
         self._messages, self._wires = messages_of(problem, node), wires_of(problem)
-        self._alike = len(self._wires.wire) == 1
+        self._alike = self._wires.alike
         self._symmetric = symmetric(problem.cluster, self._wires)
         self._caps: Floats = np.array([device.memory_bytes for device in devices])
+        self._limits: Floats = self._caps * (1 + MEMORY_SLACK)
         self._on_arrays = problem.transfers is Transfers.LINKS and all(device.concurrency == 1 for device in devices)
         stated = problem.stated_bytes is not None
         self._quick = quick
         self._splits = splits(problem.graph) and problem.objective is not Objective.MAKESPAN
-        self._options = Options(
-            problem.mini_batch, problem.has_backward(), problem.transfer_s is not None, not stated, problem.training
-        )
+        self._options = Options(problem.mini_batch, problem.has_backward(), not stated, problem.training)
         self._order = problem.graph.topological_order
         self._read_here = ReadHere(problem, node)
         self._working = None if stated or problem.has_backward() else Working(problem, node)
@@ -218,19 +219,18 @@ class Estimator:
             return self._none(len(stages)), self._caps
 
     def _stage_of(self, stages: Sequence[DraftStage]) -> Ints:
+        sizes = [len(stage.operators) for stage in stages]
+        nodes = np.fromiter(chain.from_iterable(stage.operators for stage in stages), np.int64, sum(sizes))
         stage_of = np.full(len(self), -1, np.int64)
-        for number, stage in enumerate(stages):
-            stage_of[list(stage.operators)] = number
-        if stage_of.min() < 0 or sum(len(stage.operators) for stage in stages) != len(self):
+        stage_of[nodes] = np.repeat(np.arange(len(stages)), sizes)
+        if len(nodes) != len(self) or stage_of.min() < 0:
             raise InvalidPlan("the stages of a draft must hold every super-operator once")
         return stage_of
 
     def _none(self, stages: int) -> Estimate:
         return Estimate(math.inf, np.zeros(stages), np.zeros(stages), 0.0)
 
-    def _told(
-        self, stage_of: Ints, table: Ints, device: Ints, pipeline: int, orders: Orders
-    ) -> tuple[Estimate, Floats]:
+    def _told(self, stage_of: Ints, table: Ints, device: Ints, pipeline: int, orders: Given) -> tuple[Estimate, Floats]:
         kept = self._read_here.of(stage_of, table)
         working = np.zeros(0) if self._working is None else self._working.of(stage_of, table)
         facts = Facts(self._costs.operators, self._messages, self._wires, self._edges, self._reads)
@@ -283,9 +283,8 @@ class Estimator:
         return Estimate(schedule.makespan_s, fullest, busy, self._over(peak)), peak
 
     def _over(self, peak: Floats) -> float:
-        caps = self._caps[: len(peak)]
-        excess = peak - caps
-        return float(np.max(excess, initial=0.0, where=peak > caps * (1 + MEMORY_SLACK)))
+        over = peak > self._limits[: len(peak)]
+        return float((peak - self._caps[: len(peak)])[over].max()) if over.any() else 0.0
 
 
 def _own(hosts: Sequence[int]) -> list[int]:
@@ -297,7 +296,7 @@ def _flat(rows: Sequence[Sequence[int]]) -> Ints:
     return np.array([device for row in rows for device in row], np.int64)
 
 
-def _orders_of(plan: Plan, own: Sequence[int]) -> Orders:
+def _orders_of(plan: Plan, own: Sequence[int]) -> Given:
     """The orders of the devices of these stages as arrays."""
     orders = [plan.order[plan.stages[stage].devices[0]] for stage in own]
     start = np.zeros(len(orders) + 1, np.int64)
@@ -305,4 +304,5 @@ def _orders_of(plan: Plan, own: Sequence[int]) -> Orders:
     kinds = {kind: number for number, kind in enumerate(ACTION_KINDS)}
     unit = np.array([KINDS * action.stage + kinds[action.kind] for order in orders for action in order], np.int64)
     micro = np.array([action.micro_batch for order in orders for action in order], np.int64)
-    return Orders(start, unit, micro, bool(np.isin(unit % KINDS, (kinds["I"], kinds["W"])).any()))
+    split = bool(np.isin(unit % KINDS, (kinds["I"], kinds["W"])).any())
+    return Given(Orders(start, unit, micro), split)

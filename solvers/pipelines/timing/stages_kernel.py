@@ -11,27 +11,50 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from solvers.evaluation.tasks import B, F, I, U, W
 from solvers.kernels.arrays import Bools, Floats, Ints
 
 KINDS = 5
-F, B, I, W, U = range(KINDS)  # noqa: E741  (as actions are named)
 
 
 class Operators(NamedTuple):
-    """Operators in topological order: the super-operator and phase of each, [operators]. Then per configuration
-    (samples on a device): bytes held all the time, those of parameters that replicas gather (of one operator of a
-    stage at a time), and of gradients that they add up if it is a forward one; seconds, saved and workspace bytes,
-    [configurations, operators]. params: bytes that replicas gather before a micro-batch goes through, [operators]."""
+    """Operators in topological order, and what they cost per configuration: samples on a device of some kind."""
 
     node: Ints
+    """[operators] the super-operator"""
     phase: Ints
+    """[operators]"""
     static: Floats
+    """[configurations, operators] B held all the time"""
     gathered: Floats
+    """[configurations, operators] B of parameters that replicas gather, of one operator of a stage at a time"""
     gradient: Floats
+    """[configurations, operators] B of gradients that replicas add up, of forward operators"""
     seconds: Floats
+    """[configurations, operators] s"""
     saved: Floats
+    """[configurations, operators] B"""
     workspace: Floats
+    """[configurations, operators] B"""
     params: Floats
+    """[operators] B that replicas gather before a micro-batch goes through"""
+
+
+class StageCosts(NamedTuple):
+    """What units and stages take and hold. Unit 5 x stage + kind."""
+
+    exists: Bools
+    """[units] whether it has operators"""
+    seconds: Floats
+    """[units] s of a micro-batch"""
+    workspace: Floats
+    """[units] B, the largest of its operators"""
+    saved: Floats
+    """[stages] B of a micro-batch"""
+    static: Floats
+    """[stages] B held all the time"""
+    gradient: Floats
+    """[stages] B that replicas add up"""
 
 
 @njit(cache=True)
@@ -54,11 +77,8 @@ def runs_again(exists: Bools, unit: int) -> bool:
 
 
 @njit(cache=True)
-def unit_costs(
-    operators: Operators, stage_of: Ints, unit_of: Ints, config: Ints, again: Bools
-) -> tuple[Bools, Floats, Floats, Floats, Floats, Floats]:
-    """(whether it has operators, seconds, largest workspace) of every unit; (saved, static and gradient
-    bytes) of every stage.
+def stage_costs(operators: Operators, stage_of: Ints, unit_of: Ints, config: Ints, again: Bools) -> StageCosts:
+    """What the stages of a draft cost.
 
     stage_of: of every super-operator. unit_of: see `unit_numbers`. config: the row of the costs of every
     stage. again: stages that recompute.
@@ -88,7 +108,7 @@ def unit_costs(
             for unit in range(KINDS * stage + B, KINDS * stage + U):
                 if exists[unit] and runs_again(exists, unit):
                     total[unit] += total[KINDS * stage + F]
-    return exists, total, workspace, saved, static, gradient
+    return StageCosts(exists, total, workspace, saved, static, gradient)
 
 
 @njit(cache=True)

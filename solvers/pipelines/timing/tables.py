@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
+from solvers.evaluation.columns import rows_of
+from solvers.evaluation.tasks_kernel import LINKS, Wires
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.seating import kinds_by_speed
-from solvers.pipelines.timing.bundles_kernel import Messages
+from solvers.pipelines.timing.lowering_kernel import Messages
 from solvers.pipelines.timing.stages_kernel import Operators
-from solvers.pipelines.timing.transfers_kernel import Wires
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import Phase
@@ -128,17 +127,16 @@ def messages_of(problem: Problem, node: Ints) -> Messages:
             row[3] += 1
         elif first.nbytes.fixed or first.nbytes.per_sample:
             row[3] += 1
-    makers_of, readers_of = [makers for makers, _ in rows], [readers for _, readers in rows]
-    values = np.array(list(rows.values()), np.float64).reshape(-1, 4).T
-    fixed, per_sample, stated, tensors = (row.copy() for row in values)
-    return Messages(*_ends(makers_of), *_ends(readers_of), fixed, per_sample, stated, tensors.astype(np.int64))
-
-
-def _ends(rows: Sequence[tuple[tuple[int, int], ...]]) -> tuple[Ints, Ints, Ints]:
-    start = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=start[1:])
-    flat = np.array([end for row in rows for end in row], np.int64).reshape(-1, 2)
-    return start, flat[:, 0].copy(), flat[:, 1].copy()
+    values = np.array(list(rows.values()), np.float64).reshape(-1, 4)
+    ends = len(PHASES) * (int(node.max(initial=-1)) + 1)
+    return Messages(
+        *rows_of([[len(PHASES) * n + phase for n, phase in makers] for makers, _ in rows]),
+        *rows_of([[len(PHASES) * n + phase for n, phase in readers] for _, readers in rows]),
+        nbytes=values[:, :2].copy(),
+        stated_s=values[:, 2].copy(),
+        tensors=values[:, 3].astype(np.int64),
+        home_start=np.arange(ends + 1),
+    )
 
 
 def wires_of(problem: Problem) -> Wires:
@@ -164,8 +162,9 @@ def wires_of(problem: Problem) -> Wires:
     specs = {(cluster.devices[d].kind, cluster.devices[d].memory_bytes) for d in cluster.accelerators}
     if own and len(kinds) <= 1 and len(specs) == 1:
         latency_s, bytes_per_s = min(kinds, default=(0.0, 0.0))
-        return Wires(np.zeros((1, 1), np.int64), np.full((1, 1), latency_s), np.full((1, 1), bytes_per_s))
-    return Wires(wire, latency, bandwidth)
+        wire, latency, bandwidth = np.zeros((1, 1), np.int64), np.full((1, 1), latency_s), np.full((1, 1), bytes_per_s)
+    alike = own and len(kinds) <= 1 and len(specs) == 1
+    return Wires(LINKS, problem.transfer_s is not None, alike, wire, latency, bandwidth, np.zeros(0, np.bool_))
 
 
 def symmetric(cluster: Cluster, wires: Wires) -> bool:

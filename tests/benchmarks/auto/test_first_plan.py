@@ -27,7 +27,7 @@ from solvers.search.effort import Effort
 
 graph, devices, effort = sys.argv[1:]
 question = Question(devices=int(devices), device_kind="H100-80GB", recompute=True)
-problem = make_problem(load(graph), question.settings())
+problem = make_problem(load(graph), question)
 began, first = time.process_time(), []
 
 def told(step, plan):

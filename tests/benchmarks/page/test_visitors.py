@@ -9,7 +9,7 @@ import pytest
 
 from explorer.jobs.requests import SolveRequest
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.machine import cores, default_workers, memory_bytes, solving_kit
+from explorer.jobs.workers.machine import cores, default_workers, memory_bytes, solving_spec
 from explorer.question.settings import Settings
 from explorer.view.events import LAST
 from solvers.search.effort import Effort
@@ -54,7 +54,7 @@ def test_a_first_plan_does_not_wait_for_the_search_of_another():
     rows = []
     most = default_workers(cores(), memory_bytes())
     for workers in (1, max(2, most)):
-        jobs = Jobs(solving_kit(workers, memory_bytes()), workers, desk=True)
+        jobs = Jobs(solving_spec(workers, memory_bytes()), workers, interactive=True)
         try:
             warm = Timed()
             jobs.start("solve", SHORT, warm)

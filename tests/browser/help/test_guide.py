@@ -10,8 +10,9 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from explorer.web.contract.terms import TERMS
 from explorer.web.layout.guide import KEYS
-from explorer.words.glossary import PARTS, TERMS
+from explorer.words.glossary import PARTS
 from solvers.planners.purposes import PURPOSES
 from solvers.planners.registry import PLANNERS
 

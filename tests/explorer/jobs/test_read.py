@@ -17,7 +17,7 @@ from explorer.jobs.read_kind import load_opened, read_job
 from explorer.jobs.requests import Files, ReadRequest
 from explorer.jobs.workers import worker
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.kits import READING
+from explorer.jobs.workers.specs import READING
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.view.events import unpacked
@@ -133,7 +133,7 @@ def test_a_reader_that_dies_is_replaced():
         jobs.start("read", ReadRequest("/nowhere/at/all.json", "all.json"), told.put)
         while (event := told.get(timeout=120))["kind"] != "failed":
             pass
-        jobs._crew.hands[0].process.kill()
+        jobs.workers[0].process.kill()
         jobs.start("read", ReadRequest("/nowhere/else.json", "else.json"), told.put)
         while (event := told.get(timeout=120))["kind"] != "failed" or "else" not in event["message"]:
             pass

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import queue
-import threading
+import os
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +13,8 @@ from explorer.jobs.replan_kind import replan_job
 from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.jobs.run_kinds import cleaner, prepare_job, run_job, show_run_job
 from explorer.jobs.workers import worker
+from explorer.jobs.workers.specs import RUNNING
+from explorer.jobs.workers.worker import process_spec
 from explorer.question.settings import Settings
 from explorer.view.events import LAST, unpacked
 from explorer.web.talk.runs import Runs
@@ -20,6 +22,7 @@ from solvers.errors import InvalidProblem
 from solvers.evaluation.evaluate import evaluate
 from solvers.formats.plan_json import read_plan
 from solvers.plan.result import Result, Status, StopReason
+from solvers.programs.processes.entry import Channel
 from tests.browser.standins.fake_runs import ADDRESS, FakeTargets
 from tests.explorer.view.small import chain_problem, even_plan
 
@@ -184,15 +187,12 @@ def test_a_server_has_one_run_at_a_time_and_every_page_sees_it():
 
 
 def test_a_worker_of_runs_lets_what_runs_end_when_the_server_does():
-    from multiprocessing import Pipe
-
-    ours, theirs = Pipe()
-    closed, waiting = threading.Event(), queue.Queue()
-    reader = threading.Thread(target=worker._listen, args=(theirs, waiting, set(), closed, 3600.0), daemon=True)
-    reader.start()
-    ours.send(("close",))
-    assert closed.wait(20)
-    assert waiting.get(timeout=20) is None
+    (source, ours), null = os.pipe(), os.open(os.devnull, os.O_WRONLY)
+    spec = replace(process_spec(RUNNING), end_s=3600.0)
+    channel = Channel(os.fdopen(source, "rb"), os.fdopen(null, "wb"), spec)
+    os.close(ours)  # the server is gone
+    assert channel.next(20) is None
+    assert channel.should_stop("job1")()
 
 
 def test_every_kind_of_job_about_runs_has_its_last_event():

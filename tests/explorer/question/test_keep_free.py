@@ -42,7 +42,7 @@ def test_what_leaves_nothing_or_is_no_size_is_refused(nbytes, words):
 
 
 def test_python_and_links_say_it():
-    assert Question(keep_free="1.5GiB").settings().keep_free_bytes == 1.5 * GIB
+    assert Question(keep_free="1.5GiB").keep_free_bytes == 1.5 * GIB
     session = parse({"keep_free": str(2 * GIB)}, CHOICES)
     assert session.settings.keep_free_bytes == 2 * GIB
     assert to_dict(session)["keep_free"] == 2 * GIB

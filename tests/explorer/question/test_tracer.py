@@ -79,17 +79,17 @@ def test_the_graph_is_that_of_a_trace_here(tracer, model):
 
 def test_an_error_is_the_one_line_that_it_would_be_here_and_the_process_goes_on(tracer, model):
     tracer.trace(f"{model}:small", None, None, ignore, never)
-    process = tracer._process
+    process = tracer.process
     with pytest.raises(TraceError, match="ValueError: no data"):
         tracer.trace(f"{model}:wrong", None, None, ignore, never)
-    assert tracer._process is process
+    assert tracer.process is process
 
 
 def test_a_trace_that_never_ends_tells_how_far_it_is_and_can_be_stopped(tracer, model):
     told: list[int] = []
     with pytest.raises(Stopped):
         tracer.trace(f"{model}:endless", None, None, lambda calls, _: told.append(calls), lambda: any(told))
-    assert tracer._process is None
+    assert tracer.process is None
     assert 0 < told[-1] <= 3 * 10
 
 
@@ -108,7 +108,7 @@ def test_a_process_that_ends_is_told_in_one_line_and_replaced(tracer, model):
 def test_the_child_is_gone_when_it_is_closed(model):
     tracer = Tracer()
     tracer.trace(f"{model}:small", None, None, ignore, never)
-    child = tracer._process.pid
+    child = tracer.process.pid
     tracer.close()
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)

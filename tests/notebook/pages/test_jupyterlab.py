@@ -231,7 +231,7 @@ def test_after_a_restart_of_the_kernel_a_widget_works_and_the_old_worker_is_gone
     notebook = Notebook(chromium, jupyterlab, CELLS, "restart.ipynb")
     notebook.run_all()
     notebook.solved()
-    process = "from explorer.notebook import workshop\nprint(workshop.jobs()._crew.hands[0].process.pid)"
+    process = "from explorer.notebook import workshop\nprint(workshop.jobs().workers[0].process.pid)"
     old = int(notebook.python(process))
     notebook.browser.execute_async_script(
         "const done = arguments[0]; window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"

@@ -9,8 +9,8 @@ import pytest
 
 from solvers.coarsening.coarsen import contract
 from solvers.coarsening.traffic import Rows
-from solvers.contiguous.downset_walk_kernel import Order
 from solvers.contiguous.downsets import enumerate_downsets, suffix_order
+from solvers.contiguous.lattice_kernel import Order
 from tests.solvers.msr_instances import as_problem, needs_workloads, published, references
 
 

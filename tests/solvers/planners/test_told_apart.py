@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from solvers.evaluation.evaluate import evaluate
+from solvers.pipelines.ladder import levelled, on_some_kinds
 from solvers.plan.result import Result
 from solvers.planners.carry import relabelled
 from solvers.planners.check import check
 from solvers.planners.portfolio import Auto
 from solvers.planners.registry import PLANNERS
-from solvers.planners.relaxed import on_some_kinds, relaxed
 from solvers.planners.solve import solve
 from solvers.problem.groups import together
 from solvers.problem.pinned import with_pins_together
@@ -146,11 +146,11 @@ def test_the_first_plan_under_pins_is_there_before_the_search(pins: dict[int, in
 
 def test_a_pinned_question_and_the_relaxed_one_have_the_same_operators_and_devices() -> None:
     p = with_caps(chain(pins={0: 1, 3: 1, 5: 2}), 100, 200, 300, 400)
-    free = relaxed(p)
+    free = levelled(p)
     assert free is not None
     assert not free.pins
     assert {device.memory_bytes for device in free.cluster.devices} == {400}
-    assert relaxed(free) is None
+    assert levelled(free) is None
     assert list(on_some_kinds(free)) == []
     plan = solve(free, "equal").plan
     assert plan is not None

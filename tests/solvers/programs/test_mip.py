@@ -166,7 +166,7 @@ def test_a_child_that_is_killed_from_outside_is_told_apart_from_one_that_ended()
         "mip", {"model": hard().to_message(), "solver": "highs", "seed": 0, "nodes": None, "ends_at": math.inf}
     ) as child:
         assert child.error is None
-        os.kill(child._process.pid, signal.SIGKILL)
+        os.kill(child.process.pid, signal.SIGKILL)
         while not child.done:
             time.sleep(0.01)
         assert "ended unexpectedly" in child.error
@@ -184,7 +184,7 @@ def test_the_child_ends_with_its_parent():
         "import math, time\nfrom solvers.programs.background import Background\n"
         "from tests.solvers.programs.test_mip import hard\n"
         "child = Background('mip', {'model': hard().to_message(), 'solver': 'highs', 'seed': 0, 'ends_at': math.inf})\n"
-        "while not child.poll(): time.sleep(0.01)\nprint(child._process.pid, flush=True)\ntime.sleep(60)\n"
+        "while not child.poll(): time.sleep(0.01)\nprint(child.process.pid, flush=True)\ntime.sleep(60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
         pid = int(parent.stdout.readline())

@@ -130,8 +130,8 @@ def test_a_question_asks_for_what_is_saved_by_name_too() -> None:
     profile, library = profile_of(GRAPH), library_of_linear()
     save("desk", profile, library)
     assert names(PROFILE) == names(TIMES) == ["desk"]
-    assert Question(profile="desk").settings().profile == profile
-    assert Question(times="desk").settings().times == (library,)
-    assert Question(times=["desk", library]).settings().times == (library, library)
+    assert Question(profile="desk").profile == profile
+    assert Question(times="desk").times == (library,)
+    assert Question(times=["desk", library]).times == (library, library)
     with pytest.raises(InvalidProblem, match="saved are desk"):
-        Question(times="disk").settings()
+        Question(times="disk")

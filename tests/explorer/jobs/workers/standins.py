@@ -12,7 +12,7 @@ from pathlib import Path
 from numba.core import event
 
 from explorer.jobs.requests import Emit, Work
-from explorer.jobs.workers.kits import Kit
+from explorer.jobs.workers.specs import WorkerSpec
 from explorer.question.tracer import Stopped
 from explorer.view import events
 from solvers.kernels.compiling import COMPILE, LOCK
@@ -144,11 +144,11 @@ def never_quick() -> bool:
     return False
 
 
-LATER = Kit("pretending", fake_kinds, compile_slowly, never_quick, idle_s=0.3)
+LATER = WorkerSpec("pretending", fake_kinds, compile_slowly, never_quick, idle_s=0.3)
 """Its workers compile when they have been idle."""
-FAKE = Kit("pretending", fake_kinds)
-LATE = Kit("pretending", late_kinds)
-BROKEN = Kit("pretending", broken_kinds)
+FAKE = WorkerSpec("pretending", fake_kinds)
+LATE = WorkerSpec("pretending", late_kinds)
+BROKEN = WorkerSpec("pretending", broken_kinds)
 
 
 class Events:

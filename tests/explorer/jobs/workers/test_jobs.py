@@ -26,7 +26,7 @@ def jobs():
 
 
 def worker_of(jobs):
-    return jobs._crew.hands[0].process
+    return jobs.workers[0].process
 
 
 @pytest.fixture

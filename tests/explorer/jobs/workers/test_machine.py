@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.jobs.workers.machine import LEAST_BYTES, MOST, cores, default_workers, memory_bytes, solving_kit
+from explorer.jobs.workers.machine import LEAST_BYTES, MOST, cores, default_workers, memory_bytes, solving_spec
 
 GIB = 2**30
 
@@ -18,9 +18,9 @@ def test_as_many_as_cores_and_memory_have_room_for(has, memory, workers):
 
 
 def test_each_worker_may_take_its_share():
-    assert solving_kit(4, 24 * GIB).memory_bytes == 6 * GIB
-    assert solving_kit(64, 24 * GIB).memory_bytes == LEAST_BYTES
-    assert solving_kit(4, 0).memory_bytes == 0
+    assert solving_spec(4, 24 * GIB).memory_bytes == 6 * GIB
+    assert solving_spec(64, 24 * GIB).memory_bytes == LEAST_BYTES
+    assert solving_spec(4, 0).memory_bytes == 0
 
 
 def test_a_container_has_what_it_was_given(tmp_path):

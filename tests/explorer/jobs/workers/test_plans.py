@@ -12,9 +12,9 @@ from explorer.jobs import held_plans
 from explorer.jobs.held_plans import file_of, hold, newly_held, result_of, take
 from explorer.jobs.requests import DifferRequest, PlanSource, PrepareRequest, ReviewRequest, SolveRequest
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.kits import SOLVING, nothing
 from explorer.jobs.workers.needs import plans_of
 from explorer.jobs.workers.plans import Plans
+from explorer.jobs.workers.specs import SOLVING, nothing
 from explorer.question.packing import PackedGraph, PackedPlan, PackedProblem
 from explorer.question.settings import Settings
 from solvers.planners.solve import solve
@@ -90,8 +90,8 @@ def test_a_plan_outlives_the_worker_that_found_it(tmp_path):
         jobs.start("solve", SolveRequest(str(path), Settings(devices=2), "equal"), solved)
         answer = solved.end()
         held = answer["plan"]["held"]
-        jobs._crew.hands[0].process.kill()
-        jobs._crew.hands[0].process.join(10)
+        jobs.workers[0].process.kill()
+        jobs.workers[0].process.wait(10)
         reviewed, unknown = Events(), Events()
         jobs.start("review", ReviewRequest(PlanSource(held=held)), reviewed)
         jobs.start("review", ReviewRequest(PlanSource(held="plan-0-1")), unknown)

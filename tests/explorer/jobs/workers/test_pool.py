@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,11 +10,10 @@ from dataclasses import replace
 import pytest
 
 from explorer.jobs.workers import deadlines
-from explorer.jobs.workers import job as job_module
-from explorer.jobs.workers import jobs as jobs_module
 from explorer.jobs.workers.job import Job
 from explorer.jobs.workers.jobs import Jobs
-from explorer.view.events import compiling
+from explorer.jobs.workers.worker import process_spec
+from solvers.programs.processes import pool as pool_module
 from tests.explorer.jobs.workers.standins import BROKEN, FAKE, LATE, LATER, STARTS, Ask, Events
 
 LONG_S = 100.0
@@ -25,10 +23,10 @@ _pools = {}
 
 
 @contextmanager
-def pool(most=1, desk=False, kit=FAKE):
+def pool(most=1, interactive=False, spec=FAKE):
     """Workers that a test before may have had: they start slowly."""
-    key = most, desk, kit
-    jobs = _pools.pop(key, None) or Jobs(replace(kit, heed_s=0.3), most, desk)
+    key = most, interactive, spec
+    jobs = _pools.pop(key, None) or Jobs(replace(spec, heed_s=0.3), most, interactive)
     _pools[key] = jobs
     yield jobs
     for job in tuple(jobs._jobs):
@@ -90,7 +88,7 @@ def test_a_cancel_that_is_not_heeded_kills_one_worker_of_several():
     with pool(2) as jobs:
         deaf = begun(jobs, "place", Ask("deaf", LONG_S), "a")
         busy = begun(jobs, "ask", Ask("busy", LONG_S), "b")
-        worker = jobs._jobs[busy.job].hand.process
+        worker = jobs._jobs[busy.job].worker.process
         jobs.cancel(deaf.job)
         assert "ended unexpectedly" in deaf.end()["message"]
         jobs.cancel(busy.job)
@@ -111,25 +109,25 @@ def test_another_worker_starts_when_a_second_job_waits_and_not_before():
     with pool(3) as jobs:
         assert start(jobs, "ask", Ask("first")).end()["told"]
         assert start(jobs, "ask", Ask("second")).end()["told"]
-        assert len(jobs._crew.hands) == 1
+        assert len(jobs.workers) == 1
         one, two = start(jobs, "ask", Ask("one", LONG_S)), start(jobs, "ask", Ask("two", LONG_S))
         one.until("loading")
         two.until("loading")
-        assert len(jobs._crew.hands) == 2
+        assert len(jobs.workers) == 2
         for events in (one, two):
             jobs.cancel(events.job)
         assert one.end()["told"]["by"] != two.end()["told"]["by"]
 
 
 def test_a_brief_job_does_not_wait_behind_searches():
-    with pool(1, desk=True) as jobs:
+    with pool(1, interactive=True) as jobs:
         running = begun(jobs, "ask", Ask("running", LONG_S), "a")
         waiting = start(jobs, "ask", Ask("waiting"), "a")
         assert start(jobs, "review", Ask("brief"), "b").end()["told"]["name"] == "brief"
         assert not running.ended()
         jobs.cancel(running.job)
         assert waiting.end()["told"]["name"] == "waiting"
-        assert [hand.brief for hand in jobs._crew.hands] == [False, True]
+        assert [worker.brief_only for worker in jobs.workers] == [False, True]
 
 
 def test_what_takes_long_leaves_a_worker_to_first_plans():
@@ -248,7 +246,7 @@ def test_the_best_plan_is_kept_when_the_process_of_a_search_is_ended():
         assert ended["plan"]["objective_s"] == 2.0
         dies = start(jobs, "solve", Ask("dies", LONG_S))
         dies.until("progress")
-        jobs._jobs[dies.job].hand.process.kill()
+        jobs._jobs[dies.job].worker.process.kill()
         ended = dies.end()
         assert "ended unexpectedly (exit code -9)" in ended["cut_off"]
         assert ended["plan"]["notes"] == [ended["cut_off"]]
@@ -256,7 +254,7 @@ def test_the_best_plan_is_kept_when_the_process_of_a_search_is_ended():
 
 def test_what_needs_more_memory_than_a_worker_has_is_told_and_the_next_question_answered():
     pytest.importorskip("resource")
-    with pool(kit=replace(FAKE, memory_bytes=2**30)) as jobs:
+    with pool(spec=replace(FAKE, memory_bytes=2**30)) as jobs:
         assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["told"]["bytes"] == 2**20
         refused = start(jobs, "sweep", Ask("large", memory_bytes=2**30)).end()
         assert "more than the 1 GiB that a worker may take" in refused["message"]
@@ -264,9 +262,9 @@ def test_what_needs_more_memory_than_a_worker_has_is_told_and_the_next_question_
 
 
 def test_workers_that_cannot_even_begin_are_told_of(monkeypatch):
-    monkeypatch.setattr(jobs_module, "PAUSE_S", 0.01)
-    monkeypatch.setattr(jobs_module, "FAILED_STARTS", 3)
-    with pool(kit=BROKEN) as jobs:
+    monkeypatch.setattr(pool_module, "PAUSE_S", 0.01)
+    monkeypatch.setattr(pool_module, "FAILED_STARTS", 3)
+    with pool(spec=BROKEN) as jobs:
         told = start(jobs, "ask", Ask("nobody"))
         why = "the pretending process ended 3 times in a row while it started (exit code 9)"
         assert told.end()["message"] == why
@@ -274,10 +272,10 @@ def test_workers_that_cannot_even_begin_are_told_of(monkeypatch):
 
 def test_who_waits_for_workers_that_end_while_they_start_is_told_and_answered_once_one_does_not(tmp_path, monkeypatch):
     monkeypatch.setenv(STARTS, str(tmp_path))
-    monkeypatch.setattr(jobs_module, "PAUSE_S", 0.01)
+    monkeypatch.setattr(pool_module, "PAUSE_S", 0.01)
     for i in range(3):
         (tmp_path / str(i)).touch()
-    with pool(2, kit=LATE) as jobs:
+    with pool(2, spec=LATE) as jobs:
         waiting = [start(jobs, "ask", Ask(name), name) for name in "ab"]
         for events in waiting:
             while not (told := events.until("waiting", "failed"))["why"]:
@@ -287,15 +285,15 @@ def test_who_waits_for_workers_that_end_while_they_start_is_told_and_answered_on
 
 
 def test_who_waits_is_answered_though_starting_workers_are_killed(monkeypatch):
-    monkeypatch.setattr(jobs_module, "PAUSE_S", 0.01)
+    monkeypatch.setattr(pool_module, "PAUSE_S", 0.01)
     jobs = Jobs(FAKE, 2)
     waiting = [start(jobs, "ask", Ask(name), name) for name in "ab"]
     for _ in range(3):
-        assert until(lambda: bool(jobs._crew.hands))
-        (hand,) = jobs._crew.hands
-        hand.process.kill()
-        assert until(lambda hand=hand: hand not in jobs._crew.hands)
-        assert not hand.ready
+        assert until(lambda: bool(jobs.workers))
+        (worker,) = jobs.workers
+        worker.process.kill()
+        assert until(lambda worker=worker: worker not in jobs.workers)
+        assert not worker.ready
     assert [events.end()["told"]["name"] for events in waiting] == ["a", "b"]
     jobs.close()
 
@@ -303,20 +301,14 @@ def test_who_waits_is_answered_though_starting_workers_are_killed(monkeypatch):
 def test_workers_that_cannot_begin_fail_nobody_while_another_works(monkeypatch):
     with pool(2) as jobs:
         long = begun(jobs, "ask", Ask("long", LONG_S), "a")
-        started = []
-
-        def broken(kit, brief):
-            started.append(job_module.new_hand(BROKEN, brief))
-            return started[-1]
-
-        monkeypatch.setattr(jobs_module, "new_hand", broken)
-        monkeypatch.setattr(jobs_module, "PAUSE_S", 0.01)
-        monkeypatch.setattr(jobs_module, "FAILED_STARTS", 2)
-        for hand in [hand for hand in jobs._crew.hands if hand.job is None]:
-            hand.process.kill()
-        assert until(lambda: len(jobs._crew.hands) == 1)
+        monkeypatch.setattr(jobs, "spec", process_spec(BROKEN))
+        monkeypatch.setattr(pool_module, "PAUSE_S", 0.01)
+        monkeypatch.setattr(pool_module, "FAILED_STARTS", 2)
+        for worker in [worker for worker in jobs.workers if worker.task is None]:
+            worker.process.kill()
+        assert until(lambda: len(jobs.workers) == 1)
         waits = start(jobs, "ask", Ask("waits"), "b")
-        assert until(lambda: len(started) > 2 and len(jobs._crew.hands) == 1)
+        assert until(lambda: jobs.failed_starts > 2 and len(jobs.workers) == 1)
         assert not waits.ended()
         jobs.cancel(long.job)
         assert waits.end()["told"]["name"] == "waits"
@@ -325,11 +317,11 @@ def test_workers_that_cannot_begin_fail_nobody_while_another_works(monkeypatch):
 def test_workers_of_a_server_for_others_are_there_before_anybody_asks_and_again_after_one_ends():
     jobs = Jobs(FAKE, 2)
     jobs.warm(2)
-    assert until(lambda: [hand.free() for hand in jobs._crew.hands] == [True, True])
-    ended = jobs._crew.hands[0]
+    assert until(lambda: [worker.free() for worker in jobs.workers] == [True, True])
+    ended = jobs.workers[0]
     ended.process.kill()
-    assert until(lambda: ended not in jobs._crew.hands and all(hand.free() for hand in jobs._crew.hands))
-    assert until(lambda: [hand.free() for hand in jobs._crew.hands] == [True, True])
+    assert until(lambda: ended not in jobs.workers and all(worker.free() for worker in jobs.workers))
+    assert until(lambda: [worker.free() for worker in jobs.workers] == [True, True])
     jobs.close()
 
 
@@ -345,12 +337,12 @@ def test_what_is_closed_says_so():
 def test_a_worker_that_compiles_is_not_killed_by_a_cancel():
     with pool() as jobs:
         deaf = begun(jobs, "place", Ask("deaf", LONG_S))
-        hand = jobs._jobs[deaf.job].hand
-        jobs._deliver(hand, deaf.job, compiling("pipeline draft", 2.0))
+        worker = jobs._jobs[deaf.job].worker
+        jobs._message(worker, "compiling", deaf.job, "pipeline draft", 2.0)
         jobs.cancel(deaf.job)
         time.sleep(1.0)
-        assert hand.process.is_alive()
-        jobs._deliver(hand, deaf.job, compiling("", 3.0))
+        assert worker.process.exit_code is None
+        jobs._message(worker, "compiling", deaf.job, "", 3.0)
         assert "ended unexpectedly" in deaf.end()["message"]
 
 
@@ -358,7 +350,7 @@ class Watched:
     """Stands for a worker that had so many seconds of the processor."""
 
     def __init__(self, job, cpu_s):
-        self.job, self.process, self.killed = job, self, False
+        self.task, self.process, self.killed = job, self, False
         self.cpu_s = lambda: cpu_s
 
     def kill(self):
@@ -373,40 +365,29 @@ class Watched:
 def test_a_worker_that_others_keep_from_the_processor_has_more_time_to_heed(waited_s, cpu_s, killed):
     jobs = Jobs(FAKE)
     job = Job("job1", "place", Ask(), print)
-    hand = Watched(job, cpu_s)
-    jobs._kill(job, hand, (time.monotonic() - waited_s, 0.0))
-    assert hand.killed == killed
-    hand.job = None  # it has heeded
+    worker = Watched(job, cpu_s)
+    jobs._kill(job, worker, (time.monotonic() - waited_s, 0.0))
+    assert worker.killed == killed
+    worker.task = None  # it has heeded
     jobs.close()
 
 
 def test_the_work_of_a_worker_is_counted():
     with pool() as jobs:
         running = begun(jobs, "ask", Ask("running", LONG_S))
-        assert jobs._jobs[running.job].hand.cpu_s() > 0.0
+        assert jobs._jobs[running.job].worker.process.cpu_s() > 0.0
 
 
 def test_what_is_compiled_before_the_first_job_is_told_to_those_who_wait():
     jobs = Jobs(FAKE)
     try:
         waits = start(jobs, "ask", Ask("waits", LONG_S))
-        hand = jobs._crew.hands[0]
-        if not hand.ready:
-            jobs._deliver(hand, "", compiling("pipeline draft", 1.0))
+        worker = jobs.workers[0]
+        if not worker.ready:
+            jobs._message(worker, "compiling", "", "pipeline draft", 1.0)
             assert waits.until("compiling", "loading")["kernel"] == "pipeline draft"
     finally:
         jobs.close()
-
-
-def test_no_descriptor_is_given_away_while_its_reader_may_go_on_with_it():
-    """What is closed under a reader may be another worker's by the time it reads: it would take that worker's words."""
-    before = set(threading.enumerate())
-    jobs = Jobs(FAKE)
-    start(jobs, "ask", Ask("running", LONG_S)).until("loading")
-    connection = jobs._crew.hands[0].connection
-    jobs.close()
-    assert not connection.closed
-    assert until(lambda: all(thread in before or "events" not in thread.name for thread in threading.enumerate()))
 
 
 def test_a_worker_that_has_to_compile_answers_first_and_compiles_when_it_is_idle():
@@ -415,7 +396,7 @@ def test_a_worker_that_has_to_compile_answers_first_and_compiles_when_it_is_idle
         first, second = Events(), Events()
         jobs.start("ask", Ask("first"), first)
         assert first.until("told", "compiling")["kind"] == "told"
-        assert until(lambda: jobs._crew.hands[0].job is None)
+        assert until(lambda: jobs.workers[0].task is None)
         time.sleep(LATER.idle_s * 2)
         jobs.start("ask", Ask("second"), second)
         heard = second.until("compiling", "told")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -10,7 +12,7 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.evaluation.evaluate import judge
 from solvers.pipelines.descent.space import Space
 from solvers.pipelines.descent.stage_graph import Part
-from solvers.pipelines.simpler import part_of, simpler
+from solvers.pipelines.ladder import part_of, simpler
 from solvers.planners.check import check
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Device, uniform_cluster
@@ -90,3 +92,44 @@ def test_what_is_known_of_stages_is_shared_where_super_operators_are_the_same() 
     assert space.rough.work(part) == Space(narrow).rough.work(part)
     other = Condensed(problem(training_graph([(0, 1)], 2), [1, 2] * 2, 2, mini_batch=8, micro_batches=None))
     assert Space(other, wider).rough is not wider.rough
+
+
+@pytest.mark.parametrize(
+    ("devices", "replicas", "asked"),
+    [
+        (2, 1, []),
+        (5, 1, [(4, 1)]),
+        (16, 1, [(15, 1)]),
+        (17, 1, [(16, 1)]),
+        (40, 1, [(32, 1)]),
+        (6, 6, [(6, 1), (5, 5)]),
+    ],
+)
+def test_a_ladder_of_single_steps_goes_down_one_by_one_from_sixteen(devices: int, replicas: int, asked: list) -> None:
+    found = [one.question for one in simpler(chain(devices, replicas), one_by_one=True)]
+    assert [(len(one.cluster), one.max_replicas) for one in found] == asked
+
+
+def branches(devices: int, max_replicas: int) -> Problem:
+    """Branches of unequal work with messages that cost about as much: more devices than branches help little."""
+    edges = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (2, 5), (3, 5), (4, 6), (5, 6), (6, 7)]
+    seconds = [1, 3, 2, 4, 2, 3, 1, 2] * 2
+    return problem(
+        training_graph(edges, 8, nbytes=2.0, param_bytes=1.0), seconds, devices, mini_batch=8, micro_batches=None,
+        max_replicas=min(max_replicas, devices), objective=Objective.ITERATION,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("replicas", [1, 8])
+def test_with_auto_a_device_more_is_never_worse(replicas: int) -> None:
+    """The last counts are those on which fewer evaluations are made, and one after them."""
+    values = [solve(branches(devices, replicas), effort=Effort.QUICK).objective_s for devices in (1, 2, 3, 5, 6, 7, 8)]
+    for fewer_s, more_s in pairwise(values):
+        assert more_s <= fewer_s * (1 + 1e-9)
+
+
+def test_with_auto_every_question_of_a_ladder_is_answered_once() -> None:
+    trace = solve(branches(5, 5), effort=Effort.QUICK).trace
+    notes = Counter(step.note for step in trace if step.note.startswith("the same on"))
+    assert "the same on 4 devices without replicas" in notes
+    assert set(notes.values()) == {1}

@@ -12,7 +12,7 @@ MOST_PASSED = 8
 """A job that so many others were taken before, because they had the better rank, has that rank too."""
 
 
-class Turns:
+class FairQueue:
     """Jobs that wait, in the order in which they came."""
 
     def __init__(self) -> None:
@@ -55,18 +55,18 @@ class Turns:
         for job in self._waiting:
             ranked[_rank(job)][job.visitor].append(job)
         counts, served, turn = Counter(at_work), dict(self._served), self._turn
-        found: list[Job] = []
+        ordered: list[Job] = []
         for _, queues in sorted(ranked.items()):
             places = {visitor: place for place, visitor in enumerate(queues)}
             while queues:
                 next_one = min(queues, key=lambda who: (counts[who], served.get(who, 0), places[who]))
-                found.append(queues[next_one].popleft())
+                ordered.append(queues[next_one].popleft())
                 if not queues[next_one]:
                     del queues[next_one]
                 turn += 1
                 counts[next_one] += 1
                 served[next_one] = turn
-        return found
+        return ordered
 
 
 def _rank(job: Job) -> int:

@@ -5,78 +5,86 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from explorer.jobs.workers.job import Hand, Job
+from explorer.jobs.workers.fair_queue import FairQueue
+from explorer.jobs.workers.job import Job, JobWorker
 from explorer.jobs.workers.needs import model_of, plans_of
-from explorer.jobs.workers.turns import Turns
 
 
 @dataclass(eq=False)
-class Crew:
-    """Workers and the jobs that wait for them. most: workers that search; desk: whether one more is for brief jobs
-    where all others are at searches. idle: workers that search which are started before any job needs them."""
+class Scheduler:
+    """Workers and the jobs that wait for them.
+
+    most: workers that search.
+    interactive: whether one more is for brief jobs where all others are at searches.
+    idle: workers that search which are started before any job needs them.
+    """
 
     most: int = 1
-    desk: bool = False
-    hands: list[Hand] = field(default_factory=list)
-    turns: Turns = field(default_factory=Turns)
+    interactive: bool = False
+    workers: list[JobWorker] = field(default_factory=list)
+    queue: FairQueue = field(default_factory=FairQueue)
     idle: int = 0
 
     @property
-    def searching(self) -> list[Hand]:
+    def searching(self) -> list[JobWorker]:
         """Those that are not for brief jobs only."""
-        return [hand for hand in self.hands if not hand.brief]
+        return [worker for worker in self.workers if not worker.brief_only]
 
     def line(self) -> list[Job]:
         """The jobs that wait, in the order in which they would be taken."""
-        at_work = (hand.job for hand in self.hands)
-        return self.turns.order(Counter(job.visitor for job in at_work if job is not None and not job.brief))
+        at_work = (worker.task for worker in self.workers)
+        return self.queue.order(Counter(job.visitor for job in at_work if job is not None and not job.brief))
 
-    def next(self) -> tuple[Job, Hand] | None:
+    def next(self) -> tuple[Job, JobWorker] | None:
         """A job whose turn it is and the worker to do it; None if none can begin."""
-        free = [hand for hand in self.hands if hand.free()]
+        free = [worker for worker in self.workers if worker.free()]
         if not free:
             return None
         for job in self.line():
-            hand = self._hand_for(job, free)
-            if hand is not None:
-                return job, hand
+            worker = self._worker_for(job, free)
+            if worker is not None:
+                return job, worker
         return None
 
     def lacks(self) -> str:
         """Which worker is worth starting now: "searching", "brief" or "". One at a time: the first has kernels to
         compile, which those after it find on disk."""
-        if not all(hand.ready for hand in self.hands):
+        if not all(worker.ready for worker in self.workers):
             return ""
         if len(self.searching) < min(self.idle, self.most):
             return "searching"
-        if not self.turns:
+        if not self.queue:
             return ""
         line = self.line()
         waiting = sum(not job.brief and not self._has_to_wait(job) for job in line)
-        soon = sum(hand.ends() for hand in self.searching)
+        soon = sum(worker.ends() for worker in self.searching)
         if not self.searching or (waiting > soon and len(self.searching) < self.most):
             return "searching"
-        has_desk = len(self.searching) < len(self.hands)
-        return "brief" if self.desk and not has_desk and not soon and any(job.brief for job in line) else ""
+        has_interactive = len(self.searching) < len(self.workers)
+        return (
+            "brief" if self.interactive and not has_interactive and not soon and any(job.brief for job in line) else ""
+        )
 
     def places(self) -> list[tuple[Job, int]]:
         """How many come before each job that waits, one that is being done among them where all workers are busy."""
         searching = self.searching
-        busy = bool(searching) and all(hand.job is not None and not hand.ends() for hand in searching)
+        busy = bool(searching) and all(worker.task is not None and not worker.ends() for worker in searching)
         return [(job, place + (busy or self._has_to_wait(job))) for place, job in enumerate(self.line())]
 
-    def _hand_for(self, job: Job, free: list[Hand]) -> Hand | None:
+    def _worker_for(self, job: Job, free: list[JobWorker]) -> JobWorker | None:
         """The free worker that knows most of what a job is about; None if it had better wait."""
-        able = [hand for hand in free if job.brief or not hand.brief]
+        able = [worker for worker in free if job.brief or not worker.brief_only]
         if not able or self._has_to_wait(job):
             return None
         model, plans = model_of(job.request), set(plans_of(job.request))
-        best = max(able, key=lambda hand: (model in hand.models, len(plans.intersection(hand.plans)), hand.brief))
-        if model and model not in best.models and any(h.ends() and model in h.models for h in self.hands):
+        best = max(
+            able, key=lambda worker: (model in worker.models, len(plans.intersection(worker.plans)), worker.brief_only)
+        )
+        if model and model not in best.models and any(other.ends() and model in other.models for other in self.workers):
             return None  # that worker is free in a moment
         return best
 
     def _has_to_wait(self, job: Job) -> bool:
         """Whether what takes long would leave no worker to first plans."""
-        going = sum(hand.job is not None and hand.job.long for hand in self.hands)
+        going = sum(worker.task is not None and worker.task.long for worker in self.workers)
         return job.long and going >= max(1, self.most - 1)

@@ -1,4 +1,4 @@
-"""What a worker is made for. Its functions are called in the worker: what they import never loads where jobs start."""
+"""Kinds of workers that do jobs. Functions are called in the worker: what they import never loads where jobs start."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ ORDERLY_S = 20.0
 """How long a worker that has processes of its own may take to end them."""
 HEED_S = 2.0
 """A worker that has not ended a cancelled job after this long is killed, by default."""
-
-
 IDLE_S = 5.0
 """How long a worker is idle before it prepares what takes long."""
 
@@ -27,12 +25,17 @@ def at_once() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
-    """verb: what such a process is at, for people. kinds: gives what it can do. prepare: what is done before its first
-    job, or, where that would not be over at once (is_quick), when it has been idle for idle_s: the first job may need
-    none of it. orderly: its jobs start processes of their own, and it is given time to end them, after a cancel as well
-    as at the end. heed_s: how long it may take to end a cancelled job before it is killed. memory_bytes: what each of
-    its processes may take, 0 for as much as there is."""
+class WorkerSpec:
+    """A kind of worker that does jobs.
+
+    verb: what such a process is at, for people.
+    kinds: gives what it can do, by name.
+    prepare: what is done before its first job, or, where that would not be over at once (is_quick), when it has been
+        idle for idle_s: the first job may need none of it.
+    orderly: its jobs start processes of their own; it has time to end them, after a cancel and at its end.
+    heed_s: seconds that it has to end a cancelled job before it is killed.
+    memory_bytes: limit of each of its processes, 0 for as much as there is.
+    """
 
     verb: str
     kinds: Callable[[], Mapping[str, Work]]
@@ -73,6 +76,6 @@ def page_is_compiled() -> bool:
     return is_kept(place_branches)  # the last
 
 
-SOLVING = Kit("solving", all_kinds, warm_page, page_is_compiled)
-RUNNING = Kit("running", all_kinds, orderly=True, heed_s=ORDERLY_S)
-READING = Kit("reading", read_kinds, memory_bytes=READ_BYTES)
+SOLVING = WorkerSpec("solving", all_kinds, warm_page, page_is_compiled)
+RUNNING = WorkerSpec("running", all_kinds, orderly=True, heed_s=ORDERLY_S)
+READING = WorkerSpec("reading", read_kinds, memory_bytes=READ_BYTES)
