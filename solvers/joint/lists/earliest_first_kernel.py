@@ -82,10 +82,10 @@ def etf_state(a: JobArrays) -> EtfState:
 
 
 @njit(cache=True)
-def inputs_s(a: JobArrays, s: EtfState, job: int, dst: int, mode: int, keep: bool) -> float:
+def inputs_s(a: JobArrays, s: EtfState, job: int, dst: int, mode: int, commit: bool) -> float:
     """When the last tensor that a job reads from elsewhere is on device ``dst``, in seconds; 0 if none is.
 
-    All producers are scheduled. keep: occupy channels and cache the tensors; else everything is left as it was.
+    All producers are scheduled. commit: occupy channels and cache the tensors; else everything is left as it was.
     """
     latest = 0.0
     undone = 0
@@ -118,17 +118,17 @@ def inputs_s(a: JobArrays, s: EtfState, job: int, dst: int, mode: int, keep: boo
                         s.channel_s[out] = made + seconds
                         if mode != CHANNEL:
                             made += seconds
-                            if keep:
+                            if commit:
                                 s.departure_s[m, src] = made
                 if into != NONE:
                     made = max(made, s.channel_s[into]) + seconds
                     s.undo[undone], s.undo_s[undone] = into, s.channel_s[into]
                     undone += 1
                     s.channel_s[into] = made
-            if keep:
+            if commit:
                 s.arrival_s[m, src, dst] = made
             latest = max(latest, made)
-    if not keep:
+    if not commit:
         for i in range(undone - 1, -1, -1):
             s.channel_s[s.undo[i]] = s.undo_s[i]
     return latest

@@ -125,7 +125,7 @@ def _withdraw(s: HeftState, spans: int) -> None:
 
 
 @njit(cache=True)
-def _inputs_s(a: JobArrays, s: HeftState, job: int, dst: int, mode: int, keep: bool) -> float:
+def _inputs_s(a: JobArrays, s: HeftState, job: int, dst: int, mode: int, commit: bool) -> float:
     """When the last tensor that a job reads from elsewhere is on device ``dst``; spans are inserted on the way."""
     latest = 0.0
     devices = a.seconds.shape[1]
@@ -153,30 +153,30 @@ def _inputs_s(a: JobArrays, s: HeftState, job: int, dst: int, mode: int, keep: b
                 if out != NONE:
                     if s.departure_s[m, src] < 0:
                         made = _insert(s, out if out < devices else devices + out, made, seconds) + seconds
-                        if keep:
+                        if commit:
                             s.departure_s[m, src] = made
                     else:
                         made = s.departure_s[m, src]
                 if into != NONE:
                     made = _insert(s, into if into < devices else devices + into, made, seconds) + seconds
-            if keep:
+            if commit:
                 s.arrival_s[m, src, dst] = made
             latest = max(latest, made)
     return latest
 
 
 @njit(cache=True)
-def _end_s(a: JobArrays, s: HeftState, job: int, d: int, mode: int, keep: bool) -> float:
+def _end_s(a: JobArrays, s: HeftState, job: int, d: int, mode: int, commit: bool) -> float:
     """When a job ends on a device, in the first gap from when its inputs are there; spans are inserted."""
     ready = 0.0
     for e in range(a.before_start[job], a.before_start[job + 1]):
         ready = max(ready, s.end_s[a.before[e]])
-    ready = max(ready, _inputs_s(a, s, job, d, mode, keep))
+    ready = max(ready, _inputs_s(a, s, job, d, mode, commit))
     if not ready < np.inf:
         return np.inf
     seconds = a.seconds[job, d]
     start = _insert(s, d, ready, seconds) if a.one_by_one[d] else ready
-    if keep:
+    if commit:
         s.device[job], s.start_s[job], s.end_s[job] = d, start, start + seconds
     end: float = start + seconds
     return end
