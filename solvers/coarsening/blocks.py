@@ -36,34 +36,34 @@ def repeated_blocks(problem: Problem) -> list[Blocks]:
     operators must share a device with others outside it, and one that is pinned, belong to none.
     """
     graph = problem.graph
-    told = _Told(problem)
-    taken = np.zeros(len(told.groups), bool)
+    signatures = _Signatures(problem)
+    taken = np.zeros(len(signatures.groups), bool)
     taken[group_of(graph)[list(problem.pins)]] = True
-    found: list[Blocks] = []
+    repeated: list[Blocks] = []
     for container, numbered in _containers(graph).items():
         alike: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
-        for path, mine in numbered.items():
-            if not taken[mine].any() and told.is_inside(path, mine):
-                alike.setdefault(told.of(path, mine), []).append(tuple(mine))
+        for path, inside in numbered.items():
+            if not taken[inside].any() and signatures.is_inside(path, inside):
+                alike.setdefault(signatures.of(path, inside), []).append(tuple(inside))
         for blocks in alike.values():
             if len(blocks) > 1:
-                found.append(Blocks(container, tuple(blocks)))
+                repeated.append(Blocks(container, tuple(blocks)))
                 taken[[group for block in blocks for group in block]] = True
-    return found
+    return repeated
 
 
 def _containers(graph: OpGraph) -> dict[str, dict[str, list[int]]]:
     """Of every module with several numbered members their paths, and the groups of each in the order of their first
     forward operators; the shortest paths first."""
     operators, number_of = graph.operators, group_of(graph).tolist()
-    found: dict[str, dict[str, dict[int, None]]] = {}
+    members_of: dict[str, dict[str, dict[int, None]]] = {}
     for o in graph.topological_order:
         if operators[o].phase is Phase.FORWARD:
             for container, path in _numbered(operators[o].module_path):
-                found.setdefault(container, {}).setdefault(path, {})[number_of[o]] = None
-    several = {container: members for container, members in found.items() if len(members) > 1}
+                members_of.setdefault(container, {}).setdefault(path, {})[number_of[o]] = None
+    several = {container: members for container, members in members_of.items() if len(members) > 1}
     ordered = sorted(several, key=lambda container: (container.count("."), container))
-    return {container: {path: list(mine) for path, mine in several[container].items()} for container in ordered}
+    return {container: {path: list(inside) for path, inside in several[container].items()} for container in ordered}
 
 
 @lru_cache(maxsize=10_000)
@@ -74,7 +74,7 @@ def _numbered(path: str) -> tuple[tuple[str, str], ...]:
     return tuple((".".join(parts[:at]), ".".join(parts[: at + 1])) for at in numbers)
 
 
-class _Told:
+class _Signatures:
     """All that is compared of blocks, as tuples: equal ones are equal blocks."""
 
     def __init__(self, problem: Problem) -> None:
@@ -85,19 +85,19 @@ class _Told:
         self.stated, self.transfer_s = problem.stated_bytes, problem.transfer_s
         self.message_of = {t: number for number, group in enumerate(self.graph.messages) for t in group}
 
-    def is_inside(self, path: str, mine: Sequence[int]) -> bool:
+    def is_inside(self, path: str, inside: Sequence[int]) -> bool:
         """Whether all forward operators of some groups are in a module."""
         operators = self.graph.operators
-        own = [operators[o] for group in mine for o in self.groups[group] if operators[o].phase is Phase.FORWARD]
+        own = [operators[o] for group in inside for o in self.groups[group] if operators[o].phase is Phase.FORWARD]
         return all(o.module_path == path or o.module_path.startswith(path + ".") for o in own)
 
-    def of(self, path: str, mine: Sequence[int]) -> tuple[object, ...]:
-        """All of a block: path, of its module; mine, its groups."""
-        operators = sorted(o for group in mine for o in self.groups[group])
+    def of(self, path: str, inside: Sequence[int]) -> tuple[object, ...]:
+        """All of a block: path, of its module; inside, its groups."""
+        operators = sorted(o for group in inside for o in self.groups[group])
         local = {o: position for position, o in enumerate(operators)}
-        ends = np.cumsum([len(self.groups[group]) for group in mine]).tolist()
+        ends = np.cumsum([len(self.groups[group]) for group in inside]).tolist()
         each = tuple(self._operator(o, len(path), local) for o in operators)
-        return (tuple(ends), tuple(local[o] for group in mine for o in self.groups[group]), each)
+        return (tuple(ends), tuple(local[o] for group in inside for o in self.groups[group]), each)
 
     def _operator(self, position: int, depth: int, local: dict[int, int]) -> tuple[object, ...]:
         graph, o = self.graph, self.graph.operators[position]

@@ -35,8 +35,8 @@ class Contraction:
         rank[list(self.whole.graph.topological_order)] = np.arange(len(rank))
         stages = []
         for stage in plan.stages:
-            mine = np.array([o for unit in stage.operators for o in self.members[unit]], np.int64)
-            stages.append(replace(stage, operators=tuple(mine[rank[mine].argsort()].tolist())))
+            inside = np.array([o for unit in stage.operators for o in self.members[unit]], np.int64)
+            stages.append(replace(stage, operators=tuple(inside[rank[inside].argsort()].tolist())))
         return replace(plan, stages=tuple(stages))
 
 
@@ -129,9 +129,9 @@ def _moved(graph: OpGraph, unit_of: list[int], into: list[int]) -> Iterator[tupl
 
 def _operators(graph: OpGraph, unit_of: Ints, into: Ints, members: Sequence[Sequence[int]]) -> tuple[Operator, ...]:
     forward_of = {
-        int(unit_of[mine[0]]): number
-        for number, mine in enumerate(members)
-        if graph.operators[mine[0]].phase is Phase.FORWARD
+        int(unit_of[inside[0]]): number
+        for number, inside in enumerate(members)
+        if graph.operators[inside[0]].phase is Phase.FORWARD
     }
     columns = graph_columns(graph)
     sizes = np.array(
@@ -146,9 +146,9 @@ def _operators(graph: OpGraph, unit_of: Ints, into: Ints, members: Sequence[Sequ
     workspace = np.zeros((len(members), 2))
     np.maximum.at(workspace, into, columns.workspace_bytes)
     made = []
-    for number, (mine, amounts, working) in enumerate(zip(members, sums.tolist(), workspace.tolist(), strict=True)):
-        first = graph.operators[mine[0]]
-        unit = int(unit_of[mine[0]])
+    for number, (inside, amounts, working) in enumerate(zip(members, sums.tolist(), workspace.tolist(), strict=True)):
+        first = graph.operators[inside[0]]
+        unit = int(unit_of[inside[0]])
         home = forward_of.get(unit)
         made.append(
             replace(
@@ -164,7 +164,7 @@ def _operators(graph: OpGraph, unit_of: Ints, into: Ints, members: Sequence[Sequ
                 workspace_bytes=Amount(*working),
                 colocation=f"unit {unit}" if home is None else None,
                 forward_of=None if home is None or home == number else home,
-                replicable=all(graph.operators[o].replicable for o in mine),
+                replicable=all(graph.operators[o].replicable for o in inside),
             )
         )
     return tuple(made)

@@ -31,59 +31,45 @@ SLACK = 1e-9
 class Sets(NamedTuple):
     """What moving does not change. Nodes are super-operators, passes are 1 or (GPIPE) 2.
 
-    seconds: [passes, devices, nodes] per sample. allowed: [nodes, devices], where a node can run.
-    pays: [devices], whether messages cost it. held: [nodes] bytes; cap: [devices] bytes. model:
-    ADDED, LANE or DUPLEX. split: every message has one maker, so that a device pays for it exactly
-    if it holds some but not all of its ends; then only ``ends`` are counted, as if all made it.
-    seconds, pass and ends (makers, readers) of every message: message_s, pass_of, ends. Which nodes
-    are on message m: on[on_start[m]:on_start[m + 1]]; which messages node v is on, as what (role):
-    of[of_start[v]:of_start[v + 1]]. contiguity: ANY, CONVEX or ACYCLIC, of the forward edges
-    after[after_start[v]:after_start[v + 1]] (into before[...]); nodes are in topological order.
+    Rows are ``x[x_start[i]:x_start[i + 1]]``; nodes are in topological order.
     """
 
-    seconds: Floats
-    allowed: Bools
-    pays: Bools
-    held: Floats
-    cap: Floats
-    model: int
-    split: bool
-    message_s: Floats
-    pass_of: Ints
-    ends: Ints
-    on_start: Ints
-    on: Ints
-    of_start: Ints
-    of: Ints
-    role: Ints
-    contiguity: int
-    after_start: Ints
-    after: Ints
-    before_start: Ints
-    before: Ints
+    seconds: Floats  # [passes, devices, nodes], s per sample
+    allowed: Bools  # [nodes, devices], where a node can run
+    pays: Bools  # [devices], whether messages cost it
+    held: Floats  # [nodes], bytes
+    cap: Floats  # [devices], bytes
+    model: int  # ADDED, LANE or DUPLEX
+    split: bool  # every message has one maker: a device pays for it if it holds some but not all of its ends
+    message_s: Floats  # [messages], s
+    pass_of: Ints  # [messages]
+    ends: Ints  # [2, messages], makers and readers; where it is split all ends count as makers
+    on_start: Ints  # [messages + 1]
+    on: Ints  # nodes on every message
+    of_start: Ints  # [nodes + 1]
+    of: Ints  # messages that every node is on
+    role: Ints  # what the node does with each of these: MAKES, READS or both
+    contiguity: int  # ANY, CONVEX or ACYCLIC, of the forward edges
+    after_start: Ints  # [nodes + 1]
+    after: Ints  # nodes that every node leads to
+    before_start: Ints  # [nodes + 1]
+    before: Ints  # nodes that lead to every node
 
 
 class State(NamedTuple):
-    """A placement and what follows from it.
+    """A placement and what follows from it."""
 
-    where: [nodes] device. parts: [3, passes, devices] compute, sent and received seconds. load:
-    [passes, devices]. bytes_held: [devices]. made, read: [messages, devices] ends there. members:
-    [devices, nodes] the nodes of each device in any order, the first ``sizes`` [devices]; seat:
-    [nodes] their places. between: [devices, devices] forward edges. change: [2, 3, passes], scratch:
-    what a move adds to ``parts`` at the device left and the device joined.
-    """
-
-    where: Ints
-    parts: Floats
-    load: Floats
-    bytes_held: Floats
-    made: Counts
-    read: Counts
-    members: Ints
-    sizes: Ints
-    seat: Ints
-    between: Ints
-    change: Floats
+    where: Ints  # [nodes], the device of each
+    parts: Floats  # [3, passes, devices], s of compute, sending and receiving
+    load: Floats  # [passes, devices], s
+    bytes_held: Floats  # [devices], bytes
+    made: Counts  # [messages, devices], makers of the message there
+    read: Counts  # [messages, devices], readers there
+    members: Ints  # [devices, nodes], the nodes of each device in any order, the first ``sizes`` of the row
+    sizes: Ints  # [devices]
+    seat: Ints  # [nodes], their places in ``members``
+    between: Ints  # [devices, devices], forward edges
+    change: Floats  # [2, 3, passes], s that a tried move adds to ``parts`` at the device left and the device joined
 
 
 def new_state(sets: Sets) -> State:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from solvers.contiguous.planners.chain_dp import LinearDP
 from solvers.contiguous.planners.downset_dp import DownsetDP
+from solvers.joint.planners.baechi import METF, MSCT, MTopo
 from solvers.joint.planners.heft import HEFT
 from solvers.joint.planners.joint import Joint
 from solvers.joint.planners.joint_exact import JointCP
 from solvers.joint.planners.joint_program import PestoProgram
 from solvers.joint.planners.layer_split import LayerSplit
-from solvers.joint.planners.m_etf import METF
-from solvers.joint.planners.m_sct import MSCT
-from solvers.joint.planners.m_topo import MTopo
 from solvers.latency.planners.greedy_latency import GreedyLatency
 from solvers.latency.planners.latency import Latency
 from solvers.latency.planners.latency_cp import LatencyCP

@@ -23,21 +23,21 @@ class Finalists:
 
     def add(self, plan: Plan, objective_s: float, peak_bytes: float) -> None:
         """Tell a plan that fits. objective_s: seconds. peak_bytes: of the device that holds most."""
-        mine = self._of.setdefault(_form(plan), [])
-        if len(mine) == OF_A_FORM and objective_s >= mine[-1].objective_s:
+        alike = self._of.setdefault(_form(plan), [])
+        if len(alike) == OF_A_FORM and objective_s >= alike[-1].objective_s:
             return
-        if all(one.plan is not plan for one in mine):
-            mine.append(Alternative(plan, objective_s, peak_bytes))
-            mine.sort(key=lambda one: one.objective_s)
-            del mine[OF_A_FORM:]
+        if all(one.plan is not plan for one in alike):
+            alike.append(Alternative(plan, objective_s, peak_bytes))
+            alike.sort(key=lambda one: one.objective_s)
+            del alike[OF_A_FORM:]
 
     def plans(self) -> list[Alternative]:
         """At most MOST: the fastest of each form first, then the second of each."""
-        least_s = min((mine[0].objective_s for mine in self._of.values()), default=0.0)
+        least_s = min((alike[0].objective_s for alike in self._of.values()), default=0.0)
         near = [
             (rank, one.objective_s, one)
-            for mine in self._of.values()
-            for rank, one in enumerate(mine)
+            for alike in self._of.values()
+            for rank, one in enumerate(alike)
             if one.objective_s <= least_s * (1 + NEAR)
         ]
         return [one for _, _, one in sorted(near, key=lambda each: each[:2])[:MOST]]

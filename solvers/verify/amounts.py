@@ -13,7 +13,7 @@ from solvers.problem.graph import Amount, OpGraph, Phase, per_graph
 from solvers.problem.problem import Optimizer, Precision, Problem
 from solvers.verify.arrays.ragged import flat, ints, sums
 from solvers.verify.work import again
-from solvers.verify.work.again import Regions, told_regions
+from solvers.verify.work.again import Regions, regions_of
 from solvers.verify.work.jobs import FORWARD, Jobs
 
 
@@ -150,7 +150,7 @@ def received_here_bytes(problem: Problem, plan: Plan, jobs: Jobs) -> Floats:
     """[jobs] B of what a forward job that runs again reads of other stages of its own devices; and of what a job with
     a part of a region reads there, or of its own stage, that no operator of the stage keeps."""
     graph, kept = problem.graph, np.zeros(len(jobs.stage))
-    told = None if problem.plain is None else told_regions(problem.plain.graph)
+    told = None if problem.plain is None else regions_of(problem.plain.graph)
     for index, stage in enumerate(plan.stages):
         if not stage.recompute and told is None:
             continue

@@ -9,7 +9,7 @@ from solvers.plan.plan import Plan
 from solvers.problem.graph import BACKWARD_PHASES, OpGraph
 from solvers.problem.problem import Problem
 from solvers.verify.work import again
-from solvers.verify.work.again import told_regions
+from solvers.verify.work.again import regions_of
 from solvers.verify.work.jobs import FORWARD, INPUTS, WEIGHTS, Jobs
 
 
@@ -18,7 +18,7 @@ def held_for_next_part(problem: Problem, plan: Plan, jobs: Jobs) -> tuple[Floats
     saves, what no gradient that waits needs; an I, the gradients that are read where W runs. [turns] the turn of that
     part, -1 where there is none."""
     graph, saved = problem.graph, again.saved(problem)
-    inside = set() if problem.plain is None else set(told_regions(problem.plain.graph).name)
+    inside = set() if problem.plain is None else set(regions_of(problem.plain.graph).name)
     held, following = np.zeros(len(jobs.stage)), np.full(len(jobs.job), -1)
     for number, stage in enumerate(plan.stages):
         parts = [np.flatnonzero((jobs.stage == number) & (jobs.kind == k)) for k in (FORWARD, INPUTS, WEIGHTS)]

@@ -16,7 +16,7 @@ MOST_KERNEL_LINES = 120
 MOST_ARGUMENTS = 9
 """Of a function, without `self` and `cls`."""
 
-KERNELS = frozenset({"njit", "light", "bare", "until_worth_it"})
+KERNELS = frozenset({"njit", "inlined", "uncounted", "until_worth_it"})
 """Decorators of compiled functions."""
 SOURCES = frozenset({".py", ".js", ".mjs", ".css"})
 

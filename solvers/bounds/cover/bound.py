@@ -54,8 +54,8 @@ def largest_bound_s(model: CoverModel) -> float:
 class CoverBounds:
     """Improves a proved bound step by step.
 
-    tell(bound_s) is called with every better bound. news() gives (upper_s, placement) found
-    elsewhere since the last call, or None. clock: seconds.
+    on_bound(bound_s) is called with every better bound. improvement() gives the last (upper_s, placement) found
+    elsewhere since it was called before, or None. clock: seconds.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class CoverBounds:
         model: CoverModel,
         upper_s: float,
         placements: Sequence[Sequence[int]],
-        tell: Callable[[float], None],
-        news: Callable[[], tuple[float, Sequence[int]] | None],
+        on_bound: Callable[[float], None],
+        improvement: Callable[[], tuple[float, Sequence[int]] | None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.model, self.upper_s, self.bound_s = model, upper_s, 0.0
-        self._tell, self._news, self._clock = tell, news, clock
+        self._on_bound, self._improvement, self._clock = on_bound, improvement, clock
         self._placements = list(placements)
 
     def run(self) -> None:
@@ -87,15 +87,15 @@ class CoverBounds:
             while not self._close(failed_s):
                 target_s = self._target(failed_s, first=slice_s == FIRST_SLICE_S)
                 until = self._clock() + slice_s
-                told = search.refute(target_s, self._until(search, until))
-                if told.refuted:
+                outcome = search.refute(target_s, self._until(search, until))
+                if outcome.refuted:
                     self._prove(target_s)
-                    self._climb(search, told.prices, target_s, min(failed_s, self.upper_s))
+                    self._climb(search, outcome.prices, target_s, min(failed_s, self.upper_s))
                     continue
                 failed_s = target_s
-                if told.hopeless:
+                if outcome.hopeless:
                     hopeless_s = min(hopeless_s, target_s)
-                self._climb(search, told.prices, self.bound_s, target_s)
+                self._climb(search, outcome.prices, self.bound_s, target_s)
             if failed_s >= hopeless_s * (1 - CLOSE):
                 if not search.tighten():
                     return
@@ -131,7 +131,7 @@ class CoverBounds:
         bound_s = min(target_s, self.upper_s) * (1 - PROMISED)
         if bound_s > self.bound_s:
             self.bound_s = bound_s
-            self._tell(bound_s)
+            self._on_bound(bound_s)
 
     def _until(self, search: CoverSearch, end_s: float) -> Callable[[], bool]:
         def go_on() -> bool:
@@ -141,10 +141,10 @@ class CoverBounds:
         return go_on
 
     def _listen(self, search: CoverSearch) -> None:
-        news = self._news()
-        if news is not None:
-            self.upper_s = min(self.upper_s, news[0])
-            self._keep(search, news[1])
+        better = self._improvement()
+        if better is not None:
+            self.upper_s = min(self.upper_s, better[0])
+            self._keep(search, better[1])
 
     def _keep(self, search: CoverSearch, placement: Sequence[int]) -> None:
         for inside in sets_of(placement, self.model.accelerators):
@@ -155,13 +155,13 @@ def run(payload: Message, send: Send, receive: Receive) -> None:
     """The child's side: payload has "model", "upper_s", "placements"; messages in have "upper_s" and
     "placement"; messages out have "bound_s"."""
 
-    def news() -> tuple[float, Sequence[int]] | None:
+    def improvement() -> tuple[float, Sequence[int]] | None:
         messages = receive()
         return (messages[-1]["upper_s"], messages[-1]["placement"]) if messages else None
 
     CoverBounds(
         model_from(payload["model"]), payload["upper_s"], payload["placements"],
-        lambda bound_s: send({"bound_s": bound_s}), news,
+        lambda bound_s: send({"bound_s": bound_s}), improvement,
     ).run()  # fmt: skip
 
 
@@ -202,7 +202,7 @@ class CoverBound:
         return self._bound_s
 
     def improve(self, upper_s: float, placement: Any) -> None:
-        """Tell the child of a better placement: its load and its devices. Does not wait."""
+        """Send the child a better placement: its load and its devices. Does not wait."""
         self._child.send({"upper_s": float(upper_s), "placement": np.asarray(placement).tolist()})
 
     @property

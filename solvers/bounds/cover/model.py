@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -85,12 +85,8 @@ class CoverModel:
 
     def payload(self) -> dict[str, Any]:
         """The model as JSON can carry it (with infinities)."""
-        return {
-            "acc_s": self.acc_s.tolist(), "cpu_s": self.cpu_s.tolist(), "allowed": self.allowed.tolist(),
-            "nbytes": self.nbytes.tolist(), "nets": [list(pins) for pins in self.nets], "net_s": self.net_s.tolist(),
-            "accelerators": self.accelerators, "cpus": self.cpus, "acc_bytes": self.acc_bytes,
-            "cpu_bytes": self.cpu_bytes, "overlapped": self.overlapped,
-        }  # fmt: skip
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: each.tolist() if isinstance(each, np.ndarray) else each for name, each in values.items()}
 
 
 def model_of(
@@ -113,12 +109,9 @@ def model_of(
 
 def model_from(payload: dict[str, Any]) -> CoverModel:
     """The model that `CoverModel.payload` gave."""
-    return CoverModel(
-        np.array(payload["acc_s"], np.float64), np.array(payload["cpu_s"], np.float64),
-        np.array(payload["allowed"], bool), np.array(payload["nbytes"], np.float64),
-        tuple(map(tuple, payload["nets"])), np.array(payload["net_s"], np.float64),
-        payload["accelerators"], payload["cpus"], payload["acc_bytes"], payload["cpu_bytes"], payload["overlapped"],
-    )  # fmt: skip
+    arrays = {name: np.array(payload[name], np.float64) for name in ("acc_s", "cpu_s", "nbytes", "net_s")}
+    allowed, nets = np.array(payload["allowed"], bool), tuple(map(tuple, payload["nets"]))
+    return CoverModel(**{**payload, **arrays, "allowed": allowed, "nets": nets})
 
 
 def sets_of(placement: Sequence[int], accelerators: int) -> list[Bools]:

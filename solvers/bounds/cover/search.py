@@ -1,4 +1,4 @@
-"""Column generation that tells whether a target load is impossible (Farley's bound)."""
+"""Column generation that decides whether a target load is impossible (Farley's bound)."""
 
 from __future__ import annotations
 

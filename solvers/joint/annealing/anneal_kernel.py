@@ -37,43 +37,35 @@ excess of memory adds; the excess itself as a share of all memory; seconds; fact
 
 
 class Level(NamedTuple):
-    """Units that move as one. CSR rows are ``x[x_start[i] : x_start[i + 1]]``.
+    """Units that move as one. Rows are ``x[x_start[i] : x_start[i + 1]]``."""
 
-    unit_of: [groups]. member: groups of every unit. allowed: [units, devices]. held: bytes that a unit is
-    expected to hold at the peak, [units]. room: [devices]. edge_low, edge_high: units at the ends of edges;
-    edge_until: running sums of their seconds.
-    """
-
-    unit_of: Ints
-    member_start: Ints
-    member: Ints
-    allowed: Bools
-    held: Floats
-    room: Floats
-    edge_low: Ints
-    edge_high: Ints
-    edge_until: Floats
+    unit_of: Ints  # [groups]
+    member_start: Ints  # [units + 1]
+    member: Ints  # groups of every unit
+    allowed: Bools  # [units, devices]
+    held: Floats  # [units], bytes that each is expected to hold at the peak
+    room: Floats  # [devices], bytes
+    edge_low: Ints  # [edges], the unit at one end
+    edge_high: Ints  # [edges], the unit at the other
+    edge_until: Floats  # [edges], running sums of their seconds
 
 
 class Walker(NamedTuple):
-    """Where a search stands: place, best_place: [groups]; unit_place: [units]; rank, best_rank, tail:
-    [operators]; held: [devices] by `Level.held`; figures as above; random: the state of the generator.
-    line, best_line: all operators in the order that fixes those of the devices, [operators]. follow: NONE
-    everywhere, but with a fixed order. nothing: of no size."""
+    """Where a search stands."""
 
-    place: Ints
-    unit_place: Ints
-    rank: Floats
-    held: Floats
-    best_place: Ints
-    best_rank: Floats
-    figures: Floats
-    random: Words
-    tail: Floats
-    follow: Ints
-    nothing: Floats
-    line: Ints
-    best_line: Ints
+    place: Ints  # [groups], the device of each
+    unit_place: Ints  # [units], the device of each
+    rank: Floats  # [operators]
+    held: Floats  # [devices], bytes by `Level.held`
+    best_place: Ints  # [groups]
+    best_rank: Floats  # [operators]
+    figures: Floats  # at COST and so on
+    random: Words  # [1], the state of the generator
+    tail: Floats  # [operators], s
+    follow: Ints  # [operators], NONE everywhere, but with a fixed order
+    nothing: Floats  # of no size
+    line: Ints  # [operators], all in the order that fixes those of the devices
+    best_line: Ints  # [operators]
 
 
 @njit(cache=True)

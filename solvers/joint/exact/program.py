@@ -65,7 +65,7 @@ class PassProgram(PassRows):
         return [
             (send.number, source, target, values[send.start] * self.unit_s)
             for send in self.sends
-            for (source, target, _), (moves, _) in zip(send.ways, send.delay, strict=True)
+            for (source, target, _), (moves, _) in zip(send.routes, send.delay, strict=True)
             if values[moves] > 0.5
         ]
 

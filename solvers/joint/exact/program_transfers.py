@@ -12,12 +12,12 @@ from solvers.joint.exact.program_rows import PassRows, Term
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A transfer of which at most one copy moves, in a solution, over one of several ways.
+    """A transfer of which at most one copy moves, in a solution, over one of several routes.
 
     number: of the transfer. start: the variable of its time; where nothing moves it is any time after the producers
     and before the readers. delay: terms of how long it takes. uses: link -> variables, one of them 1 if it uses the
     link. moves: link -> (variable, time) of what it moves there. producers, readers: clusters that it waits for, and
-    that may wait. head: its earliest start. ways: (source, target, link). maker, taker: the only unit that makes it,
+    that may wait. head: its earliest start. routes: (source, target, link). maker, taker: the only unit that makes it,
     or reads it; -1 if there are several.
     """
 
@@ -29,7 +29,7 @@ class Send:
     producers: tuple[int, ...]
     readers: tuple[int, ...]
     head: float
-    ways: tuple[tuple[int, int, int], ...]
+    routes: tuple[tuple[int, int, int], ...]
     maker: int
     taker: int
 
@@ -72,7 +72,7 @@ def never_both(one: Send, other: Send, link: int) -> bool:
     def needs(send: Send) -> list[dict[int, int]]:
         return [
             {unit: d for unit, d in ((send.maker, source), (send.taker, target)) if unit >= 0}
-            for source, target, used in send.ways
+            for source, target, used in send.routes
             if used == link
         ]
 
@@ -83,7 +83,7 @@ def never_both(one: Send, other: Send, link: int) -> bool:
 
 
 def sends_of(program: PassRows) -> list[Send]:
-    """The variables of all transfers, their ways, and rows that make readers wait.
+    """The variables of all transfers, their routes, and rows that make readers wait.
 
     What one unit makes and one other reads, or what there are only two devices for, moves at most once: one
     `Send` with a way for every ordered pair of devices. What one unit makes for several: one for every
@@ -125,7 +125,7 @@ def _send(
     delay: list[Term] = []
     uses: dict[int, list[int]] = {}
     by_link: dict[int, list[Term]] = {}
-    ways = []
+    routes = []
     for (source, target), variable in moves.items():
         units = float(transfer.seconds[source, target]) / program.unit_s
         if units == float("inf"):
@@ -135,7 +135,7 @@ def _send(
             delay.append((variable, units))
             uses.setdefault(link, []).append(variable)
             by_link.setdefault(link, []).append((variable, units))
-            ways.append((source, target, link))
+            routes.append((source, target, link))
     if not delay:
         return None
     ends = [program.head[p] + program.least[p] for p in transfer.producers]
@@ -172,7 +172,7 @@ def _send(
 
     program.on_fill(fill)
     return Send(
-        number, start, delay, uses, by_link, transfer.producers, readers, head, tuple(ways),
+        number, start, delay, uses, by_link, transfer.producers, readers, head, tuple(routes),
         makers[0] if sole else -1, takers[0] if len(takers) == 1 else -1,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, NONE, JobArrays, moving_s
+from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, NONE, JobArrays, made_s, moving_s, source_of
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
 from solvers.kernels.plain import NO, YES
@@ -23,36 +23,28 @@ COUNT, READY = 0, 1
 
 
 class EtfState(NamedTuple):
-    """A schedule in the making.
+    """A schedule in the making."""
 
-    device, start_s, end_s, turn: of every scheduled job (device NONE before), turn counts them. unit_device: NONE
-    until the first job of a unit is scheduled. held_bytes, free_s, last: of every device, what it holds, when it
-    is free, and its last job. channel_s: when a channel or resource is free. arrival_s: [messages, senders,
-    receivers], -1 before; departure_s: [messages, senders]. after_s: when the last predecessor of a job ends.
-    waits: predecessors of a job still to be scheduled. ready, place: list of jobs and places in it. now_s: [0].
-    earliest_s: [place in ready, device], scratch. undo, undo_s: scratch of a dry run.
-    """
-
-    device: Ints
-    start_s: Floats
-    end_s: Floats
-    turn: Ints
-    unit_device: Ints
-    held_bytes: Floats
-    free_s: Floats
-    last: Ints
-    channel_s: Floats
-    arrival_s: Floats
-    departure_s: Floats
-    after_s: Floats
-    waits: Ints
-    ready: Ints
-    place: Ints
-    counts: Ints
-    now_s: Floats
-    earliest_s: Floats
-    undo: Ints
-    undo_s: Floats
+    device: Ints  # [jobs], NONE until it is scheduled
+    start_s: Floats  # [jobs]
+    end_s: Floats  # [jobs]
+    turn: Ints  # [jobs], how many were scheduled before
+    unit_device: Ints  # [units], NONE until the first job of a unit is scheduled
+    held_bytes: Floats  # [devices]
+    free_s: Floats  # [devices], when each is free
+    last: Ints  # [devices], its last job
+    channel_s: Floats  # [channels or resources], when each is free
+    arrival_s: Floats  # [messages, senders, receivers], -1 until it is sent
+    departure_s: Floats  # [messages, senders], -1 until it is sent
+    after_s: Floats  # [jobs], when the last predecessor scheduled so far ends
+    waits: Ints  # [jobs], predecessors still to be scheduled
+    ready: Ints  # [jobs], those without such, the first ``counts[READY]``
+    place: Ints  # [jobs], their places in ``ready``, or NONE
+    counts: Ints  # at COUNT and READY
+    now_s: Floats  # [1]
+    earliest_s: Floats  # [places in ready, devices], scratch
+    undo: Ints  # scratch of a dry run: channels occupied
+    undo_s: Floats  # scratch of a dry run: when each was free
 
 
 def etf_state(a: JobArrays) -> EtfState:
@@ -90,10 +82,10 @@ def etf_state(a: JobArrays) -> EtfState:
 
 
 @njit(cache=True)
-def inputs_s(a: JobArrays, s: EtfState, job: int, dst: int, mode: int, keep: bool) -> float:
+def inputs_s(a: JobArrays, s: EtfState, job: int, dst: int, mode: int, commit: bool) -> float:
     """When the last tensor that a job reads from elsewhere is on device ``dst``, in seconds; 0 if none is.
 
-    All producers are scheduled. keep: occupy channels and cache the tensors; else everything is left as it was.
+    All producers are scheduled. commit: occupy channels and cache the tensors; else everything is left as it was.
     """
     latest = 0.0
     undone = 0
@@ -101,23 +93,13 @@ def inputs_s(a: JobArrays, s: EtfState, job: int, dst: int, mode: int, keep: boo
         m = a.read[e]
         low, high = a.producer_start[m], a.producer_start[m + 1]
         for f in range(low, high):
-            src = s.device[a.producer[f]]
-            if src < 0 or src == dst:  # the job itself, or here
-                continue
-            first = True
-            for g in range(low, f):
-                if s.device[a.producer[g]] == src:
-                    first = False
-                    break
-            if not first:
+            src = source_of(a.producer, low, f, s.device, dst)
+            if src == NONE:
                 continue
             if s.arrival_s[m, src, dst] >= 0:
                 latest = max(latest, s.arrival_s[m, src, dst])
                 continue
-            made = 0.0
-            for g in range(f, high):
-                if s.device[a.producer[g]] == src:
-                    made = max(made, s.end_s[a.producer[g]])
+            made = made_s(a.producer, f, high, s.device, s.end_s, src)
             seconds = moving_s(a, m, src, dst)
             if mode == FREE:
                 made += seconds
@@ -136,17 +118,17 @@ def inputs_s(a: JobArrays, s: EtfState, job: int, dst: int, mode: int, keep: boo
                         s.channel_s[out] = made + seconds
                         if mode != CHANNEL:
                             made += seconds
-                            if keep:
+                            if commit:
                                 s.departure_s[m, src] = made
                 if into != NONE:
                     made = max(made, s.channel_s[into]) + seconds
                     s.undo[undone], s.undo_s[undone] = into, s.channel_s[into]
                     undone += 1
                     s.channel_s[into] = made
-            if keep:
+            if commit:
                 s.arrival_s[m, src, dst] = made
             latest = max(latest, made)
-    if not keep:
+    if not commit:
         for i in range(undone - 1, -1, -1):
             s.channel_s[s.undo[i]] = s.undo_s[i]
     return latest

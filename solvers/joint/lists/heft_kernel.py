@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, NONE, JobArrays, moving_s
+from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, NONE, JobArrays, made_s, moving_s, source_of
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
 from solvers.kernels.plain import NO, YES
@@ -20,27 +20,24 @@ COUNT, SPANS = 0, 1
 
 
 class HeftState(NamedTuple):
-    """A schedule in the making.
+    """A schedule in the making. Resources are devices, then channels or those of the problem.
 
-    device, start_s, end_s: of every scheduled job (device NONE before). unit_device: NONE before. held_bytes: of
-    every device. arrival_s: [messages, senders, receivers], -1 before; departure_s: [messages, senders]. from_s,
-    until_s, before, behind: spans, each in a list of its resource by time; tail: the last span of every resource
-    or NONE. Resources are devices, then channels or those of the problem.
+    A span occupies a resource; spans are numbered as they are inserted, and listed by time on each resource.
     """
 
-    device: Ints
-    start_s: Floats
-    end_s: Floats
-    unit_device: Ints
-    held_bytes: Floats
-    arrival_s: Floats
-    departure_s: Floats
-    from_s: Floats
-    until_s: Floats
-    before: Ints
-    behind: Ints
-    tail: Ints
-    counts: Ints
+    device: Ints  # [jobs], NONE until it is scheduled
+    start_s: Floats  # [jobs]
+    end_s: Floats  # [jobs]
+    unit_device: Ints  # [units], NONE before its first job is scheduled
+    held_bytes: Floats  # [devices]
+    arrival_s: Floats  # [messages, senders, receivers], -1 until it is sent
+    departure_s: Floats  # [messages, senders], -1 until it is sent
+    from_s: Floats  # [spans]
+    until_s: Floats  # [spans]
+    before: Ints  # [spans], the one before on its resource, or NONE
+    behind: Ints  # [spans], the one after, or NONE
+    tail: Ints  # [resources], the last span, or NONE
+    counts: Ints  # at COUNT and SPANS
 
 
 def heft_state(a: JobArrays) -> HeftState:
@@ -128,7 +125,7 @@ def _withdraw(s: HeftState, spans: int) -> None:
 
 
 @njit(cache=True)
-def _inputs_s(a: JobArrays, s: HeftState, job: int, dst: int, mode: int, keep: bool) -> float:
+def _inputs_s(a: JobArrays, s: HeftState, job: int, dst: int, mode: int, commit: bool) -> float:
     """When the last tensor that a job reads from elsewhere is on device ``dst``; spans are inserted on the way."""
     latest = 0.0
     devices = a.seconds.shape[1]
@@ -136,15 +133,8 @@ def _inputs_s(a: JobArrays, s: HeftState, job: int, dst: int, mode: int, keep: b
         m = a.read[e]
         low, high = a.producer_start[m], a.producer_start[m + 1]
         for f in range(low, high):
-            src = s.device[a.producer[f]]
-            if src < 0 or src == dst:  # the job itself, or here
-                continue
-            first = True
-            for g in range(low, f):
-                if s.device[a.producer[g]] == src:
-                    first = False
-                    break
-            if not first:
+            src = source_of(a.producer, low, f, s.device, dst)
+            if src == NONE:
                 continue
             if s.arrival_s[m, src, dst] >= 0:
                 latest = max(latest, s.arrival_s[m, src, dst])
@@ -152,10 +142,7 @@ def _inputs_s(a: JobArrays, s: HeftState, job: int, dst: int, mode: int, keep: b
             seconds = moving_s(a, m, src, dst)
             if not seconds < np.inf:
                 return np.inf
-            made = 0.0
-            for g in range(f, high):
-                if s.device[a.producer[g]] == src:
-                    made = max(made, s.end_s[a.producer[g]])
+            made = made_s(a.producer, f, high, s.device, s.end_s, src)
             if mode == FREE:
                 made += seconds
             elif mode == CHANNEL:  # the receiver may begin later than the sender
@@ -166,30 +153,30 @@ def _inputs_s(a: JobArrays, s: HeftState, job: int, dst: int, mode: int, keep: b
                 if out != NONE:
                     if s.departure_s[m, src] < 0:
                         made = _insert(s, out if out < devices else devices + out, made, seconds) + seconds
-                        if keep:
+                        if commit:
                             s.departure_s[m, src] = made
                     else:
                         made = s.departure_s[m, src]
                 if into != NONE:
                     made = _insert(s, into if into < devices else devices + into, made, seconds) + seconds
-            if keep:
+            if commit:
                 s.arrival_s[m, src, dst] = made
             latest = max(latest, made)
     return latest
 
 
 @njit(cache=True)
-def _end_s(a: JobArrays, s: HeftState, job: int, d: int, mode: int, keep: bool) -> float:
+def _end_s(a: JobArrays, s: HeftState, job: int, d: int, mode: int, commit: bool) -> float:
     """When a job ends on a device, in the first gap from when its inputs are there; spans are inserted."""
     ready = 0.0
     for e in range(a.before_start[job], a.before_start[job + 1]):
         ready = max(ready, s.end_s[a.before[e]])
-    ready = max(ready, _inputs_s(a, s, job, d, mode, keep))
+    ready = max(ready, _inputs_s(a, s, job, d, mode, commit))
     if not ready < np.inf:
         return np.inf
     seconds = a.seconds[job, d]
     start = _insert(s, d, ready, seconds) if a.one_by_one[d] else ready
-    if keep:
+    if commit:
         s.device[job], s.start_s[job], s.end_s[job] = d, start, start + seconds
     end: float = start + seconds
     return end

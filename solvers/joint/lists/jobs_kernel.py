@@ -17,28 +17,23 @@ CHANNEL, LINKS, FREE = 0, 1, 2
 class JobArrays(NamedTuple):
     """Jobs are operators, or several contracted into one, numbered in a topological order.
 
-    CSR rows are ``x[x_start[i] : x_start[i + 1]]``. seconds: [jobs, devices], inf where one cannot run. unit_of:
-    which jobs share a device, [jobs]. allowed: [units, devices]. unit_bytes: what a unit holds, [units]. waits:
-    how many jobs a job waits for; before: these. after: the jobs that wait for it; after_s: mean seconds to move
-    what they read of it to another device. read: the messages that a job reads that take time. producer: the
-    jobs that make a message. message_tensors, message_bytes, message_stated_s, latency_s, per_byte_s, leave,
-    arrive, one_by_one, resources: as in `solvers.joint.passes.pass_kernel.PassArrays`.
+    Rows are ``x[x_start[i] : x_start[i + 1]]``. The last nine are those of `solvers.joint.passes.arrays_kernel`.
     """
 
-    seconds: Floats
-    unit_of: Ints
-    allowed: Bools
-    unit_bytes: Floats
-    waits: Ints
-    before_start: Ints
-    before: Ints
-    after_start: Ints
-    after: Ints
-    after_s: Floats
-    read_start: Ints
-    read: Ints
-    producer_start: Ints
-    producer: Ints
+    seconds: Floats  # [jobs, devices], s, inf where one cannot run
+    unit_of: Ints  # [jobs], which share a device
+    allowed: Bools  # [units, devices]
+    unit_bytes: Floats  # [units], bytes that a unit holds
+    waits: Ints  # [jobs], how many jobs each waits for
+    before_start: Ints  # [jobs + 1]
+    before: Ints  # the jobs that each waits for
+    after_start: Ints  # [jobs + 1]
+    after: Ints  # the jobs that wait for each
+    after_s: Floats  # s, mean, to move what these read of it to another device
+    read_start: Ints  # [jobs + 1]
+    read: Ints  # the messages that each reads that take time
+    producer_start: Ints  # [messages + 1]
+    producer: Ints  # the jobs that make each message
     message_tensors: Floats
     message_bytes: Floats
     message_stated_s: Floats
@@ -57,3 +52,29 @@ def moving_s(a: JobArrays, message: int, src: int, dst: int) -> float:
     seconds += a.message_bytes[message] * a.per_byte_s[src, dst]
     seconds += a.message_stated_s[message]
     return seconds
+
+
+@njit(cache=True)
+def source_of(producer: Ints, low: int, place: int, device: Ints, dst: int) -> int:
+    """The device of ``producer[place]`` if it sends the message of ``producer[low:]`` to ``dst``, else NONE.
+
+    It does not where it is not scheduled (the job itself) or on ``dst``, or where an earlier producer on its device
+    sends for all of them. device: [jobs].
+    """
+    src: int = device[producer[place]]
+    if src < 0 or src == dst:
+        return NONE
+    for f in range(low, place):
+        if device[producer[f]] == src:
+            return NONE
+    return src
+
+
+@njit(cache=True)
+def made_s(producer: Ints, low: int, high: int, device: Ints, end_s: Floats, src: int) -> float:
+    """When the last of ``producer[low:high]`` on device ``src`` ends. device, end_s: [jobs]."""
+    made = 0.0
+    for f in range(low, high):
+        if device[producer[f]] == src:
+            made = max(made, end_s[producer[f]])
+    return made

@@ -8,13 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from solvers.joint.lists.earliest_first import earliest_first
 from solvers.joint.lists.grouping import apart, co_placed, heavy, in_touch
-from solvers.joint.lists.heft import heft
 from solvers.joint.lists.jobs import held_bytes, jobs_of
-from solvers.joint.lists.layers import ROUNDING, layer_split
-from solvers.joint.lists.modules import module_order, split_by_modules
-from solvers.joint.lists.topological import m_topo
+from solvers.joint.lists.layers import ROUNDING, layer_split, module_order, split_by_modules
+from solvers.joint.lists.schedulers import earliest_first, heft, m_topo
 from solvers.joint.lists.within_memory import Scheduler, within_memory
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.simulator import Simulator

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.joint.lists.earliest_first import Scheduled
 from solvers.joint.lists.jobs import held_bytes
+from solvers.joint.lists.schedulers import Scheduled
 from solvers.joint.passes.simulator import Simulator
 from solvers.kernels.arrays import Floats, Ints
 

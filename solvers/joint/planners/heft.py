@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from solvers.joint.lists.earliest_first import Channel
 from solvers.joint.lists.grouping import apart, heavy
-from solvers.joint.lists.heft import heft
 from solvers.joint.lists.jobs import jobs_of
+from solvers.joint.lists.schedulers import Channel, heft
 from solvers.joint.lists.seeds import PARTS_PER_DEVICE
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.simulator import Simulator
-from solvers.joint.planners.list_common import offer_scheduled, orders_of
+from solvers.joint.planners.list_common import offer_scheduled
 from solvers.joint.planners.pass_common import no_pass
 from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor
@@ -50,5 +49,5 @@ class HEFT:
             units = heavy(model, model.arrays.memory_bytes, PARTS_PER_DEVICE * model.devices)
         jobs = jobs_of(model, units, contract=self.grouped)
         scheduler = partial(heft, jobs, channel=self.channel, check=monitor.check)
-        offer_scheduled(monitor, Simulator(model), [scheduler], orders_of(self.own_order))
+        offer_scheduled(monitor, Simulator(model), [scheduler], own_order=self.own_order)
         return False

@@ -15,8 +15,7 @@ from solvers.bounds.combinatorial import bound_with_s
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices
 from solvers.errors import InvalidPlan
-from solvers.joint.lists.layers import LayerCosts, cut_layers, layer_split
-from solvers.joint.lists.modules import module_order, split_by_modules
+from solvers.joint.lists.layers import LayerCosts, cut_layers, layer_split, module_order, split_by_modules
 from solvers.joint.lists.stage_layers import StageLayers
 from solvers.joint.lists.within_memory import Timed, within_memory
 from solvers.joint.passes.model import pass_model

@@ -34,26 +34,22 @@ BETTER = 1e-12
 class Walk(NamedTuple):
     """One walk, so that it can be left and taken up again.
 
-    temperature: [2] seconds now, and its factor per step. smooth: [2] weight of the 4-norm of the
-    loads, and seconds that a whole device of excess memory costs. value: [1] of the placement now.
-    best: [1] least max-load of a placement that fits, best_where: [nodes] that placement. clusters:
-    cluster i is cluster[cluster_start[i]:cluster_start[i + 1]]. rng: [1]. moved, to: [at
-    least nodes], marks: [nodes], kept_parts, kept_load: scratch.
+    Cluster i is ``cluster[cluster_start[i]:cluster_start[i + 1]]``.
     """
 
-    temperature: Floats
-    smooth: Floats
-    value: Floats
-    best: Floats
-    best_where: Ints
-    cluster_start: Ints
-    cluster: Ints
-    rng: Random
-    moved: Ints
-    to: Ints
-    marks: Bools
-    kept_parts: Floats
-    kept_load: Floats
+    temperature: Floats  # [2], s now, and its factor per step
+    smooth: Floats  # [2], weight of the 4-norm of the loads, and s that a whole device of excess memory costs
+    value: Floats  # [1], s, of the placement now
+    best: Floats  # [1], s, the least max-load of a placement that fits
+    best_where: Ints  # [nodes], that placement
+    cluster_start: Ints  # [clusters + 1]
+    cluster: Ints  # nodes
+    rng: Random  # [1], the state of the generator
+    moved: Ints  # [at least nodes], scratch: nodes of a move of several
+    to: Ints  # [at least nodes], scratch: the device of each, then the one it was on
+    marks: Bools  # [nodes], scratch
+    kept_parts: Floats  # [3, passes, devices], scratch: `State.parts` before a move of several
+    kept_load: Floats  # [passes, devices], scratch: `State.load` before it
 
 
 def new_walk(sets: Sets, cluster_start: Ints, cluster: Ints, seed: int) -> Walk:

@@ -12,17 +12,14 @@ from solvers.noncontiguous.set_moves_kernel import Sets, State, excess, make_mov
 
 
 class Tour(NamedTuple):
-    """Where an enumeration stands: a reflected Gray code with one digit, its device, a node.
+    """Where an enumeration stands: a reflected Gray code with one digit, its device, a node (Knuth, The Art of Computer
+    Programming 4A, 7.2.1.1, algorithm H)."""
 
-    focus: [nodes + 1], direction: [nodes] (Knuth, The Art of Computer Programming 4A, 7.2.1.1,
-    algorithm H). misplaced: [1] nodes where they cannot run. best: [1], best_where: [nodes].
-    """
-
-    focus: Ints
-    direction: Ints
-    misplaced: Ints
-    best: Floats
-    best_where: Ints
+    focus: Ints  # [nodes + 1], Knuth's focus pointers
+    direction: Ints  # [nodes], 1 or -1, to which device each goes next
+    misplaced: Ints  # [1], nodes where they cannot run
+    best: Floats  # [1], s
+    best_where: Ints  # [nodes]
 
 
 def new_tour(sets: Sets) -> Tour:

@@ -1,4 +1,4 @@
-"""What runs a second time before its backward, by region of the graph as it was traced: told from that alone.
+"""What runs a second time before its backward, by region of the graph as it was traced: derived from that alone.
 
 Forward operators of one region keep nothing for themselves. What flows into any region is there until the backward,
 once; what operators make that do not run again, too. While a gradient of a region is made, all that its operators
@@ -32,9 +32,9 @@ class Regions:
 
 
 @per_graph
-def told_regions(graph: OpGraph) -> Regions:
+def regions_of(graph: OpGraph) -> Regions:
     """Those with an operator that has a gradient."""
-    told, operators, order = Regions(), graph.operators, graph.topological_order
+    regions, operators, order = Regions(), graph.operators, graph.topological_order
     gradients: dict[int, list[int]] = {}
     for o in order:
         home = operators[o].forward_of
@@ -45,47 +45,47 @@ def told_regions(graph: OpGraph) -> Regions:
         if operators[o].phase is Phase.FORWARD and operators[o].checkpoint and not operators[o].replicable
     ]  # fmt: skip
     trained = {operators[o].checkpoint for o in forwards if o in gradients}
-    told.name = {o: operators[o].checkpoint for o in forwards if operators[o].checkpoint in trained}
-    for o in told.name:
+    regions.name = {o: operators[o].checkpoint for o in forwards if operators[o].checkpoint in trained}
+    for o in regions.name:
         of_inputs = [g for g in gradients.get(o, ()) if operators[g].phase is Phase.BACKWARD_INPUT]
         if o in gradients:
-            told.leads[o] = (of_inputs or gradients[o])[0]
+            regions.leads[o] = (of_inputs or gradients[o])[0]
     merged = {
-        g: told.leads[o]
-        for o in told.leads
+        g: regions.leads[o]
+        for o in regions.leads
         for g in gradients[o]
-        if operators[g].phase is Phase.BACKWARD_WEIGHT and operators[told.leads[o]].phase is not operators[g].phase
+        if operators[g].phase is Phase.BACKWARD_WEIGHT and operators[regions.leads[o]].phase is not operators[g].phase
     }
-    told.runs = [(merged.get(o, o), o) for o in order]
+    regions.runs = [(merged.get(o, o), o) for o in order]
     parts: dict[str, list[int]] = {}
-    for o, region in told.name.items():
+    for o, region in regions.name.items():
         parts.setdefault(region, []).append(o)
-    for mine in parts.values():
-        for place, o in enumerate(mine):
+    for inside in parts.values():
+        for place, o in enumerate(inside):
             if operators[o].cached:
                 continue
-            nearest = next((x for x in (*mine[place:], *reversed(mine)) if x in told.leads), o)
-            told.runs.append((told.leads[nearest], o))
-    _keepers(graph, told)
-    return told
+            nearest = next((x for x in (*inside[place:], *reversed(inside)) if x in regions.leads), o)
+            regions.runs.append((regions.leads[nearest], o))
+    _keepers(graph, regions)
+    return regions
 
 
-def _keepers(graph: OpGraph, told: Regions) -> None:
+def _keepers(graph: OpGraph, regions: Regions) -> None:
     place = {o: at for at, o in enumerate(graph.topological_order)}
     for t, tensor in enumerate(graph.tensors):
-        made_in = told.name.get(tensor.producer, "")
+        made_in = regions.name.get(tensor.producer, "")
         read = sorted((o for o in tensor.consumers if graph.operators[o].phase is Phase.FORWARD), key=place.__getitem__)
-        new = [o for o in read if told.name.get(o, made_in) != made_in]
+        new = [o for o in read if regions.name.get(o, made_in) != made_in]
         if not read:
             continue
         if made_in and graph.operators[tensor.producer].cached:
-            told.keeper[t] = tensor.producer
+            regions.keeper[t] = tensor.producer
         elif new:
-            told.keeper[t] = new[0]
-        elif made_in and any(o not in told.name for o in read):
-            near = [tensor.producer, *(o for o in read if o in told.name)]
+            regions.keeper[t] = new[0]
+        elif made_in and any(o not in regions.name for o in read):
+            near = [tensor.producer, *(o for o in read if o in regions.name)]
             if max(graph.operators[o].saved_bytes.at(graph.samples) for o in near) >= tensor.nbytes.at(graph.samples):
-                told.keeper[t] = tensor.producer
+                regions.keeper[t] = tensor.producer
 
 
 def _sum(amounts: list[Amount]) -> Amount:
@@ -97,12 +97,12 @@ def saved(problem: Problem) -> list[Amount]:
     if problem.plain is None:
         return [o.saved_bytes for o in problem.graph.operators]
     graph = problem.plain.graph
-    told = told_regions(graph)
+    regions = regions_of(graph)
     kept: dict[int, list[Amount]] = {}
-    for tensor, o in told.keeper.items():
+    for tensor, o in regions.keeper.items():
         kept.setdefault(o, []).append(graph.tensors[tensor].nbytes)
     return [
-        _sum([*([] if o in told.name else [operator.saved_bytes]), *kept.get(o, ())])
+        _sum([*([] if o in regions.name else [operator.saved_bytes]), *kept.get(o, ())])
         for o, operator in enumerate(graph.operators)
     ]
 
@@ -112,28 +112,29 @@ def workspace(problem: Problem) -> list[Amount]:
     if problem.plain is None:
         return [o.workspace_bytes for o in problem.graph.operators]
     graph = problem.plain.graph
-    told, operators = told_regions(graph), graph.operators
+    regions, operators = regions_of(graph), graph.operators
     needs = [o.workspace_bytes for o in operators]
     together: dict[int, list[int]] = {}
-    for target, source in told.runs:
+    for target, source in regions.runs:
         if operators[source].phase in GRADIENTS:
             together.setdefault(target, []).append(source)
     members: dict[str, list[int]] = {}
-    for o, name in told.name.items():
+    for o, name in regions.name.items():
         members.setdefault(name, []).append(o)
-    lacked = {name: _sum([operators[o].saved_bytes for o in mine]) for name, mine in members.items()}
+    lacked = {name: _sum([operators[o].saved_bytes for o in inside]) for name, inside in members.items()}
     rerun = {
-        name: [operators[o].workspace_bytes for o in mine if not operators[o].cached] for name, mine in members.items()
+        name: [operators[o].workspace_bytes for o in inside if not operators[o].cached]
+        for name, inside in members.items()
     }
     for g, operator in enumerate(operators):
         home = -1 if operator.forward_of is None else operator.forward_of
-        if operator.phase not in GRADIENTS or home not in told.name:
+        if operator.phase not in GRADIENTS or home not in regions.name:
             continue
         if g not in together:
             needs[g] = Amount()
             continue
-        name, own = told.name[home], _sum([operators[source].workspace_bytes for source in together[g]])
-        if told.leads[home] == g:
+        name, own = regions.name[home], _sum([operators[source].workspace_bytes for source in together[g]])
+        if regions.leads[home] == g:
             most = [own, *rerun[name]]
             own = Amount(max(a.fixed for a in most), max(a.per_sample for a in most))
         needs[g] = own + lacked[name]
@@ -144,7 +145,7 @@ def seconds_at(problem: Problem) -> Callable[[str, float], Floats]:
     """Seconds of every operator on a kind of device for so many samples, what it runs again included."""
     if problem.plain is None:
         return problem.compute.at
-    runs = np.array(told_regions(problem.plain.graph).runs, np.int64)
+    runs = np.array(regions_of(problem.plain.graph).runs, np.int64)
     tables = {}
     for kind, table in problem.plain.compute.seconds.items():
         tables[kind] = np.zeros_like(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -151,27 +151,15 @@ _Key = tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[tuple[int, ...]
 """Makers, readers by place, and, where operators run one by one, all operators that make and read."""
 
 
-@dataclass(slots=True)
 class _Travel:
     """Routes messages one after the other: what waits on a device, what is added to which bundle."""
 
-    problem: Problem
-    jobs: Jobs
-    of_operator: list[list[int]]
-    pairs: set[tuple[int, int]]
-    bundles: dict[_Key, Bundle] = field(default_factory=dict)
-    devices: list[tuple[int, ...]] = field(init=False)
-    place: list[int] = field(init=False)
-    stage: list[int] = field(init=False)
-    updates: list[bool] = field(init=False)
-    fetches: list[bool] = field(init=False)
-    one_by_one: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        jobs = self.jobs
+    def __init__(self, problem: Problem, jobs: Jobs, of_operator: list[list[int]], pairs: set[tuple[int, int]]) -> None:
+        self.problem, self.jobs, self.of_operator, self.pairs = problem, jobs, of_operator, pairs
+        self.bundles: dict[_Key, Bundle] = {}
         self.devices, self.place, self.stage = _devices(jobs), jobs.place.tolist(), jobs.stage.tolist()
         self.updates = (jobs.kind == UPDATE).tolist()
-        self.fetches = (jobs.call & (self.problem.transfers is Transfers.BLOCKING)).tolist()
+        self.fetches = (jobs.call & (problem.transfers is Transfers.BLOCKING)).tolist()
         self.one_by_one = bool((jobs.operator >= 0).any())
 
     def route(self, message: int) -> None:

@@ -12,17 +12,15 @@ import pytest
 
 from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
-from solvers.joint.lists.earliest_first import CHANNELS, earliest_first
 from solvers.joint.lists.earliest_first_kernel import DONE, etf_state, schedule
 from solvers.joint.lists.grouping import apart, co_placed, heavy
-from solvers.joint.lists.heft import heft
 from solvers.joint.lists.heft_kernel import heft_state, schedule_ranked, upward_s
 from solvers.joint.lists.jobs import held_bytes, jobs_of
 from solvers.joint.lists.jobs_kernel import NONE
 from solvers.joint.lists.layers import layer_split
 from solvers.joint.lists.layers_kernel import balanced_cuts
+from solvers.joint.lists.schedulers import CHANNELS, earliest_first, heft, m_topo
 from solvers.joint.lists.seeds import seeds
-from solvers.joint.lists.topological import m_topo
 from solvers.joint.lists.within_memory import within_memory
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.plans import plan_of

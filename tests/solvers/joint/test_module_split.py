@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.joint.lists.layers import layer_split
-from solvers.joint.lists.modules import module_order, split_by_modules
+from solvers.joint.lists.layers import layer_split, module_order, split_by_modules
 from solvers.joint.passes.model import pass_model
 from solvers.planners.solve import solve
 from solvers.problem.graph import Amount, Operator, OpGraph, Tensor

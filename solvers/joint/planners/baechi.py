@@ -1,0 +1,146 @@
+"""Baechi's list schedulers: m-TOPO, m-ETF and m-SCT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from solvers.joint.lists.favourites import FavouriteProgram
+from solvers.joint.lists.grouping import apart, co_placed
+from solvers.joint.lists.jobs import Jobs, jobs_of
+from solvers.joint.lists.schedulers import Channel, earliest_first, m_topo
+from solvers.joint.lists.within_memory import Scheduler
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.simulator import Simulator
+from solvers.joint.planners.list_common import offer_scheduled
+from solvers.joint.planners.pass_common import no_pass
+from solvers.problem.problem import Problem
+from solvers.programs.mip_search import SOLVERS, Solver, solve_model
+from solvers.programs.optional import lacking
+from solvers.search.monitor import Monitor
+
+
+@dataclass(frozen=True)
+class MTopo:
+    """Operators in topological order on the first device until that has its share of the memory, then the next.
+
+    A device takes the bytes of all operators over the number of devices, plus those of the largest group. co_placement:
+    an operator whose only consumer is another joins that one's group first; fusion: then what is joined inside a
+    group runs as one operator. Where co-placed operators find no place that fits, they are tried apart. The
+    placement is offered in its own topological order, and, unless ``own_order``, list-scheduled by the longest
+    path to the end as well: a placement is not to lose by an order that nobody would run.
+    """
+
+    name: ClassVar[str] = "m-topo"
+    source: ClassVar[str] = "Jeon et al. (Baechi), SoCC 2020, section 3 (m-TOPO)"
+    guarantee: ClassVar[str] = "heuristic"
+
+    co_placement: bool = True
+    fusion: bool = True
+    own_order: bool = False
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return no_pass(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        return _offer_grouped(self, problem, monitor, lambda jobs: partial(m_topo, jobs))
+
+
+@dataclass(frozen=True)
+class METF:
+    """At each time the ready operator runs that can start first, on the device where it can, if it fits there.
+
+    Of equal starts the first in topological order goes first; the first operator of a group that shares a device
+    takes the group there. channel: what transfers wait for while planning: one channel a device for all it
+    sends and receives ("device", as published), the problem's own links or lanes ("link"), or nothing ("free").
+    co_placement: an operator whose only consumer is another joins that one's group first; fusion: then what is
+    joined inside a group runs as one operator, unless that could close a cycle. Where co-placed operators find no
+    place that fits, they are tried apart. The placement is offered in the order of the planned starts, and,
+    unless ``own_order``, list-scheduled by the longest path to the end as well: a placement is not to lose by
+    an order that nobody would run.
+    """
+
+    name: ClassVar[str] = "m-etf"
+    source: ClassVar[str] = "Jeon et al. (Baechi), SoCC 2020, section 3 (m-ETF); Hwang et al., SIAM J. Comput. 1989"
+    guarantee: ClassVar[str] = "heuristic"
+
+    channel: Channel = "device"
+    co_placement: bool = True
+    fusion: bool = True
+    own_order: bool = False
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return no_pass(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        return _offer_grouped(
+            self,
+            problem,
+            monitor,
+            lambda jobs: partial(earliest_first, jobs, channel=self.channel, check=monitor.check),
+        )
+
+
+@dataclass(frozen=True)
+class MSCT:
+    """m-ETF with favourite children, which a linear program chooses: at most one child of an operator, and one parent.
+
+    A device whose last operator has a favourite child that is ready, and starts nowhere earlier, waits for it and
+    meanwhile runs only urgent operators, which could start on any device by now. threshold: children whose
+    relaxed variable is below it are favourites. solver: of the linear program, "highs" or "cbc"; if it fails
+    there are no favourites, which is noted. channel, co_placement, fusion, own_order: as in m-etf.
+    """
+
+    name: ClassVar[str] = "m-sct"
+    source: ClassVar[str] = "Jeon et al. (Baechi), SoCC 2020, section 3 (m-SCT); Hanen and Munier 1995"
+    guarantee: ClassVar[str] = "heuristic"
+
+    threshold: float = 0.1
+    solver: Solver = "highs"
+    channel: Channel = "device"
+    co_placement: bool = True
+    fusion: bool = True
+    own_order: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold <= 1:
+            raise ValueError(f"threshold must be above 0 and at most 1, found {self.threshold}")
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if missing := lacking("pulp"):
+            return missing
+        if self.solver not in SOLVERS:
+            return f"there is no solver {self.solver!r}; there are: {', '.join(SOLVERS)}"
+        return no_pass(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        return _offer_grouped(self, problem, monitor, partial(self._scheduler, monitor))
+
+    def _scheduler(self, monitor: Monitor, jobs: Jobs) -> Scheduler:
+        """m-ETF with the favourites of these jobs; solves the linear program."""
+        program = FavouriteProgram(jobs.arrays)
+        solutions: list[Sequence[float]] = []
+        monitor.begin(f"choosing favourite children of {len(jobs):,} operators")
+        solve_model(program.model, monitor, solutions.append, solver=self.solver)
+        favourite = None
+        if solutions:
+            favourite = program.favourites(solutions[-1], self.threshold)
+        else:
+            monitor.note("the linear program gave no favourite children; operators start as in m-etf")
+        return partial(earliest_first, jobs, channel=self.channel, check=monitor.check, favourite=favourite)
+
+
+def _offer_grouped(
+    planner: MTopo | METF | MSCT, problem: Problem, monitor: Monitor, scheduler: Callable[[Jobs], Scheduler]
+) -> bool:
+    """Offer what a scheduler plans for co-placed operators, then for single ones unless that fitted."""
+    model = pass_model(problem)
+    monitor.check()
+    groupings = [apart(model)]
+    if planner.co_placement:
+        groupings.insert(0, co_placed(model, model.arrays.memory_bytes))
+    schedulers = (scheduler(jobs_of(model, units, contract=planner.fusion)) for units in groupings)
+    offer_scheduled(monitor, Simulator(model), schedulers, own_order=planner.own_order)
+    return False
