@@ -14,7 +14,7 @@ from solvers.bounds.makespan.quick import quick_bound_s
 from solvers.bounds.makespan.shape import pass_shape
 from solvers.bounds.paths import heads_and_tails_s
 from solvers.evaluation.unit_bytes import saved_bytes
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph, Phase, per_graph
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem

@@ -12,10 +12,7 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.evaluation.evaluate import judge
 from solvers.pipelines.descent.space import Space
 from solvers.pipelines.descent.stage_graph import Part
-<<<<<<< HEAD:tests/solvers/pipelines/test_ladder.py
 from solvers.pipelines.ladder import simpler
-=======
->>>>>>> h-topology:tests/solvers/pipelines/test_simpler.py
 from solvers.planners.check import check
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Device, uniform_cluster
