@@ -17,8 +17,9 @@ from solvers.problem.cluster import uniform_cluster
 from solvers.problem.problem import Objective, Problem
 from solvers.search.monitor import Monitor, Stop
 
-LOOK_S = 5.0
-"""Seconds for a look at one question, a guard: the plain splits take a fraction of that."""
+LOOK_S = 60.0
+"""Seconds for a look at one question, a guard: the plain splits take a fraction of a second, but kernels may have to
+be compiled."""
 
 
 @dataclass(frozen=True, slots=True)
