@@ -22,7 +22,7 @@ from solvers.errors import InvalidPlan, RunError
 from solvers.evaluation.simulation import simulate
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
-from solvers.problem.cluster import Link
+from solvers.problem.cluster import Cluster
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Objective, Problem
 
@@ -82,7 +82,7 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
         devices=devices,
         bubble_predicted=_idle(sum(predicted.busy_per_device_s()), predicted.makespan_s * len(plan.devices_used())),
         bubble_measured=_idle(busy, drawn_s * len(devices)),
-        fed_each_error=_fed_each_error(problem, plan, parts, outcome, fed.cluster.links),
+        fed_each_error=_fed_each_error(problem, plan, parts, outcome, fed.cluster),
         agreement=outcome.agreement,
         noise=outcome.noise,
         environment=outcome.environment,
@@ -104,9 +104,7 @@ def _engine_note(stated: Problem, problem: Problem, plan: Plan, predicted: Sched
     return [f"the prediction counts the engine's own time, as it was measured: {text.seconds(without_s)} without it"]
 
 
-def _fed_each_error(
-    problem: Problem, plan: Plan, parts: Sequence[Part], outcome: Outcome, links: tuple[Link, ...]
-) -> float:
+def _fed_each_error(problem: Problem, plan: Plan, parts: Sequence[Part], outcome: Outcome, cluster: Cluster) -> float:
     """See `Comparison.fed_each_error`; of many iterations some, evenly apart, are simulated."""
     by_iteration: dict[int, list[MeasuredAction]] = defaultdict(list)
     for action in outcome.actions:
@@ -116,7 +114,7 @@ def _fed_each_error(
     for number, measured_s in lengths[:: -(-len(lengths) // MOST_SIMULATED)]:
         times = action_times(replace(outcome, actions=tuple(by_iteration[number])))
         fed = fed_problem(problem, parts, measured_seconds(problem, parts, times))
-        fed = replace(fed, cluster=replace(fed.cluster, links=links))
+        fed = replace(fed, cluster=replace(fed.cluster, links=cluster.links))
         found.append(simulate(fed, plan, fed.objective).makespan_s / measured_s - 1)
     return median(found)
 

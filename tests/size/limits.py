@@ -8,17 +8,11 @@ from tests.size.count import functions, without_words
 
 STILL_OVER = frozenset(
     {
-        "bounds/chain.py: _modelled",
-        "contiguous/pipedream_optimizer_kernel.py: bottlenecks",
-        "evaluation/routes_kernel.py: routes_of",
-        "evaluation/unit_bytes.py: _live_peaks",
-        "contiguous/variant_walk_kernel.py: walk_variant",
         "evaluation/units.py: units_of",
         "joint/passes/model.py: _arrays",
         "joint/passes/pass_kernel.py: _deliver",
         "joint/passes/pass_kernel.py: run_pass",
         "pipelines/piper/problem_costs.py: problem_costs",
-        "pipelines/timing/orders_kernel.py: orders_of",
         "pipelines/tree/stage_dp_kernel.py: cut_series",
         "planners/solve.py: solve",
     }
