@@ -45,6 +45,9 @@ CONVEX_NODES = 2000
 SHARE_OF = {6: 4, 7: 4} | dict.fromkeys((9, 10, 11, 12, 13, 14, 15), 8)
 """Devices on which only one in so many evaluations is made, where many numbers are on one ladder: the same whether that
 is a question of its own or on the ladder of another, so that this holds all that the question alone would find."""
+LADDER_SHARE = 0.9
+"""Of the time that is left, what the next question of a ladder may take: halved on each of a dozen, none would be left
+for the last."""
 LARGE = 800
 """Co-location groups from which on repeated blocks are planned as such before the whole graph is."""
 APART = (GraphPipeline, Joint, Latency, NonContiguous, Annealing, LocalSearch)
@@ -180,10 +183,11 @@ class Auto:
         taken_over: Callable[[Plan], Plan],
         answers: Answers | None = None,
     ) -> tuple[Monitor, bool]:
-        """Answer another question, in half the time that is left; its plans are offered here as ``taken_over`` makes
-        them. answers: of the ladder that it is on. What was found, and whether everything was covered."""
+        """Answer another question, in half the time that is left, or `LADDER_SHARE` of it on a ladder; its plans are
+        offered here as ``taken_over`` makes them. answers: of the ladder that it is on. What was found, and whether
+        everything was covered."""
         inner, covered = monitor.asking(question, taken_over), False
-        inner.time_limit_s /= 2
+        inner.time_limit_s *= 0.5 if answers is None else LADDER_SHARE
         try:
             self.begin(question, inner)
             inner.raise_bound(lower_bound_s(question))

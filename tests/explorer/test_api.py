@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -186,6 +187,15 @@ class Interrupted:
             monitor.check()
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Python leaves SIGINT ignored in what a shell starts in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_keeps_the_best_plan() -> None:
     result = explorer.plan("gpt-small", devices=2, planner=Interrupted(True))
     assert result.plan is not None
@@ -193,6 +203,7 @@ def test_ctrl_c_keeps_the_best_plan() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_without_a_plan_is_what_it_always_is() -> None:
     with pytest.raises(KeyboardInterrupt):
         explorer.plan("gpt-small", devices=2, planner=Interrupted(False))

@@ -95,7 +95,7 @@ def test_another_value_asks_anew_and_stops_the_search_before(widget):
         ("devices", -3, "the number of devices must be at least"),
         ("devices", 2.5, "devices must be a whole number, found 2.5"),
         ("devices", True, "devices must be a whole number, found True"),
-        ("devices", 10**9, "at most 1,024"),
+        ("devices", 10**9, "at most 16,384"),
         ("devices", "four", "devices must be a whole number"),
         ("memory", "16 bananas", "16 bananas"),
         ("memory", float("nan"), "memory must be more than 0"),
