@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from explorer.question.settings import declared
 
-CONTROLS = {"model": "Model"} | {one.link: one.control.heading for one in declared() if one.control is not None}
+CONTROLS = {"model": "Model"} | {
+    one.link: one.control.label or one.control.what for one in declared() if one.control is not None
+}
 """Settings by the names that a link gives them, with what the page calls their controls."""
 
 PARTS = ("throughput", "time", "bubble", "peak_memory", "bound", "graph", "schedule", "memory_curves", "why", "help")
