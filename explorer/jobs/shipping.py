@@ -14,7 +14,7 @@ from explorer.question.loading import load
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.runner.scripts.with_engine import second_telling
-from explorer.view.session import Choices, Session, parse_query, unasked
+from explorer.view.session import Choices, Session, parse_query, with_first_question
 
 MODELS = ("gpt",)
 """Models whose first question on the page is answered: that of `make app`."""
@@ -24,7 +24,7 @@ LONG_S = 3600.0
 
 def first_question(model: str) -> Asked:
     """What the page asks about a demo before anything is changed."""
-    return asked_by(unasked(parse_query("", Choices((model,), ("auto",), (DEFAULT_KIND,)))))
+    return asked_by(with_first_question(parse_query("", Choices((model,), ("auto",), (DEFAULT_KIND,)))))
 
 
 def asked_by(session: Session) -> Asked:

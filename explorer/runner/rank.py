@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.files import NotWritten, write_file
-from explorer.runner.bundles import beats
+from explorer.runner.bundles import heartbeats
 from explorer.runner.bundles.by_hand import summary
 from explorer.runner.bundles.outcome import RunStatus, judged
 from explorer.runner.bundles.progress import by_hand, tell
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None, work: Callable[[Path, int], bool | None]
     bundle = Path(arguments[0])
     rank = int(os.environ.get("RANK", "0"))
     if not by_hand():
-        beats.begin(bundle, rank)
+        heartbeats.begin(bundle, rank)
     try:
         well = (run if work is None else work)(bundle, rank)
     except BaseException as error:

@@ -190,7 +190,7 @@ def parse_query(query: str, choices: Choices) -> Session:
     return replace(session, settings=replace(settings, mini_batch=FIRST_SAMPLES_PER_DEVICE * devices))
 
 
-def unasked(session: Session) -> Session:
+def with_first_question(session: Session) -> Session:
     """What is asked where nobody asked anything: of a model that is traced, few enough micro-batches to be seen."""
     if not is_traced(session.model):
         return session

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
 
 from explorer.view.lessons.folder import all_lessons
-from explorer.view.session import Choices, Session, parse_query, unasked
+from explorer.view.session import Choices, Session, parse_query, with_first_question
 from explorer.web.contract.backend import Backend
 from explorer.web.layout import page
 from explorer.web.layout.plain import called_back, with_plain
@@ -217,7 +217,7 @@ def assets_folder() -> Path:
 
 def _first(query: str, choices: Choices) -> Session:
     session = _session(query, choices)
-    return session if query else unasked(session)
+    return session if query else with_first_question(session)
 
 
 def _session(query: str, choices: Choices) -> Session:

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SANCTIONED = {
     "explorer/files.py": "the one place",
     "explorer/library/layout.py": "an empty file, which SQLite then fills: it has its own ways to be whole",
-    "explorer/runner/bundles/beats.py": "a few bytes that a rank overwrites as it goes, and that are then removed",
+    "explorer/runner/bundles/heartbeats.py": "a few bytes that a rank overwrites as it goes, and that are then removed",
     "explorer/runner/targets/log.py": "a log grows line by line while a run goes on; it tells a full disk itself",
     "explorer/runner/targets/ray_package.py": "a zip in memory",
     "explorer/runner/engine/dump.py": "arrays in memory, which `write_file` then writes",

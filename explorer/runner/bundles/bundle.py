@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from explorer.files import NotWritten, write_file
-from explorer.runner.bundles import beats, by_hand
+from explorer.runner.bundles import by_hand, heartbeats
 from explorer.runner.bundles.outcome import Outcome
 from explorer.runner.bundles.places import runs_folder
 from explorer.runner.bundles.request import RunRequest, read_request, request_json
@@ -197,7 +197,7 @@ def finish_bundle(bundle: Bundle, outcome: Outcome) -> None:
 
 def clear_results(bundle: Bundle) -> None:
     """Remove what an earlier run of the same bundle left. Raises RunError."""
-    beats.clear(bundle.folder)
+    heartbeats.clear(bundle.folder)
     left = [bundle.result, bundle.summary, *bundle.folder.glob("failure-*.json"), *bundle.folder.glob("tensors-*.npz")]
     try:
         for path in left:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from explorer.runner.bundles import beats
+from explorer.runner.bundles import heartbeats
 
 MARK = "@progress "
 BY_HAND = "PLACEMENT_EXPLORER_BY_HAND"
@@ -18,7 +18,7 @@ def by_hand() -> bool:
 
 def tell(phase: str, done: int = 0, of: int = 0, *, waits: bool = False) -> None:
     """One line, from rank 0 only; every rank notes what it is at, and whether it waits for others there."""
-    beats.at(phase, waits)
+    heartbeats.at(phase, waits)
     if os.environ.get("RANK", "0") != "0":
         return
     if by_hand():

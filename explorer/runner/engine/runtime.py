@@ -17,7 +17,7 @@ from torch.distributed.pipelining.schedules import (
     _wait_batch_p2p,
 )
 
-from explorer.runner.bundles import beats
+from explorer.runner.bundles import heartbeats
 from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import Recorder
 from explorer.runner.engine.sending import Sends
@@ -107,7 +107,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
         """One iteration of the script."""
         with _unnamed():
             self._step_microbatches()
-            beats.at("the end of an iteration", waits=True)
+            heartbeats.at("the end of an iteration", waits=True)
             self.work.sends.finish()
 
     def _check_inputs(self, *_: Any, **__: Any) -> tuple[list[Any], list[Any]]:
@@ -129,14 +129,14 @@ class ScriptRuntime(_PipelineScheduleRuntime):
 
     def _take(self, segment: int, step: Step) -> None:
         asked = self.recorder.now()
-        beats.at(step, waits=True)
+        heartbeats.at(step, waits=True)
         if step.do is Do.FORWARD:
             self._wait(self.fwd_recv_ops, self.work.exchange.incoming[segment, step.number], 1)
         elif step.do in (Do.BACKWARD, Do.BACKWARD_INPUT):
             self._wait(self.bwd_recv_ops, self.work.exchange.outgoing[segment, step.number], 0)
         elif step.do is Do.UPDATE:
             self.work.settle(segment)
-        beats.works()
+        heartbeats.works()
         began = self.recorder.now()
         if step.do is Do.FORWARD:
             self._forward(segment, step.number)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from explorer.runner.bundles import beats
+from explorer.runner.bundles import heartbeats
 from explorer.runner.bundles.bundle import Bundle, clear_results, read_result
 from explorer.runner.bundles.by_hand import RANK_MODULE
 from explorer.runner.bundles.outcome import Outcome, RunStatus
@@ -125,7 +125,7 @@ def _watched(
             stopped = _follow(agent, log, bundle, watch, began + request.time_limit_s, should_stop)
         finally:
             _end(agent, mark)
-            beats.clear(bundle.folder)
+            heartbeats.clear(bundle.folder)
             _drain(agent, log)
             agent.stdout.close()
         took_s = time.monotonic() - began

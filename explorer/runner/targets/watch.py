@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorer.runner.bundles import beats
-from explorer.runner.bundles.beats import Beat
+from explorer.runner.bundles import heartbeats
+from explorer.runner.bundles.heartbeats import Heartbeat
 from explorer.runner.targets.processes import state_of
 from explorer.words import text
 
@@ -33,21 +33,21 @@ class Watch:
         self.stall: Stall | None = None
         """Of the last look."""
         self._looked_s = self._moved_s = 0.0
-        self._before: list[Beat | None] = []
+        self._before: list[Heartbeat | None] = []
 
     def look(self, now_s: float) -> bool:
         """Whether what is to be said has changed. now_s: of a clock that does not jump."""
         if now_s - self._looked_s < LOOK_S:
             return False
         self._looked_s, before = now_s, self.stall
-        found = [beats.read(self.folder, rank) for rank in range(self.ranks)]
+        found = [heartbeats.read(self.folder, rank) for rank in range(self.ranks)]
         if found != self._before:
             self._before, self._moved_s = found, now_s
         self.stall = _stopped(found) or _silent(found, now_s - self._moved_s)
         return (self.stall and self.stall.rank) != (before and before.rank)
 
 
-def _stopped(found: list[Beat | None]) -> Stall | None:
+def _stopped(found: list[Heartbeat | None]) -> Stall | None:
     for rank, beat in enumerate(found):
         state = "" if beat is None else state_of(beat.process)
         if beat is not None and state and state in "Tt":
@@ -56,7 +56,7 @@ def _stopped(found: list[Beat | None]) -> Stall | None:
     return None
 
 
-def _silent(found: list[Beat | None], for_s: float) -> Stall | None:
+def _silent(found: list[Heartbeat | None], for_s: float) -> Stall | None:
     """The first that works, where nobody does a step and all others wait."""
     working = [rank for rank, beat in enumerate(found) if beat is None or not beat.waits]
     if for_s < SILENT_S or len(working) != 1 or len(found) < 2:

@@ -182,7 +182,7 @@ def failure(message: str) -> list[Component]:
     return [html.B("This could not be solved."), html.Span(message)]
 
 
-def asked_again(why: str) -> list[Component]:
+def planned_again(why: str) -> list[Component]:
     """The banner when a question is asked a second time."""
     return [html.B("The question is asked again."), html.Span(why)]
 

@@ -326,7 +326,7 @@ class Conversation(LessonTalk):
             self._drop_search()
             self._failed(f"{words}, twice; please report it")
             return
-        self.send({"type": "banner", "children": panels.asked_again(words)})
+        self.send({"type": "banner", "children": panels.planned_again(words)})
         self._search(self.session, fresh=True, repeated=True)
 
     def _progress(self, event: Event) -> None:

@@ -14,7 +14,7 @@ from explorer.library import shipped
 from explorer.library.asking import Asking
 from explorer.library.notes import is_known
 from explorer.library.trouble import LibraryTrouble
-from explorer.view.session import Choices, parse, parse_query, to_dict, unasked
+from explorer.view.session import Choices, parse, parse_query, to_dict, with_first_question
 from solvers.errors import PlacementError
 from solvers.plan.result import Result, Status, StopReason
 from tests.explorer.library.questions import answer, asked, chain
@@ -46,7 +46,7 @@ def test_the_first_question_has_an_answer_of_the_code_of_today(model: str) -> No
 
 def test_the_page_s_controls_ask_that_question() -> None:
     choices = Choices(("gpt",), ("auto",), ("H100-80GB",))
-    shown = unasked(parse_query("", choices))
+    shown = with_first_question(parse_query("", choices))
     assert asked_by(parse(to_dict(shown), choices)).question == first_question("gpt").question
 
 

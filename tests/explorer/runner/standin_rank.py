@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from explorer.runner.bundles import beats
+from explorer.runner.bundles import heartbeats
 from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from explorer.runner.bundles.result_json import write_outcome
 
@@ -162,17 +162,17 @@ def hang() -> None:
 
 def stopped() -> None:
     """Rank 1 is stopped at a step, for good."""
-    beats.begin(FOLDER, RANK)
+    heartbeats.begin(FOLDER, RANK)
     if RANK == 1:
-        beats.at("1F0")
+        heartbeats.at("1F0")
         os.kill(os.getpid(), signal.SIGSTOP)
     time.sleep(LAST)
 
 
 def silent() -> None:
     """Rank 0 waits for rank 1, which takes as long as it likes."""
-    beats.begin(FOLDER, RANK)
-    beats.at(f"{RANK}F0", waits=RANK == 0)
+    heartbeats.begin(FOLDER, RANK)
+    heartbeats.at(f"{RANK}F0", waits=RANK == 0)
     time.sleep(LAST)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner.bundles import beats
+from explorer.runner.bundles import heartbeats
 from explorer.runner.bundles.bundle import Bundle, write_bundle
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
@@ -169,7 +169,7 @@ def test_ranks_that_work_and_wait_for_nobody_are_not_blamed(tmp_path: Path) -> N
 
 
 def beat(*, waits: bool) -> bytes:
-    return beats._HEAD.pack(os.getpid(), 1, waits) + b"0F0".ljust(beats._TEXT)
+    return heartbeats._HEAD.pack(os.getpid(), 1, waits) + b"0F0".ljust(heartbeats._TEXT)
 
 
 def test_an_error_of_whoever_listens_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ _count = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Heartbeat:
     """process: of the rank. count: grows with every step. waits: whether for other ranks. at: a step of the script
     ("1F0") or a phase ("tracing")."""
 
@@ -62,7 +62,7 @@ def _text(what: Hashable) -> bytes:
     return str(what).encode()[:_TEXT].ljust(_TEXT)
 
 
-def read(folder: Path, rank: int) -> Beat | None:
+def read(folder: Path, rank: int) -> Heartbeat | None:
     """What a rank is at; None before it begins."""
     try:
         data = (folder / f"beat-{rank}").read_bytes()
@@ -70,7 +70,7 @@ def read(folder: Path, rank: int) -> Beat | None:
         return None
     if len(data) != _SIZE or not any(data):
         return None
-    return Beat(*_HEAD.unpack(data[: _HEAD.size]), one_line(data[_HEAD.size :].decode(errors="replace").strip()))
+    return Heartbeat(*_HEAD.unpack(data[: _HEAD.size]), one_line(data[_HEAD.size :].decode(errors="replace").strip()))
 
 
 def clear(folder: Path) -> None:
