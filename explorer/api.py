@@ -364,21 +364,14 @@ def launch(
 
     Raises PlacementError in the same line on every rank, before the first step, if one of them does not fit the plan.
     """
+    from explorer.runner.training.launch import Wanted
     from explorer.runner.training.launch import launch as begin
 
-    return begin(
-        _plan_file(plan),
-        model=model,
-        optimizer=optimizer,
-        batches=batches,
-        loss=loss,
-        schedule=schedule,
-        clip=clip,
-        accumulate=accumulate,
-        seed=seed,
-        resume=resume,
-        backend=backend,
-    )
+    wanted = Wanted(
+        model=model, optimizer=optimizer, batches=batches, loss=loss, schedule=schedule, clip=clip,
+        accumulate=accumulate, seed=seed, resume=None if resume is None else Path(resume),
+    )  # fmt: skip
+    return begin(_plan_file(plan), wanted, backend)
 
 
 @contextmanager

@@ -1,8 +1,9 @@
-"""The pictures of a plan in a file."""
+"""The pictures of a plan in a file, and the report that has all of them."""
 
 from __future__ import annotations
 
-from explorer.reviews.review import view_of
+from explorer.reviews.report_page import report_page
+from explorer.reviews.review import review, view_of
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import MAX_STAGES
 from explorer.view.pictures.gantt import gantt_picture
@@ -38,6 +39,12 @@ def stages_of(file: PlanFile) -> Picture:
             f"{len(file.plan.stages):,} stages cannot be read in a drawing (at most {MAX_STAGES}); take the schedule"
         )
     return found
+
+
+def report_of(file: PlanFile) -> str:
+    """A review with pictures, as a page of its own."""
+    looked = review(file.problem, file.plan, file.result)
+    return report_page(looked, file.problem, file.reference, () if file.result is None else file.result.notes)
 
 
 def _name(file: PlanFile) -> str:

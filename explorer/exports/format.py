@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pkgutil import resolve_name
 
 from explorer.exports.layers.written import Written
 from explorer.view.graph.palette import Theme
+from explorer.view.pictures.picture import Picture
 from solvers.errors import InvalidProblem
 from solvers.formats.plan_json import PlanFile
 
-Write = Callable[[PlanFile, Theme], str | bytes]
+Write = Callable[[PlanFile], str | Picture]
 Launch = Callable[[PlanFile, bool], Written]
 """What writes a launcher's file: nearest says that what the format cannot say may be moved."""
 
@@ -27,23 +29,30 @@ class Exported:
 @dataclass(frozen=True, slots=True)
 class Format:
     """name: as on the command line. what: in a few words, for a menu. ending: of a file's name. media_type: of a
-    download. write: its content, in a theme where it is a picture; raises PlacementError, in one line, if the plan
-    cannot be said in this format. themed: whether it is a picture. launches: whether another program runs the plan
-    from it (then ``write`` is a `Launch`)."""
+    download. writes: "module:function" in this package, a `Write`, loaded when it is asked for; it raises
+    PlacementError, in one line, if the plan cannot be said in this format. launches: whether another program runs the
+    plan from it (then it is a `Launch`)."""
 
     name: str
     what: str
     ending: str
     media_type: str
-    write: Write | Launch
-    themed: bool = False
+    writes: str
     launches: bool = False
+
+    @property
+    def themed(self) -> bool:
+        """Whether it is a picture."""
+        return self.media_type.startswith("image/")
 
     def export(self, file: PlanFile, theme: Theme = "light", *, nearest: bool = False) -> Exported:
         """A plan in this format. Raises PlacementError, in one line."""
         if nearest and not self.launches:
             raise InvalidProblem(f"nearest is for launchers; {self.name} says the plan as it is")
-        made = self.write(file, nearest if self.launches else theme)  # type: ignore[arg-type]  # by ``launches``
+        write = resolve_name(f"explorer.exports.{self.writes}")
+        made: str | Picture | Written = write(file, nearest) if self.launches else write(file)
         if isinstance(made, Written):
             return Exported(made.text.encode("utf-8"), made.lost, made.changed)
-        return Exported(made.encode("utf-8") if isinstance(made, str) else made)
+        if isinstance(made, Picture):
+            return Exported(made.png(theme) if self.ending == ".png" else made.svg(theme).encode("utf-8"))
+        return Exported(made.encode("utf-8"))

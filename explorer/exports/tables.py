@@ -1,4 +1,4 @@
-"""Placement and schedule as tables of text: CSV as in RFC 4180, a header first."""
+"""A plan, its placement and its schedule as text: JSON, and tables (CSV as in RFC 4180, a header first)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from explorer.costs.times.share import WORDS
 from solvers.errors import printable
 from solvers.evaluation.simulation import simulate
-from solvers.formats.plan_json import PlanFile
+from solvers.formats.chrome_trace import chrome_trace
+from solvers.formats.json_text import dump_json
+from solvers.formats.plan_json import PlanFile, write_plan
 from solvers.kernels.arrays import Floats
 from solvers.problem.problem import Origin, Origins
 
@@ -20,6 +22,16 @@ one: an apostrophe is put there."""
 PLACEMENT = ("operator", "op_type", "phase", "module", "stages", "devices", "device_names", "seconds", "param_bytes")
 SECONDS_ARE = "seconds_are"
 SCHEDULE = ("action", "resource", "device", "to_device", "operator", "start_s", "end_s", "bytes")
+
+
+def plan_text(file: PlanFile) -> str:
+    return write_plan(file.problem, file.plan, file.result, file.reference)
+
+
+def trace_text(file: PlanFile) -> str:
+    """The schedule as a trace of Chrome's format."""
+    problem = file.problem
+    return dump_json(chrome_trace(simulate(problem, file.plan), problem.graph, problem.cluster))
 
 
 def placement_csv(file: PlanFile) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Unpack
 
+from explorer.library.asked import Terms
 from explorer.question.planner_choice import choose_planner
 from explorer.view.comparison import FAILED, UNSUPPORTED, Row, result_row
 from solvers.errors import InvalidProblem
@@ -15,7 +18,6 @@ from solvers.plan.result import Progress, Result
 from solvers.planners.registry import PLANNERS
 from solvers.planners.solve import solve
 from solvers.problem.problem import Contiguity, Problem
-from solvers.search.effort import Effort
 from solvers.search.monitor import ignore, never
 from solvers.search.planner import Planner
 
@@ -98,53 +100,33 @@ def entries(
 def compare(
     family: Sequence[Entry],
     *,
-    time_limit_s: float = TIME_LIMIT_S,
-    seed: int = 0,
-    effort: Effort = Effort.NORMAL,
     should_stop: Callable[[], bool] = never,
     on_begin: Callable[[int, Entry], None] = lambda _, __: None,
     on_progress: Callable[[Progress, Plan | None], None] = ignore,
     ask: Callable[..., Result] = solve,
+    **terms: Unpack[Terms],
 ) -> Iterator[Compared]:
-    """Run one after the other, each for at most ``time_limit_s``; gives each as it ends.
+    """Run one after the other; gives each as it ends.
 
     When ``should_stop`` turns true the run at hand still gives its best plan, and no other begins.
-    on_begin gets the position of the run that begins, on_progress its steps. ask: what solves a problem.
+    on_begin gets the position of the run that begins, on_progress its steps. ask: what solves a problem. terms: of each
+    search, by default of TIME_LIMIT_S at most.
     """
+    searched: Terms = {"time_limit_s": TIME_LIMIT_S, **terms}
     for position, entry in enumerate(family):
         if should_stop():
             return
         on_begin(position, entry)
-        yield run(
-            entry, time_limit_s=time_limit_s, seed=seed, effort=effort, should_stop=should_stop,
-            on_progress=on_progress, ask=ask,
-        )  # fmt: skip
+        yield _run(entry, partial(ask, should_stop=should_stop, on_progress=on_progress, **searched))
 
 
-def run(
-    entry: Entry,
-    *,
-    time_limit_s: float = TIME_LIMIT_S,
-    seed: int = 0,
-    effort: Effort = Effort.NORMAL,
-    should_stop: Callable[[], bool] = never,
-    on_progress: Callable[[Progress, Plan | None], None] = ignore,
-    ask: Callable[..., Result] = solve,
-) -> Compared:
+def _run(entry: Entry, ask: Callable[[Problem, Planner], Result]) -> Compared:
     """One run. A planner that breaks costs its own row only."""
     reason = entry.unsupported
     if reason:
         return Compared(entry, _without(entry, UNSUPPORTED, reason))
     try:
-        result = ask(
-            entry.problem,
-            entry.solver,
-            time_limit_s=time_limit_s,
-            seed=seed,
-            effort=effort,
-            should_stop=should_stop,
-            on_progress=on_progress,
-        )
+        result = ask(entry.problem, entry.solver)
         metrics = None if result.plan is None else evaluate(entry.problem, result.plan)
     except Exception as error:  # whatever it is, the other planners' answers stand
         return Compared(entry, _without(entry, FAILED, f"internal error ({type(error).__name__}: {error})"))

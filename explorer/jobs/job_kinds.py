@@ -32,6 +32,7 @@ from explorer.jobs.requests import (
 )
 from explorer.jobs.run_kinds import prepare_job, run_job, show_run_job
 from explorer.jobs.telling import REDRAW_S, Telling
+from explorer.library.asked import Terms
 from explorer.library.asking import noting
 from explorer.library.place import graphs_beside, library_path
 from explorer.question.cluster_file import load_cluster
@@ -135,12 +136,23 @@ def applicable(settings: Settings, workload: Workload, files: Files = NO_FILES) 
     return found
 
 
+def _question(
+    request: SolveRequest | CompareRequest | PlaceRequest, emit: Emit, should_stop: Callable[[], bool]
+) -> tuple[Workload, Settings, Problem]:
+    """The traced model, the settings that mean something for it, and the problem they make. Raises Stopped."""
+    asked = request.settings
+    workload = workload_of(request.model, asked.training is not False, asked.dtype, emit, should_stop)
+    settings = applicable(asked, workload, request.files)
+    return workload, settings, make_problem(workload, settings)
+
+
+def _terms(request: SolveRequest | AskRequest | CompareRequest) -> Terms:
+    return {"time_limit_s": request.time_limit_s, "seed": request.seed, "effort": request.effort}
+
+
 def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Trace or fetch the model, solve, and emit model, progress and result events."""
-    workload = workload_of(
-        request.model, request.settings.training is not False, request.settings.dtype, emit, should_stop
-    )
-    problem = make_problem(workload, applicable(request.settings, workload, request.files))
+    workload, _, problem = _question(request, emit, should_stop)
     emit(events.model(workload))
     outcome, held = _searched(problem, workload.reference, request, emit, should_stop)
     emit(_answered(outcome, held, request, emit, should_stop))
@@ -188,12 +200,9 @@ def _searched(
         outcome = ask(
             problem,
             _chosen(request),
-            time_limit_s=request.time_limit_s,
-            seed=request.seed,
-            effort=request.effort,
             should_stop=stops,
             on_progress=end_with_first if first_only else telling.step,
-            second=second_telling(problem),
+            **(_terms(request) | {"second": second_telling(problem)}),
         )
     outcome = told_beside(noted(outcome), carried_s)
     return outcome, hold(outcome, reference)
@@ -218,10 +227,7 @@ def _answered(
 def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Trace or fetch the model, run one planner after the other, and emit model, comparing, row and
     compared events. A stop keeps the rows that are there, and the plan of the run at hand."""
-    workload = workload_of(
-        request.model, request.settings.training is not False, request.settings.dtype, emit, should_stop
-    )
-    problem = make_problem(workload, applicable(request.settings, workload, request.files))
+    workload, _, problem = _question(request, emit, should_stop)
     emit(events.model(workload))
     family = entries(problem, request.planners, request.contiguities)
     position, planner, told = 0, "", 0.0
@@ -241,13 +247,11 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
     with noting(library_path(), workload.reference) as (ask, _):
         for compared in compare(
             family,
-            time_limit_s=request.time_limit_s,
-            seed=request.seed,
-            effort=request.effort,
             should_stop=should_stop,
             on_begin=on_begin,
             on_progress=on_progress,
             ask=ask,
+            **_terms(request),
         ):
             done.append(compared.row)
             held = "" if compared.result is None else hold(compared.result, workload.reference)
@@ -257,9 +261,7 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
 
 def place_job(request: PlaceRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Judge a placement made by hand, and emit it as a plan. Raises InvalidProblem in one line."""
-    training = request.settings.training is not False
-    workload = workload_of(request.model, training, request.settings.dtype, emit, should_stop)
-    problem = make_problem(workload, applicable(request.settings, workload, request.files))
+    workload, _, problem = _question(request, emit, should_stop)
     try:
         expert = load_expert(request.path, workload, problem.cluster)
         outcome = solve(problem, expert, should_stop=should_stop)
@@ -279,9 +281,7 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
     """Tell first how many changes are tried, then the answer to each: words, controls, gain, reason, and the ``result``
     event of its plan as `events.packed_plan` leaves it, None without a plan."""
     ask = request.ask
-    workload = workload_of(ask.model, ask.settings.training is not False, ask.settings.dtype, emit, should_stop)
-    settings = applicable(ask.settings, workload, ask.files)
-    problem = make_problem(workload, settings)
+    workload, settings, problem = _question(ask, emit, should_stop)
     plan = file_from(request.plan).plan
     before_s = evaluate(problem, plan).objective_s(problem.objective)
     asked = changes(problem, settings, _own_memory(problem), request.most_devices)
@@ -292,11 +292,11 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
             asked,
             choose_planner(ask.planner),
             (problem, before_s),
-            plan,
-            seed=ask.seed,
-            time_limit_s=ask.time_limit_s,
             should_stop=should_stop,
             ask=asks,
+            start=plan,
+            seed=ask.seed,
+            time_limit_s=ask.time_limit_s,
         ):
             told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
             answer = None if one.result is None else events.packed_plan(
@@ -309,9 +309,7 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
 def sweep_job(request: SweepRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Tell first the values of the axis, then a row for each, see `explorer.sweeps.sweep.row_object`."""
     ask = request.ask
-    workload = workload_of(ask.model, ask.settings.training is not False, ask.settings.dtype, emit, should_stop)
-    settings = applicable(ask.settings, workload, ask.files)
-    problem = make_problem(workload, settings)
+    workload, settings, problem = _question(ask, emit, should_stop)
     asked = points(worth_asking(request.axis, problem, settings, _own_memory(problem)))
     shown = [point.cell(request.axis) for point in asked]
     emit(events.part({"values": [getattr(point, request.axis) for point in asked], "words": shown}))
@@ -321,11 +319,9 @@ def sweep_job(request: SweepRequest, emit: Emit, should_stop: Callable[[], bool]
             settings,
             asked,
             choose_planner(ask.planner),
-            effort=ask.effort,
-            seed=ask.seed,
-            time_limit_s=ask.time_limit_s,
             should_stop=should_stop,
             ask=asks,
+            **_terms(ask),
         ):
             emit(events.part({"row": row_object(row)}))
     emit(events.told({"stopped": should_stop()}))

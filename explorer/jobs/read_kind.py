@@ -32,7 +32,6 @@ from solvers.formats.plan_json import PlanFile, read_plan
 from solvers.formats.workload import Workload
 from solvers.plan.result import Status
 from solvers.planners.check import check
-from solvers.problem.problem import Objective
 
 HEAD_BYTES = 64
 KINDS = (
@@ -170,12 +169,7 @@ def _plan(file: PlanFile, name: str) -> dict[str, Any]:
     broken = check(problem, plan)
     if broken:
         raise InvalidProblem(f"{name}: no valid plan: {broken[0]}")
-    metrics, result = evaluate(problem, plan), file.result
-    seconds = {
-        Objective.MAX_LOAD: metrics.max_load_s,
-        Objective.MAKESPAN: metrics.makespan_s,
-        Objective.ITERATION: metrics.iteration_s,
-    }[problem.objective]
+    seconds, result = evaluate(problem, plan).objective_s(problem.objective), file.result
     view = plan_view(
         problem,
         plan,

@@ -19,14 +19,14 @@ from explorer.view import events, run_events
 from explorer.view.graph.skeleton import skeleton
 from explorer.words import text
 from solvers.errors import PlacementError, RunError
-from solvers.evaluation.evaluate import Metrics, evaluate
+from solvers.evaluation.evaluate import evaluate
 from solvers.formats.plan_json import PlanFile, read_plan, write_plan
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress
 from solvers.planners.carry import carried_over
 from solvers.planners.solve import solve
-from solvers.problem.problem import Objective, Problem
+from solvers.problem.problem import Problem
 
 
 def replan_job(
@@ -39,7 +39,7 @@ def replan_job(
     file = read_plan(unpacked_text(request.text))
     measured = _measured(request, file, targets, teller, should_stop)
     before = carried_over(measured, file.plan)
-    before_s = objective_s(measured, evaluate(measured, before))
+    before_s = evaluate(measured, before).objective_s(measured.objective)
 
     best = ""
 
@@ -75,7 +75,7 @@ def replan_job(
                 "target": request.target,
                 "before": {
                     "planner": estimated.planner if estimated is not None else "",
-                    "estimated_s": objective_s(file.problem, evaluate(file.problem, file.plan)),
+                    "estimated_s": evaluate(file.problem, file.plan).objective_s(file.problem.objective),
                     "measured_s": before_s,
                 },
                 "after": {"planner": outcome.planner, "measured_s": outcome.objective_s},
@@ -88,16 +88,6 @@ def replan_job(
             }
         )
     )
-
-
-def objective_s(problem: Problem, metrics: Metrics) -> float:
-    """What the problem asks for, of these."""
-    told = {
-        Objective.MAX_LOAD: metrics.max_load_s,
-        Objective.MAKESPAN: metrics.makespan_s,
-        Objective.ITERATION: metrics.iteration_s,
-    }
-    return told[problem.objective]
 
 
 def _measured(

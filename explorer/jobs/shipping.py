@@ -46,7 +46,7 @@ def main() -> None:
     found = []
     for model in MODELS:
         asked = first_question(model)
-        result = solve(asked.problem, asked.planner, **(asked.words() | {"time_limit_s": LONG_S}))
+        result = solve(asked.problem, asked.planner, **(asked.terms | {"time_limit_s": LONG_S}))
         found.append(shipped.keep(asked, result, model, datetime.now(UTC).date().isoformat()))
         print(f"{model}: {result}, {found[-1].stat().st_size:,} bytes", flush=True)
     for old in set(shipped.FOLDER.glob("*.json.gz")) - set(found):

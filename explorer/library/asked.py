@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TypedDict
 
 from explorer.library.made_by import versions
 from solvers.formats.json_text import dump_json
@@ -24,6 +24,18 @@ from solvers.search.effort import Effort
 from solvers.search.planner import Planner
 
 PLAIN = (str, int, float, bool, type(None))
+
+
+class Terms(TypedDict, total=False):
+    """How long and how hard a search goes on, and what it begins with, by the names of
+    `solvers.planners.solve.solve`."""
+
+    start: Plan | None
+    effort: Effort
+    time_limit_s: float
+    gap: float
+    seed: int
+    second: Callable[[Problem, Plan], float | None] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +64,13 @@ class Asked:
     def _teller(self) -> object:
         return getattr(self.second, "name", None)
 
-    def words(self) -> dict[str, Any]:
+    @property
+    def terms(self) -> Terms:
         """What `solve` takes by name."""
-        told = ("start", "effort", "time_limit_s", "gap", "seed", "second")
-        return {name: getattr(self, name) for name in told}
+        return Terms(
+            start=self.start, effort=self.effort, time_limit_s=self.time_limit_s, gap=self.gap, seed=self.seed,
+            second=self.second,
+        )  # fmt: skip
 
     def takes_s(self, result: Result) -> float:
         """The seconds that tell which of two answers is better: those of a run, where a second telling chooses."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from explorer.library.asked import Asked
+from explorer.library.asked import Asked, Terms
 from explorer.library.trouble import LibraryTrouble
 from explorer.library.worth import ALIKE, worth_keeping
 from explorer.words import text
@@ -18,7 +18,6 @@ from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result
 from solvers.planners.solve import named, solve
 from solvers.problem.problem import Problem
-from solvers.search.effort import Effort
 from solvers.search.monitor import ignore, never
 from solvers.search.planner import Planner
 
@@ -83,21 +82,16 @@ class Asking:
         problem: Problem,
         planner: str | Planner = "auto",
         *,
-        start: Plan | None = None,
-        time_limit_s: float = 60.0,
-        gap: float = 0.0,
-        seed: int = 0,
-        effort: Effort = Effort.NORMAL,
         should_stop: Callable[[], bool] = never,
         on_progress: Callable[[Progress, Plan | None], None] = ignore,
-        second: Callable[[Problem, Plan], float | None] | None = None,
+        **terms: Unpack[Terms],
     ) -> Result:
         """Raises what `solve` does."""
         chosen = named(planner) if isinstance(planner, str) else planner
-        asked = Asked(problem, chosen, start, effort, time_limit_s, gap, seed, second)
+        asked = Asked(problem, chosen, **terms)
         if not self.fresh and (known := self.known(asked)) is not None:
             return known
-        result = self.solve(problem, chosen, should_stop=should_stop, on_progress=on_progress, **asked.words())
+        result = self.solve(problem, chosen, should_stop=should_stop, on_progress=on_progress, **asked.terms)
         return self.found(asked, result)
 
     def known(self, asked: Asked) -> Result | None:

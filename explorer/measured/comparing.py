@@ -45,16 +45,14 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
     """
     _check(problem, plan, outcome)
     outcome = settled(outcome)
-    objective = Objective.MAKESPAN if problem.objective is Objective.MAKESPAN else Objective.ITERATION
-    stated = problem
+    objective, stated = _objective(problem), problem
     problem = with_engine(stated, plan)
     predicted = simulate(problem, plan, objective)
     parts = parts_of(problem, plan, outcome)
     times = action_times(outcome)
     seconds = measured_seconds(problem, parts, times)
     fed = fed_problem(problem, parts, seconds)
-    with_operators = simulate(fed, plan, objective)
-    with_links = with_operators
+    with_operators = with_links = simulate(fed, plan, objective)
     links: tuple[LinkError, ...] = ()
     odd: list[str] = []
     if problem.transfer_s is None:
@@ -87,20 +85,20 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
         noise=outcome.noise,
         environment=outcome.environment,
         losses=outcome.losses,
-        notes=(
-            *notes_of(stated, plan, parts, times, links, outcome),
-            *odd,
-            *_engine_note(stated, problem, plan, predicted),
-        ),
+        notes=(*notes_of(stated, plan, parts, times, links, outcome), *odd, *_engine_note(stated, problem, plan)),
     )
 
 
-def _engine_note(stated: Problem, problem: Problem, plan: Plan, predicted: Schedule) -> list[str]:
+def _objective(problem: Problem) -> Objective:
+    """What an iteration of a run is: one pass, where the plan is for that."""
+    return Objective.MAKESPAN if problem.objective is Objective.MAKESPAN else Objective.ITERATION
+
+
+def _engine_note(stated: Problem, problem: Problem, plan: Plan) -> list[str]:
     """What of the prediction is the engine's, if it was measured."""
     if problem is stated:
         return []
-    objective = Objective.MAKESPAN if stated.objective is Objective.MAKESPAN else Objective.ITERATION
-    without_s = simulate(stated, plan, objective).makespan_s
+    without_s = simulate(stated, plan, _objective(stated)).makespan_s
     return [f"the prediction counts the engine's own time, as it was measured: {text.seconds(without_s)} without it"]
 
 

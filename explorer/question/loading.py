@@ -169,12 +169,11 @@ def load_of_library(
         name=graph_name(name),
         training=training,
         dtype=dtype,
-        reference=model,
         batch_dim=example.batch_dim,
         expert_rows=example.expert_rows,
         on_call=on_call,
     )
-    return replace(workload, notes=(*notes, *workload.notes))
+    return replace(workload, reference=model, notes=(*notes, *workload.notes))
 
 
 def load_callable(
@@ -196,18 +195,18 @@ def load_callable(
     _knows(reference, example, "batch_dim", "expert_rows")
     module, inputs, by_name = make_of_code(name)
     with redirect_stdout(sys.stderr):
-        return trace_module(
+        workload = trace_module(
             module,
             inputs,
             example_kwargs=by_name,
             name=name.rpartition(":")[2],
             training=training,
             dtype=dtype,
-            reference=reference,
             batch_dim=example.batch_dim,
             expert_rows=example.expert_rows,
             on_call=on_call,
         )
+    return replace(workload, reference=reference)
 
 
 def load_file(path: str, *, training: bool | None = None) -> Workload:

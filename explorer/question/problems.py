@@ -89,6 +89,12 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     )
     if workload.compute is not None:
         _check_times(problem, workload.reference)
+    return _with_wishes(problem, workload, settings)
+
+
+def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Problem:
+    """The problem with what changes its graph, or counts on what it is otherwise: what runs again, copies of tied
+    parameters, an order of operators. Raises InvalidProblem."""
     if problem.is_latency and problem.max_replicas > 1:
         raise InvalidProblem(
             "replicas share the samples of a mini-batch, and a latency plan (objective makespan with execution call)"

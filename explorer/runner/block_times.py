@@ -6,7 +6,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -29,10 +29,11 @@ from explorer.runner.measuring.place import Place
 from explorer.runner.model.optimizers import MEASURED, OPTIMIZERS
 from explorer.runner.model.program import Program
 from explorer.runner.model.samples import make_samples
+from explorer.runner.model.segment_module import SegmentProgram
 from explorer.runner.model.weights import Held, hold
 from solvers.errors import RunError
 from solvers.formats.plan_json import PlanFile
-from solvers.problem.graph import Phase
+from solvers.problem.graph import OpGraph, Phase
 
 OPERATORS_SHARE = 0.7
 """Of the budget, for operators; alone, updates and links take the rest."""
@@ -47,27 +48,49 @@ Updates = dict[str, dict[str, float]]
 """Optimizer -> operator -> seconds of its step."""
 
 
-def measure_in_blocks(
-    file: PlanFile, request: RunRequest, place: Place, program: Program, counts: tuple[int, ...], notes: list[str]
-) -> tuple[list[Counted], Updates]:
+@dataclass(frozen=True)
+class Bench:
+    """What is measured, and how. notes: what is to be said of it is added to them."""
+
+    file: PlanFile
+    request: RunRequest
+    place: Place
+    program: Program
+    notes: list[str]
+
+    @property
+    def graph(self) -> OpGraph:
+        return self.file.problem.as_traced.graph
+
+    def now(self) -> Callable[[], float]:
+        """The clock that operators are timed by."""
+        return timer_of(self.place.device, self.request.threads)[0]
+
+    def in_time(self, began: float, once_s: float) -> bool:
+        """Whether the next count is likely to end in time; all ranks say the same."""
+        takes = LEAST_REPETITIONS * (IN_FLIGHT + 1) * once_s + (LEAST_ALONE * IN_FLIGHT + 4) * once_s
+        return self.place.largest(time.perf_counter() - began + takes) <= self.request.budget_s * OVER_BUDGET
+
+
+def measure_in_blocks(bench: Bench, counts: tuple[int, ...]) -> tuple[list[Counted], Updates]:
     """Of all operators: in one go where there is room for it, else block after block, of which only one has its
-    parameters here."""
-    graph = file.problem.as_traced.graph
+    parameters here. counts: numbers of samples, those that the budget allows."""
+    graph, program, request = bench.graph, bench.program, bench.request
     sizes = bytes_of(program, graph, max(counts))
-    free = place.least(ROOM * place.memory_bytes())
+    free = bench.place.least(ROOM * bench.place.memory_bytes())
     blocks = blocks_of(program, sizes, room_for(sizes, request.blocks, free))
     if len(blocks) > 1:
-        notes.append(
+        bench.notes.append(
             f"measured in {len(blocks)} blocks of operators, one after another, of which one had its parameters here"
         )
-    kept = Boundaries(program, place.device)
+    kept = Boundaries(program, bench.place.device)
     found: list[list[Counted]] = []
     updates: Updates = {}
+    of_block = replace(bench, request=replace(request, budget_s=request.budget_s / len(blocks)))
     for block in blocks:
         kept.forget(block.start)
         gc.collect()  # modules of graphs refer to themselves, and so to the parameters of the block before
-        measured, steps = _block(file, replace(request, budget_s=request.budget_s / len(blocks)), place, program,
-                                 block, counts, kept, notes)  # fmt: skip
+        measured, steps = _block(of_block, block, counts, kept)
         counts = tuple(each.samples for each in measured)
         found.append(measured)
         for name, seconds in steps.items():
@@ -77,102 +100,82 @@ def measure_in_blocks(
     return [added([each for of in found for each in of if each.samples == n]) for n in counts], whole_steps
 
 
-def _block(
-    file: PlanFile,
-    request: RunRequest,
-    place: Place,
-    program: Program,
-    block: range,
-    counts: tuple[int, ...],
-    kept: Boundaries,
-    notes: list[str],
-) -> tuple[list[Counted], Updates]:
+def _block(bench: Bench, block: range, counts: tuple[int, ...], kept: Boundaries) -> tuple[list[Counted], Updates]:
     """What the operators of a block take, and the steps of its parameters; what it gives to later ones is kept."""
+    program, request = bench.program, bench.request
     held = hold(
-        file.reference, program.parameters_of(block), seed=request.seed, dtype=program.dtype, device=place.device,
-        allow_model=request.allow_model,
+        bench.file.reference, program.parameters_of(block), seed=request.seed, dtype=program.dtype,
+        device=bench.place.device, allow_model=request.allow_model,
     )  # fmt: skip
     with settled_memory():
-        counted, subject = _measure_counts(file, request, place, program, held, counts, notes, block, kept)
+        counted, subject = _measure_counts(bench, block, counts, held, kept)
     if not subject.graph.trains:
         return counted, {}
     tell("measuring updates")
-    now, _ = timer_of(place.device, request.threads)
-    return counted, _updates(subject, program, held, place, notes, now, block)
+    return counted, _updates(bench, block, subject, held)
 
 
 def _measure_counts(
-    file: PlanFile,
-    request: RunRequest,
-    place: Place,
-    program: Program,
-    held: Held,
-    counts: tuple[int, ...],
-    notes: list[str],
-    block: range,
-    kept: Boundaries,
+    bench: Bench, block: range, counts: tuple[int, ...], held: Held, kept: Boundaries
 ) -> tuple[list[Counted], Subject]:
-    graph = file.problem.as_traced.graph
-    group_of = {
-        program.captured.nodes[member].name: group
-        for group, members in enumerate(program.folded.groups)
-        for member in members
-    }
-    now, _ = timer_of(place.device, request.threads)
+    """A block at each number of samples that the budget allows, in several rounds; and what it was at the first."""
+    place, now = bench.place, bench.now()
     found: list[list[Counted]] = []
     subjects: list[Subject] = []
-    slot_s = request.budget_s * OPERATORS_SHARE / len(counts)
+    slot_s = bench.request.budget_s * OPERATORS_SHARE / len(counts)
     began = time.perf_counter()
     for number, samples in enumerate(counts):
         tell("measuring", number, len(counts))
-        segment = program.segment(block, samples, held)
-        given = make_samples(
-            file.reference, samples, seed=request.seed, dtype=program.dtype, device=place.device,
-            allow_model=request.allow_model,
-        )  # fmt: skip
-        subject = Subject(
-            graph=graph,
-            module=segment.module,
-            inputs=kept.inputs(segment, samples, given),
-            owner={
-                node.name: group_of[node.meta["call"]]
-                for node in segment.module.graph.nodes
-                if node.meta.get("call") in group_of
-            },
-            samples=samples,
-            device=place.device,
-        )
+        segment, subject = _subject(bench, block, samples, held, kept)
         try:
             once = _wall_s(subject)
         except (RuntimeError, ValueError) as error:
             if isinstance(error, torch.OutOfMemoryError) or found:
                 raise
-            notes.append(f"{samples} samples were left out: {(str(error).splitlines() or [''])[0]}"[:300])
+            bench.notes.append(f"{samples} samples were left out: {(str(error).splitlines() or [''])[0]}"[:300])
             continue
-        if len(found) >= 2 and not _in_time(request, place, began, once):
+        if len(found) >= 2 and not bench.in_time(began, once):
             left_out = ", ".join(map(str, counts[number:]))
-            notes.append(f"{left_out} samples were left out: the budget of {request.budget_s:g} s was used up")
+            bench.notes.append(
+                f"{left_out} samples were left out: the budget of {bench.request.budget_s:g} s was used up"
+            )
             break
         found.append([measure_count(subject, place, slot_s / ROUNDS, now)])
         subjects.append(subject)
-        if block.stop < len(program.folded.groups):
+        if block.stop < len(bench.program.folded.groups):
             kept.keep(segment, samples, subject.run())
     for _ in range(1, ROUNDS):
         for rounds, subject in zip(found, subjects, strict=True):
-            if len(found) >= 2 and _in_time(request, place, began, _wall_s(subject)):
+            if len(found) >= 2 and bench.in_time(began, _wall_s(subject)):
                 rounds.append(measure_count(subject, place, slot_s / ROUNDS, now))
     if len(found) < 2:
         raise RunError(
-            f"{file.reference}: could be measured at {len(found)} of the numbers of samples {list(counts)}; at least"
-            " two are needed, ask for others (--samples)"
+            f"{bench.file.reference}: could be measured at {len(found)} of the numbers of samples {list(counts)}; at"
+            " least two are needed, ask for others (--samples)"
         )
     return [mean(rounds) for rounds in found], subjects[0]
 
 
-def _in_time(request: RunRequest, place: Place, began: float, once_s: float) -> bool:
-    """Whether the next count is likely to end in time; all ranks say the same."""
-    takes = LEAST_REPETITIONS * (IN_FLIGHT + 1) * once_s + (LEAST_ALONE * IN_FLIGHT + 4) * once_s
-    return place.largest(time.perf_counter() - began + takes) <= request.budget_s * OVER_BUDGET
+def _subject(bench: Bench, block: range, samples: int, held: Held, kept: Boundaries) -> tuple[SegmentProgram, Subject]:
+    """A block at a number of samples, ready to run."""
+    program, request, device = bench.program, bench.request, bench.place.device
+    group_of = {
+        program.captured.nodes[member].name: group
+        for group, members in enumerate(program.folded.groups)
+        for member in members
+    }
+    segment = program.segment(block, samples, held)
+    given = make_samples(
+        bench.file.reference, samples, seed=request.seed, dtype=program.dtype, device=device,
+        allow_model=request.allow_model,
+    )  # fmt: skip
+    owner = {
+        node.name: group_of[node.meta["call"]]
+        for node in segment.module.graph.nodes
+        if node.meta.get("call") in group_of
+    }
+    inputs = kept.inputs(segment, samples, given)
+    return segment, Subject(bench.graph, segment.module, inputs, owner, samples, device)
 
 
 def _wall_s(subject: Subject) -> float:
@@ -182,14 +185,12 @@ def _wall_s(subject: Subject) -> float:
     return time.perf_counter() - began
 
 
-def _updates(
-    subject: Subject, program: Program, held: Held, place: Place, notes: list[str], now: Callable[[], float],
-    block: range,
-) -> Updates:  # fmt: skip
+def _updates(bench: Bench, block: range, subject: Subject, held: Held) -> Updates:
+    """What a step of each optimizer takes for the parameters of a block's operators."""
     of_operator = {
         operator.name: [
             held.parameters[name]
-            for name in program.owned_by((operator.forward_of,))
+            for name in bench.program.owned_by((operator.forward_of,))
             if held.parameters[name].requires_grad
         ]
         for operator in subject.graph.operators
@@ -200,9 +201,11 @@ def _updates(
         try:
             dist.barrier()
             stepper = partial(OPTIMIZERS[name], lr=0.0)
-            seconds = update_times(of_operator, stepper, place.device, now=now, between=lambda: whole(subject))
+            seconds = update_times(
+                of_operator, stepper, bench.place.device, now=bench.now(), between=lambda: whole(subject)
+            )
         except RuntimeError as error:
-            notes.append(f"{name} was left out: {(str(error).splitlines() or [''])[0]}"[:300])
+            bench.notes.append(f"{name} was left out: {(str(error).splitlines() or [''])[0]}"[:300])
             continue
-        found[name] = dict(zip(seconds, place.mean(list(seconds.values())), strict=True)) if seconds else {}
+        found[name] = dict(zip(seconds, bench.place.mean(list(seconds.values())), strict=True)) if seconds else {}
     return found

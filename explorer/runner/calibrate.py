@@ -12,15 +12,14 @@ import platform
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from explorer.costs.profile import EngineTimes, LinkTimes, OperatorTimes, Profile, WholeTimes
+from explorer.costs.profile import OperatorTimes, Profile, WholeTimes
 from explorer.costs.roofline import stated_dtype
 from explorer.runner import rank as ranks_of_a_run
-from explorer.runner.block_times import Updates, measure_in_blocks
+from explorer.runner.block_times import Bench, measure_in_blocks
 from explorer.runner.bundles.outcome import Environment, Outcome, RunStatus
 from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
@@ -36,7 +35,7 @@ from explorer.runner.model.program import Program, trace_for_run
 from solvers.errors import RunError
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import PlanFile
-from solvers.problem.graph import Phase
+from solvers.problem.graph import OpGraph, Phase
 
 SAMPLES = (1, 2, 4, 8, 16)
 """Numbers of samples, unless others are asked for."""
@@ -59,19 +58,19 @@ def run(bundle: Path, rank: int) -> None:
 
 def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
     """The outcome, with the same profile on every rank but for links, which rank 0 has."""
-    graph, memory = file.problem.as_traced.graph, place.memory_bytes()
-    here: list[Any] = [None] * place.ranks
-    mine = {"host": socket.gethostname(), "device": device_name(place.device), "memory": memory}
-    dist.all_gather_object(here, mine)
+    graph = file.problem.as_traced.graph
+    memory: list[float] = [0.0] * place.ranks
+    names: list[tuple[str, str]] = [("", "")] * place.ranks
+    dist.all_gather_object(memory, place.memory_bytes())
+    dist.all_gather_object(names, (socket.gethostname(), device_name(place.device)))
+    hosts, hardware = tuple(host for host, _ in names), tuple(device for _, device in names)
     with torch.random.fork_rng(devices=[]):
         noise = probe(place.device)
-    wanted = request.samples or SAMPLES
     tell("tracing")
-    program, counts, notes = _traced(file, request, wanted)
+    program, counts, notes = _traced(file, request, request.samples or SAMPLES)
     now, clock = timer_of(place.device, request.threads)
-    counted, updates = measure_in_blocks(file, request, place, program, counts, notes)
+    counted, updates = measure_in_blocks(Bench(file, request, place, program, notes), counts)
     overhead_s = place.mean([step_overhead(place.device, now)])[0]
-    hosts = tuple(str(each["host"]) for each in here)
     links = measure_links(place.rank, hosts, place.device, on_pair=lambda done, of: tell("measuring links", done, of))
     tell("measuring the engine")
     engine = engine_times(
@@ -80,10 +79,19 @@ def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
     with torch.random.fork_rng(devices=[]):
         noise = place.largest(max(noise, probe(place.device)))
     tell("gathering")
-    profile = _profile(file, request, place, counted, updates, links, overhead_s, noise, here, notes, clock, engine)
+    notes += _remarks(counted, noise)
     environment = Environment(
-        hosts, profile.hardware, profile.backend, profile.torch, profile.python, profile.threads, profile.date,
-        profile.pinned,
+        hosts, hardware, str(dist.get_backend()), str(torch.__version__), platform.python_version(), request.threads,
+        datetime.now(UTC).isoformat(timespec="seconds"), place.pinned,
+    )  # fmt: skip
+    profile = Profile(
+        reference=file.reference, graph_sha256=graph_hash(graph), training=graph.trains,
+        dtype=stated_dtype(graph) or "fp32", hardware=hardware, hosts=hosts, backend=environment.backend,
+        torch=environment.torch, python=environment.python, date=environment.date, threads=request.threads,
+        pinned=place.pinned, samples=tuple(each.samples for each in counted), operators=_operators(graph, counted),
+        updates=updates, wholes=tuple(_whole(graph, each) for each in counted), links=links,
+        step_overhead_s=overhead_s, noise=noise, memory_bytes=tuple(memory), notes=tuple(notes), clock=clock,
+        engine=engine,
     )  # fmt: skip
     return Outcome(
         RunStatus.DONE, environment=environment, noise=noise, notes=tuple(notes), profile=profile,
@@ -111,65 +119,24 @@ def _traced(file: PlanFile, request: RunRequest, wanted: tuple[int, ...]) -> tup
         return trace(wanted[1:]), wanted[1:], notes
 
 
-def _profile(
-    file: PlanFile,
-    request: RunRequest,
-    place: Place,
-    counted: list[Counted],
-    updates: Updates,
-    links: tuple[LinkTimes, ...],
-    overhead_s: float,
-    noise: float,
-    here: list[Any],
-    notes: list[str],
-    clock: str,
-    engine: EngineTimes,
-) -> Profile:
-    graph = file.problem.as_traced.graph
-    notes += _remarks(counted, noise)
-    return Profile(
-        reference=file.reference,
-        graph_sha256=graph_hash(graph),
-        training=graph.trains,
-        dtype=stated_dtype(graph) or "fp32",
-        hardware=tuple(str(each["device"]) for each in here),
-        hosts=tuple(str(each["host"]) for each in here),
-        backend=str(dist.get_backend()),
-        torch=str(torch.__version__),
-        python=platform.python_version(),
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-        threads=request.threads,
-        pinned=place.pinned,
-        samples=tuple(each.samples for each in counted),
-        operators=tuple(
-            OperatorTimes(
-                operator.name,
-                tuple(each.measured.seconds[position] for each in counted),
-                tuple(each.measured.spread[position] for each in counted),
-            )
-            for position, operator in enumerate(graph.operators)
-            if operator.phase is not Phase.UPDATE
-        ),
-        updates=updates,
-        wholes=tuple(
-            WholeTimes(
-                each.samples,
-                each.measured.forward_s,
-                each.measured.backward_s,
-                each.measured.total(graph, forward=True),
-                each.measured.total(graph, forward=False),
-                each.alone_s,
-            )
-            for each in counted
-        ),
-        links=links,
-        step_overhead_s=overhead_s,
-        noise=noise,
-        memory_bytes=tuple(float(each["memory"]) for each in here),
-        notes=tuple(notes),
-        clock=clock,
-        engine=engine,
+def _operators(graph: OpGraph, counted: list[Counted]) -> tuple[OperatorTimes, ...]:
+    return tuple(
+        OperatorTimes(
+            operator.name,
+            tuple(each.measured.seconds[position] for each in counted),
+            tuple(each.measured.spread[position] for each in counted),
+        )
+        for position, operator in enumerate(graph.operators)
+        if operator.phase is not Phase.UPDATE
     )
+
+
+def _whole(graph: OpGraph, at: Counted) -> WholeTimes:
+    of = at.measured
+    return WholeTimes(
+        at.samples, of.forward_s, of.backward_s, of.total(graph, forward=True), of.total(graph, forward=False),
+        at.alone_s,
+    )  # fmt: skip
 
 
 def _remarks(counted: list[Counted], noise: float) -> list[str]:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import Any, Unpack
 
+from explorer.library.asked import Terms
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.sweeps.asking.asked import Course, ask_all
@@ -23,10 +24,9 @@ from solvers.evaluation.evaluate import Metrics
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
-from solvers.plan.result import Progress, Result
+from solvers.plan.result import Result
 from solvers.planners.solve import solve
-from solvers.search.effort import Effort
-from solvers.search.monitor import ignore, never
+from solvers.search.monitor import never
 from solvers.search.planner import Planner
 
 __all__ = ["FAILED", "INVALID", "STARTS", "UNSUPPORTED", "Cell", "Row", "before", "cell_rows", "cells", "row_object",
@@ -65,22 +65,18 @@ def sweep_rows(
     asked: Sequence[Point],
     planner: Planner,
     *,
-    effort: Effort = Effort.NORMAL,
-    time_limit_s: float = 60.0,
-    gap: float = 0.0,
-    seed: int = 0,
     fresh: bool = False,
     should_stop: Callable[[], bool] = never,
     on_begin: Callable[[int, Point], None] = lambda _, __: None,
-    on_progress: Callable[[Progress, Plan | None], None] = ignore,
     ask: Solve = solve,
+    **terms: Unpack[Terms],
 ) -> Iterator[Row]:
-    """A row for every point, as it is found; each search for at most ``time_limit_s``.
+    """A row for every point, as it is found; ``terms`` are those of each search.
 
     A planner of STARTS begins with the plan of the row before that differs in the fewest values (the last of these;
     one without a plan starts nobody), unless ``fresh``: so a larger cap, or one more device, never makes a plan worse.
     When ``should_stop`` turns true, the search at hand still gives its best plan, and no other begins. on_begin gets
-    the position of the point that begins, on_progress the steps of its search. ask: what solves a problem.
+    the position of the point that begins. ask: what solves a problem.
     """
     rows: list[Row] = []
     starts = planner.name in STARTS and not fresh
@@ -93,10 +89,12 @@ def sweep_rows(
         try:
             answer = answered(
                 ask(
-                    make_problem(workload, point.settings(base)), planner, start=start, effort=effort,
-                    time_limit_s=time_limit_s, gap=gap, seed=seed, should_stop=should_stop, on_progress=on_progress,
+                    make_problem(workload, point.settings(base)),
+                    planner,
+                    should_stop=should_stop,
+                    **(terms | {"start": start}),
                 )
-            )  # fmt: skip
+            )
         except (InvalidProblem, UnsupportedProblem, InvalidPlan) as error:
             answer = refused(error)
         rows.append(_row(point, answer, begun))

@@ -31,7 +31,6 @@ def trace_module(
     name: str,
     training: bool = True,
     dtype: torch.dtype | str | None = None,
-    reference: str | None = None,
     example_kwargs: dict[str, Any] | None = None,
     batch_dim: int | None = None,
     expert_rows: int | None = None,
@@ -43,14 +42,9 @@ def trace_module(
     shapes and dtypes matter. batch_dim: the dimension of the first tensor that counts samples, by default the first;
     every tensor input that is as long there scales with it. dtype replaces every floating dtype ("bf16", "fp16",
     "fp32", a torch.dtype, or None: as the module is). training puts the module in train or eval mode and adds
-    backward and update. reference defaults to ``name``. expert_rows: how many rows a selection by value (the
-    tokens of an expert) selects at the example's batch, in proportion at others; without it such a module is refused.
+    backward and update. expert_rows: how many rows a selection by value (the tokens of an expert) selects at the
+    example's batch, in proportion at others; without it such a module is refused.
     on_call: given the number of calls that the forward has made so far, each time it is captured.
-
-    The graph is captured at the example's batch and at twice that, and each amount is the line through
-    both; an example of one sample is captured at two and at four, because a dimension of 1 is broadcast where others
-    are copied. If the second capture fails or differs, amounts that depend on the inputs are taken as
-    proportional, and a note says so.
 
     Raises TraceError, in one line, if the module cannot be traced.
     """
@@ -80,22 +74,30 @@ def trace_module(
             return None
 
     try:
-        small = at(given)
+        small, large = _at_two_batches(at, given, dim)
     except TraceError as error:
         if training and _can_infer(module, example_inputs, example_kwargs, target, name):
             raise TraceError(f"{error}; its inference can be traced (--inference, training=False)") from error
         raise
-    large = at(2 * given)
+    if batch_dim is None:
+        small = replace(small, notes=(*small.notes, *sequence_first(module, given)))
+    return build(small, large, reference=name, training=training)
+
+
+def _at_two_batches(at: Callable[[int], Captured | None], given: int, dim: int) -> tuple[Captured, Captured]:
+    """The module at the example's batch and at twice that: each amount is the line through both.
+
+    An example of one sample is captured at two and at four, because a dimension of 1 is broadcast where others are
+    copied. If the second capture fails or differs, amounts that depend on the inputs are taken as proportional, and a
+    note says so.
+    """
+    small, large = at(given), at(2 * given)
     assert small is not None
     if given == 1 and large is not None and not same_nodes(small, large):
         larger = at(4)
         if larger is not None and same_nodes(large, larger):
-            small, large = large, larger
-    if large is None or not same_nodes(small, large):
-        small, large = doubled(small, dim)
-    if batch_dim is None:
-        small = replace(small, notes=(*small.notes, *sequence_first(module, given)))
-    return build(small, large, reference=reference or name, training=training)
+            return large, larger
+    return doubled(small, dim) if large is None or not same_nodes(small, large) else (small, large)
 
 
 def trace_demo(
