@@ -76,7 +76,7 @@ def trace(
     model: torch.nn.Module | str,
     example_inputs: object = None,
     *,
-    example_kwargs: dict[str, Any] | None = None,
+    example_kwargs: dict[str, object] | None = None,
     name: str | None = None,
     training: bool | None = None,
     dtype: torch.dtype | str | None = None,

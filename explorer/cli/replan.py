@@ -226,7 +226,7 @@ def _noise(ran: Sequence[Ran]) -> float:
 
 def _gain(profile: Profile, ran: Sequence[Ran]) -> float | None:
     """See `gain`; None too where only one plan ran."""
-    from explorer.measured.distinguishing import gain
+    from explorer.measured.ranking import gain
 
     if len(ran) < 2 or len({len(each.rounds) for each in ran}) > 1:
         return None

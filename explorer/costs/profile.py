@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 
 from solvers.errors import InvalidProblem
+from solvers.formats.cluster_json import MAX_OPERATORS
+from solvers.formats.records import Within, read_record
 from solvers.problem.engine import EngineCosts
+
+MAX_COUNTS = 64
+"""Sample counts, and message sizes, of one file."""
+MAX_RANKS = 1024
+
+Count = Annotated[int, Within(1)]
+Counts = Annotated[tuple[Count, ...], Within(most=MAX_COUNTS)]
+PerCount = Annotated[tuple[float, ...], Within(most=MAX_COUNTS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +31,8 @@ class OperatorTimes:
     """
 
     name: str
-    seconds: tuple[float, ...]
-    spread: tuple[float, ...]
+    seconds: PerCount
+    spread: PerCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +43,7 @@ class WholeTimes:
     alone_s: forward and backward in one process while the others waited; None if there was but one process.
     """
 
-    samples: int
+    samples: Count
     forward_s: float
     backward_s: float
     operators_forward_s: float
@@ -55,10 +67,10 @@ class LinkTimes:
     """Messages from one rank to another: the best seconds one way at each size, and the line through them
     (see `link_times.fit`)."""
 
-    src: int
-    dst: int
-    nbytes: tuple[int, ...]
-    seconds: tuple[float, ...]
+    src: Annotated[int, Within(0, MAX_RANKS)]
+    dst: Annotated[int, Within(0, MAX_RANKS)]
+    nbytes: Counts
+    seconds: PerCount
     latency_s: float
     bandwidth_bytes_per_s: float
 
@@ -90,28 +102,28 @@ class Profile:
     """
 
     reference: str
-    graph_sha256: str
+    graph_sha256: Annotated[str, Within(most=64)]
     training: bool
     dtype: str
-    hardware: tuple[str, ...]
-    hosts: tuple[str, ...]
+    hardware: Annotated[tuple[str, ...], Within(most=MAX_RANKS)]
+    hosts: Annotated[tuple[str, ...], Within(most=MAX_RANKS)]
     backend: str
     torch: str
     python: str
     date: str
-    threads: int
+    threads: Count
     pinned: bool
-    samples: tuple[int, ...]
-    operators: tuple[OperatorTimes, ...]
-    updates: Mapping[str, Mapping[str, float]]
-    wholes: tuple[WholeTimes, ...]
-    links: tuple[LinkTimes, ...]
+    samples: Counts
+    operators: Annotated[tuple[OperatorTimes, ...], Within(most=MAX_OPERATORS)]
+    updates: Annotated[Mapping[str, Annotated[Mapping[str, float], Within(most=MAX_OPERATORS)]], Within(most=8)]
+    wholes: Annotated[tuple[WholeTimes, ...], Within(most=MAX_COUNTS)]
+    links: Annotated[tuple[LinkTimes, ...], Within(most=MAX_RANKS * MAX_RANKS)]
     step_overhead_s: float
     noise: float
-    memory_bytes: tuple[float, ...]
-    notes: tuple[str, ...] = field(default=())
+    memory_bytes: Annotated[tuple[float, ...], Within(most=MAX_RANKS)]
+    notes: Annotated[tuple[str, ...], Within(most=1_000)] = ()
     clock: str = "wall clock"
-    engine: EngineTimes | None = None
+    engine: Annotated[EngineTimes | None, partial(read_record, kind=EngineTimes)] = None
 
     def __post_init__(self) -> None:
         if len(self.samples) < 2 or list(self.samples) != sorted(set(self.samples)) or self.samples[0] < 1:

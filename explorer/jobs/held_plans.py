@@ -1,19 +1,32 @@
-"""The plans that a worker made last, or was given, whole: a page knows them by name only, and runs them by it."""
+"""The plans that a worker made last, or was given, whole: a page knows them by name only, and runs them by it.
+
+The plan on the page is also taken over to the next question: something to look at while that is searched. It is a
+picture only. The search does not start from it, so that a question has the same answer whatever was asked before; where
+what was taken over happens to be better, the answer says so.
+"""
 
 from __future__ import annotations
 
+import math
 import secrets
+import time
 import zlib
 from collections import OrderedDict, deque
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 
 from explorer.jobs.requests import PlanSource
 from explorer.question.loading import read_file
 from explorer.question.packing import PackedPlan, packed_plan, unpacked_plan
-from solvers.errors import InvalidProblem
+from explorer.words import text
+from solvers.errors import InvalidProblem, PlacementError
+from solvers.evaluation.evaluate import judge
 from solvers.formats.plan_json import PlanFile, read_plan, write_plan
+from solvers.plan.plan import Plan
 from solvers.plan.result import Result
+from solvers.planners.carry import carried
+from solvers.problem.problem import Problem
 
 KEPT = 256
 """Of a comparison every row can be shown, and run."""
@@ -23,6 +36,11 @@ _numbers = count(1)
 _process = secrets.token_hex(4)
 _held: OrderedDict[str, tuple[Result, str]] = OrderedDict()
 _fresh: deque[str] = deque(maxlen=KEPT)
+
+WORTH_SAYING = 0.002
+"""Relative difference from which on a plan is better to people."""
+LONGEST_S = 1.0
+"""Beyond this the search shows something of its own soon."""
 
 
 def hold(result: Result, reference: str) -> str:
@@ -97,3 +115,31 @@ def unpacked_text(data: bytes) -> str:
     if unpacking.unconsumed_tail:
         raise InvalidProblem(f"the plan's file has more than {MAX_TEXT_BYTES:,} bytes")
     return found.decode()
+
+
+def carried_picture(problem: Problem, held: str) -> tuple[Plan, float] | None:
+    """The plan that is held by that name as one for ``problem``, with its objective in seconds; None if it is of
+    another graph, fits no more, or is held no longer."""
+    began = time.perf_counter()
+    try:
+        file = file_of(held)
+        if file.problem.graph is not problem.graph and file.problem.graph != problem.graph:
+            return None  # equal ones are two where another worker found the plan
+        for plan in carried(problem, file.plan):
+            judged = judge(problem, plan)
+            if judged.feasible and math.isfinite(judged.objective_s):
+                return plan, judged.objective_s
+            if time.perf_counter() - began > LONGEST_S:
+                return None
+    except PlacementError:
+        pass
+    return None
+
+
+def told_beside(outcome: Result, carried_s: float) -> Result:
+    """The answer, with a note where the plan that was taken over is better than what the search found."""
+    if outcome.plan is None or carried_s >= outcome.objective_s * (1 - WORTH_SAYING):
+        return outcome
+    better = text.percent(1 - carried_s / outcome.objective_s)
+    note = f"the plan from before, taken over to this question, is {better} faster: more effort may find it or better"
+    return replace(outcome, notes=(*outcome.notes, note))

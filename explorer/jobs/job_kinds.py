@@ -13,9 +13,8 @@ from dataclasses import replace
 from explorer.costs.devices import DEVICES
 from explorer.costs.profile_json import load_profile
 from explorer.costs.times.library_json import load_library
-from explorer.jobs.carried_picture import carried_picture, told_beside
 from explorer.jobs.comparison import Entry, compare, entries
-from explorer.jobs.held_plans import file_from, hold
+from explorer.jobs.held_plans import carried_picture, file_from, hold, told_beside
 from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job, why_here_job
 from explorer.jobs.read_kind import load_opened, plainly
 from explorer.jobs.replan_kind import replan_job

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from explorer.costs import profile_json
 from explorer.costs.times import library_json
@@ -56,7 +55,7 @@ def plainly(message: str, path: str, name: str) -> str:
     return text.short(" ".join(message.replace(path, name).split()), 400)
 
 
-def opened(path: str, name: str) -> dict[str, Any]:
+def opened(path: str, name: str) -> dict[str, object]:
     """The event. what: "model", "plan", "profile", "times", "cluster" or "placement"."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
@@ -87,7 +86,7 @@ def opened(path: str, name: str) -> dict[str, Any]:
     return _model(read_workload(value, path), name)
 
 
-def _cluster(data: bytes, path: str, name: str) -> dict[str, Any]:
+def _cluster(data: bytes, path: str, name: str) -> dict[str, object]:
     cluster = parse_cluster(data, path)
     memory = [cluster.devices[i].memory_bytes for i in cluster.accelerators]
     words = text.plural(len(cluster), "device")
@@ -155,7 +154,7 @@ def _check_count(operators: int, name: str) -> None:
         raise InvalidProblem(f"{name}: {operators:,} operators, the page takes at most {MAX_OPERATORS:,}")
 
 
-def _model(workload: Workload, name: str) -> dict[str, Any]:
+def _model(workload: Workload, name: str) -> dict[str, object]:
     count = len(workload.graph)
     _check_count(count, name)
     stated = workload.cluster is not None or workload.compute is not None
@@ -163,7 +162,7 @@ def _model(workload: Workload, name: str) -> dict[str, Any]:
     return events.opened("model", name, text.plural(count, "operator"), devices, drawn=skeleton(workload))
 
 
-def _plan(file: PlanFile, name: str) -> dict[str, Any]:
+def _plan(file: PlanFile, name: str) -> dict[str, object]:
     """A plan is checked by what checks our own before it is shown."""
     problem, plan = file.problem, file.plan
     broken = check(problem, plan)
@@ -190,7 +189,7 @@ def _plan(file: PlanFile, name: str) -> dict[str, Any]:
     )
 
 
-def _controls(file: PlanFile) -> dict[str, Any]:
+def _controls(file: PlanFile) -> dict[str, object]:
     """What the page's controls say of the question that the plan answers."""
     problem = file.problem
     return {

@@ -8,12 +8,13 @@ from typing import Any
 
 from explorer.question.packing import PackedProblem
 from explorer.question.settings import Settings
+from explorer.view.events import Event
 from explorer.view.graph.palette import Theme
 from solvers.problem.problem import Contiguity
 from solvers.search.effort import Effort
 from solvers.search.planner import Planner
 
-Emit = Callable[[dict[str, Any]], None]
+Emit = Callable[[Event], None]
 Work = Callable[[Any, Emit, Callable[[], bool]], None]
 """A kind of job: (request, emit an event, asked to stop?)."""
 

@@ -7,13 +7,14 @@ show it long after.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
 
-from explorer.jobs.hardware import elsewhere
 from explorer.jobs.held_plans import file_of, packed_text, text_of, unpacked_text
 from explorer.jobs.requests import Emit, PrepareRequest, RunPlanRequest, ShowRunRequest
+from explorer.measured.notes import same_hardware
 from explorer.runner.bundles.bundle import (
     About,
     Bundle,
@@ -32,18 +33,24 @@ from explorer.runner.bundles.request import RunRequest
 from explorer.runner.scripts.checks import Level, check
 from explorer.runner.targets.registry import Targets, load_targets
 from explorer.runner.targets.target import RunProgress
+from explorer.runner.targets.target_file import LocalSetup, TargetSetup
 from explorer.view import events, run_events
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import devices, plan_view
+from explorer.words import text
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.plan_json import PlanFile, read_plan
 from solvers.formats.workload import Workload
+from solvers.plan.plan import Plan
 from solvers.plan.result import Status
+from solvers.problem.problem import Problem
 
 TELL_S = 0.2
 """Progress and lines of the log are told at most this often."""
 LOG_BYTES = 2**16
 LOG_LINES = 200
+GPUS = Path("/proc/driver/nvidia/gpus")
+PROCESSORS = Path("/proc/cpuinfo")
 
 
 @dataclass
@@ -139,7 +146,7 @@ def cleaner(place: str, name: str) -> Callable[[str], str]:
 
 def run_view(
     held: str, bundle: Bundle, file: PlanFile, asked: RunRequest, outcome: Outcome, clean: Callable[[str], str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A run as plain data for a page: bundle, its name; held, of its plan; target, planner, model (its
     reference), when, status, reason, notes, log; folder and command, to do it again; devices, their names;
     report: of `explorer.measured.comparison_object`, None where nothing was measured; plan: the packed view of
@@ -191,7 +198,7 @@ def when(about: About) -> str:
     return moment if moment else about.created
 
 
-def compared(file: PlanFile, outcome: Outcome) -> dict[str, Any]:
+def compared(file: PlanFile, outcome: Outcome) -> dict[str, object]:
     from explorer.measured import compare_run, comparison_object
 
     return comparison_object(compare_run(file.problem, file.plan, outcome))
@@ -215,3 +222,43 @@ def checked(file: PlanFile, most: int) -> tuple[int, list[str], list[str]]:
     refused = [finding.message for finding in found if finding.level is Level.ERROR]
     warnings = [finding.message for finding in found if finding.level is not Level.ERROR]
     return len(file.plan.devices_used()), refused, warnings
+
+
+def elsewhere(problem: Problem, plan: Plan, setup: TargetSetup) -> str:
+    """ "This plan is for 4 H100-80GB, and local has a Xeon ...": one sentence, or "" where the costs may well be of
+    that hardware. Only of this machine is anything known before a run."""
+    if not isinstance(setup, LocalSetup):
+        return ""
+    gpus = _gpus()
+    here = gpus[0] if gpus else _processor()
+    kinds = Counter(problem.cluster.devices[device].kind for device in plan.devices_used())
+    foreign = [
+        kind for kind in kinds if not same_hardware(kind, here, problem.costs_from, "nccl" if gpus else "gloo")
+    ]  # fmt: skip
+    if not foreign:
+        return ""
+    wanted = text.listing([f"{count} {kind}" for kind, count in kinds.items()])
+    return f"This plan is for {wanted}; {setup.name} has {here if gpus else f'no GPU ({here})'}."
+
+
+def _gpus() -> list[str]:
+    """Names of the GPUs here, as the driver tells them: no library need be loaded to ask."""
+    found = []
+    for told in sorted(GPUS.glob("*/information")) if GPUS.is_dir() else ():
+        try:
+            lines = told.read_text(errors="replace").splitlines()
+        except OSError:
+            continue
+        found += [line.partition(":")[2].strip()[:80] for line in lines if line.startswith("Model:")]
+    return found
+
+
+def _processor() -> str:
+    try:
+        with PROCESSORS.open(errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()[:80]
+    except OSError:
+        pass
+    return "a processor"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
-from explorer.measured.comparison import Comparison
-from explorer.measured.measured_bars import measured_bars
-from explorer.view.plan_view import finite
+from explorer.measured.comparison import Comparison, MeasuredSpan
 from explorer.view.timeline import bars as view_bars
+from explorer.view.timeline.bars import COLUMNS, MAX_BARS
 from explorer.words import text
+from solvers.formats.records import record_json
 
 SCHEDULE = "schedule"
 PART_WORDS = {
@@ -18,8 +18,8 @@ PART_WORDS = {
     SCHEDULE: "schedule model",
 }
 """The three errors, in the order in which they are told."""
-
-
+OWN = ("predicted", "fed", "spans", "segments", "operators", "bubble_predicted", "bubble_measured")
+"""Fields of a comparison that are told otherwise than they stand."""
 LEAST_SHARE = 0.001
 """A smaller one is told as "< 0.1 %"."""
 
@@ -68,7 +68,7 @@ def signed_share(share: float) -> str:
     return ("−" if share < 0 else "+") + text.percent(abs(share))
 
 
-def comparison_object(comparison: Comparison) -> dict[str, Any]:
+def comparison_object(comparison: Comparison) -> dict[str, object]:
     """A comparison as JSON, which the functions of `explorer.view.timeline.measured_gantt`, `measured_panel` and
     `errors` read.
 
@@ -77,45 +77,81 @@ def comparison_object(comparison: Comparison) -> dict[str, Any]:
     measured}; segments, links and devices: a list of the fields of `SegmentError`, `LinkError` and
     `DeviceError`, the first with ratio; operators: by position {predicted_s, measured_s, runs, profiled, ratio},
     or None; bars: {predicted, fed, measured}, each `explorer.view.timeline.bars.Bars`, the measured ones as
-    `explorer.measured.measured_bars.measured_bars` gives them; agreement and environment: their fields, or None;
+    `explorer.measured.telling.measured_bars` gives them; agreement and environment: their fields, or None;
     noise (None: unknown), noise_word, losses, notes.
     """
     told = {**errors_s(comparison), "total": comparison.total_error_s}
+    names = [each.name for each in fields(comparison) if each.name not in OWN]
     return {
-        "objective": comparison.objective.value,
-        "predicted_s": comparison.predicted_s,
-        "operators_fed_s": comparison.operators_fed_s,
-        "fed_s": comparison.fed_s,
-        "measured_s": comparison.measured_s,
+        **{name: record_json(getattr(comparison, name)) for name in names},
         "fastest_s": comparison.fastest_s,
-        "iterations_s": list(comparison.iterations_s),
-        "drawn_s": comparison.drawn_s,
         "errors": {key: {"s": s, "share": comparison.share(s)} for key, s in told.items()},
         "error": comparison.error,
         "fed_error": comparison.fed_error,
-        "fed_each_error": comparison.fed_each_error,
         "bubble": {"predicted": comparison.bubble_predicted, "measured": comparison.bubble_measured},
-        "segments": [{**_plain(asdict(s)), "ratio": s.ratio} for s in comparison.segments],
-        "operators": [None if o is None else {**asdict(o), "ratio": o.ratio} for o in comparison.operators],
-        "links": [_plain(asdict(link)) for link in comparison.links],
-        "devices": [_plain(asdict(device)) for device in comparison.devices],
+        "segments": [{**record_json(s), "ratio": s.ratio} for s in comparison.segments],
+        "operators": [None if o is None else {**record_json(o), "ratio": o.ratio} for o in comparison.operators],
         "bars": {
             "predicted": view_bars.bars(comparison.predicted),
             "fed": view_bars.bars(comparison.fed),
             "measured": measured_bars(comparison.spans),
         },
-        "agreement": None if comparison.agreement is None else _plain(asdict(comparison.agreement)),
-        "environment": None if comparison.environment is None else _plain(asdict(comparison.environment)),
-        "noise": comparison.noise,
         "noise_word": comparison.noise_word,
-        "losses": [finite(loss) for loss in comparison.losses],
-        "notes": list(comparison.notes),
     }
 
 
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity and no tuples."""
-    return {
-        name: list(value) if isinstance(value, tuple) else finite(value) if isinstance(value, float) else value
-        for name, value in fields.items()
-    }
+@dataclass
+class _Bar:
+    """One or several actions of one device and segment, in a row."""
+
+    span: MeasuredSpan
+    end_s: float
+    wait_s: float
+    predicted_s: float | None
+    spans: int = 1
+
+
+def measured_bars(spans: Sequence[MeasuredSpan], limit: int = MAX_BARS) -> dict[str, list[object]]:
+    """Columns of `explorer.view.timeline.bars`, and segment, wait_s and predicted_s (None: not predicted) besides; kind
+    "S" is an all-reduce, stage the first of the segment's.
+
+    At most ``limit`` bars, or one a device: neighbours melt together, those of one segment and kind before others,
+    those that are closest first. Melted ones add up what they took by prediction and wait before the first.
+    """
+    bars = [_Bar(span, span.end_s, span.wait_s, span.predicted_s) for span in spans]
+    whole = max((span.end_s for span in spans), default=0.0)
+    for alike in (True, False):
+        width = whole / 4000
+        while len(bars) > limit and width <= 2 * whole:
+            bars = _melted(bars, width, alike)
+            width *= 2
+    found: dict[str, list[object]] = {name: [] for name in (*COLUMNS, "segment", "wait_s", "predicted_s")}
+    for bar in sorted(bars, key=lambda bar: (bar.span.start_s, bar.span.device)):
+        span = bar.span
+        micro_batch = span.micro_batch if bar.spans == 1 else -1
+        row = [span.device, span.start_s, bar.end_s, span.kind, span.stages[0], micro_batch, -1, 0.0, bar.spans, -1, -1,
+               -1, span.segment, bar.wait_s, bar.predicted_s]  # fmt: skip
+        for column, value in zip(found.values(), row, strict=True):
+            column.append(value)
+    return found
+
+
+def _melted(bars: Sequence[_Bar], gap_s: float, alike: bool) -> list[_Bar]:
+    """Neighbours of a device at most ``gap_s`` apart as one; alike: only those of one segment and kind."""
+    latest: dict[int, _Bar] = {}
+    found = []
+    for bar in sorted(bars, key=lambda bar: bar.span.start_s):
+        before = latest.get(bar.span.device)
+        if before is None or bar.span.start_s - before.end_s > gap_s or (alike and _what(before) != _what(bar)):
+            latest[bar.span.device] = bar
+            found.append(bar)
+            continue
+        before.end_s = max(before.end_s, bar.end_s)
+        before.spans += bar.spans
+        if before.predicted_s is not None:
+            before.predicted_s = None if bar.predicted_s is None else before.predicted_s + bar.predicted_s
+    return found
+
+
+def _what(bar: _Bar) -> tuple[int, str]:
+    return bar.span.segment, bar.span.kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from explorer.question.planner_choice import choose_planner
 from explorer.question.settings import SearchSettings, Settings, TracingSettings, declared
@@ -31,11 +31,11 @@ PLAN = tuple(one for one in declared() if one not in declared(TracingSettings))
 """The settings of a question, by whose names `explorer.plan` and the notebook's widget take them."""
 
 
-def question_of(given: Mapping[str, Any]) -> Question:
+def question_of(given: Mapping[str, object]) -> Question:
     """The question of settings by their names, and of groups of them under any name. Raises InvalidProblem for a name
     that there is not, and for what is given twice."""
     usual = {one.name: one.default for one in PLAN}
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for name, value in given.items():
         if isinstance(value, Group):
             values = [(one, getattr(value, one.field)) for one in settings_of(type(value))]

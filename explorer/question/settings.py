@@ -83,7 +83,7 @@ RECOMPUTE = (STAGE, Regions.LAYERS.value, Regions.OPERATORS.value, Regions.NONE.
 """What may be asked to run again."""
 
 
-def recompute_of(asked: bool | str | None) -> tuple[bool, Regions]:
+def recompute_of(asked: object) -> tuple[bool, Regions]:
     """Whether stages may run again, and which regions do, of what a person asks for: False or None (what the model
     checkpoints itself), True or "stage", "layers", "operators" or "none". Raises InvalidProblem."""
     if asked is None or isinstance(asked, bool):
@@ -92,7 +92,7 @@ def recompute_of(asked: bool | str | None) -> tuple[bool, Regions]:
         return True, Regions.MODEL
     if asked not in RECOMPUTE:
         raise InvalidProblem(f"no way to recompute {asked!r}; there are: {', '.join(RECOMPUTE)}")
-    return False, Regions(asked)
+    return False, Regions(str(asked))
 
 
 def _load_cluster(path: str) -> Cluster:
@@ -366,7 +366,7 @@ class PipelineSettings(Group):
     operators) -> device index. together: groups of such names, each group to be on one device.
     """
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **given: object) -> None:
         if not isinstance(given.get("recompute", False), bool):
             given["recompute"], given["regions"] = recompute_of(given["recompute"])
         super().__init__(**given)

@@ -159,23 +159,13 @@ def _measure_counts(
 def _subject(bench: Bench, block: range, samples: int, held: Held, kept: Boundaries) -> tuple[SegmentProgram, Subject]:
     """A block at a number of samples, ready to run."""
     program, request, device = bench.program, bench.request, bench.place.device
-    group_of = {
-        program.captured.nodes[member].name: group
-        for group, members in enumerate(program.folded.groups)
-        for member in members
-    }
     segment = program.segment(block, samples, held)
     given = make_samples(
         bench.file.reference, samples, seed=request.seed, dtype=program.dtype, device=device,
         allow_model=request.allow_model,
     )  # fmt: skip
-    owner = {
-        node.name: group_of[node.meta["call"]]
-        for node in segment.module.graph.nodes
-        if node.meta.get("call") in group_of
-    }
     inputs = kept.inputs(segment, samples, given)
-    return segment, Subject(bench.graph, segment.module, inputs, owner, samples, device)
+    return segment, Subject(bench.graph, segment.module, inputs, program.owners(segment.module), samples, device)
 
 
 def _wall_s(subject: Subject) -> float:

@@ -27,7 +27,6 @@ from explorer.runner.bundles.outcome import RunStatus, judged
 from explorer.runner.bundles.progress import by_hand, tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.result_json import write_outcome
-from explorer.runner.engine.affinity import pin
 from explorer.runner.engine.dump import dump
 from explorer.runner.engine.gather import gather
 from explorer.runner.engine.machine import make_machine
@@ -161,3 +160,15 @@ def _first_line(error: BaseException) -> str:
 
 if __name__ == "__main__":
     end(main())
+
+
+def pin(local_rank: int, threads: int) -> bool:
+    """Keep this process to ``threads`` cores of its own. False where there are too few, or no such call."""
+    if not hasattr(os, "sched_getaffinity"):
+        return False
+    cores = sorted(os.sched_getaffinity(0))
+    mine = cores[local_rank * threads : (local_rank + 1) * threads]
+    if len(mine) < threads:
+        return False
+    os.sched_setaffinity(0, mine)
+    return True

@@ -50,7 +50,7 @@ def fake_module(module: nn.Module, mode: FakeTensorMode, *, training: bool, dtyp
 
 
 def fake_inputs(
-    example_inputs: object, mode: FakeTensorMode, dtype: torch.dtype | None, by_name: dict[str, Any] | None = None
+    example_inputs: object, mode: FakeTensorMode, dtype: torch.dtype | None, by_name: dict[str, object] | None = None
 ) -> Inputs:
     """(args, kwargs) on the fake CPU, from a tensor, a sequence of arguments or a dict by name; by_name
     adds arguments by name.

@@ -91,7 +91,9 @@ class Tape:
     def unpack(tensor: Tensor) -> Tensor:
         return tensor
 
-    def record(self, name: str, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
+    def record(
+        self, name: str, node: fx.Node, args: tuple[object, ...], kwargs: dict[str, object], result: object
+    ) -> None:
         """Writes down one call that has just run."""
         tensors: list[tuple[str, str]] = []
         constants: dict[str, object] = {}

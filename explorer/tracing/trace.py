@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import nn
@@ -25,13 +24,13 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def trace_module(
-    module: nn.Module,
+    module: object,
     example_inputs: object,
     *,
     name: str,
     training: bool = True,
     dtype: torch.dtype | str | None = None,
-    example_kwargs: dict[str, Any] | None = None,
+    example_kwargs: dict[str, object] | None = None,
     batch_dim: int | None = None,
     expert_rows: int | None = None,
     on_call: Callable[[int], None] = ignore,
@@ -122,7 +121,7 @@ def trace_demo(
 def _can_infer(
     module: nn.Module,
     example_inputs: object,
-    example_kwargs: dict[str, Any] | None,
+    example_kwargs: dict[str, object] | None,
     dtype: torch.dtype | None,
     name: str,
 ) -> bool:

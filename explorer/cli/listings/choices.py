@@ -147,7 +147,8 @@ def clusters(args: argparse.Namespace) -> int:
         return 0
     print(f"# {preset_title(args.name)}\n# {found[0].source}")
     for key, value in description.items():
-        print(f"{key}: {_flow(value)}" if key != "nodes" else f"nodes:\n  - {_flow(value[0])}")
+        nodes = value if isinstance(value, list) else []
+        print(f"nodes:\n  - {_flow(nodes[0])}" if nodes else f"{key}: {_flow(value)}")
     return 0
 
 

@@ -11,8 +11,8 @@ files before 0.3. distributed/activation_checkpoint.py: `FullAC` and `SelectiveA
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
-from explorer.exports.launchers.micro_batches import check_count
 from explorer.exports.layers.again import Again, not_recomputed
 from explorer.exports.layers.chain import Chain, chain_of, headline, losses
 from explorer.exports.layers.nearest import laid_out
@@ -107,3 +107,17 @@ def _check_names(model: Units) -> None:
             raise UnsupportedProblem(
                 f"{unit.name} lies deeper than torchtitan splits: children of the model, and elements of its lists"
             )
+
+
+def check_count(chain: Chain, takes: Callable[[int], bool], wants: str) -> None:
+    """Raises UnsupportedProblem, with the nearest numbers that do, if the plan's number of micro-batches is not taken.
+
+    takes: whether the launcher runs so many. wants: what it wants, in words.
+    """
+    count, samples = chain.micro_batches, chain.problem.mini_batch
+    if takes(count):
+        return
+    others = [n for n in range(1, samples + 1) if samples % (n * chain.replicas) == 0 and takes(n)]
+    nearest = [str(n) for n in ([n for n in others if n < count][-1:] + [n for n in others if n > count][:1])]
+    advice = f"--micro-batches {' or '.join(nearest)}" if nearest else f"another --mini-batch than {samples}"
+    raise UnsupportedProblem(f"{wants}, and the plan has {count} (plan with {advice})")

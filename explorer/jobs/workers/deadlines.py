@@ -6,8 +6,6 @@ interrupt. Whoever asked is told what took too long, and what to do.
 
 from __future__ import annotations
 
-from typing import Any
-
 from explorer.jobs.limits import READ_S
 from explorer.jobs.workers.job import Job
 from explorer.jobs.workers.needs import model_of
@@ -50,6 +48,6 @@ def words(job: Job, seconds: float) -> str:
     return f"the search, with a time limit of {limit}, took {took} and was ended: {less}"
 
 
-def _limit_s(request: Any) -> float:
+def _limit_s(request: object) -> float:
     limit_s = getattr(getattr(request, "ask", request), "time_limit_s", 0.0)
     return float(limit_s) if isinstance(limit_s, (int, float)) else 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import InitVar, dataclass, field
-from typing import Any
 
 from explorer.jobs.held_plans import KEPT
 from explorer.jobs.workers.listeners import Listeners, OnEvent
@@ -25,7 +24,7 @@ class Job(Task):
     """kind: a name of `explorer.jobs.job_kinds.KINDS`. visitor: who asked."""
 
     kind: str
-    request: Any
+    request: object
     on_event: InitVar[OnEvent]
     visitor: str = ""
     listeners: Listeners = field(init=False)

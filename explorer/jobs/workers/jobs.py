@@ -10,16 +10,19 @@ import itertools
 from functools import partial
 from typing import Any
 
+from explorer.jobs.requests import SolveRequest
 from explorer.jobs.workers import deadlines
 from explorer.jobs.workers.fair_queue import FairQueue
 from explorer.jobs.workers.job import Job, JobWorker
-from explorer.jobs.workers.listeners import Event, OnEvent
-from explorer.jobs.workers.needs import alone, for_first_plan, model_of, plans_of, same_question
+from explorer.jobs.workers.listeners import OnEvent
+from explorer.jobs.workers.needs import alone, for_first_plan, model_of, plans_of
 from explorer.jobs.workers.plans import Plans
 from explorer.jobs.workers.scheduler import Scheduler
 from explorer.jobs.workers.specs import SOLVING, WorkerSpec
 from explorer.jobs.workers.worker import process_spec
+from explorer.question.packing import PackedPlan
 from explorer.view import events
+from explorer.view.events import Event
 from explorer.words import text
 from solvers.programs.processes.pool import WorkerPool
 
@@ -48,7 +51,7 @@ class Jobs(WorkerPool[Job, JobWorker]):
         """By the id of everybody who waits for it."""
         self._plans = Plans()
 
-    def start(self, kind: str, request: Any, on_event: OnEvent, visitor: str = "") -> str:
+    def start(self, kind: str, request: object, on_event: OnEvent, visitor: str = "") -> str:
         """Queue a job; returns its id. kind is a name of `explorer.jobs.job_kinds.KINDS`. visitor: who asks: those who
         wait are served in turn."""
         with self.lock:
@@ -68,15 +71,17 @@ class Jobs(WorkerPool[Job, JobWorker]):
         self.changed()
         return name
 
-    def _same(self, request: Any) -> Job | None:
+    def _same(self, request: object) -> Job | None:
         """The job that answers the same question, if everybody may hear of it: not one that shows a plan which another
         had before, unless it can be left out, for it has not begun."""
         for job in self._jobs.values():
-            if job.cancelled or job.ended or not same_question(request, job.request):
+            asked = job.request
+            if not isinstance(request, SolveRequest) or not isinstance(asked, SolveRequest):
                 continue
-            before = job.request.before
-            if before in ("", request.before) or not (job.worker or job.improving):
-                job.request = job.request if before == request.before else alone(job.request)
+            if job.cancelled or job.ended or alone(request) != alone(asked):
+                continue
+            if asked.before in ("", request.before) or not (job.worker or job.improving):
+                job.request = asked if asked.before == request.before else alone(asked)
                 return job
         return None
 
@@ -132,7 +137,7 @@ class Jobs(WorkerPool[Job, JobWorker]):
         lacks = self._scheduler.lacks()
         return JobWorker(brief_only=lacks == "brief") if lacks else None
 
-    def payload(self, job: Job, worker: JobWorker) -> tuple[str, Any, dict[str, Any]]:
+    def payload(self, job: Job, worker: JobWorker) -> tuple[str, object, dict[str, PackedPlan]]:
         plans = {
             name: plan
             for name in plans_of(job.request)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from explorer.view import events
+from explorer.view.events import Event
 
-Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
 STATES = ("waiting", "loading", "compiling")
 """Kinds of event of which the last one counts, until there is a model or a step of the search."""

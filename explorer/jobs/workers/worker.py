@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import traceback
 from collections.abc import Callable
-from typing import Any
 
 from explorer.jobs.requests import Emit, Work
 from explorer.jobs.workers.specs import ORDERLY_S, WorkerSpec
+from explorer.question.packing import PackedPlan
+from explorer.view.events import Event
 from solvers.programs.processes.entry import Channel
 from solvers.programs.processes.spec import ProcessSpec
 
@@ -41,12 +42,12 @@ def main(channel: Channel, spec: WorkerSpec) -> None:
     def on_compiling(kernel: str, seconds: float) -> None:
         channel.send("compiling", current, kernel, seconds)
 
-    def emit(event: dict[str, Any]) -> None:
+    def emit(event: Event) -> None:
         for name, plan in held_plans.newly_held():
             channel.send("held", name, plan)
         channel.send("event", current, event)
 
-    def work(identifier: str, payload: tuple[str, Any, dict[str, Any]]) -> bool:
+    def work(identifier: str, payload: tuple[str, object, dict[str, PackedPlan]]) -> bool:
         nonlocal current
         kind, request, plans = payload
         for name, plan in plans.items():
@@ -64,7 +65,7 @@ def main(channel: Channel, spec: WorkerSpec) -> None:
         channel.serve(work, None if prepared else spec.prepare, spec.idle_s)
 
 
-def run(work: Work, request: Any, emit: Emit, should_stop: Callable[[], bool], memory_bytes: int = 0) -> bool:
+def run(work: Work, request: object, emit: Emit, should_stop: Callable[[], bool], memory_bytes: int = 0) -> bool:
     """Run one job; whatever goes wrong becomes a ``failed`` event with one line for people. Returns False if it ran out
     of memory. memory_bytes: what it may take, 0 for as much as there is."""
     from explorer.question.tracer import Stopped

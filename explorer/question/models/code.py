@@ -10,7 +10,6 @@ import traceback
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from solvers.errors import PlacementError, TraceError
 
@@ -30,7 +29,7 @@ def is_path(module: str) -> bool:
     return module.endswith(".py") and (os.sep in module or os.path.isfile(module))
 
 
-def make_of_code(reference: str) -> tuple[Any, Any, dict[str, Any] | None]:
+def make_of_code(reference: str) -> tuple[object, object, dict[str, object] | None]:
     """(module, example inputs, more by name or None). This runs the code; what that prints goes to stderr, and an
     exit is an error. Raises TraceError in one line."""
     module_name, _, attribute = reference.rpartition(":")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from explorer.costs.devices import DEVICES
 from explorer.question.nodes.described import read_described
@@ -26,14 +25,15 @@ class Preset:
 
     name: str
     title: str
-    node: dict[str, Any]
-    network: dict[str, Any]
+    devices: str
+    links: dict[str, str]
+    network: dict[str, str]
     source: str
 
-    def description(self, nodes: int = 1) -> dict[str, Any]:
+    def description(self, nodes: int = 1) -> dict[str, object]:
         """What a file says of so many of them."""
-        counted = self.node if nodes == 1 else {"count": nodes, **self.node}
-        return {"nodes": [counted], **({"network": self.network} if nodes > 1 else {})}
+        node = {**({} if nodes == 1 else {"count": nodes}), "devices": self.devices, "links": self.links}
+        return {"nodes": [node], **({"network": self.network} if nodes > 1 else {})}
 
 
 def _nvswitch(bandwidth: str) -> dict[str, str]:
@@ -50,7 +50,8 @@ _ALL = (
     Preset(
         "dgx-a100",
         "DGX A100: 8 A100 of 80 GB, NVSwitch, 200 Gbit/s InfiniBand a GPU",
-        {"devices": "8xA100-80GB", "links": _nvswitch("300GB/s")},
+        "8xA100-80GB",
+        _nvswitch("300GB/s"),
         _adapters("25GB/s"),
         "NVIDIA, DGX A100 datasheet: third-generation NVLink, 600 GB/s a GPU in both directions; 8 ConnectX-6 of"
         " 200 Gbit/s",
@@ -58,7 +59,8 @@ _ALL = (
     Preset(
         "dgx-h100",
         "DGX H100: 8 H100 of 80 GB, NVSwitch, 400 Gbit/s InfiniBand a GPU",
-        {"devices": "8xH100-80GB", "links": _nvswitch("450GB/s")},
+        "8xH100-80GB",
+        _nvswitch("450GB/s"),
         _adapters("50GB/s"),
         "NVIDIA, DGX H100 datasheet: fourth-generation NVLink, 900 GB/s a GPU in both directions; 8 ConnectX-7 of"
         " 400 Gbit/s",
@@ -66,35 +68,40 @@ _ALL = (
     Preset(
         "dgx-h200",
         "DGX H200: 8 H200 of 141 GB, NVSwitch, 400 Gbit/s InfiniBand a GPU",
-        {"devices": "8xH200-141GB", "links": _nvswitch("450GB/s")},
+        "8xH200-141GB",
+        _nvswitch("450GB/s"),
         _adapters("50GB/s"),
         "NVIDIA, DGX H200 datasheet: as DGX H100, with H200",
     ),
     Preset(
         "v100-node",
         "4 V100 of 16 GB, two NVLinks between any two, 100 Gbit/s InfiniBand a node",
-        {"devices": "4xV100-16GB", "links": {"bandwidth": "50GB/s", "latency": "5us"}},
+        "4xV100-16GB",
+        {"bandwidth": "50GB/s", "latency": "5us"},
         {"bandwidth": "12.5GB/s", "latency": "10us", "wires": "node"},
         "NVIDIA, Tesla V100 datasheet: six NVLinks of 25 GB/s a direction, here two to each of the three others",
     ),
     Preset(
         "pcie-box",
         "4 A100 of 40 GB on one PCIe 4.0 root, 100 Gbit/s Ethernet a node",
-        {"devices": "4xA100-40GB", "links": {"bandwidth": "25GB/s", "latency": "10us", "wires": "shared"}},
+        "4xA100-40GB",
+        {"bandwidth": "25GB/s", "latency": "10us", "wires": "shared"},
         {"bandwidth": "12.5GB/s", "latency": "30us", "wires": "node"},
         "PCIe 4.0 x16: 31.5 GB/s a direction, some 25 as measured",
     ),
     Preset(
         "l4-box",
         "4 L4 of 24 GB on one PCIe 4.0 root, 100 Gbit/s Ethernet a node",
-        {"devices": "4xL4-24GB", "links": {"bandwidth": "25GB/s", "latency": "10us", "wires": "shared"}},
+        "4xL4-24GB",
+        {"bandwidth": "25GB/s", "latency": "10us", "wires": "shared"},
         {"bandwidth": "12.5GB/s", "latency": "30us", "wires": "node"},
         "NVIDIA L4 datasheet: PCIe 4.0 x16",
     ),
     Preset(
         "laptop",
         "one laptop GPU of 8 GB",
-        {"devices": "RTX4060M-8GB", "links": {"bandwidth": "12GB/s", "latency": "10us"}},
+        "RTX4060M-8GB",
+        {"bandwidth": "12GB/s", "latency": "10us"},
         {"bandwidth": "1GB/s", "latency": "100us", "wires": "node"},
         "PCIe 4.0 x8",
     ),
@@ -148,7 +155,7 @@ def preset_devices(name: str) -> tuple[int, float]:
     found = find_preset(name)
     if found is None:
         return 0, 0.0
-    written = parse_kinds(found[0].node["devices"])
+    written = parse_kinds(found[0].devices)
     kinds = (written,) if isinstance(written, str) else written
     return found[1] * len(kinds), max(DEVICES[kind].memory_bytes for kind in kinds)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from explorer.question.written.closest import closest
 from explorer.question.written.kinds import Kind
@@ -22,6 +22,9 @@ CHOICE, SEGMENTS, NUMBER, SWITCH, OWN = "choice", "segments", "number", "switch"
 """Shapes of a control. OWN: what the page's scripts make of several."""
 RARE, PIPELINES, ONE_PASS = "rare", "pipelines", "one-pass"
 """Places of a control: under "Links, CPUs, memory"; what means nothing in one unsplit pass; what does only there."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +54,7 @@ class Control:
     """Behind a number."""
     empty: str = AUTO
     """What a number's field says while nothing is set."""
-    default: Any = None
+    default: object = None
     """What the page begins with where that is not what Python begins with."""
     term: str = ""
     """The key of its meaning, its id if ""; and `word`, what people look up, its label if ""."""
@@ -82,9 +85,9 @@ class Setting:
     link: str
     control: Control | None
     field: str = ""
-    default: Any = None
+    default: object = None
 
-    def shown(self, value: Any) -> Any:
+    def shown(self, value: object) -> object:
         """A value of the setting as its control has it."""
         control = self.control
         assert control is not None
@@ -94,20 +97,20 @@ class Setting:
         if control.shape == NUMBER:
             if value is None or (value == self.default and control.default is None):
                 return ""
-            return value if control.unit == 1.0 else value / control.unit
+            return value / control.unit if isinstance(value, int | float) and control.unit != 1.0 else value
         if told is None:
             return AUTO if control.default is None else control.default
         return str(told).lower() if isinstance(told, bool) else str(told)
 
     @property
-    def usual(self) -> Any:
+    def usual(self) -> object:
         """What its control has where nothing is set."""
         assert self.control is not None
         return self.shown(self.default) if self.control.default is None else self.control.default
 
 
 def setting(
-    default: Any,
+    default: T,
     kind: Kind,
     help: str,
     *,
@@ -116,11 +119,11 @@ def setting(
     metavar: str | None = None,
     link: str = "",
     control: Control | None = None,
-) -> Any:
+) -> T:
     """A field of a group. name: the field's by default; flag: the name's; link: the name, if there is a control."""
     made = Setting(kind=kind, help=help, name=name, flag=flag, metavar=metavar, link=link, control=control)
     if isinstance(default, dict):
-        return field(default_factory=dict, metadata={"setting": made})
+        return field(default_factory=lambda: default.copy(), metadata={"setting": made})  # type: ignore[return-value]
     return field(default=default, metadata={"setting": made})
 
 
@@ -131,10 +134,10 @@ class Group:
 
     _declared: ClassVar[tuple[Setting, ...]]
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **given: object) -> None:
         declared = settings_of(type(self))
         by_name = {one.name: one for one in declared} | {one.field: one for one in declared}
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for name, value in given.items():
             if name not in by_name:
                 raise InvalidProblem(unknown(name, [one.name for one in declared if one.help]))

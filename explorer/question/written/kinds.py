@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from explorer.question.written.device_lists import kinds_text, parse_caps, parse_kinds
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds
@@ -28,30 +27,30 @@ MAX_GROUPS = 16
 MAX_MIX = 30 * MAX_DEVICES
 """Characters of a kind for each accelerator."""
 
-Schema = dict[str, Any]
+Schema = dict[str, object]
 
 
 @dataclass(frozen=True)
 class Kind:
     """Any value, which is taken as it is."""
 
-    def read(self, name: str, value: Any) -> Any:
+    def read(self, name: str, value: object) -> object:
         """The value that Python gives for the setting ``name``."""
         return value
 
-    def from_link(self, key: str, value: Any, allowed: tuple[str, ...] = ()) -> Any:
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> object:
         """An untrusted value. allowed: the names that may be used, for kinds that need them."""
         raise InvalidProblem(f"{key}: cannot be set by a link")
 
-    def to_link(self, value: Any) -> Any:
+    def to_link(self, value: object) -> object:
         """JSON, which `from_link` reads as the same value."""
         return value
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         """What argparse's `add_argument` takes for it, beside name and help."""
         return {}
 
-    def of_flag(self, flag: str, value: Any) -> Any:
+    def of_flag(self, flag: str, value: object) -> object:
         """The value of what argparse made of a flag."""
         return self.read(flag, value)
 
@@ -68,14 +67,18 @@ class Number(Kind):
     rule: str = ""
     holds: Callable[[float], bool] = lambda _: True
 
-    def read(self, name: str, value: Any) -> Any:
-        if not _is_number(value):
+    def read(self, name: str, value: object) -> object:
+        if not isinstance(value, int | float) or isinstance(value, bool):
             raise InvalidProblem(f"{name} must be a number, found {value!r}")
         if not self.holds(value):
             raise InvalidProblem(f"{name} must be {self.rule}, found {value:g}")
         return value
 
-    def from_link(self, key: str, value: Any, allowed: tuple[str, ...] = ()) -> Any:
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> object:
+        return self.number(key, value)
+
+    def number(self, key: str, value: object) -> float:
+        """An untrusted number within the limits."""
         try:
             number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
         except (ValueError, OverflowError):
@@ -84,7 +87,7 @@ class Number(Kind):
             raise InvalidProblem(f"{key}: expected a number from {self.least:g} to {self.most:g}, found {shown(value)}")
         return number
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         return {"type": float}
 
     def schema(self) -> Schema:
@@ -98,23 +101,23 @@ class Whole(Number):
     every: str = ""
     choices: tuple[int, ...] = ()
 
-    def read(self, name: str, value: Any) -> Any:
+    def read(self, name: str, value: object) -> object:
         if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise InvalidProblem(f"{name} must be a whole number, found {value!r}")
         return value
 
-    def from_link(self, key: str, value: Any, allowed: tuple[str, ...] = ()) -> Any:
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> int:
         if self.every and value == self.every:
             return 0
-        number = super().from_link(key, value)
+        number = self.number(key, value)
         if number != int(number):
             raise InvalidProblem(f"{key}: expected a whole number, found {shown(value)}")
         return int(number)
 
-    def to_link(self, value: Any) -> Any:
+    def to_link(self, value: object) -> object:
         return self.every if self.every and value == 0 else value
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         if self.every:
             return {"type": int, "nargs": "?", "const": 0}
         return {"type": int} | ({"choices": self.choices} if self.choices else {})
@@ -129,14 +132,14 @@ class Quantity(Number):
 
     parse: Callable[[str], float] = parse_bytes
 
-    def read(self, name: str, value: Any) -> Any:
+    def read(self, name: str, value: object) -> object:
         if isinstance(value, str):
             return self.parse(value)
         if value is not None and not _is_number(value):
             raise InvalidProblem(f"{name} must be a number, or a text with a unit, found {value!r}")
         return value
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         return {"type": argument(self.parse)}
 
     def schema(self) -> Schema:
@@ -152,7 +155,7 @@ TIME = Quantity(0.0, 10.0, parse=parse_seconds)
 class Caps(Quantity):
     """A size for all accelerators, or one for each."""
 
-    def read(self, name: str, value: Any) -> Any:
+    def read(self, name: str, value: object) -> object:
         if isinstance(value, str):
             return parse_caps(value)
         if value is None or _is_number(value):
@@ -163,7 +166,7 @@ class Caps(Quantity):
             )
         return tuple(parse_bytes(size) if isinstance(size, str) else size for size in value)
 
-    def from_link(self, key: str, value: Any, allowed: tuple[str, ...] = ()) -> Any:
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> object:
         if not isinstance(value, str) or "," not in value or value.count(",") >= MAX_DEVICES:
             return super().from_link(key, value)
         sizes = value.split(",")
@@ -171,29 +174,29 @@ class Caps(Quantity):
             raise InvalidProblem(f"{key}: expected a size for each accelerator, found {shown(value)}")
         return tuple(super(Caps, self).from_link(key, size) for size in sizes)
 
-    def to_link(self, value: Any) -> Any:
+    def to_link(self, value: object) -> object:
         return ",".join(plain(size) for size in value) if isinstance(value, tuple) else value
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         return {"type": argument(parse_caps)}
 
     def schema(self) -> Schema:
         one = super().schema()
-        return {"anyOf": [*one["anyOf"], {"type": "array", "items": one}]}
+        return {"anyOf": [Number.schema(self), {"type": "string"}, {"type": "array", "items": one}]}
 
 
 @dataclass(frozen=True)
 class DeviceKinds(Kind):
     """A name of a kind for all accelerators, or one for each ("2xA,B")."""
 
-    def read(self, name: str, value: Any) -> Any:
+    def read(self, name: str, value: object) -> object:
         if value is None or isinstance(value, str):
             return None if value is None else parse_kinds(value)
         if not isinstance(value, list | tuple) or not all(isinstance(kind, str) for kind in value):
             raise InvalidProblem(f"{name} must be a name, or one for each device, found {value!r}")
         return tuple(value)
 
-    def from_link(self, key: str, value: Any, allowed: tuple[str, ...] = ()) -> Any:
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> object:
         if not isinstance(value, str) or value in allowed or len(value) > MAX_MIX:
             return one_of(key, value, allowed)
         try:
@@ -208,10 +211,10 @@ class DeviceKinds(Kind):
             )
         return kinds
 
-    def to_link(self, value: Any) -> Any:
-        return kinds_text(value) if value else None
+    def to_link(self, value: object) -> object:
+        return kinds_text(value) if isinstance(value, str | tuple) and value else None
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         return {"type": argument(parse_kinds)}
 
     def schema(self) -> Schema:
@@ -225,11 +228,11 @@ class Choice(Kind):
     members: type[StrEnum]
     optional: bool = False
 
-    def read(self, name: str, value: Any) -> Any:
+    def read(self, name: str, value: object) -> object:
         if value is None and self.optional:
             return None
         try:
-            return self.members(value)
+            return self.members(str(value))
         except ValueError:
             known = ", ".join(self.values())
             raise InvalidProblem(f"no {self.members.__name__.lower()} {value!r}; there are: {known}") from None
@@ -237,16 +240,16 @@ class Choice(Kind):
     def values(self) -> list[str]:
         return [member.value for member in self.members]
 
-    def from_link(self, key: str, value: Any, allowed: tuple[str, ...] = ()) -> Any:
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> object:
         try:
             return self.members(str(value))
         except ValueError:
             raise InvalidProblem(f"{key}: {shown(value)} is not one of the choices") from None
 
-    def to_link(self, value: Any) -> Any:
-        return None if value is None else value.value
+    def to_link(self, value: object) -> object:
+        return value.value if isinstance(value, StrEnum) else None
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         return {"choices": self.values()}
 
     def schema(self) -> Schema:
@@ -261,10 +264,10 @@ class Name(Kind):
     parse: Callable[[str], str] | None = None
     """Of a flag."""
 
-    def from_link(self, key: str, value: Any, allowed: tuple[str, ...] = ()) -> Any:
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> object:
         return one_of(key, value, self.names or allowed)
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         return {} if self.parse is None else {"type": argument(self.parse)}
 
     def schema(self) -> Schema:
@@ -275,14 +278,14 @@ class Name(Kind):
 class Switch(Kind):
     """True or false."""
 
-    def from_link(self, key: str, value: Any, allowed: tuple[str, ...] = ()) -> Any:
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> bool:
         if value in (True, "true"):
             return True
         if value in (False, "false"):
             return False
         raise InvalidProblem(f"{key}: expected true or false, found {shown(value)}")
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         return {"action": "store_true"}
 
     def schema(self) -> Schema:
@@ -295,7 +298,7 @@ class Recompute(Switch):
 
     words: tuple[str, ...] = ()
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         return {"nargs": "?", "const": self.words[0], "choices": self.words}
 
     def schema(self) -> Schema:
@@ -308,7 +311,7 @@ class Pins(Kind):
 
     parse: Callable[[str], tuple[str, int]]
 
-    def read(self, name: str, value: Any) -> Any:
+    def read(self, name: str, value: object) -> object:
         given = {} if value is None else value
         if not isinstance(given, Mapping):
             raise InvalidProblem(
@@ -319,7 +322,7 @@ class Pins(Kind):
                 raise InvalidProblem(f"a pin is an operator or module and a device index, found {pinned!r}: {device!r}")
         return dict(given)
 
-    def from_link(self, key: str, value: Any, allowed: tuple[str, ...] = ()) -> Any:
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> object:
         pins = _json(value)
         if not isinstance(pins, Mapping) or len(pins) > MAX_PINS:
             raise InvalidProblem(f"{key}: expected at most {MAX_PINS} names with a device each, found {shown(value)}")
@@ -329,15 +332,16 @@ class Pins(Kind):
                 raise InvalidProblem(f"{key}: expected the number of a device for {shown(name)}, found {shown(device)}")
         return dict(pins)
 
-    def to_link(self, value: Any) -> Any:
-        return json.dumps(dict(sorted(value.items())), separators=(",", ":")) if value else None
+    def to_link(self, value: object) -> object:
+        pins = value if isinstance(value, Mapping) else {}
+        return json.dumps(dict(sorted(pins.items())), separators=(",", ":")) if pins else None
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         return {"type": argument(self.parse), "action": "append"}
 
-    def of_flag(self, flag: str, value: Any) -> Any:
+    def of_flag(self, flag: str, value: object) -> object:
         pins: dict[str, int] = {}
-        for name, device in value:
+        for name, device in value if isinstance(value, list) else ():
             if pins.setdefault(name, device) != device:
                 raise InvalidProblem(f"{flag} {name} is given twice, for devices {pins[name]} and {device}; keep one")
         return pins
@@ -352,7 +356,7 @@ class Together(Kind):
 
     parse: Callable[[str], tuple[str, ...]]
 
-    def read(self, name: str, value: Any) -> Any:
+    def read(self, name: str, value: object) -> object:
         groups = (value,) if _are_names(value) and value else value
         if not isinstance(groups, list | tuple) or not all(map(_are_names, groups)):
             raise InvalidProblem(
@@ -361,7 +365,7 @@ class Together(Kind):
             )
         return tuple(tuple(group) for group in groups)
 
-    def from_link(self, key: str, value: Any, allowed: tuple[str, ...] = ()) -> Any:
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> object:
         groups = _json(value)
         if not isinstance(groups, Sequence) or isinstance(groups, str) or len(groups) > MAX_GROUPS:
             raise InvalidProblem(f"{key}: expected at most {MAX_GROUPS} groups of names, found {shown(value)}")
@@ -372,10 +376,10 @@ class Together(Kind):
                 _check_name(key, name)
         return tuple(tuple(group) for group in groups)
 
-    def to_link(self, value: Any) -> Any:
+    def to_link(self, value: object) -> object:
         return json.dumps(value, separators=(",", ":")) if value else None
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         return {"type": argument(self.parse), "action": "append"}
 
     def schema(self) -> Schema:
@@ -386,26 +390,26 @@ class Together(Kind):
 class File(Kind):
     """What a file or a name stands for, or that itself. load: of the path or name; several: any number of them."""
 
-    load: Callable[[str], Any]
+    load: Callable[[str], object]
     several: bool = False
 
-    def read(self, name: str, value: Any) -> Any:
+    def read(self, name: str, value: object) -> object:
         if not self.several:
             return self.load(value) if isinstance(value, str) else value
         each = value if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
         return tuple(self.load(one) if isinstance(one, str) else one for one in each)
 
-    def flag(self) -> dict[str, Any]:
+    def flag(self) -> dict[str, object]:
         return {"action": "append"} if self.several else {}
 
     def schema(self) -> Schema:
         return {"type": "array", "items": {"type": "string"}} if self.several else {"type": "string"}
 
 
-def argument(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+def argument(parse: Callable[[str], object]) -> Callable[[str], object]:
     """``parse`` with the one type of error whose message argparse shows."""
 
-    def convert(text: str) -> Any:
+    def convert(text: str) -> object:
         try:
             return parse(text)
         except InvalidProblem as error:
@@ -414,7 +418,7 @@ def argument(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return convert
 
 
-def one_of(key: str, value: Any, allowed: tuple[str, ...]) -> str:
+def one_of(key: str, value: object, allowed: tuple[str, ...]) -> str:
     """An untrusted name that is among ``allowed``. Raises InvalidProblem."""
     if not isinstance(value, str) or len(value) > MAX_NAME or value not in allowed:
         raise InvalidProblem(f"{key}: expected one of {', '.join(allowed)}; found {shown(value)}")
@@ -438,7 +442,7 @@ def _check_name(key: str, name: object) -> None:
         raise InvalidProblem(f"{key}: expected the name of an operator or module, found {shown(name)}")
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> object:
     """What a short text says as JSON, None if it is none; what is no text is what it is."""
     if not isinstance(value, str):
         return value

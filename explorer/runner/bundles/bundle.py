@@ -49,47 +49,30 @@ _OWN = re.compile(
 """What a bundle is made of. A folder that holds anything else is nobody's to remove."""
 
 
+class Part:
+    """A file of a bundle."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, bundle: Bundle, owner: type[Bundle]) -> Path:
+        return bundle.folder / self.name
+
+
 @dataclass(frozen=True, slots=True)
 class Bundle:
     """The places of a bundle's parts; which of them are there depends on how far the run is."""
 
     folder: Path
-
-    @property
-    def plan(self) -> Path:
-        return self.folder / "plan.json"
-
-    @property
-    def request(self) -> Path:
-        return self.folder / "request.json"
-
-    @property
-    def script(self) -> Path:
-        return self.folder / "run.sh"
-
-    @property
-    def variables(self) -> Path:
-        return self.folder / "run.env"
-
-    @property
-    def requirements(self) -> Path:
-        return self.folder / "requirements.txt"
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "log.txt"
-
-    @property
-    def result(self) -> Path:
-        return self.folder / "result.json"
-
-    @property
-    def summary(self) -> Path:
-        return self.folder / "summary.json"
-
-    @property
-    def marker(self) -> Path:
-        return self.folder / MARKER
+    plan = Part("plan.json")
+    request = Part("request.json")
+    marker = Part(MARKER)
+    script = Part("run.sh")
+    variables = Part("run.env")
+    requirements = Part("requirements.txt")
+    log = Part("log.txt")
+    result = Part("result.json")
+    summary = Part("summary.json")
 
     def failure(self, rank: int) -> Path:
         return self.folder / f"failure-{rank}.json"

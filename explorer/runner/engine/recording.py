@@ -115,7 +115,7 @@ class Recorder:
     def message(self, channel: int, piece: int, gradient: bool, asked: float, there: float) -> None:
         self.arrived[channel, piece, gradient] = (asked, there)
 
-    def iteration(self, start: float) -> dict[str, Any]:
+    def iteration(self, start: float) -> dict[str, list[list[object]]]:
         """The records of an iteration that was finished, in seconds since ``start``. Of a message also whether it had
         to be waited for."""
         at = self.clock.seconds

@@ -18,11 +18,6 @@ def operator_seconds(machine: Machine, graph: OpGraph) -> dict[str, float]:
     for stage in machine.stages.values():
         stage.remembers = True
     machine.iterate()
-    group_of = {
-        machine.program.captured.nodes[member].name: group
-        for group, members in enumerate(machine.program.folded.groups)
-        for member in members
-    }
     found: dict[str, float] = {}
     for number, stage in machine.stages.items():
         tell("measuring operators", len(found), len(graph))
@@ -31,11 +26,7 @@ def operator_seconds(machine: Machine, graph: OpGraph) -> dict[str, float]:
             graph,
             module,
             stage.remembered,
-            {
-                node.name: group_of[node.meta["call"]]
-                for node in module.graph.nodes
-                if node.meta.get("call") in group_of
-            },
+            machine.program.owners(module),
             machine.script.segments[number].share,
             machine.device,
         )

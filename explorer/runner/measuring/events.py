@@ -6,7 +6,7 @@ used again and read can be tested where there is no GPU.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import Protocol, Self, cast
 
 import torch
 
@@ -14,8 +14,8 @@ import torch
 class Event(Protocol):
     """A moment in a stream's queue."""
 
-    def record(self, stream: Any) -> None: ...
-    def elapsed_time(self, end: Any) -> float:
+    def record(self, stream: object) -> None: ...
+    def elapsed_time(self, end: Self) -> float:
         """Milliseconds from this one to another, both of which have come."""
         ...
 
@@ -24,7 +24,7 @@ class Gpu(Protocol):
     """What of `torch.cuda` events need."""
 
     def Event(self, *, enable_timing: bool) -> Event: ...  # noqa: N802
-    def current_stream(self, device: torch.device) -> Any: ...
+    def current_stream(self, device: torch.device) -> object: ...
     def synchronize(self, device: torch.device) -> None: ...
 
 

@@ -122,7 +122,7 @@ class Ownership(fx.Interpreter):
         self.owner = owner
         self.made_by: dict[Node, int] = {}
 
-    def run_node(self, n: fx.Node) -> Any:
+    def run_node(self, n: fx.Node) -> object:
         result = super().run_node(n)
         operator = self.owner.get(n.name)
         if operator is not None:

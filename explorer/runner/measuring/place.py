@@ -1,15 +1,15 @@
-"""A rank among the others that measure at the same time."""
+"""A rank among the others that measure at the same time, and what it could still use of memory."""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-
-from explorer.runner.measuring.free_memory import free_bytes
 
 
 @dataclass(frozen=True)
@@ -40,3 +40,15 @@ class Place:
         """What this rank could use now: what is free on its GPU, or its share of what is on the host."""
         shared_by = 1 if self.device.type == "cuda" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         return free_bytes(self.device) / shared_by
+
+
+def free_bytes(device: torch.device) -> float:
+    """What is free on a GPU, or on the host of a CPU."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    try:
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    pages = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return float(found[1]) * 1024 if found else pages

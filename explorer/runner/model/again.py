@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, fx, nn
@@ -20,6 +20,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 Region = tuple[str, bool]
 """The name of a region, and whether what the call makes is cached."""
 
+T = TypeVar("T")
 _CACHING: ContextVar[bool] = ContextVar("caching", default=False)
 """Whether a call is under way whose results are kept."""
 
@@ -89,7 +90,7 @@ class Again(nn.Module):
         return checkpoint(call, *inputs, use_reentrant=False, context_fn=contexts)  # type: ignore[no-any-return]
 
 
-def cached(target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def cached(target: Callable[..., T], *args: object, **kwargs: object) -> T:
     """A call whose results are kept, and not made again."""
     token = _CACHING.set(True)
     try:

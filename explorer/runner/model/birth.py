@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -41,12 +42,12 @@ class Seeding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.drawn = 0
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Any, types: Any, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
     ) -> Any:
         with torch._C.DisableTorchFunction():  # see the tensors as they are
             return self._dispatch(func, args, kwargs or {})
 
-    def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _dispatch(self, func: OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         kwargs = pytree.tree_map_only(torch.device, lambda device: device if device == META else CPU, kwargs)
         if torch.Tag.nondeterministic_seeded in func.tags:
             seed = mixed(self.seed, self.drawn)
@@ -58,7 +59,7 @@ class Seeding(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         return self.call(func, args, kwargs)
 
-    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, func: OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         return func(*args, **kwargs)
 
     def truncated(
@@ -82,7 +83,7 @@ class AllReal(TorchFunctionMode):
     values are wanted would be drawn with other numbers."""
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Any, types: Any, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
     ) -> Any:
         if func == _IS_META:
             return False
@@ -144,7 +145,7 @@ class Surveying(Seeding):  # type: ignore[no-untyped-call]
         self._born: dict[int, int] = {}
         self._all: list[Tensor] = []
 
-    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, func: OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         number = len(self.survey.operators)
         self.survey.operators.append(str(func))
         read = {self.born(tensor) for tensor in _tensors((args, kwargs))}
@@ -161,7 +162,7 @@ class Surveying(Seeding):  # type: ignore[no-untyped-call]
         return result
 
     @staticmethod
-    def _run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(func: OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         if any(tensor.is_meta for tensor in _tensors((args, kwargs))):
             return on_meta(func, args, kwargs)
         if _is_factory(func):
@@ -196,7 +197,7 @@ class Making(Seeding):  # type: ignore[no-untyped-call]
         self.operators, self.spared = survey.operators, spared
         self.ran = 0
 
-    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, func: OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         number = self.ran
         self.ran += 1
         if number >= len(self.operators) or self.operators[number] != str(func):
@@ -210,7 +211,7 @@ class Making(Seeding):  # type: ignore[no-untyped-call]
         return func(*args, **kwargs)
 
 
-def on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_meta(func: OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """The result without memory."""
 
     def without(tensor: Tensor) -> Tensor:
@@ -222,21 +223,21 @@ def on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **kwargs)
 
 
-def _is_factory(func: Any) -> bool:
+def _is_factory(func: OpOverload) -> bool:
     """Whether the size of its result is told by its arguments, not by the tensors that it reads."""
     return any(argument.name == "device" for argument in func._schema.arguments) and "_to_copy" not in str(func)
 
 
-def _only_fills(func: Any) -> bool:
+def _only_fills(func: OpOverload) -> bool:
     """Whether it changes nothing but the values of its first argument."""
     return func._schema.name.endswith("_") and torch.Tag.inplace_view not in func.tags
 
 
-def _tensors(value: Any) -> list[Tensor]:
+def _tensors(value: object) -> list[Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
-def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+def _written(func: OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Tensor]:
     named = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)) | kwargs
     writes = {a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write}
     return _tensors([value for name, value in named.items() if name in writes])

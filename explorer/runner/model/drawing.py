@@ -6,14 +6,16 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor, fx, nn
+from torch._ops import OpOverload
 
 from explorer.runner.model.birth import mixed
 from explorer.runner.model.flat import DROPPING, Context, inside, undropped
 
+T = TypeVar("T")
 _SEED: ContextVar[int] = ContextVar("seed", default=0)
 """Of the call of a segment that is under way; 0 where a module is only timed."""
 
@@ -33,19 +35,19 @@ def seed_calls(module: fx.GraphModule) -> bool:
     return found
 
 
-def draws(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def draws(target: object, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     """Whether a call draws random numbers; a share of 0 to be dropped draws none that matter."""
     if target is inside:
         _, target, *rest = args
         return draws(target, tuple(rest), kwargs)
-    if torch.Tag.nondeterministic_seeded not in getattr(target, "tags", ()):
+    if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False
     if any(part in target._schema.name for part in DROPPING):
         return undropped(target, args, kwargs) != (args, kwargs)
     return True
 
 
-def drawn(number: int, contexts: tuple[Context, ...], target: Any, *args: Any, **kwargs: Any) -> Any:
+def drawn(number: int, contexts: tuple[Context, ...], target: Callable[..., T], *args: object, **kwargs: object) -> T:
     """A call inside blocks (see `inside`) with random numbers of its own."""
     seed = mixed(_SEED.get(), number)
     torch.default_generator.manual_seed(seed)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, fx
@@ -72,10 +72,11 @@ def flatten(program: ExportedProgram, labels: dict[str, str], *, without_dropout
 Context = tuple[Any, ...]
 """A block: (GRAD_MODE, enabled) or (AUTOCAST, device, dtype, enabled)."""
 
+T = TypeVar("T")
 GRAD_MODE, AUTOCAST = "grad mode", "autocast"
 
 
-def inside(contexts: tuple[Context, ...], target: Any, *args: Any, **kwargs: Any) -> Any:
+def inside(contexts: tuple[Context, ...], target: Callable[..., T], *args: object, **kwargs: object) -> T:
     """A call inside blocks, the outermost first. Casts of weights are not kept from call to call."""
     with ExitStack() as stack:
         for kind, *given in contexts:
@@ -187,7 +188,9 @@ class _Flattener:
         return self.walk(body, dict(zip(given, rest, strict=True)), f"{prefix}{node.name}.", (*context, inner))
 
 
-def undropped(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def undropped(
+    target: object, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """The arguments with the share that is dropped set to 0."""
     schema = getattr(target, "_schema", None)
     if schema is None or not any(part in schema.name for part in DROPPING):
@@ -200,12 +203,13 @@ def undropped(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     return new, {name: 0.0 if name in SHARES else value for name, value in kwargs.items()}
 
 
-def on_device(value: Any, device: torch.device) -> Any:
+def on_device(value: T, device: torch.device) -> T:
     """Arguments with the device that the export wrote down replaced by the one of the run."""
-    return pytree.tree_map_only(torch.device, lambda _: device, value)
+    found: T = pytree.tree_map_only(torch.device, lambda _: device, value)
+    return found
 
 
-def nodes_in(value: Any) -> Iterator[fx.Node]:
+def nodes_in(value: object) -> Iterator[fx.Node]:
     yield from (leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, fx.Node))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
 
@@ -97,6 +97,13 @@ class Program:
                     home[buffer] = group_of[(readers or following or [max(group_of)])[0]]
                 found.setdefault(home[buffer], []).append(position)
         return {group: tuple(positions) for group, positions in found.items()}
+
+    def owners(self, module: fx.GraphModule) -> dict[str, int]:
+        """Node of a segment's module -> the operator that it is a call of."""
+        nodes, groups = self.captured.nodes, self.folded.groups
+        group_of = {nodes[member].name: group for group, members in enumerate(groups) for member in members}
+        calls = {node.name: node.meta.get("call") for node in module.graph.nodes}
+        return {name: group_of[call] for name, call in calls.items() if call in group_of}
 
     def changed_by(self, operators: Collection[int]) -> frozenset[str]:
         """The buffers that these operators change, by their names in the capture."""

@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from explorer.runner.bundles.outcome import RunStatus
@@ -92,7 +92,7 @@ def drive(work: Callable[[], int], report: Callable[[JobFailure], object]) -> in
     return 1
 
 
-def connected() -> Any:
+def connected() -> ModuleType:
     """The module ray, connected to the cluster that this job runs on."""
     import ray
 
@@ -203,7 +203,7 @@ def environments(places: Sequence[Place], port: int, request: RunRequest) -> lis
     return told
 
 
-def _room(ray: Any, ranks: int, hosts: int, request: RunRequest, wait_s: float) -> Any:
+def _room(ray: ModuleType, ranks: int, hosts: int, request: RunRequest, wait_s: float) -> Any:
     """A placement group for all ranks. Raises JobError if the cluster has no room for them."""
     gpu = 1 if request.backend is Backend.CUDA else 0
     each = {"CPU": request.threads, **({"GPU": gpu} if gpu else {})}
@@ -223,7 +223,7 @@ def _room(ray: Any, ranks: int, hosts: int, request: RunRequest, wait_s: float) 
     )
 
 
-def _actors(ray: Any, group: Any, ranks: int, hosts: int, request: RunRequest) -> list[Any]:
+def _actors(ray: ModuleType, group: Any, ranks: int, hosts: int, request: RunRequest) -> list[Any]:
     class Rank(RankProcess):
         def place(self) -> Place:
             node = ray.get_runtime_context().get_node_id()
@@ -243,7 +243,7 @@ def _actors(ray: Any, group: Any, ranks: int, hosts: int, request: RunRequest) -
     ]
 
 
-def _follow(ray: Any, actors: list[Any], relay: Relay, deadline: float, limit_s: float) -> int:
+def _follow(ray: ModuleType, actors: list[Any], relay: Relay, deadline: float, limit_s: float) -> int:
     """Relay until all ranks have ended, or one has failed and the others had time to say so, too."""
     codes: dict[int, int] = {}
     failed_s: float | None = None
@@ -273,7 +273,7 @@ def _tell(rank: int, look: Look, relay: Relay) -> None:
         relay.own(exit_line(rank, look.code))
 
 
-def _finish(ray: Any, first: Any, relay: Relay, failed: bool) -> int:
+def _finish(ray: ModuleType, first: Any, relay: Relay, failed: bool) -> int:
     text = _ask(ray, [first.result.remote()])[0]
     if not text:
         raise JobError("rank 0 ended without a result")
@@ -286,7 +286,7 @@ def _finish(ray: Any, first: Any, relay: Relay, failed: bool) -> int:
     return 1 if failed else 0
 
 
-def _ask(ray: Any, references: list[Any], ranks: Sequence[int] | None = None) -> list[Any]:
+def _ask(ray: ModuleType, references: list[Any], ranks: Sequence[int] | None = None) -> list[Any]:
     """The answers of actors. Raises JobError for the first that is lost. ranks: theirs, if not 0, 1, ..."""
     answers = []
     for position, reference in enumerate(references):

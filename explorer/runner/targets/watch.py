@@ -1,4 +1,5 @@
-"""Names the rank that a run waits for: one that is stopped, or stands still while others wait. No torch here."""
+"""What is seen of a run from outside: the rank that it waits for, one that is stopped or stands still while others
+wait, and whether the kernel ended processes for want of memory: counted, not guessed. No torch here."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ LOOK_S = 1.0
 """Between two looks."""
 SILENT_S = 10.0
 """How long no rank does a step before one is said to stand still."""
+COUNTS = Path("/proc/vmstat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +66,23 @@ def _silent(found: list[Heartbeat | None], for_s: float) -> Stall | None:
     beat = found[working[0]]
     at = "has not begun" if beat is None else f"(process {beat.process}) has been at {beat.at}"
     return Stall(working[0], f"rank {working[0]} {at} for {text.seconds(for_s)} or more, and the others wait for it")
+
+
+def memory_kills() -> int | None:
+    """Processes of this machine that the kernel has ended for want of memory since it started, those that reached a
+    limit of their group included; None where it does not tell."""
+    try:
+        lines = COUNTS.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, count = line.partition(" ")
+        if name == "oom_kill" and count.isdigit():
+            return int(count)
+    return None
+
+
+def kills_since(before: int | None) -> int | None:
+    """How many since `memory_kills` told ``before``."""
+    now = memory_kills()
+    return None if now is None or before is None else now - before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -16,9 +16,10 @@ from explorer.runner.training.models import Inputs
 from explorer.runner.training.ranks import Ranks
 from solvers.errors import RunError
 
-Batches = Iterable[Any] | Callable[[int], Iterable[Any]]
+Batches = Iterable[object] | Callable[[int], Iterable[object]]
 """Mini-batches in order; or what gives those from a number on, so that a training that goes on need not draw the ones
 before."""
+T = TypeVar("T")
 HAS, ENDED, FAILED = 0, 1, 2
 
 
@@ -27,9 +28,9 @@ class Feed:
 
     def __init__(self, batches: Batches, ranks: Ranks, first: int) -> None:
         self.ranks, self.taken = ranks, first
-        self._iterator: Iterator[Any] = ranks.agreed(lambda: _from(batches, first), "batches")
+        self._iterator: Iterator[object] = ranks.agreed(lambda: _from(batches, first), "batches")
 
-    def next(self, read: Callable[[Any], Any] = lambda batch: batch) -> Any:
+    def next(self, read: Callable[[object], T]) -> T | None:
         """What ``read`` makes of the next mini-batch; None where there are no more. Raises RunError on every rank if it
         fails on one, or has come to an end on one and not on another."""
         error: Exception | None = None
@@ -54,7 +55,7 @@ class Feed:
         return made
 
 
-def _from(batches: Batches, first: int) -> Iterator[Any]:
+def _from(batches: Batches, first: int) -> Iterator[object]:
     if callable(batches):
         return iter(batches(first))
     iterator = iter(batches)
@@ -64,7 +65,7 @@ def _from(batches: Batches, first: int) -> Iterator[Any]:
     return iterator
 
 
-def divided(batch: Any, with_targets: bool) -> tuple[Any, Any]:
+def divided(batch: object, with_targets: bool) -> tuple[object, object]:
     """(inputs, targets). Raises RunError if targets are wanted and are not there."""
     if not with_targets:
         return batch, None
@@ -74,7 +75,7 @@ def divided(batch: Any, with_targets: bool) -> tuple[Any, Any]:
     return batch[0], batch[1]
 
 
-def called_with(inputs: Any) -> Inputs:
+def called_with(inputs: object) -> Inputs:
     """Arguments by position and by name, of a tensor, a tuple or a dict by name. Raises RunError."""
     if isinstance(inputs, Tensor):
         return (inputs,), {}
@@ -107,7 +108,7 @@ class Reader:
                 shape[dim] = shape[dim] // captured.samples * mini_batch
             self.metas.append((tuple(shape), getattr(torch, value.dtype)))
 
-    def read(self, inputs: Any, targets: Any) -> tuple[tuple[Tensor, ...], Any]:
+    def read(self, inputs: object, targets: object) -> tuple[tuple[Tensor, ...], object]:
         """(the model's tensor inputs in order, the targets), on the device. Raises RunError."""
         args, by_name = called_with(inputs)
         if set(by_name) != set(self.names):
@@ -140,7 +141,7 @@ class Reader:
         return tensor.detach().to(self.device)
 
 
-def checksum(batch: Any) -> int:
+def checksum(batch: object) -> int:
     """Of the values of all tensors: equal mini-batches have equal ones."""
     found = 0
     for leaf in pytree.tree_leaves(batch):

@@ -110,7 +110,7 @@ def load(folder: Path, catalogue: Catalogue, updater: Updater) -> None:
     ranks.agreed(lambda: _restore(content, updater, states), f"checkpoint {folder}")
 
 
-def meta_json(tensor: Tensor) -> list[Any]:
+def meta_json(tensor: Tensor) -> list[object]:
     """[dtype, shape]."""
     return [str(tensor.dtype).removeprefix("torch."), list(tensor.shape)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import nn
 
@@ -120,7 +120,7 @@ def _launched(ranks: Ranks, file: PlanFile, wanted: Wanted) -> Training:
     return Training(setup, feed, traced.first, steps)
 
 
-def _traced(ranks: Ranks, file: PlanFile, wanted: Wanted, drawn: tuple[Any, Any]) -> Traced:
+def _traced(ranks: Ranks, file: PlanFile, wanted: Wanted, drawn: tuple[object, object]) -> Traced:
     """The model of the first mini-batch, held against the plan. drawn: (its inputs, its targets)."""
     problem = file.problem
     source = source_of(wanted.model, called_with(drawn[0]))
@@ -138,7 +138,7 @@ def _traced(ranks: Ranks, file: PlanFile, wanted: Wanted, drawn: tuple[Any, Any]
     return Traced(source, program, script, output, reader, first)
 
 
-def _same(ranks: Ranks, value: Any, what: str) -> None:
+def _same(ranks: Ranks, value: object, what: str) -> None:
     """Raises RunError on every rank if they do not have the same."""
     if len(set(ranks.all_of(value))) > 1:
         raise RunError(f"the ranks differ in {what}")

@@ -98,12 +98,14 @@ def loss_position(program: Program, loss: Loss | None, name: str) -> int:
     return scalars[0]
 
 
-def samples_of(targets: Any, first: int, count: int) -> Any:
+def samples_of(targets: object, first: int, count: int) -> object:
     """The targets of some samples of a mini-batch."""
     return pytree.tree_map_only(Tensor, lambda whole: whole.narrow(0, first, count), targets)
 
 
-def check_loss(program: Program, script: Script, position: int, loss: Loss, targets: Any, device: torch.device) -> None:
+def check_loss(
+    program: Program, script: Script, position: int, loss: Loss, targets: object, device: torch.device
+) -> None:
     """Tries the loss on zeros of every size that it will be given. Raises RunError if it makes no loss of them."""
     for share in sorted({segment.share for segment in script.segments}):
         captured, _ = program.sized[share]

@@ -54,8 +54,8 @@ class _Files(FileSystem):
 class Reader(FileSystemReader):
     """Reads the list of tensors with only those classes that describe tensors."""
 
-    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        with self.fs.create_stream(self._get_metadata_path(kwargs.get("rank")), "rb") as file:
+    def read_metadata(self, *_: object, rank: int | None = None, **__: object) -> Metadata:
+        with self.fs.create_stream(self._get_metadata_path(rank), "rb") as file:
             found = _Describing(io.BytesIO(file.read())).load()
         if not isinstance(found, Metadata):
             raise RunError(f"checkpoint {self.path}: its list of tensors is a {type(found).__name__}")

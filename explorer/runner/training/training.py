@@ -21,7 +21,7 @@ from explorer.runner.training.optimizing import Updater
 from explorer.runner.training.ranks import Ranks
 from explorer.runner.training.refusals import Loss, samples_of
 
-Batch = tuple[tuple[Tensor, ...], Any]
+Batch = tuple[tuple[Tensor, ...], object]
 """The model's inputs and the targets."""
 
 
@@ -144,7 +144,7 @@ class Training:
             batch, self._next = self._next, None
             return batch
         reader, with_targets = self._setup.reader, self._setup.loss is not None
-        return self._feed.next(lambda batch: reader.read(*divided(batch, with_targets)))  # type: ignore[no-any-return]
+        return self._feed.next(lambda batch: reader.read(*divided(batch, with_targets)))
 
     def _loss_of(self, segment: int) -> Any:
         setup = self._setup

@@ -1,8 +1,11 @@
-"""The run against the model computed in turn: losses, gradients, and parameters after some steps."""
+"""The run against the model computed in turn: losses, gradients, and parameters after some steps.
+
+The model is computed in one piece, or in the plan's segments where there is no room for that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +13,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from explorer.runner.bundles.outcome import Agreement
+from explorer.runner.bundles.outcome import Agreement, Way
 from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
 from explorer.runner.engine.measure import total_loss
+from explorer.runner.measuring.place import free_bytes
 from explorer.runner.model.optimizers import OPTIMIZERS, dense, is_adam
+from explorer.runner.model.program import Program
 from explorer.runner.model.weights import hold
 from explorer.runner.scripts.executable import optimizer_of
+from explorer.runner.scripts.script import Script
 from explorer.runner.verifying.distances import (
     APART,
     NOTHING,
@@ -30,10 +36,10 @@ from explorer.runner.verifying.distances import (
     without_twin_losses,
     without_twins,
 )
-from explorer.runner.verifying.in_turn import Given, InTurn, in_order, names_of
-from explorer.runner.verifying.ways import parts_of, way_of
+from explorer.runner.verifying.in_turn import Given, InTurn, Part, in_order, names_of
 from solvers.errors import RunError
-from solvers.problem.problem import Problem
+from solvers.problem.problem import Optimizer, Problem
+from solvers.problem.training import STATES
 
 
 def verify(machine: Machine, reference: str, problem: Problem, request: RunRequest) -> Agreement:
@@ -186,3 +192,35 @@ def _most(number: float, machine: Machine) -> float:
     tensor = torch.tensor([number], dtype=torch.float64, device=machine.device)
     dist.all_reduce(tensor, dist.ReduceOp.MAX)
     return float(tensor.item())
+
+
+def way_of(asked: Way | None, machine: Machine, problem: Problem, optimizer: str | None) -> Way:
+    """The one asked for, or in one piece if rank 0 has room for it: the stronger one, since there the model is not cut.
+    Every rank calls it and gets the same."""
+    if asked is not None:
+        return asked
+    share = min(segment.share for segment in machine.script.segments)
+    needs = whole_bytes(machine.program, problem, share, optimizer)
+    cap = problem.cluster.devices[machine.script.devices[0]].memory_bytes
+    fits = torch.tensor([needs <= min(cap, free_bytes(machine.device))], dtype=torch.int64, device=machine.device)
+    dist.broadcast(fits, 0)
+    return Way.WHOLE if fits.item() else Way.STAGES
+
+
+def whole_bytes(program: Program, problem: Problem, share: int, optimizer: str | None) -> float:
+    """What the model in one piece holds on a rank: parameters, and in training a gradient, a copy of the first one and
+    the optimizer's states, with what the forward of ``share`` samples saves."""
+    captured, _ = program.sized[share]
+    parameters = sum(captured.values[value].nbytes for value in captured.parameters)
+    if not problem.training:
+        return float(parameters)
+    states = STATES[Optimizer(optimizer_of(problem, optimizer))]
+    saved = sum(operator.saved_bytes.at(share) for operator in problem.graph.operators)
+    return float(parameters) * (3 + states) + saved
+
+
+def parts_of(way: Way, script: Script, program: Program) -> Sequence[Part]:
+    """In one piece on rank 0; or each segment on the first of the ranks that have it."""
+    if way is Way.WHOLE:
+        return [Part(tuple(range(len(program.folded.groups))), 0)]
+    return [Part(at.operators, script.devices.index(at.devices[0])) for at in script.segments]

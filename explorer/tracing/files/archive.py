@@ -12,7 +12,7 @@ import lzma
 import os
 import zipfile
 import zlib
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from solvers.errors import InvalidProblem
 
@@ -33,7 +33,7 @@ DAMAGED = (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, zlib.erro
 HOW = "save it with torch.export.save(torch.export.export(model, inputs), 'model.pt2')"
 
 
-def read_document(source: str | os.PathLike[str] | bytes) -> tuple[str, dict[str, Any]]:
+def read_document(source: str | os.PathLike[str] | bytes) -> tuple[str, dict[str, object]]:
     """(name of the file, the exported program as JSON). Raises InvalidProblem in one line."""
     name = "the upload" if isinstance(source, bytes) else os.path.basename(os.fspath(source))
     size = len(source) if isinstance(source, bytes) else _size_of(source, name)

@@ -17,11 +17,10 @@ import torch
 import torch.distributed as dist
 
 from explorer.runner.engine import runtime
-from explorer.runner.engine.affinity import pin
 from explorer.runner.engine.empty_segments import Load, runtime_of
 from explorer.runner.engine.garbage import settled_memory
 from explorer.runner.measuring.attribution import calm
-from explorer.runner.rank import end
+from explorer.runner.rank import end, pin
 from explorer.runner.scripts import duties
 
 ROUNDS = int(os.environ.get("BENCHMARK_ROUNDS", "40"))

@@ -59,7 +59,7 @@ def test_what_the_engine_takes_is_kept_and_a_file_of_before_has_none() -> None:
         ({"hosts": ["desk"]}, "one of each for every rank"),
         ({"memory_bytes": [0, 1]}, "more than 0"),
         ({"wholes": []}, "one for every sample count"),
-        ({"operators": [{"name": "a", "seconds": [1], "spread": [0, 0]}]}, "operators[0].seconds"),
+        ({"operators": [{"name": "a", "seconds": [1], "spread": [0, 0]}]}, "operator 'a': expected 2 times"),
         ({"operators": [{"name": "a", "seconds": [1, -1], "spread": [0, 0]}]}, "seconds[1]"),
         ({"operators": [{"name": "a", "seconds": [1, 1], "spread": [0, 0]}] * 2}, "occurs twice"),
         ({"updates": {"adam": {"a": "fast"}}}, "updates"),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.jobs.carried_picture import carried_picture, told_beside
-from explorer.jobs.held_plans import hold
+from explorer.jobs.held_plans import carried_picture, hold, told_beside
 from solvers.plan.result import Result, Status, StopReason
 from solvers.planners.solve import solve
 from solvers.search.effort import Effort

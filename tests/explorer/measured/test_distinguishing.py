@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.measured.distinguishing import gain
+from explorer.measured.ranking import gain
 
 FAST, SLOW = ((0.8, 0.9), (0.85, 0.86)), ((1.0, 1.1), (1.2, 1.0))
 

@@ -9,9 +9,8 @@ from dataclasses import replace
 import pytest
 
 from explorer.measured import compare_run, comparison_object, rank_agreement, rows
-from explorer.measured.measured_bars import measured_bars
 from explorer.measured.notes import same_hardware
-from explorer.measured.telling import signed_share
+from explorer.measured.telling import measured_bars, signed_share
 from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from solvers.errors import InvalidPlan, InvalidProblem, RunError
 from solvers.plan.drafts import Draft, DraftStage

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from explorer.runner.bundles.outcome import Way
-from explorer.runner.verifying import ways
+from explorer.runner.verifying import verify
 from explorer.runner.verifying.in_turn import Part, in_order
-from explorer.runner.verifying.ways import parts_of, way_of, whole_bytes
+from explorer.runner.verifying.verify import parts_of, way_of, whole_bytes
 from solvers.errors import RunError
 from solvers.problem.problem import Problem
 from tests.explorer.runner.plans import problem_of
@@ -60,8 +60,8 @@ def test_the_whole_is_parameters_gradients_a_copy_states_and_what_is_saved() -> 
 def test_it_is_in_one_piece_where_there_is_room(
     monkeypatch: pytest.MonkeyPatch, cap: float, free: float, asked: Way | None, way: Way
 ) -> None:
-    monkeypatch.setattr(ways.dist, "broadcast", lambda tensor, source: None)
-    monkeypatch.setattr(ways, "free_bytes", lambda device: free)
+    monkeypatch.setattr("torch.distributed.broadcast", lambda tensor, source: None)
+    monkeypatch.setattr(verify, "free_bytes", lambda device: free)
     problem = of_rnn(False)
     devices = [replace(d, memory_bytes=cap if n == 3 else 1.0) for n, d in enumerate(problem.cluster.devices)]
     problem = replace(problem, cluster=replace(problem.cluster, devices=tuple(devices)))
