@@ -18,8 +18,8 @@ from explorer.view.comparison import Ranked, Row, cells, family_story, left_out,
 from explorer.words import text
 from solvers.formats.result_json import options_json
 from solvers.planners.infeasibility import Infeasibility
-from solvers.planners.solve import planner_options
 from solvers.problem.problem import Objective, Problem
+from solvers.search.planner import planner_options
 
 BEST = "*"
 REASON = 100
