@@ -13,6 +13,7 @@ from explorer.costs.roofline import stated_dtype
 from explorer.costs.times.share import costs_words, share
 from explorer.costs.trained_in import assumed_notes, notes_of_model
 from explorer.costs.utilisation import utilisation
+from explorer.view.figures import metrics_object
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
@@ -92,20 +93,6 @@ def front_object(result: Result) -> list[dict[str, object]]:
         }
         for one in result.front
     ]
-
-
-def metrics_object(metrics: Metrics) -> dict[str, object]:
-    return {
-        "max_load_s": finite_or_none(metrics.max_load_s),
-        "makespan_s": finite_or_none(metrics.makespan_s),
-        "iteration_s": finite_or_none(metrics.iteration_s),
-        "throughput_per_s": finite_or_none(metrics.throughput_per_s),
-        "bubble": finite_or_none(metrics.bubble),
-        "cut_bytes": finite_or_none(metrics.cut_bytes),
-        "between_nodes_bytes": finite_or_none(metrics.between_nodes_bytes),
-        "peak_memory_bytes": [finite_or_none(peak) for peak in metrics.peak_memory_bytes],
-        "load_s": [finite_or_none(load) for load in metrics.load_s],
-    }
 
 
 def placement_object(problem: Problem, plan: Plan) -> dict[str, int | list[int]]:
