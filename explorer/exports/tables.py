@@ -31,7 +31,7 @@ def plan_text(file: PlanFile) -> str:
 def trace_text(file: PlanFile) -> str:
     """The schedule as a trace of Chrome's format."""
     problem = file.problem
-    return dump_json(chrome_trace(simulate(problem, file.plan), problem.graph, problem.cluster))
+    return dump_json(chrome_trace(simulate(problem, file.plan, fold=False), problem.graph, problem.cluster))
 
 
 def placement_csv(file: PlanFile) -> str:
@@ -73,7 +73,7 @@ def schedule_csv(file: PlanFile) -> str:
             span.action, span.resource, span.device, span.to_device if span.is_transfer else "",
             operators[span.operator].name if span.operator >= 0 else "", span.start_s, span.end_s, span.nbytes,
         )
-        for span in simulate(file.problem, file.plan).spans
+        for span in simulate(file.problem, file.plan, fold=False).spans
     )  # fmt: skip
     return table_text(SCHEDULE, rows)
 

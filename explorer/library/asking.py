@@ -16,7 +16,7 @@ from explorer.words import text
 from solvers.errors import PlacementError
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result
-from solvers.planners.solve import named, solve
+from solvers.planners.registry import named
 from solvers.problem.problem import Problem
 from solvers.search.monitor import ignore, never
 from solvers.search.planner import Planner
@@ -30,6 +30,18 @@ NO_SQLITE = "this Python was built without sqlite3, which the library of plans n
 
 def unheard(_: str) -> None:
     return None
+
+
+def _solve(
+    problem: Problem,
+    planner: Planner,
+    should_stop: Callable[[], bool],
+    on_progress: Callable[[Progress, Plan | None], None],
+    **terms: Unpack[Terms],
+) -> Result:
+    from solvers.planners.solve import solve  # imports bounds and planners, which whoever knows the answer does without
+
+    return solve(problem, planner, should_stop=should_stop, on_progress=on_progress, **terms)
 
 
 @contextmanager
@@ -62,7 +74,7 @@ class Asking:
     model: str = ""
     fresh: bool = False
     tell: Callable[[str], None] = unheard
-    solve: Callable[..., Result] = solve
+    solve: Callable[..., Result] = _solve
     _library: Library | None = field(default=None, init=False)
     _said: set[str] = field(default_factory=set, init=False)
 

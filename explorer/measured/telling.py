@@ -20,8 +20,6 @@ PART_WORDS = {
 """The three errors, in the order in which they are told."""
 OWN = ("predicted", "fed", "spans", "segments", "operators", "bubble_predicted", "bubble_measured")
 """Fields of a comparison that are told otherwise than they stand."""
-LEAST_SHARE = 0.001
-"""A smaller one is told as "< 0.1 %"."""
 
 
 def rows(comparison: Comparison, same_hardware: bool = True) -> list[list[str]]:
@@ -32,14 +30,22 @@ def rows(comparison: Comparison, same_hardware: bool = True) -> list[list[str]]:
     told = [["predicted", text.seconds(comparison.predicted_s), ""]] if same_hardware else []
     for key, seconds in errors_s(comparison).items():
         if same_hardware or key == SCHEDULE:
-            told.append([PART_WORDS[key], signed_s(seconds), signed_share(comparison.share(seconds))])
+            told.append(
+                [PART_WORDS[key], text.signed(seconds, text.seconds), text.signed_share(comparison.share(seconds))]
+            )
     count = text.plural(len(comparison.iterations_s), "iteration")
     fastest = f"median of {count}, fastest {text.seconds(comparison.fastest_s)}"
     told.append(["measured", text.seconds(comparison.measured_s), fastest])
     if same_hardware:
-        told.append(["prediction off by", signed_s(-comparison.total_error_s), signed_share(comparison.error)])
-    told.append(["fed with measured times", text.seconds(comparison.fed_s), signed_share(comparison.fed_error)])
-    told.append(["each iteration with its own", "", signed_share(comparison.fed_each_error)])
+        told.append(
+            [
+                "prediction off by",
+                text.signed(-comparison.total_error_s, text.seconds),
+                text.signed_share(comparison.error),
+            ]
+        )
+    told.append(["fed with measured times", text.seconds(comparison.fed_s), text.signed_share(comparison.fed_error)])
+    told.append(["each iteration with its own", "", text.signed_share(comparison.fed_each_error)])
     bubbles = text.percent(comparison.bubble_predicted), text.percent(comparison.bubble_measured)
     told.append(["bubble", f"{bubbles[0]} predicted", f"{bubbles[1]} measured"])
     noise = text.NOTHING if comparison.noise is None else text.percent(comparison.noise)
@@ -54,18 +60,6 @@ def errors_s(comparison: Comparison) -> dict[str, float]:
         "links": comparison.links_error_s,
         SCHEDULE: comparison.schedule_error_s,
     }
-
-
-def signed_s(seconds: float) -> str:
-    """ "+9 ms", "−1.2 ms"."""
-    return ("−" if seconds < 0 else "+") + text.seconds(abs(seconds))
-
-
-def signed_share(share: float) -> str:
-    """ "+8 %", "−0.4 %"; what is next to nothing has no sign."""
-    if abs(share) < LEAST_SHARE:
-        return text.percent(abs(share))
-    return ("−" if share < 0 else "+") + text.percent(abs(share))
 
 
 def comparison_object(comparison: Comparison) -> dict[str, object]:

@@ -27,11 +27,12 @@ HEAD = (
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.size", description=__doc__)
     parser.add_argument("folder", nargs="?", default="", help="show the folders in this one, such as solvers/joint")
-    parser.add_argument("--functions", action="store_true", help="name the functions of solvers over the limits")
+    parser.add_argument("--functions", action="store_true", help="name the functions over the limits")
     parser.add_argument("--release", metavar="NAME", help="write down these figures as those of a release")
     args = parser.parse_args()
     if args.functions:
-        print(*(f"{name}: {size}" for name, size in over_the_limits(ROOT / "solvers").items()), sep="\n")
+        for top in ("solvers", "explorer"):
+            print(*(f"{top}/{name}: {size}" for name, size in over_the_limits(ROOT / top).items()), sep="\n")
         return 0
     now = rooms(ROOT, (*SOURCE, "tests"))
     if args.release:

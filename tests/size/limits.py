@@ -1,4 +1,4 @@
-"""Functions of the engine that are over the limits, and those that still may be."""
+"""Functions that are over the limits, and those that still may be."""
 
 from __future__ import annotations
 
@@ -17,7 +17,23 @@ STILL_OVER = frozenset(
         "planners/solve.py: solve",
     }
 )
-"""What may be, until it is shorter; nothing is added here."""
+"""What may be in the engine, until it is shorter; nothing is added here."""
+STILL_OVER_OUTSIDE = frozenset(
+    {
+        "api.py: launch",
+        "api.py: sweep",
+        "api.py: trace",
+        "cli/sweep.py: add",
+        "view/plan_view.py: plan_view",
+        "web/app.py: serve",
+        "web/layout/run_tab.py: run_tab",
+        "web/serving/callbacks.py: register",
+        "web/serving/live.py: add_live_route",
+        "web/talk/conversation.py: __init__",
+        "web/talk/conversation.py: receive",
+    }
+)
+"""The same in `explorer`."""
 
 
 def over_the_limits(folder: Path) -> dict[str, str]:
