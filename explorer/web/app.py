@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import re
+import socket
 import threading
 import webbrowser
 from dataclasses import dataclass
@@ -160,6 +161,7 @@ def serve(
         raise
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     shown = f"[{here}]" if ":" in here else here
+    assert isinstance(AutoWebSocketsProtocol, type)  # websockets is required
     settings = uvicorn.Config(
         app.server,
         host=host,
@@ -185,7 +187,8 @@ class _Page(dash.Dash):
     """Without what Dash adds to every page and this one does not use: polyfills, its core components and tables."""
 
     def interpolate_index(self, **parts: str) -> str:
-        return super().interpolate_index(**{**parts, "scripts": _UNUSED.sub("", parts["scripts"])})
+        index: str = super().interpolate_index(**{**parts, "scripts": _UNUSED.sub("", parts["scripts"])})
+        return index
 
 
 class _Announcing(uvicorn.Server):
@@ -195,7 +198,7 @@ class _Announcing(uvicorn.Server):
         super().__init__(config)
         self.address, self.open_browser, self.origins = address, open_browser, origins
 
-    async def startup(self, sockets=None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             others = f"; for others {', '.join(self.origins)}" if self.origins else ""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.view.graph.palette import SURFACES, Theme, swatch
-from explorer.view.timeline.bars import Bars, words
+from explorer.view.plan_types import Bars
+from explorer.view.timeline.bars import words
 from explorer.view.timeline.gantt_paint import BAR, LINK_BAR, LINK_OFFSET, backgrounds, marker, text_colour
 from explorer.view.timeline.gantt_rows import HIDDEN, Row, Rows
 from explorer.view.timeline.repeated import label
@@ -200,7 +201,7 @@ def _add_mark(layout: dict[str, Any], label: str, at: float, rows: float, theme:
     ]
 
 
-def _hover(found: Mapping[str, Sequence[Any]], i: int, devices: Sequence[str]) -> str:
+def _hover(found: Bars, i: int, devices: Sequence[str]) -> str:
     start, end = found["start_s"][i], found["end_s"][i]
     return (
         f"<b>{text.plain(devices[found['device'][i]])}</b> · {text.plain(words(found, i, devices))}<br>"

@@ -7,7 +7,7 @@ from typing import Any
 
 from explorer.view.graph.palette import SURFACES, Theme, mix, swatch, text_on
 from explorer.view.timeline import gantt
-from explorer.view.timeline.bars import COLUMNS
+from explorer.view.timeline.bars import columns_of
 from explorer.view.timeline.gantt_paint import marker
 from explorer.words import text
 from explorer.words.actions import KIND_WORDS, TRANSFER
@@ -46,8 +46,7 @@ def figure(
     used = {d for c in (upper, lower) for d, kind in zip(c["device"], c["kind"], strict=True) if kind != TRANSFER}
     rows = list(shown) if shown is not None else sorted(used)
     mark = (f"{'fed' if fed else 'predicted'} end {text.seconds(ends[0])}", ends[0])
-    nothing: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    drawn = gantt.figure(nothing, devices, ends[1], theme, rows, None, max(ends), mark)
+    drawn = gantt.figure(columns_of([]), devices, ends[1], theme, rows, None, max(ends), mark)
     scale, _ = text.time_unit(max(ends) or 1.0)
     place = {device: row for row, device in enumerate(rows)}
     hover = _Hover(comparison, upper, lower, devices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 from starlette.responses import PlainTextResponse, Response
 
-from explorer.web.talk.outlet import PATH, Outlet
+from explorer.web.state.outlet import PATH, Outlet
 
 
 def add_download_route(server: FastAPI, outlet: Outlet) -> None:

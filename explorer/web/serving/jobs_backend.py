@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 from explorer.jobs.past_runs import past_runs
 from explorer.jobs.requests import (
     ABOUT,
-    About,
+    CompareRequest,
     PlaceRequest,
     PrepareRequest,
     ReadRequest,
     ReplanRequest,
     RunPlanRequest,
     ShowRunRequest,
+    SolveRequest,
 )
 from explorer.jobs.workers.jobs import Jobs
 from explorer.jobs.workers.machine import cores, default_workers, memory_bytes, solving_spec
@@ -27,11 +27,10 @@ from explorer.view.run_events import PastRun
 from explorer.web.contract.backend import (
     Catalogue,
     ClusterEntry,
-    CompareRequest,
     KindEntry,
     ModelEntry,
     PlannerEntry,
-    SolveRequest,
+    Request,
     TargetEntry,
 )
 from explorer.web.serving.owners_file import owners_file
@@ -43,6 +42,17 @@ READ = "read-"
 """Before the id of a job of the worker that reads files."""
 KIND_WORDS = {"local": "this machine", "ray": "Ray cluster"}
 FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
+KIND_OF: dict[type, str] = ABOUT | {
+    SolveRequest: "solve",
+    CompareRequest: "compare",
+    PrepareRequest: "prepare",
+    RunPlanRequest: "run",
+    ReplanRequest: "replan",
+    ShowRunRequest: "show-run",
+    ReadRequest: "read",
+    PlaceRequest: "place",
+}
+"""The kind of job for each request, see `explorer.jobs.job_kinds`."""
 
 
 class JobsBackend:
@@ -52,18 +62,12 @@ class JobsBackend:
 
     def __init__(self, model: str | None = None, workers: int | None = None, all_idle: bool = False) -> None:
         self._given = None if model is None else owners_file(model)
-        self._visitor = ""
         memory = memory_bytes()
         workers = workers or default_workers(cores(), memory)
         self._jobs = Jobs(solving_spec(workers, memory), workers, interactive=True)
         self._jobs.warm(workers if all_idle else 1)
         self._runs = Jobs(RUNNING)
         self._reads = Jobs(READING)
-
-    def of(self, visitor: str) -> JobsBackend:
-        found = copy.copy(self)
-        found._visitor = visitor
-        return found
 
     def catalogue(self) -> Catalogue:
         from demo_models import MODELS
@@ -90,38 +94,20 @@ class JobsBackend:
             tuple(names(TIMES)),
         )
 
-    def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
-        return self._solving("solve", request, on_event)
+    def start(self, request: Request, on_event: Callable[[Event], None], visitor: str = "") -> str:
+        prefix, jobs = self._of_request(request)
+        return prefix + jobs.start(KIND_OF[type(request)], self._located(request), on_event, visitor)
 
-    def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
-        return self._solving("compare", request, on_event)
-
-    def prepare(self, request: PrepareRequest, on_event: Callable[[Event], None]) -> str:
-        return self._solving("prepare", request, on_event)
-
-    def run(self, request: RunPlanRequest | ReplanRequest, on_event: Callable[[Event], None]) -> str:
-        kind = "replan" if isinstance(request, ReplanRequest) else "run"
-        return RUN + self._runs.start(kind, self._located(request), on_event)
-
-    def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
-        return self._solving("show-run", request, on_event)
+    def _of_request(self, request: Request) -> tuple[str, Jobs]:
+        """The workers for a request, and what the ids of their jobs begin with."""
+        if isinstance(request, RunPlanRequest | ReplanRequest):
+            return RUN, self._runs
+        return (READ, self._reads) if isinstance(request, ReadRequest) else ("", self._jobs)
 
     def expect_file(self) -> None:
         self._reads.warm()
 
-    def read(self, request: ReadRequest, on_event: Callable[[Event], None]) -> str:
-        return READ + self._reads.start("read", request, on_event, self._visitor)
-
-    def place(self, request: PlaceRequest, on_event: Callable[[Event], None]) -> str:
-        return self._solving("place", request, on_event)
-
-    def about(self, request: About, on_event: Callable[[Event], None]) -> str:
-        return self._solving(ABOUT[type(request)], request, on_event)
-
-    def _solving(self, kind: str, request: object, on_event: Callable[[Event], None]) -> str:
-        return self._jobs.start(kind, self._located(request), on_event, self._visitor)
-
-    def _located(self, request: object) -> object:
+    def _located(self, request: Request) -> Request:
         return request if self._given is None else self._given.located(request)
 
     def past_runs(self, model: str) -> list[PastRun]:

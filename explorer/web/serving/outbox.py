@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+
+from explorer.web.contract.messages import Outgoing
 
 MOST_UNSENT = 64
 """Messages that may wait to be sent before the page's next message, or event of its jobs, is dealt with."""
@@ -14,16 +15,16 @@ class Outbox:
     room before the next."""
 
     def __init__(self) -> None:
-        self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._messages: asyncio.Queue[Outgoing] = asyncio.Queue()
         self._room = asyncio.Event()
         self._room.set()
 
-    def put(self, message: dict[str, Any]) -> None:
+    def put(self, message: Outgoing) -> None:
         self._messages.put_nowait(message)
         if self._messages.qsize() >= MOST_UNSENT:
             self._room.clear()
 
-    async def get(self) -> dict[str, Any]:
+    async def get(self) -> Outgoing:
         """The next message, once there is one."""
         message = await self._messages.get()
         if self._messages.qsize() < MOST_UNSENT:

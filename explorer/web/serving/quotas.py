@@ -8,8 +8,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from explorer.jobs.requests import CompareRequest, HelpRequest, SolveRequest, SweepRequest
 from explorer.question.settings import MAX_TIME_LIMIT_S
 from explorer.question.written.quantities import parse_bytes
+from explorer.web.contract.backend import Request
 from explorer.words import text
 from solvers.errors import InvalidProblem
 
@@ -20,6 +22,8 @@ MANY = 10.0
 """What a comparison, a sweep or a look for changes counts as: each asks many questions."""
 LOOK = 0.25
 """What a question counts as that searches nothing: an export, a look at a plan or a file."""
+WORTH: dict[type, float] = {SolveRequest: 1.0, CompareRequest: MANY, HelpRequest: MANY, SweepRequest: MANY}
+"""What a request counts as, if not as a look."""
 HOUR_S = 3600.0
 REMEMBERED = 1024
 """Visitors at most, of those without a page; who was here longest ago is forgotten first."""
@@ -106,6 +110,10 @@ class Visitor:
             f"one visitor may ask {self.quotas.questions_per_s:g} questions a second here (a comparison or a sweep"
             f" counts as {MANY:g}); ask again in {math.ceil(wait_s)} s"
         )
+
+    def may_ask(self, request: Request) -> str:
+        """See `ask`, for a request of one of the visitor's pages."""
+        return self.ask(WORTH.get(type(request), LOOK))
 
     def hand_in(self, nbytes: int) -> str:
         """Take note of a file; why it may not be handed in now, or ""."""

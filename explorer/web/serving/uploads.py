@@ -17,7 +17,7 @@ from explorer.web.serving.gate import VISITOR
 from explorer.web.serving.patience import SLOW_S
 from explorer.web.serving.quotas import Visitor
 from explorer.web.serving.security import Names
-from explorer.web.talk.shelf import Kept, Shelf
+from explorer.web.state.shelf import Kept, Shelf
 
 PATH = "/open"
 TOKEN = "x-page-token"

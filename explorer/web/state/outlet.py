@@ -37,10 +37,6 @@ class Outlet:
                 del self._kept[self._next_to_go(token)]
         return PATH + token
 
-    def of(self, owner: str) -> OwnedOutlet:
-        """The same for what one visitor's pages put there."""
-        return OwnedOutlet(self, owner)
-
     def get(self, token: str) -> Taken | None:
         with self._lock:
             found = self._kept.get(token)
@@ -57,15 +53,3 @@ class Outlet:
                 shares[owner] += MAX_ALL_BYTES // MAX_FILES + len(taken.data)
         most = shares.most_common(1)[0][0]
         return next(token for token, (owner, _) in self._kept.items() if owner == most and token != newest)
-
-
-@dataclass(frozen=True, slots=True)
-class OwnedOutlet:
-    """An outlet as one visitor's pages see it."""
-
-    shared: Outlet
-    owner: str
-
-    def put(self, taken: Taken) -> str:
-        """See `Outlet.put`."""
-        return self.shared.put(taken, self.owner)

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 
 from explorer.view import versus
 from explorer.view.session import IN_SEQUENCE, PAIR
-from explorer.web.redraw.pairing import Answer
+from explorer.web.state.pairing import Answer
 from explorer.words import text
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from explorer.jobs.requests import CompareRequest
 from explorer.view import versus
 from explorer.view.events import Event, packed, unpacked
 from explorer.view.session import IN_SEQUENCE, Session, member
-from explorer.web.contract.backend import CompareRequest
-from explorer.web.redraw.comparing import question
+from explorer.web.state.comparing import question
 
 QUESTIONS = 6
 """Questions whose answers are kept, so that going back to one is instant."""
@@ -45,13 +45,12 @@ def asking(session: Session, name: str) -> Session:
 
 
 class Pairing:
-    """Answers by question and member of the pair. job: the one that looks for some that are missing, all
-    in sequence or none; tried: those that were looked for since the question came up."""
+    """Answers by question and member of the pair. turn: of the job that looks for some that are missing, all in
+    sequence or none; tried: those that were looked for since the question came up."""
 
     def __init__(self) -> None:
         self.kept: OrderedDict[str, dict[str, Answer]] = OrderedDict()
         self.turn = 0
-        self.job: str | None = None
         self.stopping = False
         self.asked = ""
         self.suffix = ""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from explorer.view.comparison import Row, best_bound_s, family_story, left_out, table
+from explorer.jobs.requests import CompareRequest
+from explorer.view.comparison import Row
 from explorer.view.events import Event, unpacked
 from explorer.view.session import Look, Session, compare_limit_s, to_query
-from explorer.web.contract import ids
-from explorer.web.contract.backend import CompareRequest
-from explorer.web.parts.comparison_panel import comparison_table
-from explorer.words import text
 from solvers.problem.problem import Contiguity
 
 PLANS_BYTES = 64 * 2**20
@@ -30,7 +26,6 @@ class Comparing:
         self.session: Session | None = None
         self.every = False
         self.turn = 0
-        self.job: str | None = None
         self.stopping = False
         self.model = ""
         self.objective = ""
@@ -89,37 +84,3 @@ class Comparing:
             "plan": unpacked(packed),
         }
         return replace(session, planner=row.planner, settings=settings), event
-
-    def props(self, session: Session | None, shown: tuple[str, str] | None) -> dict[str, Any]:
-        """The panel. session: of the page now; shown: planner and contiguity of the plan on it, if that
-        is of these settings."""
-        fits = self.fits(session)
-        rows = table(self.rows, shown)
-        for told in rows:
-            told["can_show"] = fits and self.plans[told["place"]] is not None
-        found = comparison_table(rows, left_out(self.rows), self.objective, self.every) if self.rows else []
-        return {
-            ids.COMPARISON: {"children": found, "className": "table-wrap" if fits else "table-wrap past"},
-            ids.COMPARE_NOTE: {"children": self._note(fits)},
-            ids.COMPARE_STOP: {"disabled": self.job is None or self.stopping},
-        }
-
-    def _note(self, fits: bool) -> str:
-        if self.job is not None and self.stopping:
-            return "Stopping …"
-        if self.wrong:
-            return f"Internal error, please report it: {self.wrong[0]}."
-        if not self.rows:
-            return "" if self.job is not None else "Runs every planner on these settings, each up to the time limit."
-        if not fits:
-            return "These rows are for other settings. Compare again, or go back to them."
-        words = []
-        if self.job is None and len(self.rows) < self.runs:
-            words.append(f"Stopped after {len(self.rows)} of {self.runs}.")
-        story = family_story(self.rows)
-        bound_s = best_bound_s(self.rows, self.rows[0].contiguity)
-        if story:
-            words.append(story[:1].upper() + story[1:] + ".")
-        elif bound_s:
-            words.append(f"Best bound proved: {text.seconds(bound_s)}.")
-        return " ".join(words)

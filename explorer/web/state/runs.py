@@ -68,7 +68,7 @@ class Runs:
             going = self.going = Going(what, request.held, request.target, title, phase="starting")
             self.keep(request.held, request.text)
         try:
-            going.job = self.backend.run(request, lambda event: self._on_event(going, event))
+            going.job = self.backend.start(request, lambda event: self._on_event(going, event))
         except BaseException:
             self.going = None
             raise
