@@ -3,6 +3,7 @@
   "use strict";
   const ex = (window.explorer = window.explorer || {});
   const GIB = 1024 ** 3;
+  const HERE = ["cap", "show-kept"]; /* what buttons do of which the server does not hear */
   const HOLD_MS = 400; /* while a solve runs, a newer question waits this long before it replaces it */
   let session = null;
   let solved = null;
@@ -536,7 +537,7 @@
       if (!button) return;
       const argument = button.dataset.arg;
       if (button.dataset.act === "cap") ex.setCap(+argument);
-      else ex.send({ type: button.dataset.act, element: argument });
+      if (!HERE.includes(button.dataset.act)) ex.send({ type: button.dataset.act, element: argument });
     });
     const onClick = (id, act) => document.getElementById(id).addEventListener("click", act);
     onClick("shallower", () => ex.send({ type: "depth", step: -1 }));
