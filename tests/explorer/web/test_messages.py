@@ -66,8 +66,12 @@ def test_a_script_with_another_name_is_noticed(monkeypatch, script, now, wrong):
     assert now in whole[script]
     monkeypatch.setattr(scripts, "scripts", lambda: whole | {script: whole[script].replace(now, wrong)})
     with pytest.raises(AssertionError):
-        test_scripts_send_only_what_the_server_knows()
-        test_scripts_act_on_every_message_of_the_server_and_read_only_what_it_has()
+        _compare_scripts_with_the_server()
+
+
+def _compare_scripts_with_the_server():
+    test_scripts_send_only_what_the_server_knows()
+    test_scripts_act_on_every_message_of_the_server_and_read_only_what_it_has()
 
 
 def test_every_message_has_a_handler_that_takes_its_shape():
