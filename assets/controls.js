@@ -206,9 +206,6 @@
     if (timer) { clearTimeout(timer); timer = null; changed(); }
   };
 
-  /* A row's plan is on the page: the controls say what would have led to it, and nothing is asked. */
-  ex.choose = function (message) { ex.go({ planner: message.planner, in_sequence: message.in_sequence }); };
-
   /* Files that take the place of settings, by the names that the server gave them; and what they are called. */
   let files = { profile: null, times_file: null, cluster: null };
   const called = {};
@@ -509,7 +506,7 @@
       return nothing();
     },
     cancelRun: function () { ex.send({ type: "cancel-run" }); return nothing(); },
-    runTarget: function (target) { ex.send({ type: "run-target", target: target }); return nothing(); },
+    runTarget: function (target) { ex.send({ type: "run-target", element: target }); return nothing(); },
   };
 
   /* Tables are sent only while they are open. */

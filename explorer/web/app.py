@@ -25,7 +25,6 @@ from explorer.web.layout.plain import called_back, with_plain
 from explorer.web.serving.callbacks import register
 from explorer.web.serving.gate import Gate
 from explorer.web.serving.live import PATH, add_live_route
-from explorer.web.serving.log_lines import StrangersWords
 from explorer.web.serving.patience import SLOW_S, patient
 from explorer.web.serving.public import LOOPBACK, names_of
 from explorer.web.serving.quotas import SHARED, UNLIMITED, Quotas
@@ -194,6 +193,16 @@ class _Announcing(uvicorn.Server):
             print(f"Placement Explorer: {self.address}{others}  (Ctrl-C stops it)", flush=True)
             if self.open_browser:
                 threading.Thread(target=webbrowser.open, args=(self.address,), daemon=True).start()
+
+
+class StrangersWords(logging.Filter):
+    """For the log of uvicorn, which tells of a message that is no UTF-8 as of an error of its own."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], UnicodeError):
+            record.exc_info = record.exc_text = None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
 
 
 def assets_folder() -> Path:

@@ -31,7 +31,7 @@ ASKED: tuple[dict[str, Any], ...] = (
     {"type": "run", "target": "local", "steps": 5, "verify": True},
     {"type": "export", "what": "png", "format": "png"},
     {"type": "lesson", "lesson": "two-devices", "step": 1},
-    {"type": "sweep", "devices": "1,2,4", "session": SESSION},
+    {"type": "sweep", "element": "devices"},
     {"type": "why-here", "element": "3"},
     {"type": "pin", "element": "3", "device": 1},
 )

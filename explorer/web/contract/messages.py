@@ -64,11 +64,12 @@ class Plain(Message):
 
 
 class Pressed(Message):
-    """A button, a row or a box was pressed. element: what stands there, a name or a number in decimal digits."""
+    """A button, a row, a box or one of several was pressed. element: what stands there, a name or a number in decimal
+    digits."""
 
     type: Literal[
         "expand", "collapse", "show-row", "show-pair", "show-run", "show-lean", "reopen", "export", "forget",
-        "as-baseline", "differ", "go-help", "go-sweep",
+        "as-baseline", "differ", "go-help", "sweep", "go-sweep", "run-target",
     ]  # fmt: skip
     element: Text = ""
 
@@ -152,11 +153,6 @@ class Run(Message):
     verify: object = None
 
 
-class ChooseTarget(Message):
-    type: Literal["run-target"]
-    target: Text = ""
-
-
 class Pin(Message):
     """What is selected shall be on a device, or (None) on any."""
 
@@ -179,13 +175,6 @@ class Same(Message):
     plan: Annotated[str, Field(pattern="^[0-9a-f]{16}$")] | None = None
 
 
-class Sweep(Message):
-    """axis: of `explorer.sweeps.ranges.SWEPT`."""
-
-    type: Literal["sweep"]
-    axis: Text = ""
-
-
 class OpenLesson(Message):
     """A step of a lesson, counted from 1. keep: whether the controls stay as they are."""
 
@@ -206,8 +195,8 @@ class Waits(Message):
 INCOMING: dict[str, type[Message]] = {
     name: shape
     for shape in (
-        Plain, Pressed, Ask, ChooseTheme, Deepen, Select, Find, OpenTabs, View, Window, Run, ChooseTarget, Pin, Rename,
-        Same, Sweep, OpenLesson, Waits,
+        Plain, Pressed, Ask, ChooseTheme, Deepen, Select, Find, OpenTabs, View, Window, Run, Pin, Rename,
+        Same, OpenLesson, Waits,
     )
     for name in get_args(shape.model_fields["type"].annotation)
 }  # fmt: skip
@@ -269,12 +258,6 @@ class Adopt(TypedDict):
     controls: Controls
 
 
-class Choose(TypedDict):
-    type: Literal["choose"]
-    planner: str
-    in_sequence: bool
-
-
 class FoundMessage(Found):
     type: Literal["found"]
     text: str
@@ -296,11 +279,12 @@ class LessonMessage(TypedDict):
 
 
 class Hello(TypedDict):
-    """token: with which the page hands in files, of most_bytes at most."""
-
     type: Literal["hello"]
     token: str
     most_bytes: int
+
+
+"""token: with which the page hands in files, of most_bytes at most."""
 
 
 class Opened(TypedDict):
@@ -313,10 +297,6 @@ class Opened(TypedDict):
     words: str
     memory_bytes: float | None
     controls: Controls
-
-
-class Refused(TypedDict):
-    type: Literal["refused"]
 
 
 class Taking(TypedDict):
@@ -350,17 +330,19 @@ class Pins(TypedDict):
 
 
 class Kept(TypedDict):
-    """number: of the plan that is kept now."""
-
     type: Literal["kept"]
     number: int
 
 
-class Moved(TypedDict):
-    """boxes: with operators that another plan has elsewhere."""
+"""number: of the plan that is kept now."""
 
+
+class Moved(TypedDict):
     type: Literal["moved"]
     boxes: Sequence[str]
+
+
+"""boxes: with operators that another plan has elsewhere."""
 
 
 class SameMessage(TypedDict):
@@ -373,10 +355,11 @@ class SameMessage(TypedDict):
 
 
 class Shared(TypedDict):
-    """plan: the hash of the plan on the page, "" for none."""
-
     type: Literal["shared"]
     plan: str
+
+
+"""plan: the hash of the plan on the page, "" for none."""
 
 
 class Go(TypedDict):
@@ -414,12 +397,6 @@ class Overlay(OverlayScene):
     type: Literal["overlay"]
 
 
-class Timing(TypedDict):
-    server_ms: float
-    solve_ms: float
-    draw_ms: float
-
-
 class PlanPicture(PlanScene, OverlayScene):
     """What is drawn of a plan; of: as in `Graph`."""
 
@@ -429,11 +406,11 @@ class PlanPicture(PlanScene, OverlayScene):
 
 
 class PlanMessage(PlanPicture):
-    """reason: "incumbent", "final", or what of the drawing changed."""
+    """reason: "incumbent", "final", or what of the drawing changed; timing: milliseconds, see `picture.draw`."""
 
     reason: str
     turn: int
-    timing: Timing
+    timing: Mapping[str, float]
 
 
 class BarsMessage(BarsScene):
@@ -472,10 +449,11 @@ class RunMessage(TypedDict):
 
 
 class Say(TypedDict):
-    """For those who hear the page."""
-
     type: Literal["say"]
     text: str
+
+
+"""For those who hear the page."""
 
 
 class Banner(TypedDict):
@@ -503,8 +481,8 @@ class WaitsMessage(TypedDict):
 
 
 Outgoing = (
-    PropsMessage | Status | ModelMessage | Query | Adopt | Choose | FoundMessage | LessonMessage | Hello | Opened
-    | Refused | Taking | Take | Pins | Kept | Moved | SameMessage | Shared | Go | SweepMessage | Graph | Overlay
+    PropsMessage | Status | ModelMessage | Query | Adopt | FoundMessage | LessonMessage | Hello | Opened
+    | Taking | Take | Pins | Kept | Moved | SameMessage | Shared | Go | SweepMessage | Graph | Overlay
     | PlanMessage | BarsMessage | SearchMessage | RunMessage | Say | Banner | CourseMessage | WaitsMessage
 )  # fmt: skip
 """Every message that the server sends."""

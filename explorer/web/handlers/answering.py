@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from explorer.question.settings import SETTINGS
+from explorer.question.written.declaring import AUTO
 from explorer.view.cards import figures
 from explorer.view.events import Event, unpacked
 from explorer.view.graph.opening import first_view
@@ -20,7 +22,6 @@ from explorer.web.handlers.status import banner, stand
 from explorer.web.handlers.what_if import offer_changes
 from explorer.web.handlers.why_here import drop_other_plans
 from explorer.web.parts import panels
-from explorer.web.parts.choices import objectives
 from explorer.web.redraw import drawing
 from explorer.web.redraw.picture import arrange, draw
 from explorer.web.state.page_state import PageState
@@ -39,13 +40,23 @@ def show_model(page: PageState, skeleton: Skeleton) -> None:
     props: Props = {
         ids.CHIP: {"children": panels.chip(skeleton)},
         ids.MEMORY: {"min": least},
-        ids.OBJECTIVE: {"data": objectives(skeleton["objective"])},
+        ids.OBJECTIVE: {"data": _objectives(skeleton["objective"])},
         ids.PHASE: settled,
         ids.DTYPE: settled,
         ids.KIND: settled,
     }
     page.send({"type": "props", "props": props})
     page.send({"type": "model", "objective": skeleton["objective"], "memory_bytes": skeleton["memory_bytes"]})
+
+
+def _objectives(usual: str) -> list[dict[str, str]]:
+    """The choices of the objective. usual: what the model is planned for where nobody chooses."""
+    control = SETTINGS["objective"].control
+    assert control is not None
+    labels = {**control.labels}
+    if usual in labels:
+        labels[AUTO] = f"{labels[usual]}, as usual"
+    return [{"value": key, "label": label} for key, label in labels.items()]
 
 
 def drop_search(page: PageState) -> None:

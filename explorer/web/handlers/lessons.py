@@ -26,13 +26,8 @@ def open_lesson(page: PageState, message: OpenLesson) -> None:
     last = number == len(found.steps)
     after = lessons[place + 1] if last and place + 1 < len(lessons) else None
     following = (found.name, number + 1) if not last else (after.name, 1) if after else None
-    props: dict[str, dict[str, object]] = {
-        ids.LESSON_PLACE: {"children": f"Lesson {place + 1} of {len(lessons)}"},
-        ids.LESSON_TITLE: {"children": found.title},
-        ids.LESSON_STEPS: {"children": lesson_panel.steps(found, number - 1)},
-        ids.LESSON_BACK: {"disabled": number == 1},
-        ids.LESSON_NEXT: {"children": "Next" if not last else "Next lesson" if after else "Done", "disabled": False},
-    }
+    forward = "Next" if not last else "Next lesson" if after else "Done"
+    frame = _frame(f"Lesson {place + 1} of {len(lessons)}", found.title, lesson_panel.steps(found, number - 1), forward)
     page.send(
         {
             "type": "lesson",
@@ -44,7 +39,7 @@ def open_lesson(page: PageState, message: OpenLesson) -> None:
             "light": list(step.light),
             "move": list(step.question.move) if step.question is not None else [],
             "controls": controls_of(session_of(step.settings, page.server.known())),
-            "props": {**props, **_step_props(page)},
+            "props": {**frame, ids.LESSON_BACK: {"disabled": number == 1}, **_step_props(page)},
         }
     )
 
@@ -79,14 +74,17 @@ def _step_props(page: PageState) -> Props:
     }
 
 
-def _show_missing(page: PageState) -> None:
-    props: Props = {
-        ids.LESSON_PLACE: {"children": "Lessons"},
-        ids.LESSON_TITLE: {"children": "Not here"},
-        ids.LESSON_STEPS: {"children": []},
-        ids.LESSON_TEXT: {"children": MISSING},
-        ids.LESSON_VERDICT: {"children": []},
+def _frame(place: str, title: str, steps: list[object], forward: str = "") -> Props:
+    """What stands around a step. forward: the words of the button that goes on, "" if it cannot."""
+    return {
+        ids.LESSON_PLACE: {"children": place},
+        ids.LESSON_TITLE: {"children": title},
+        ids.LESSON_STEPS: {"children": steps},
         ids.LESSON_BACK: {"disabled": True},
-        ids.LESSON_NEXT: {"children": "Next", "disabled": True},
+        ids.LESSON_NEXT: {"children": forward or "Next", "disabled": not forward},
     }
-    page.send({"type": "lesson", "lesson": None, "props": props})
+
+
+def _show_missing(page: PageState) -> None:
+    words: Props = {ids.LESSON_TEXT: {"children": MISSING}, ids.LESSON_VERDICT: {"children": []}}
+    page.send({"type": "lesson", "lesson": None, "props": {**_frame("Lessons", "Not here", []), **words}})

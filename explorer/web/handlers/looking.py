@@ -13,17 +13,7 @@ from explorer.view.instants.span_words import SpanWords
 from explorer.view.instants.wait_words import chain_columns, wait_told
 from explorer.view.instants.waits import wait_at
 from explorer.web.contract import ids
-from explorer.web.contract.messages import (
-    ChooseTheme,
-    Deepen,
-    Find,
-    OpenTabs,
-    Plain,
-    Pressed,
-    Select,
-    Waits,
-    Window,
-)
+from explorer.web.contract.messages import ChooseTheme, Deepen, Find, OpenTabs, Plain, Pressed, Select, Waits, Window
 from explorer.web.handlers.exports import review
 from explorer.web.handlers.pins import tie_to_selected
 from explorer.web.handlers.runs import open_run_tab

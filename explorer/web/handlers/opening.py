@@ -43,7 +43,6 @@ def _read(page: PageState, request: ReadRequest | PlaceRequest, kept: Kept, sinc
 def _refuse(page: PageState, words: str) -> None:
     """Nothing becomes of a file."""
     banner(page, panels.refused(words))
-    page.send({"type": "refused"})
     if not page.searching:
         stand_as_before(page)
 

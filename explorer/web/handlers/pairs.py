@@ -65,7 +65,8 @@ def unpair(page: PageState, _: Plain) -> None:
         show_known(page, replace(before, look=session.look, theme=session.theme), answer)
         follow_pair(page)
     else:  # of other settings by now: the planner that was chosen before is asked
-        page.send({"type": "choose", "planner": before.planner, "in_sequence": before.settings.in_sequence})
+        controls = {"planner": before.planner, "in_sequence": before.settings.in_sequence}
+        page.send({"type": "go", "controls": controls})
 
 
 def show_one_of_pair(page: PageState, message: Pressed) -> None:

@@ -9,7 +9,7 @@ from explorer.view.events import Event
 from explorer.view.run_events import PastRun
 from explorer.view.session import parse_run
 from explorer.web.contract import ids
-from explorer.web.contract.messages import ChooseTarget, Plain, Run, RunMessage
+from explorer.web.contract.messages import Plain, Pressed, Run, RunMessage
 from explorer.web.handlers.jobs import drop, start
 from explorer.web.handlers.status import announce
 from explorer.web.parts import run_panel
@@ -64,7 +64,7 @@ def plan_here(page: PageState, _: Plain) -> None:
     """Measure costs on the target, and plan for it instead."""
     found = page.run.checked
     if found is not None and page.runnable and not found["refused"]:
-        _measure(page, found["held"], found["text"], found["target"], found["model"])
+        _measure(page, found, found["text"])
 
 
 def replan(page: PageState, _: Plain) -> None:
@@ -72,13 +72,14 @@ def replan(page: PageState, _: Plain) -> None:
     ran = page.ran
     packed = page.server.runs.text(ran["held"]) if ran is not None else None
     if ran is not None and packed is not None:
-        _measure(page, ran["held"], packed, ran["target"], ran["model"])
+        _measure(page, ran, packed)
 
 
-def choose_target(page: PageState, message: ChooseTarget) -> None:
+def choose_target(page: PageState, message: Pressed) -> None:
     """Another target: what is to be known of the plan may differ there."""
-    if message.target in page.server.choices.targets and message.target != page.run.target:
-        page.run.target = message.target
+    target = message.element
+    if target in page.server.choices.targets and target != page.run.target:
+        page.run.target = target
         prepare(page)
         show_run(page)
 
@@ -140,23 +141,23 @@ def _begin(page: PageState) -> None:
     _start(page, RunPlanRequest(found["held"], found["text"], asked.target, asked.steps, asked.verify, allowed))
 
 
-def _measure(page: PageState, held: str, packed: bytes, target: str, model: str) -> None:
-    """Plan again what the page asks, with costs measured on a target. held and packed: name and file of the plan;
-    model: whose it is."""
+def _measure(page: PageState, of: Event, packed: bytes) -> None:
+    """Plan again what the page asks, with costs measured. of: a run, or what was found before one; packed: the file of
+    its plan."""
     session = page.session
     if session is None:
         return
     page.run.postponed = None
     request = ReplanRequest(
-        held,
+        of["held"],
         packed,
-        target,
+        of["target"],
         page.server.model_of(session),
         session.settings,
         session.planner,
         session.time_limit_s,
         session.seed,
-        page.server.backend.may_run(model),
+        page.server.backend.may_run(of["model"]),
         session.effort,
     )
     _start(page, request)

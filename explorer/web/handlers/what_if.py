@@ -7,7 +7,7 @@ from explorer.question.written.kinds import MAX_DEVICES
 from explorer.sweeps.ranges import SWEPT
 from explorer.view.events import Event
 from explorer.web.contract import ids
-from explorer.web.contract.messages import Plain, Pressed, Sweep, SweepMessage
+from explorer.web.contract.messages import Plain, Pressed, SweepMessage
 from explorer.web.handlers.jobs import drop, start_beside
 from explorer.web.parts import help_panel
 from explorer.web.state.page_state import Changes, PageState, SweepState
@@ -100,9 +100,9 @@ def show_changes(page: PageState, words: str = "") -> None:
 # -- sweeps -----------------------------------------------------------------------------------------
 
 
-def start_sweep(page: PageState, message: Sweep) -> None:
+def start_sweep(page: PageState, message: Pressed) -> None:
     """Solve the question at several values of an axis."""
-    axis, ask = message.axis, _quick(page)
+    axis, ask = message.element, _quick(page)
     if axis not in SWEPT or ask is None or page.sweep.turn or page.searching:
         return
     page.sweep = SweepState(axis=axis)

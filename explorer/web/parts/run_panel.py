@@ -11,6 +11,7 @@ from dash.development.base_component import Component
 
 from explorer.view import measured_panel
 from explorer.web.parts import panels
+from explorer.web.parts.markup import titled_table
 from explorer.web.state.runs import Going
 from explorer.words import text
 
@@ -166,30 +167,14 @@ def replanned(told: Mapping[str, Any]) -> list[Component]:
         if gain > SAME
         else "With measured costs, the plan before is still as good as any that was found."
     )
-    head = ("", "Planner", "With estimated costs", "With measured costs")
+    head = (("", ""), ("Planner", ""), ("With estimated costs", "n"), ("With measured costs", "n"))
+    body = [
+        html.Tr([html.Th(what, scope="row"), html.Td(planner), *[html.Td(cell, className="n") for cell in cells]])
+        for what, planner, *cells in rows
+    ]
     return [
         html.Div(html.B(words), className="run-top"),
-        html.Table(
-            [
-                html.Caption("Before and after", className="sr"),
-                html.Thead(
-                    html.Tr([html.Th(h, scope="col", className="n" if i > 1 else "") for i, h in enumerate(head)])
-                ),
-                html.Tbody(
-                    [
-                        html.Tr(
-                            [
-                                html.Th(row[0], scope="row"),
-                                html.Td(row[1]),
-                                *[html.Td(cell, className="n") for cell in row[2:]],
-                            ]
-                        )
-                        for row in rows
-                    ]
-                ),
-            ],
-            className="comparison small-table",
-        ),
+        titled_table("Before and after", head, body, "comparison small-table"),
         html.P(
             f"Costs: {told['costs_from']}. The plan on the page is the new one; run it to see.", className="small quiet"
         ),

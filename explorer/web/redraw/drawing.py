@@ -132,6 +132,14 @@ def _search_words(curve: search.Curve, running: bool) -> str:
     return f"{lead}: {text.seconds(first_s)} to {text.seconds(best_s)}, −{text.percent(1 - best_s / first_s)}"
 
 
+SCHEDULE = (("device", "Device"), ("what", "What"), ("start", "Start"), ("end", "End"), ("took", "Took"))
+STAGES = (("stage", "Stage"), ("devices", "Devices"), ("times", "Forward / backward"), ("share", "Share"),
+          ("flight", "In flight"), ("samples", "Samples"), ("peak", "Peak memory"), ("depth", "Depth"),
+          ("feeds", "Feeds"))  # fmt: skip
+GRAPH = (("name", "Module or operator"), ("devices", "Device"), ("operators", "Operators"),
+         ("parameters", "Parameters"), ("feeds", "Feeds"))  # fmt: skip
+
+
 def tables(
     view: GraphView,
     skeleton: Skeleton,
@@ -149,34 +157,15 @@ def tables(
         props[ids.FOUND_BY] = {"children": panels.found_by(plan)}
     if ids.GANTT_TABLE in shown:
         names = [d["name"] for d in plan["devices"]]
-        columns = [("device", "Device"), ("what", "What"), ("start", "Start"), ("end", "End"), ("took", "Took")]
         rows = bars_table(plan["bars"], names, operators=skeleton["names"])
-        props[ids.GANTT_TABLE] = {"children": panels.table(columns, rows, "Schedule", text_columns=2)}
+        props[ids.GANTT_TABLE] = {"children": panels.table(SCHEDULE, rows, "Schedule", text_columns=2)}
     if ids.STAGE_TABLE in shown:
-        columns = [
-            ("stage", "Stage"),
-            ("devices", "Devices"),
-            ("times", "Forward / backward"),
-            ("share", "Share"),
-            ("flight", "In flight"),
-            ("samples", "Samples"),
-            ("peak", "Peak memory"),
-            ("depth", "Depth"),
-            ("feeds", "Feeds"),
-        ]
         rows = stage_boxes.table(plan)
-        props[ids.STAGE_TABLE] = {"children": panels.table(columns, rows, "Stages", text_columns=2)}
+        props[ids.STAGE_TABLE] = {"children": panels.table(STAGES, rows, "Stages", text_columns=2)}
     if ids.GRAPH_TABLE in shown:
         nodes = elements.assignment(view, skeleton, plan["placement"], plan["samples"])["nodes"]
-        columns = [
-            ("name", "Module or operator"),
-            ("devices", "Device"),
-            ("operators", "Operators"),
-            ("parameters", "Parameters"),
-            ("feeds", "Feeds"),
-        ]
         rows = elements.table(view, skeleton, nodes)
-        props[ids.GRAPH_TABLE] = {"children": panels.table(columns, rows, "Graph", text_columns=1)}
+        props[ids.GRAPH_TABLE] = {"children": panels.table(GRAPH, rows, "Graph", text_columns=1)}
     if ran is not None:
         props |= run_drawing.tables(view, skeleton, plan, shown, ran, look or Look())
     return props

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
+from demo_models import MODELS
 from explorer.jobs.past_runs import past_runs
 from explorer.jobs.requests import (
     ABOUT,
@@ -33,13 +37,10 @@ from explorer.web.contract.backend import (
     Request,
     TargetEntry,
 )
-from explorer.web.serving.owners_file import owners_file
 from solvers.problem.cluster import CPU_KIND
 
-RUN = "run-"
-"""Before the id of a job of the worker that runs plans."""
-READ = "read-"
-"""Before the id of a job of the worker that reads files."""
+SEARCH, RUN, READ = "search", "run", "read"
+"""Kinds of workers: those that solve, the one that runs plans, the one that reads files."""
 KIND_WORDS = {"local": "this machine", "ray": "Ray cluster"}
 FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
 KIND_OF: dict[type, str] = ABOUT | {
@@ -55,6 +56,30 @@ KIND_OF: dict[type, str] = ABOUT | {
 """The kind of job for each request, see `explorer.jobs.job_kinds`."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnersFile:
+    """name: what pages call it, in place of a path of this machine. path: the model as workers load it."""
+
+    name: str
+    path: str
+
+    def located(self, request: Any) -> Any:
+        """A request of a page (one of `explorer.jobs.requests`) with the path in place of the name."""
+        if getattr(request, "model", None) == self.name:
+            return replace(request, model=self.path)
+        if getattr(getattr(request, "ask", None), "model", None) == self.name:
+            return replace(request, ask=replace(request.ask, model=self.path))
+        return request
+
+
+def owners_file(model: str) -> OwnersFile:
+    """Of a model as the command line names it; what is no file is called what it is."""
+    if model in MODELS or not os.path.isfile(model):
+        return OwnersFile(model, model)
+    name = os.path.basename(model)
+    return OwnersFile(f"./{name}" if name in MODELS else name, os.path.abspath(model))
+
+
 class JobsBackend:
     """Solves in workers of which one is started at once. model: what the page shows first; a demo name, or
     a file or callable named by the person who starts the server. workers: how many search at most, by default what
@@ -64,10 +89,9 @@ class JobsBackend:
         self._given = None if model is None else owners_file(model)
         memory = memory_bytes()
         workers = workers or default_workers(cores(), memory)
-        self._jobs = Jobs(solving_spec(workers, memory), workers, interactive=True)
-        self._jobs.warm(workers if all_idle else 1)
-        self._runs = Jobs(RUNNING)
-        self._reads = Jobs(READING)
+        solving = Jobs(solving_spec(workers, memory), workers, interactive=True)
+        solving.warm(workers if all_idle else 1)
+        self._jobs = {SEARCH: solving, RUN: Jobs(RUNNING), READ: Jobs(READING)}
 
     def catalogue(self) -> Catalogue:
         from demo_models import MODELS
@@ -95,20 +119,13 @@ class JobsBackend:
         )
 
     def start(self, request: Request, on_event: Callable[[Event], None], visitor: str = "") -> str:
-        prefix, jobs = self._of_request(request)
-        return prefix + jobs.start(KIND_OF[type(request)], self._located(request), on_event, visitor)
-
-    def _of_request(self, request: Request) -> tuple[str, Jobs]:
-        """The workers for a request, and what the ids of their jobs begin with."""
-        if isinstance(request, RunPlanRequest | ReplanRequest):
-            return RUN, self._runs
-        return (READ, self._reads) if isinstance(request, ReadRequest) else ("", self._jobs)
+        kind = KIND_OF[type(request)]
+        workers = RUN if kind in ("run", "replan") else READ if kind == "read" else SEARCH
+        located = request if self._given is None else self._given.located(request)
+        return f"{workers}-{self._jobs[workers].start(kind, located, on_event, visitor)}"
 
     def expect_file(self) -> None:
-        self._reads.warm()
-
-    def _located(self, request: Request) -> Request:
-        return request if self._given is None else self._given.located(request)
+        self._jobs[READ].warm()
 
     def past_runs(self, model: str) -> list[PastRun]:
         return past_runs(model)
@@ -119,14 +136,9 @@ class JobsBackend:
         return model in MODELS or (self._given is not None and model == self._given.name and is_callable(model))
 
     def cancel(self, job: str) -> None:
-        if job.startswith(RUN):
-            self._runs.cancel(job.removeprefix(RUN))
-        elif job.startswith(READ):
-            self._reads.cancel(job.removeprefix(READ))
-        else:
-            self._jobs.cancel(job)
+        workers, _, number = job.partition("-")
+        self._jobs[workers].cancel(number)
 
     def close(self) -> None:
-        self._reads.close()
-        self._runs.close()
-        self._jobs.close()
+        for jobs in reversed(self._jobs.values()):
+            jobs.close()

@@ -24,14 +24,12 @@ from explorer.web.contract.backend import Backend
 from explorer.web.handlers.jobs import on_event
 from explorer.web.handlers.opening import take
 from explorer.web.handlers.table import open_page, receive
-from explorer.web.serving.downloads import add_download_route
+from explorer.web.serving.files import Door, add_download_route, add_upload_route
 from explorer.web.serving.gate import VISITOR
-from explorer.web.serving.inbox import Inbox
-from explorer.web.serving.outbox import Outbox
 from explorer.web.serving.patience import SLOW_S
+from explorer.web.serving.queues import Inbox, Outbox
 from explorer.web.serving.quotas import UNLIMITED, Quotas, Visitors
 from explorer.web.serving.security import Names
-from explorer.web.serving.uploads import Door, add_upload_route
 from explorer.web.state.page_state import PageState
 from explorer.web.state.server import Server
 from explorer.web.state.shelf import Shelf

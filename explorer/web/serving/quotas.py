@@ -52,11 +52,11 @@ def read_quotas(given: Iterable[str], usual: Quotas) -> Quotas:
     found = usual
     for each in given:
         name, _, value = each.partition("=")
-        field = FIELDS.get(name)
-        if field is None or not value:
+        if name not in FIELDS or not value:
             raise InvalidProblem(f"--quota {each}: expected NAME=VALUE, NAME one of {', '.join(FIELDS)}")
+        field, reader = FIELDS[name]
         try:
-            amount = getattr(UNLIMITED, field) if value == "none" else READERS[field](value)
+            amount = getattr(UNLIMITED, field) if value == "none" else reader(value)
         except ValueError as error:
             raise InvalidProblem(f"--quota {each}: {error}") from None
         if not amount > 0 or (field == "search_s" and amount > MAX_TIME_LIMIT_S):
@@ -76,21 +76,14 @@ def _number(value: str) -> float:
     return amount
 
 
-FIELDS = {
-    "questions": "questions_per_s",
-    "seconds": "search_s",
-    "upload": "upload_bytes",
-    "held": "held_bytes",
-    "pages": "pages",
+FIELDS: dict[str, tuple[str, Callable[[str], float]]] = {
+    "questions": ("questions_per_s", _number),
+    "seconds": ("search_s", _number),
+    "upload": ("upload_bytes", parse_bytes),
+    "held": ("held_bytes", parse_bytes),
+    "pages": ("pages", _number),
 }
-"""What the command line calls them."""
-READERS: dict[str, Callable[[str], float]] = {
-    "questions_per_s": _number,
-    "search_s": _number,
-    "upload_bytes": parse_bytes,
-    "held_bytes": parse_bytes,
-    "pages": _number,
-}
+"""By what the command line calls a quota: its field, and how its value is read."""
 
 
 class Visitor:

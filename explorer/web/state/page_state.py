@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from explorer.jobs.requests import PlanSource
@@ -21,7 +21,6 @@ from explorer.web.contract.backend import Request
 from explorer.web.contract.messages import Outgoing, Status
 from explorer.web.state.comparing import Comparing
 from explorer.web.state.pairing import Pairing
-from explorer.web.state.scenario import Scenario
 from explorer.web.state.server import Server
 
 Hears = Callable[[Event], None]
@@ -116,6 +115,22 @@ class LessonState:
     then: Known = field(default_factory=dict)
     keeps: bool = False
     answers_step: bool = False
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """number: its name between page and server. source: where the plan is. cells: its figures as text, by the name of
+    the card. seconds: a sample's, of its objective. picture: by theme. view and model: what is compared, and the hash
+    of its graph."""
+
+    number: int
+    name: str
+    source: PlanSource
+    cells: Mapping[str, str]
+    seconds: float
+    picture: Mapping[str, str]
+    view: PlanView = field(repr=False)
+    model: str
 
 
 @dataclass

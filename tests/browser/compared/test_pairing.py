@@ -166,7 +166,7 @@ def test_after_other_settings_the_planner_from_before_is_asked(talk):
     solved(talk, "graph-pipeline", micro_batches=4)
     finish(talk, "pipedream-iter")
     talk.receive({"type": "unpair"})
-    assert talk.sent[-1] == {"type": "choose", "planner": "auto", "in_sequence": False}
+    assert talk.sent[-1] == {"type": "go", "controls": {"planner": "auto", "in_sequence": False}}
 
 
 def test_both_of_a_pair_are_given_what_one_alone_is(talk):

@@ -85,7 +85,7 @@ def test_the_header_says_how_many_come_before_a_comparison(talk):
 
 def test_a_sweep_and_single_changes_say_that_they_wait(talk):
     solved(talk)
-    ask(talk, {"type": "sweep", "axis": "devices"})(events.waiting(1))
+    ask(talk, {"type": "sweep", "element": "devices"})(events.waiting(1))
     assert next(m for m in reversed(talk.sent) if m["type"] == "sweep")["words"] == "Waiting, 1 before you."
     ask(talk, {"type": "help"})(events.waiting(2))
     props = next(m["props"] for m in reversed(talk.sent) if ids.HELP in m.get("props", {}))

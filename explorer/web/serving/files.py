@@ -1,4 +1,6 @@
-"""Where a page hands in a file: one POST with the page's token, written to disk as it comes, as far as allowed."""
+"""Files: a page hands one in by a POST with its token, written to disk as it comes, as far as allowed; and fetches one
+that was written for it.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,15 @@ from urllib.parse import unquote
 
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from explorer.jobs.limits import UPLOAD_BYTES
 from explorer.web.serving.gate import VISITOR
 from explorer.web.serving.patience import SLOW_S
 from explorer.web.serving.quotas import Visitor
 from explorer.web.serving.security import Names
+from explorer.web.state.outlet import PATH as TAKE
+from explorer.web.state.outlet import Outlet
 from explorer.web.state.shelf import Kept, Shelf
 
 PATH = "/open"
@@ -92,3 +96,16 @@ TOO_LARGE = (
 
 def _answer(status: int, words: str) -> JSONResponse:
     return JSONResponse({"refused": words}, status)
+
+
+def add_download_route(server: FastAPI, outlet: Outlet) -> None:
+    """Serve what is in the outlet, always as a download: nothing of it is ever shown as a page of this server."""
+
+    async def fetch(token: str) -> Response:
+        taken = outlet.get(token)
+        if taken is None:
+            return PlainTextResponse("this file is no longer here; export it again", 404)
+        headers = {"content-disposition": f'attachment; filename="{taken.name}"', "cache-control": "no-store"}
+        return Response(taken.data, media_type=taken.media_type, headers=headers)
+
+    server.add_api_route(TAKE + "{token}", fetch, methods=["GET"], response_model=None)

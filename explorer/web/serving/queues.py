@@ -1,4 +1,6 @@
-"""What a page has yet to deal with, in the order in which it came; of a search's steps only the latest plan."""
+"""What a page has yet to deal with, and what it has yet to be sent, each in order. Of a search's steps only the latest
+plan waits; and while a page takes nothing, nothing more is made for it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 
 from explorer.view.events import Event
+from explorer.web.contract.messages import Outgoing
 
 MOST_WAITING = 32
 """Messages of a page that may wait: what it sends beyond them is left on its connection."""
@@ -55,3 +58,33 @@ class Inbox:
     async def get(self) -> Callable[[], None]:
         """The next thing to do, once there is one."""
         return await self._queue.get()
+
+
+MOST_UNSENT = 64
+"""Messages that may wait to be sent before the page's next message, or event of its jobs, is dealt with."""
+
+
+class Outbox:
+    """Messages to a page, in order. What is dealt with for a page may send it many; whoever deals with things waits for
+    room before the next."""
+
+    def __init__(self) -> None:
+        self._messages: asyncio.Queue[Outgoing] = asyncio.Queue()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def put(self, message: Outgoing) -> None:
+        self._messages.put_nowait(message)
+        if self._messages.qsize() >= MOST_UNSENT:
+            self._room.clear()
+
+    async def get(self) -> Outgoing:
+        """The next message, once there is one."""
+        message = await self._messages.get()
+        if self._messages.qsize() < MOST_UNSENT:
+            self._room.set()
+        return message
+
+    async def room(self) -> None:
+        """Wait until fewer than MOST_UNSENT wait."""
+        await self._room.wait()
