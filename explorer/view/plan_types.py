@@ -153,12 +153,16 @@ class MemoryView(TypedDict):
 
 
 class Metrics(TypedDict):
+    """See `explorer.view.figures.metrics_object`."""
+
     max_load_s: float | None
     makespan_s: float | None
     iteration_s: float | None
     throughput_per_s: float | None
     bubble: float | None
     cut_bytes: float | None
+    between_nodes_bytes: float | None
+    peak_memory_bytes: list[float | None]
     load_s: list[float | None]
 
 
@@ -216,6 +220,7 @@ class PlanView(TypedDict):
     breakdown: dict[str, float]
     memory: list[MemoryView]
     metrics: Metrics
+    figures: dict[str, Any]
     held: NotRequired[str]
     front: NotRequired[list[Lean]]
     source: NotRequired[str]

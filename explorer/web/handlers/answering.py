@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from explorer.question.settings import SETTINGS
 from explorer.question.written.declaring import AUTO
-from explorer.view.cards import figures
 from explorer.view.events import Event, unpacked
+from explorer.view.figures import figures
 from explorer.view.graph.opening import first_view
 from explorer.view.plan_types import PlanView, Skeleton, Step
 from explorer.view.session import Session, to_query

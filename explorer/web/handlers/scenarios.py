@@ -8,9 +8,10 @@ from dataclasses import replace
 from explorer.jobs.requests import DifferRequest, HashRequest
 from explorer.view.cards import cards, micro_batches
 from explorer.view.events import Event
+from explorer.view.figures import figures
 from explorer.view.plan_types import PlanView
 from explorer.view.timeline.phases import is_pipelined
-from explorer.view.versus import moved
+from explorer.view.versus import is_one_question, ratio
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Plain, Pressed, Rename, Same
 from explorer.web.handlers.jobs import start_beside
@@ -40,10 +41,8 @@ def keep(page: PageState, _: Plain) -> None:
         return
     page.numbered += 1
     cells = {card.name: card.value for card in cards(plan, None)}
-    samples = plan["mini_batch"] if plan["objective"] != "max-load" else 1
-    seconds = (plan["objective_s"] or 0.0) / samples
-    picture, model = thumbnail(plan), skeleton["hash"]
-    scenario = Scenario(page.numbered, _free_name(page, plan), source, cells, seconds, picture, plan, model)
+    name, picture = _free_name(page, plan), thumbnail(plan)
+    scenario = Scenario(page.numbered, name, source, cells, figures(plan), picture, skeleton["hash"])
     page.kept = (*page.kept, scenario)
     page.baseline = page.baseline or page.numbered
     page.send({"type": "kept", "number": page.numbered})
@@ -114,8 +113,7 @@ def _mark_moved(page: PageState, base: Scenario, one: Scenario, difference: Even
     """The boxes with operators that moved, bright in the graph."""
     if page.view is None or page.skeleton is None or not page.skeleton["hash"] == base.model == one.model:
         return
-    match = {int(i): j for i, j in difference["devices_matched"].items()}
-    gone = moved(base.view["placement"], one.view["placement"], match)
+    gone = set(difference["elsewhere"])
     boxes = [name for name, inside in page.view.boxes.items() if any(i in gone for i in inside)]
     page.send({"type": "moved", "boxes": boxes})
 
@@ -138,7 +136,8 @@ def show_scenarios(page: PageState, words: str = "") -> None:
             "cells": one.cells,
             "picture": one.picture[page.theme],
             "baseline": one is base,
-            "against": None if base is None or one is base else base.seconds / one.seconds - 1,
+            "against": None if base is None or one is base else ratio(one.figures, base.figures),
+            "asked_alike": base is not None and is_one_question(one.figures, base.figures),
             "shown": one.source == source,
         }
         for one in page.kept

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dash import html
 
-from explorer.view.cards import Figures
+from explorer.view.figures import Figures
 from explorer.view.graph import elements, search, stage_boxes
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme

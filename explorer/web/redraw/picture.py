@@ -148,5 +148,5 @@ def other_of_pair(page: PageState) -> tuple[str, float] | None:
     shown = of_pair(page)
     for answer in page.pairing.complete(page.session) if shown else ():
         if answer.member != shown and answer.facts is not None:
-            return versus.name(answer.member), answer.facts["span_s"]
+            return versus.shown_name(answer.member), answer.facts.span_s
     return None

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from explorer.jobs.requests import PlanSource
-from explorer.view.cards import Figures
 from explorer.view.events import Event
+from explorer.view.figures import Figures
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme
 from explorer.view.lessons.answering import Known
@@ -120,16 +120,14 @@ class LessonState:
 @dataclass(frozen=True)
 class Scenario:
     """number: its name between page and server. source: where the plan is. cells: its figures as text, by the name of
-    the card. seconds: a sample's, of its objective. picture: by theme. view and model: what is compared, and the hash
-    of its graph."""
+    the card. figures: what is compared of it. picture: by theme. model: the hash of its graph."""
 
     number: int
     name: str
     source: PlanSource
     cells: Mapping[str, str]
-    seconds: float
+    figures: Figures
     picture: Mapping[str, str]
-    view: PlanView = field(repr=False)
     model: str
 
 
