@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import cast
 
 from explorer.costs.devices import device_name
 from explorer.costs.times.share import costs_words
@@ -14,6 +14,7 @@ from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.instants.course import course
+from explorer.view.plan_types import Device, Metrics, PlanView
 from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
 from explorer.view.timeline.lanes import link_uses
@@ -28,9 +29,6 @@ from solvers.formats.json_text import finite_or_none
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
 from solvers.problem.problem import Execution, Objective, Origin, Problem
-
-PlanView = dict[str, Any]
-"""JSON. See `plan_view`."""
 
 
 def plan_view(
@@ -114,10 +112,10 @@ def plan_view(
         "bottleneck": bottleneck,
         "breakdown": breakdown(moves, bottleneck, span_s),
         "memory": [
-            {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(map(list, parts.items()))}
+            {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(parts.items())}
             for c, parts in zip(schedule.memory, memory_parts(problem, plan, metrics.peak_memory_bytes), strict=True)
         ],
-        "metrics": metrics_object(metrics),
+        "metrics": cast(Metrics, metrics_object(metrics)),
         "figures": asdict(figures_of(problem, metrics, bound_s, objective_s, _idle(busy, span_s) if single else None)),
     }
 
@@ -140,10 +138,10 @@ def result_view(result: Result) -> PlanView | None:
     )
 
 
-def devices(problem: Problem) -> list[dict[str, Any]]:
+def devices(problem: Problem) -> list[Device]:
     """Devices with the names people read: "GPU 3", "CPU 0", "CPU core 3"; memory_bytes is None without a cap. node: the
     host."""
-    found = []
+    found: list[Device] = []
     for i, device in enumerate(problem.cluster.devices):
         number = i - len(problem.cluster.accelerators) if device.is_cpu else i
         found.append(
