@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from solvers.evaluation.evaluate import Judged, cut_bytes, judge
 from solvers.plan.plan import Plan
@@ -88,10 +88,7 @@ class Monitor:
     def apart(self) -> Monitor:
         """A monitor for a search within this one, which knows of no plan but those given: it goes on as if it were
         alone, so that this one never ends with less than it would have found alone. What it is told is told here."""
-        inner = Monitor(
-            self.problem, self.time_limit_s, self.gap, self.seed, self.should_stop, ignore, self.clock,
-            self.uncounted_s, self.effort,
-        )  # fmt: skip
+        inner = replace(self, on_progress=ignore)
         inner.started_s = self.started_s
         inner.bound_s = self.bound_s
         for plan, judged in self.given:
@@ -103,10 +100,7 @@ class Monitor:
         """A monitor for another question that is asked on the way. Nothing of it is told here but, with ``taken_over``,
         who is at work and on what, and each plan that is its best so far, and better than that here, as ``taken_over``
         makes it one of this question."""
-        inner = Monitor(
-            question, self.remaining_s, 0.0, self.seed, self.should_stop, ignore, self.clock, self.uncounted_s,
-            self.effort,
-        )  # fmt: skip
+        inner = replace(self, problem=question, time_limit_s=self.remaining_s, gap=0.0, on_progress=ignore)
         least_s = math.inf
 
         def tell(step: Progress, plan: Plan | None) -> None:

@@ -24,7 +24,6 @@ from solvers.joint.annealing.anneal_kernel import (
     begin,
 )
 from solvers.joint.annealing.placement_coarsening import GroupEdges, coarsenings, group_edges
-from solvers.joint.lists.jobs import held_bytes
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.simulator import Sequences, Simulator
 from solvers.kernels.arrays import Floats, Ints
@@ -109,7 +108,7 @@ class Search:
         self.model, self.between = model, between
         self.simulator = Simulator(model)
         edges = group_edges(model)
-        held = held_bytes(model)
+        held = model.held_bytes
         self.levels = [level_of(model, of, edges, held) for of in coarsenings(model, edges)]
         self.random = np.array([seed], np.uint64)
         self.best: Found | None = None
@@ -282,6 +281,6 @@ def level_of(model: PassModel, of: Ints, edges: GroupEdges, held: Floats) -> Lev
     np.cumsum(np.bincount(of, minlength=units), out=start[1:])
     return Level(
         unit_of=of, member_start=start, member=np.argsort(of, kind="stable"), allowed=allowed,
-        held=np.bincount(of, held, units).astype(np.float64), room=model.arrays.memory_bytes.copy(),
+        held=np.bincount(of, held, units).astype(np.float64), room=model.memory_bytes.copy(),
         edge_low=low[across], edge_high=high[across], edge_until=np.cumsum(edges.seconds[across]),
     )  # fmt: skip

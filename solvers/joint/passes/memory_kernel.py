@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.joint.passes.arrays_kernel import NONE, UPDATE, PassArrays, PassState
+from solvers.joint.passes.arrays_kernel import NONE, TASKS, UPDATE, PassArrays, PassState
 from solvers.kernels.arrays import Floats
 from solvers.kernels.plain import ZERO
 
@@ -17,11 +17,11 @@ def _released(a: PassArrays, s: PassState) -> Floats:
     operators = len(a.group_of)
     last = np.zeros(operators)
     for i in range(operators):
-        if 0 < a.phase[i] < UPDATE:
-            last[a.home[i]] = max(last[a.home[i]], s.end_s[i])
+        if 0 < a.held.phase[i] < UPDATE:
+            last[a.held.home[i]] = max(last[a.held.home[i]], s.end_s[i])
     until = np.empty(operators)
     for i in range(operators):
-        until[i] = max(last[a.home[i]], s.end_s[i])
+        until[i] = max(last[a.held.home[i]], s.end_s[i])
     return until
 
 
@@ -29,28 +29,28 @@ def _released(a: PassArrays, s: PassState) -> Floats:
 def least_room_bytes(a: PassArrays, s: PassState) -> float:
     """The least that any device has left if all that it ever holds were held at once; never more than what
     `peak_room_bytes` finds, and quick."""
-    devices = len(a.one_by_one)
+    devices = len(a.wiring.one_by_one)
     operators = len(a.group_of)
     held = np.zeros(devices)
     working = np.zeros(devices)
     for i in range(operators):
         d = s.device[i]
-        held[d] += a.static_bytes[i] + a.saved_bytes[i]
-        working[d] = max(working[d], a.working_bytes[i])
-    if a.counts_buffers:
-        for task in range(operators, s.counts[0]):
+        held[d] += a.held.static_bytes[i] + a.held.saved_bytes[i]
+        working[d] = max(working[d], a.held.working_bytes[i])
+    if a.held.counts_buffers:
+        for task in range(operators, s.counts[TASKS]):
             m = s.message[task]
-            held[s.device[task]] += a.message_bytes[m]
+            held[s.device[task]] += a.wiring.message_bytes[m]
             if s.target[task] != s.device[task]:
-                held[s.target[task]] += a.message_bytes[m]
-        for m in range(len(a.tensor_bytes)):
-            if a.tensor_bytes[m] > 0:
+                held[s.target[task]] += a.wiring.message_bytes[m]
+        for m in range(len(a.held.tensor_bytes)):
+            if a.held.tensor_bytes[m] > 0:
                 for e in range(a.producer_start[m], a.producer_start[m + 1]):
-                    held[s.device[a.producer[e]]] += a.tensor_bytes[m]
+                    held[s.device[a.producer[e]]] += a.held.tensor_bytes[m]
     room = np.inf
     for d in range(devices):
-        parallel = 1.0 if a.one_by_one[d] else float(operators)
-        room = min(room, a.memory_bytes[d] - held[d] - working[d] * parallel)
+        parallel = 1.0 if a.wiring.one_by_one[d] else float(operators)
+        room = min(room, a.held.memory_bytes[d] - held[d] - working[d] * parallel)
     return room
 
 
@@ -71,18 +71,18 @@ def _note(
 @njit(cache=True)
 def peak_bytes(a: PassArrays, s: PassState) -> Floats:
     """Most bytes held at once on every device in the pass that `run_pass` left in ``s``, [devices]."""
-    devices = len(a.one_by_one)
+    devices = len(a.wiring.one_by_one)
     operators = len(a.group_of)
-    most = 2 * (2 * operators + 2 * (s.counts[0] - operators) + len(a.producer))
+    most = 2 * (2 * operators + 2 * (s.counts[TASKS] - operators) + len(a.producer))
     where, when, change = np.empty(most, np.int64), np.empty(most), np.empty(most)
     count = ZERO
     until = _released(a, s)
     level = np.zeros(devices)
     for i in range(operators):
-        level[s.device[i]] += a.static_bytes[i]
-        count = _note(s.device[i], s.start_s[i], until[i], a.saved_bytes[i], where, when, change, count)
-        count = _note(s.device[i], s.start_s[i], s.end_s[i], a.working_bytes[i], where, when, change, count)
-    if a.counts_buffers:
+        level[s.device[i]] += a.held.static_bytes[i]
+        count = _note(s.device[i], s.start_s[i], until[i], a.held.saved_bytes[i], where, when, change, count)
+        count = _note(s.device[i], s.start_s[i], s.end_s[i], a.held.working_bytes[i], where, when, change, count)
+    if a.held.counts_buffers:
         count = _lying(a, s, where, when, change, count)
         count = _moving(a, s, until, where, when, change, count)
     return _most_held(level, where[:count], when[:count], change[:count])
@@ -93,19 +93,19 @@ def _lying(
     a: PassArrays, s: PassState, where: NDArray[np.int64], when: Floats, change: Floats, count: int
 ) -> int:  # fmt: skip
     """Tensors that wait on their device for readers there."""
-    for m in range(len(a.tensor_bytes)):
-        if a.tensor_bytes[m] <= 0:
+    for m in range(len(a.held.tensor_bytes)):
+        if a.held.tensor_bytes[m] <= 0:
             continue
         for e in range(a.producer_start[m], a.producer_start[m + 1]):
             producer = a.producer[e]
             last = -1.0
             for f in range(a.reader_start[m], a.reader_start[m + 1]):
                 reader = a.reader[f]
-                if s.device[reader] == s.device[producer] and a.phase[reader] != UPDATE:
+                if s.device[reader] == s.device[producer] and a.held.phase[reader] != UPDATE:
                     last = max(last, s.end_s[reader])
             if last >= 0:
                 count = _note(
-                    s.device[producer], s.end_s[producer], last, a.tensor_bytes[m], where, when, change, count
+                    s.device[producer], s.end_s[producer], last, a.held.tensor_bytes[m], where, when, change, count
                 )  # fmt: skip
     return count
 
@@ -116,9 +116,9 @@ def _moving(
 ) -> int:  # fmt: skip
     """Buffers of transfers at both ends."""
     operators = len(a.group_of)
-    devices = len(a.one_by_one)
+    devices = len(a.wiring.one_by_one)
     sent = {NONE: 0.0}  # of every message and sender, when its last transfer ends
-    for task in range(operators, s.counts[0]):
+    for task in range(operators, s.counts[TASKS]):
         m, src, dst = s.message[task], s.device[task], s.target[task]
         if dst != src:
             if s.resource[task] == NONE:  # a CPU, which takes it as it leaves
@@ -127,8 +127,8 @@ def _moving(
             for e in range(a.reader_start[m], a.reader_start[m + 1]):
                 reader = a.reader[e]
                 if s.device[reader] == dst:
-                    last = max(last, until[reader] if a.phase[reader] == 0 else s.end_s[reader])
-            count = _note(dst, s.start_s[task], last, a.message_bytes[m], where, when, change, count)
+                    last = max(last, until[reader] if a.held.phase[reader] == 0 else s.end_s[reader])
+            count = _note(dst, s.start_s[task], last, a.wiring.message_bytes[m], where, when, change, count)
         key = m * devices + src
         sent[key] = max(sent.get(key, 0.0), s.end_s[task])
     for key, last in sent.items():
@@ -140,7 +140,7 @@ def _moving(
             if s.device[a.producer[e]] == src:
                 since = min(since, s.end_s[a.producer[e]])
         if since < np.inf:
-            count = _note(src, since, last, a.message_bytes[m], where, when, change, count)
+            count = _note(src, since, last, a.wiring.message_bytes[m], where, when, change, count)
     return count
 
 
