@@ -10,6 +10,7 @@ import numpy as np
 from solvers.kernels.arrays import Floats, Ints
 from solvers.latency.call_times import CallTimes, messages_of, times_of
 from solvers.latency.model import ROUNDING, LatencyModel
+from solvers.problem.graph import edges_of
 from solvers.programs.scaled_model import ScaledModel, Term, new_numbers
 
 CONVEX_VARIABLES = 2000
@@ -39,7 +40,7 @@ class LatencyProgram(ScaledModel[CallTimes]):
         self.slots = latency.accelerators * pieces
         self.check = check
         self.unit_of = latency.group_of.tolist() if pieces == 1 else list(range(len(graph)))
-        self.edges = [(u, v) for v in range(len(graph)) for u in graph.predecessors[v]]
+        self.edges = list(edges_of(graph.successors))
         self.messages = messages_of(latency, self.unit_s)
         self._crossings: dict[tuple[frozenset[int], frozenset[int], int], int] = {}
         self.classes = _interchangeable(latency)

@@ -14,7 +14,7 @@ from solvers.kernels.arrays import Ints
 from solvers.noncontiguous.followers import by_leader, leaders
 from solvers.noncontiguous.slots import Order, Slot, costs_of, nodes_of, slots_of, taken
 from solvers.plan.segments import Place
-from solvers.problem.graph import topological_order
+from solvers.problem.graph import labels_after, topological_order
 from solvers.problem.problem import Contiguity, Transfers
 from solvers.programs.scaled_model import ScaledModel, Term, new_numbers
 
@@ -380,11 +380,8 @@ class MaxLoadModel(ScaledModel[Ints]):
 
     def _chain_of(self, places: Sequence[Place]) -> Ints | None:
         found = sorted(set(places))
-        after: list[set[int]] = [set() for _ in found]
-        for u, v in self.contracted.shape.edges:
-            if places[u] != places[v]:
-                after[found.index(places[u])].add(found.index(places[v]))
-        order = topological_order([sorted(targets) for targets in after])
+        label = [found.index(place) for place in places]
+        order = topological_order(labels_after(self.contracted.shape.edges, label, len(found)))
         if len(order) < len(found):
             return None
         slot_of: dict[Place, int] = {}

@@ -222,20 +222,32 @@ class Monitor:
 
 
 @contextmanager
-def at_most(monitor: Monitor, checks: int) -> Iterator[None]:
-    """While this lasts, `check` raises Stop (STATE_LIMIT) after so many calls: a limit of work, for a search that calls
-    it after equal pieces of work."""
-    asked, left = monitor.should_stop, checks
+def also_checking(monitor: Monitor, look: Callable[[], None]) -> Iterator[None]:
+    """While this lasts, every check looks first, which may raise."""
+    before = monitor.should_stop
 
     def should_stop() -> bool:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise Stop(StopReason.STATE_LIMIT)
-        return asked()
+        look()
+        return before()
 
     monitor.should_stop = should_stop
     try:
         yield
     finally:
-        monitor.should_stop = asked
+        monitor.should_stop = before
+
+
+@contextmanager
+def at_most(monitor: Monitor, checks: int) -> Iterator[None]:
+    """While this lasts, `check` raises Stop (STATE_LIMIT) after so many calls: a limit of work, for a search that calls
+    it after equal pieces of work."""
+    left = checks
+
+    def look() -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Stop(StopReason.STATE_LIMIT)
+
+    with also_checking(monitor, look):
+        yield

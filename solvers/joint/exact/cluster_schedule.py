@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from solvers.joint.passes.clusters import Clusters
 from solvers.joint.passes.served import Sent
 from solvers.joint.passes.simulator import Simulator
@@ -134,14 +132,3 @@ def in_order_of(clusters: Clusters, priority: Sequence[Any] | Floats) -> list[in
             if waiting[after] == 0:
                 heapq.heappush(ready, (priority[after], after))
     return order
-
-
-def projected(clusters: Clusters, place_of_groups: Ints) -> Ints:
-    """The device of every unit on which most of its work is, of those that it may run on."""
-    model = clusters.model
-    work = np.bincount(model.group_of, model.mean_s, len(model.groups))
-    votes = np.zeros((clusters.units, clusters.devices))
-    np.add.at(votes, (clusters.unit_of_group, place_of_groups), work + 1e-12 * (work.sum() or 1.0))
-    votes[~clusters.allowed] = -1.0
-    place: Ints = votes.argmax(axis=1).astype(np.int64)
-    return place

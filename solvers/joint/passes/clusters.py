@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from solvers.joint.passes.model import PassModel
 from solvers.kernels.arrays import Floats, Ints
-from solvers.problem.graph import topological_order
+from solvers.problem.graph import edges_of, labels_after, topological_order
 from solvers.problem.ties import Ties
 
 
@@ -189,10 +189,8 @@ def clustered(model: PassModel, label: Sequence[int] | Ints, unit_of_group: Ints
         rough.setdefault(int(label[operator]), []).append(operator)
     number = {name: i for i, name in enumerate(rough)}
     rough_of = [number[int(name)] for name in label]
-    after: list[set[int]] = [set() for _ in rough]
-    for operator, targets in enumerate(model.successors):
-        after[rough_of[operator]].update(rough_of[t] for t in targets if rough_of[t] != rough_of[operator])
-    order = topological_order([sorted(targets) for targets in after])
+    after = labels_after(edges_of(model.successors), rough_of, len(rough))
+    order = topological_order(after)
     if len(order) < len(rough):
         raise ValueError("the clusters wait for each other in a circle")
     position = {old: new for new, old in enumerate(order)}
@@ -206,15 +204,13 @@ def clustered(model: PassModel, label: Sequence[int] | Ints, unit_of_group: Ints
     if unit_of_group is None:
         unit_of_group = _units(model, members)
     units = int(unit_of_group.max(initial=-1)) + 1
-    allowed = np.ones((units, model.devices), bool)
-    np.logical_and.at(allowed, unit_of_group, model.allowed)
     return Clusters(
         model=model,
         members=members,
         unit_of=unit_of_group[model.group_of[[operators[0] for operators in members]]],
         unit_of_group=unit_of_group,
         seconds=np.stack([model.seconds[list(operators)].sum(axis=0) for operators in members]),
-        allowed=allowed,
+        allowed=model.allowed_to(unit_of_group),
         static_bytes=np.bincount(unit_of_group, model.static_bytes, units).astype(np.float64),
         held_bytes=np.bincount(unit_of_group, model.held_bytes, units).astype(np.float64),
         successors=successors,

@@ -87,6 +87,25 @@ class PassModel:
             np.fill_diagonal(seconds, 0.0)
         return seconds
 
+    def allowed_to(self, unit_of: Ints) -> NDArray[np.bool_]:
+        """Where units of groups may be, [units, devices]. unit_of: [groups], numbers from 0."""
+        allowed = np.ones((int(unit_of.max(initial=-1)) + 1, self.devices), bool)
+        np.logical_and.at(allowed, unit_of, self.allowed)
+        return allowed
+
+    def gathered(self, unit_of: Ints, place: Ints) -> Ints:
+        """The device of every unit of groups on which most of its work is, of those that it may run on, [units].
+
+        unit_of: [groups]. place: the device of every group.
+        """
+        allowed = self.allowed_to(unit_of)
+        work = np.bincount(self.group_of, self.mean_s, len(self.groups))
+        votes = np.zeros(allowed.shape)
+        np.add.at(votes, (unit_of, place), work + 1e-12 * (work.sum() or 1.0))
+        votes[~allowed] = -1.0
+        best: Ints = votes.argmax(axis=1).astype(np.int64)
+        return best
+
     @cached_property
     def mean_s(self) -> Floats:
         """Seconds of every operator, averaged over the devices that can run it, [operators]."""

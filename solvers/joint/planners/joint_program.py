@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.joint.exact.cluster_schedule import Timed, in_order_of, projected, simulated, timed
+from solvers.joint.exact.cluster_schedule import Timed, in_order_of, simulated, timed
 from solvers.joint.exact.program import PassProgram, renamed
 from solvers.joint.exact.schedule_coarsening import coarsened
 from solvers.joint.lists.seeds import seeds
@@ -159,8 +159,9 @@ def _followed(
 
     def both(place: Ints) -> Iterator[tuple[Ints, Floats]]:
         began = np.bincount(clusters.cluster_of, simulator.state.start_s[: model.operators]) / size
-        yield projected(clusters, place), began
-        yield projected(clusters, place), -tail_s
+        units = model.gathered(clusters.unit_of_group, place)
+        yield units, began
+        yield units, -tail_s
 
     for place, rank in known:
         if math.isfinite(simulator.by_rank_s(place, rank)):

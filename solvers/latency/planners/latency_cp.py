@@ -23,7 +23,7 @@ from solvers.latency.planners.latency_common import (
 )
 from solvers.latency.planners.latency_search import LatencySearch
 from solvers.plan.plan import Plan
-from solvers.problem.graph import topological_order
+from solvers.problem.graph import edges_of, labels_after, topological_order
 from solvers.problem.problem import Problem
 from solvers.programs.cp_search import cp_search
 from solvers.programs.optional import lacking
@@ -105,13 +105,9 @@ def _positions(model: LatencyModel, unit_of: Ints, plan: Plan) -> list[int] | No
     if (where[unit_of] != place).any():
         return None
     node = [w if w < none else none + u for u, w in enumerate(where.tolist())]  # accelerators, then units on CPUs
-    after: list[set[int]] = [set() for _ in range(none + units)]
-    of = unit_of.tolist()
-    for v, sources in enumerate(model.problem.graph.predecessors):
-        for u in sources:
-            if node[of[u]] != node[of[v]]:
-                after[node[of[u]]].add(node[of[v]])
-    order = topological_order([sorted(targets) for targets in after])
+    node_of = [node[unit] for unit in unit_of.tolist()]
+    after = labels_after(edges_of(model.problem.graph.successors), node_of, none + units)
+    order = topological_order(after)
     if len(order) < len(after):
         return None
     position, taken = [0] * len(after), 0
@@ -138,7 +134,7 @@ def payload_of(
     return {
         "slots": model.accelerators,
         "unit_of": unit_of.tolist(),
-        "edges": [(u, v) for v in range(len(graph)) for u in graph.predecessors[v]],
+        "edges": list(edges_of(graph.successors)),
         "messages": [
             (graph.tensors[m[0]].producer, graph.tensors[m[0]].consumers, float(calls.message_s[number]))
             for number, m in enumerate(graph.messages)
