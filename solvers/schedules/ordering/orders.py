@@ -10,7 +10,7 @@ from solvers.errors import InvalidPlan
 from solvers.kernels.arrays import Ints
 from solvers.plan.contiguity import forward_edges
 from solvers.plan.plan import PHASES_OF, Action, Stage
-from solvers.problem.graph import OpGraph, find_cycle, per_graph, topological_order
+from solvers.problem.graph import OpGraph, find_cycle, labels_after, per_graph, topological_order
 from solvers.problem.problem import Problem
 from solvers.schedules.ordering.eager_order import Waits, eager_order
 from solvers.schedules.ordering.patterns import alternate
@@ -27,11 +27,7 @@ def stage_successors(problem: Problem, sets: Sequence[Sequence[int]]) -> list[se
 def quotient(edges: Iterable[tuple[int, int]], sets: Sequence[Sequence[int]]) -> list[set[int]]:
     """The sets that edges of each lead to."""
     stage_of = {o: i for i, members in enumerate(sets) for o in members}
-    after: list[set[int]] = [set() for _ in sets]
-    for u, v in edges:
-        if stage_of[u] != stage_of[v]:
-            after[stage_of[u]].add(stage_of[v])
-    return after
+    return labels_after(edges, stage_of, len(sets))
 
 
 def stage_waits(graph: OpGraph, sets: Sequence[Sequence[int]]) -> Waits:

@@ -1,17 +1,19 @@
-"""Operators in clusters that run as one: the small problem that exact methods of placement and order solve."""
+"""Operators in clusters that run as one: what list schedulers and exact methods place and order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.joint.passes.model import PassModel
 from solvers.kernels.arrays import Floats, Ints
-from solvers.problem.graph import topological_order
+from solvers.problem.graph import edges_of, labels_after, topological_order
+from solvers.problem.ties import Ties
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +45,8 @@ class Clusters:
 
     model: what was clustered. members: operators of every cluster, in an order in which they can run. unit_of:
     [clusters]. unit_of_group: [groups of the model]. seconds: [clusters, devices], inf where it cannot run.
-    allowed: [units, devices]. static_bytes: [units], held all the time. held_bytes: [units], an estimate of the
-    peak: static bytes and all that is saved for the backward pass. successors, predecessors: clusters,
-    ascending. transfers: those that take time between some two devices; the others are told by the
-    edges alone. resource: [devices, devices] the link that a transfer occupies, which other pairs may
-    share, numbered from 0; -1 on the diagonal and where no link is. one_by_one: [devices].
+    allowed: [units, devices]. static_bytes: [units] B held all the time. held_bytes: [units] B, an estimate of the
+    peak: static bytes and all that is saved for the backward pass. successors, predecessors: clusters, ascending.
     """
 
     model: PassModel
@@ -60,9 +59,6 @@ class Clusters:
     held_bytes: Floats
     successors: tuple[tuple[int, ...], ...]
     predecessors: tuple[tuple[int, ...], ...]
-    transfers: tuple[Transfer, ...]
-    resource: Ints
-    one_by_one: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.members)
@@ -79,6 +75,29 @@ class Clusters:
     def is_fine(self) -> bool:
         """Whether every operator is a cluster of its own, and every group a unit."""
         return len(self.members) == self.model.operators and self.units == len(self.model.groups)
+
+    @property
+    def one_by_one(self) -> NDArray[np.bool_]:
+        """Whether each device runs one operator at a time, [devices]."""
+        return self.model.arrays.wiring.one_by_one
+
+    @cached_property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """Messages that take time between some two devices, those between the same clusters as one; the edges alone
+        tell of the others."""
+        model, of = self.model, self.cluster_of
+        same: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+        for number, message in enumerate(model.messages):
+            producers = tuple(sorted({int(of[p]) for p in message.producers}))
+            readers = tuple(sorted({int(of[r]) for r in message.readers}))
+            if len(producers) == 1:  # what stays inside travels nowhere
+                readers = tuple(r for r in readers if r != producers[0])
+            if readers and model.transfer_s(number).any():
+                same.setdefault((producers, readers), []).append(number)
+        return tuple(
+            Transfer(*ends, np.asarray(sum(model.transfer_s(m) for m in numbers)), tuple(numbers))
+            for ends, numbers in sorted(same.items())
+        )
 
     @cached_property
     def cluster_of(self) -> Ints:
@@ -126,29 +145,30 @@ class Clusters:
         (transfer, source, destination, seconds)."""
         return {(m, src, dst): at for number, src, dst, at in sent for m in self.transfers[number].messages}
 
+    def sequences(self, place: Sequence[int] | Ints, order: Iterable[int]) -> list[list[int]]:
+        """The operators of every device where clusters run in this order, place: the device of every unit."""
+        result: list[list[int]] = [[] for _ in range(self.devices)]
+        for cluster in order:
+            result[int(place[self.unit_of[cluster]])].extend(self.members[cluster])
+        return result
+
     def feeds(self, number: int, reader: int) -> tuple[int, ...]:
         """The producers of a transfer that a reader may have to wait for: all but itself."""
         return tuple(p for p in self.transfers[number].producers if p != reader)
 
 
-class Ties:
-    """Which of ``count`` things are tied together, directly or through others."""
+Number = TypeVar("Number", int, float)
 
-    def __init__(self, count: int) -> None:
-        self._next = list(range(count))
 
-    def root(self, one: int) -> int:
-        """The same one for all that are tied together."""
-        while self._next[one] != one:
-            self._next[one] = self._next[self._next[one]]
-            one = self._next[one]
-        return one
+def longest_before(before: Sequence[Sequence[int]], takes: Sequence[Number], *, back: bool = False) -> list[Number]:
+    """The longest path that ends just before each cluster, given those before it.
 
-    def tie(self, one: int, other: int) -> int:
-        """Tie two things and all that is tied to them; their root, the lower of both."""
-        low, high = sorted((self.root(one), self.root(other)))
-        self._next[high] = low
-        return low
+    takes: what each adds to a path. back: ``before`` has what follows each, and paths begin just after it.
+    """
+    longest: list[Number] = [0 for _ in before]
+    for cluster in range(len(before) - 1, -1, -1) if back else range(len(before)):
+        longest[cluster] = max((longest[u] + takes[u] for u in before[cluster]), default=0)
+    return longest
 
 
 def uncoarsened(model: PassModel) -> Clusters:
@@ -156,97 +176,55 @@ def uncoarsened(model: PassModel) -> Clusters:
     return clustered(model, range(model.operators))
 
 
-def clustered(model: PassModel, label: Sequence[int]) -> Clusters:
-    """The operators with the same label as clusters, [operators] -> any number.
+def clustered(model: PassModel, label: Sequence[int] | Ints, unit_of_group: Ints | None = None) -> Clusters:
+    """The operators with the same label as clusters.
 
-    Clusters are numbered in a topological order, equal ones by their first operator in the model's order. Raises
-    ValueError if the clusters wait for each other in a circle.
+    Clusters are numbered in a topological order, equal ones by their first operator in the model's order.
+    label: [operators], any number. unit_of_group: [groups], numbers from 0 of what is to share a device, at least the
+    groups of a cluster; by default no more than these.
+    Raises ValueError if the clusters wait for each other in a circle.
     """
-    label = list(label)
-    found: dict[int, list[int]] = {}
+    rough: dict[int, list[int]] = {}
     for operator in model.order:
-        found.setdefault(label[operator], []).append(operator)
-    number = {name: i for i, name in enumerate(found)}
-    rough = [number[name] for name in label]
-    after: list[set[int]] = [set() for _ in found]
-    for operator, targets in enumerate(model.successors):
-        after[rough[operator]].update(rough[t] for t in targets if rough[t] != rough[operator])
-    order = topological_order([sorted(targets) for targets in after])
-    if len(order) < len(found):
+        rough.setdefault(int(label[operator]), []).append(operator)
+    number = {name: i for i, name in enumerate(rough)}
+    rough_of = [number[int(name)] for name in label]
+    after = labels_after(edges_of(model.successors), rough_of, len(rough))
+    order = topological_order(after)
+    if len(order) < len(rough):
         raise ValueError("the clusters wait for each other in a circle")
     position = {old: new for new, old in enumerate(order)}
-    rows = list(found.values())
+    rows = list(rough.values())
     members = tuple(tuple(rows[old]) for old in order)
     successors = tuple(tuple(sorted(position[t] for t in after[old])) for old in order)
     predecessors: list[list[int]] = [[] for _ in members]
-    for cluster, targets in enumerate(successors):
-        for target in targets:
+    for cluster, following in enumerate(successors):
+        for target in following:
             predecessors[target].append(cluster)
-    cluster_of = np.array([position[r] for r in rough], np.int64)
-    unit_of, unit_of_group = _units(model, members)
+    if unit_of_group is None:
+        unit_of_group = _units(model, members)
     units = int(unit_of_group.max(initial=-1)) + 1
-    allowed = np.ones((units, model.devices), bool)
-    np.logical_and.at(allowed, unit_of_group, model.allowed)
-    static = np.bincount(unit_of_group, model.static_bytes, units).astype(np.float64)
-    saved = np.bincount(unit_of_group[model.group_of], model.arrays.saved_bytes, units)
     return Clusters(
         model=model,
         members=members,
-        unit_of=unit_of,
+        unit_of=unit_of_group[model.group_of[[operators[0] for operators in members]]],
         unit_of_group=unit_of_group,
         seconds=np.stack([model.seconds[list(operators)].sum(axis=0) for operators in members]),
-        allowed=allowed,
-        static_bytes=static,
-        held_bytes=static + saved,
+        allowed=model.allowed_to(unit_of_group),
+        static_bytes=np.bincount(unit_of_group, model.static_bytes, units).astype(np.float64),
+        held_bytes=np.bincount(unit_of_group, model.held_bytes, units).astype(np.float64),
         successors=successors,
-        predecessors=tuple(tuple(sources) for sources in predecessors),
-        transfers=_transfers(model, cluster_of),
-        resource=_resources(model),
-        one_by_one=model.arrays.one_by_one,
+        predecessors=tuple(map(tuple, predecessors)),
     )
 
 
-def _units(model: PassModel, members: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """(unit of every cluster, unit of every group), numbered by their first cluster."""
-    tied = Ties(len(model.groups))
+def _units(model: PassModel, members: Sequence[Sequence[int]]) -> Ints:
+    """The unit of every group, numbered by their first cluster: groups of one cluster share a device."""
+    ties = Ties(len(model.groups))
     for operators in members:
         for operator in operators[1:]:
-            tied.tie(int(model.group_of[operators[0]]), int(model.group_of[operator]))
+            ties.tie(int(model.group_of[operators[0]]), int(model.group_of[operator]))
     number: dict[int, int] = {}
-    roots = [tied.root(int(model.group_of[operators[0]])) for operators in members]
-    unit_of = np.array([number.setdefault(root, len(number)) for root in roots], np.int64)
-    return unit_of, np.array([number[tied.root(g)] for g in range(len(model.groups))], np.int64)
-
-
-def _transfers(model: PassModel, cluster_of: Ints) -> tuple[Transfer, ...]:
-    """Messages between clusters, those with the same ends as one."""
-    devices = range(model.devices)
-    same: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
-    for number, message in enumerate(model.messages):
-        producers = tuple(sorted({int(cluster_of[p]) for p in message.producers}))
-        readers = tuple(sorted({int(cluster_of[r]) for r in message.readers}))
-        if len(producers) == 1:  # what stays inside travels nowhere
-            readers = tuple(r for r in readers if r != producers[0])
-        if readers and any(model.transfer_s(number, s, d) for s in devices for d in devices):
-            same.setdefault((producers, readers), []).append(number)
-    return tuple(
-        Transfer(
-            producers,
-            readers,
-            np.array([[sum(model.transfer_s(m, s, d) for m in numbers) for d in devices] for s in devices]),
-            tuple(numbers),
-        )
-        for (producers, readers), numbers in sorted(same.items())
-    )
-
-
-def _resources(model: PassModel) -> Ints:
-    arrive = model.arrays.arrive
-    result = np.full_like(arrive, -1)
-    names: dict[int, int] = {}
-    for src in range(model.devices):
-        for dst in range(model.devices):
-            linked = model.problem.transfer_s is not None or np.isfinite(model.arrays.per_byte_s[src, dst])
-            if src != dst and linked and arrive[src, dst] >= 0:
-                result[src, dst] = names.setdefault(int(arrive[src, dst]), len(names))
-    return result
+    for operators in members:
+        number.setdefault(ties.root(int(model.group_of[operators[0]])), len(number))
+    return np.array([number[ties.root(group)] for group in range(len(model.groups))], np.int64)
