@@ -136,7 +136,7 @@ def _each(plan: Mapping[str, Any]) -> str:
 
 
 def _used(plan: Mapping[str, Any]) -> int:
-    return sum(1 for busy in plan["busy_s"] if busy > 0)
+    return sum(d.get("count", 1) for d, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)
 
 
 def _idle(plan: Mapping[str, Any]) -> float | None:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.costs.devices import device_name
 from explorer.costs.times.share import costs_words
 from explorer.costs.trained_in import assumed_notes
+from explorer.view.folded import class_name, folded, numbers_words
 from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
@@ -52,12 +52,17 @@ def plan_view(
     links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; seconds: per
     operator its compute time for one micro-batch; origins: where each of these is from (`Origin`), None where they do
     not differ; pinned: the operators that are;
-    bottleneck: the device that decides the objective; course: see `explorer.view.instants.course`.
+    bottleneck: the device that decides the objective; course: see `explorer.view.instants.course`. Of many devices that
+    do the same there is one (see `devices`).
     """
     metrics, schedule = examine(problem, plan)
+    gpus = len(problem.cluster.accelerators)
+    problem, plan, schedule, every = folded(problem, plan, schedule)
+    first = [same[0] for same in every]
+    parts = memory_parts(problem, plan, [metrics.peak_memory_bytes[device] for device in first])
     span_s = schedule.makespan_s
     by_operator = problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR
-    told = devices(problem)
+    told = devices(problem, every, gpus)
     names = [device["name"] for device in told]
     links = link_uses(schedule, names)
     at = {use["resource"]: i for i, use in enumerate(links)}
@@ -65,7 +70,8 @@ def plan_view(
     found, whole = operator_bars(schedule, senders, at) if by_operator else (
         bars(schedule, again_s=again_s(plan, schedule), links=at), False)  # fmt: skip
     busy = schedule.busy_per_device_s()
-    loads = metrics.load_s if problem.objective is Objective.MAX_LOAD else busy
+    load_s = [metrics.load_s[device] for device in first]
+    loads = load_s if problem.objective is Objective.MAX_LOAD else busy
     bottleneck = max(range(len(loads)), key=lambda d: loads[d])
     moves = [(s.device, s.to_device, s.start_s, s.end_s) for s in schedule.spans]
     placement, stage_of = _placement(problem, plan)
@@ -110,8 +116,8 @@ def plan_view(
         "bottleneck": bottleneck,
         "breakdown": breakdown(moves, bottleneck, span_s),
         "memory": [
-            {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(map(list, parts.items()))}
-            for c, parts in zip(schedule.memory, memory_parts(problem, plan, metrics.peak_memory_bytes), strict=True)
+            {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(map(list, held.items()))}
+            for c, held in zip(schedule.memory, parts, strict=True)
         ],
         "metrics": {
             "max_load_s": finite(metrics.max_load_s),
@@ -120,7 +126,7 @@ def plan_view(
             "throughput_per_s": finite(metrics.throughput_per_s),
             "bubble": finite(metrics.bubble),
             "cut_bytes": finite(metrics.cut_bytes),
-            "load_s": [finite(v) for v in metrics.load_s],
+            "load_s": [finite(v) for v in load_s],
         },
     }
 
@@ -143,16 +149,20 @@ def result_view(result: Result) -> PlanView | None:
     )
 
 
-def devices(problem: Problem) -> list[dict[str, Any]]:
+def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | None = None) -> list[dict[str, Any]]:
     """Devices with the names people read: "GPU 3", "CPU 0", "CPU core 3"; memory_bytes is None without a cap. node: the
-    host."""
+    host. every: the numbers of those for which each stands, where these are not their own; then alike says which these
+    are: "0-127". gpus: how many accelerators there are of these."""
+    gpus = len(problem.cluster.accelerators) if gpus is None else gpus
     found = []
     for i, device in enumerate(problem.cluster.devices):
-        number = i - len(problem.cluster.accelerators) if device.is_cpu else i
+        same = every[i] if every else (i,)
         found.append(
             {
                 "index": i,
-                "name": device_name(device.kind, number),
+                "name": class_name(device.kind, same, gpus),
+                "alike": numbers_words(same) if len(same) > 1 else "",
+                "count": len(same),
                 "kind": device.kind,
                 "memory_bytes": finite(device.memory_bytes),
                 "node": device.node,
