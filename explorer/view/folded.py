@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.costs.devices import device_name
+from solvers.evaluation.evaluate import Metrics
 from solvers.formats.number_runs import runs
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
@@ -58,6 +59,15 @@ def folded(problem: Problem, plan: Plan, schedule: Schedule) -> Folded:
         shown,
         every,
     )
+
+
+def of_devices(metrics: Metrics, devices: Sequence[int]) -> Metrics:
+    """The metrics of a plan, where what is said of devices is said of some."""
+    load_s, busy_s, peak_bytes, static_bytes = (
+        tuple(each[device] for device in devices)
+        for each in (metrics.load_s, metrics.busy_s, metrics.peak_memory_bytes, metrics.static_bytes)
+    )
+    return replace(metrics, load_s=load_s, busy_s=busy_s, peak_memory_bytes=peak_bytes, static_bytes=static_bytes)
 
 
 def _renumbered(resource: str, number: Sequence[int]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from explorer.costs.times.share import costs_words
 from explorer.costs.trained_in import assumed_notes
-from explorer.view.folded import class_name, folded, numbers_words
+from explorer.view.figures import figures_of, metrics_object
+from explorer.view.folded import class_name, folded, numbers_words, of_devices
 from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
@@ -23,6 +24,7 @@ from explorer.view.timeline.phases import plan_phases
 from explorer.view.timeline.why import breakdown
 from solvers.evaluation.evaluate import examine
 from solvers.evaluation.memory_parts import memory_parts
+from solvers.formats.json_text import finite_or_none
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
 from solvers.problem.problem import Execution, Objective, Origin, Problem
@@ -52,31 +54,30 @@ def plan_view(
     links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; seconds: per
     operator its compute time for one micro-batch; origins: where each of these is from (`Origin`), None where they do
     not differ; pinned: the operators that are;
-    bottleneck: the device that decides the objective; course: see `explorer.view.instants.course`. Of many devices that
-    do the same there is one (see `devices`).
+    bottleneck: the device that decides the objective; course: see `explorer.view.instants.course`; metrics: see
+    `metrics_object`; figures: the fields of `Figures`. Of many devices that do the same there is one (see `devices`).
     """
     metrics, schedule = examine(problem, plan)
-    gpus = len(problem.cluster.accelerators)
-    problem, plan, schedule, every = folded(problem, plan, schedule)
-    first = [same[0] for same in every]
-    parts = memory_parts(problem, plan, [metrics.peak_memory_bytes[device] for device in first])
+    whole, (problem, plan, schedule, every) = problem, folded(problem, plan, schedule)
+    shown = of_devices(metrics, [same[0] for same in every])
+    parts = memory_parts(problem, plan, shown.peak_memory_bytes)
     span_s = schedule.makespan_s
-    by_operator = problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR
-    told = devices(problem, every, gpus)
+    single = problem.objective is Objective.MAKESPAN
+    by_operator = single and problem.execution is Execution.OPERATOR
+    told = devices(problem, every, len(whole.cluster.accelerators))
     names = [device["name"] for device in told]
     links = link_uses(schedule, names)
     at = {use["resource"]: i for i, use in enumerate(links)}
     senders = endpoints(schedule) if by_operator else [UNKNOWN] * len(schedule.spans)
-    found, whole = operator_bars(schedule, senders, at) if by_operator else (
+    found, all_spans = operator_bars(schedule, senders, at) if by_operator else (
         bars(schedule, again_s=again_s(plan, schedule), links=at), False)  # fmt: skip
     busy = schedule.busy_per_device_s()
-    load_s = [metrics.load_s[device] for device in first]
-    loads = load_s if problem.objective is Objective.MAX_LOAD else busy
+    loads = shown.load_s if problem.objective is Objective.MAX_LOAD else busy
     bottleneck = max(range(len(loads)), key=lambda d: loads[d])
     moves = [(s.device, s.to_device, s.start_s, s.end_s) for s in schedule.spans]
     placement, stage_of = _placement(problem, plan)
     edges = stage_edges(problem, plan)
-    samples = problem.mini_batch if problem.objective is Objective.MAKESPAN else plan.stages[0].micro_batch_size
+    samples = problem.mini_batch if single else plan.stages[0].micro_batch_size
     return {
         "status": str(status),
         "stop_reason": stop_reason,
@@ -84,8 +85,8 @@ def plan_view(
         "objective": str(problem.objective),
         "contiguity": str(problem.contiguity),
         "subgraphs": (problem.subgraphs_per_device or 0) if problem.is_latency else None,
-        "objective_s": finite(objective_s),
-        "bound_s": finite(bound_s) or 0.0,
+        "objective_s": finite_or_none(objective_s),
+        "bound_s": finite_or_none(bound_s) or 0.0,
         "runtime_s": runtime_s,
         "notes": list(notes),
         "trace": thinned(trace),
@@ -106,7 +107,7 @@ def plan_view(
         "origins": _origins(problem, placement, samples),
         "bars": found,
         "by_operator": by_operator,
-        "all_spans": whole,
+        "all_spans": all_spans,
         "links": links,
         "path": path_view(schedule, senders, [o.name for o in problem.graph.operators], names, at),
         "spans": len(schedule.spans),
@@ -119,15 +120,8 @@ def plan_view(
             {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(map(list, held.items()))}
             for c, held in zip(schedule.memory, parts, strict=True)
         ],
-        "metrics": {
-            "max_load_s": finite(metrics.max_load_s),
-            "makespan_s": finite(metrics.makespan_s),
-            "iteration_s": finite(metrics.iteration_s),
-            "throughput_per_s": finite(metrics.throughput_per_s),
-            "bubble": finite(metrics.bubble),
-            "cut_bytes": finite(metrics.cut_bytes),
-            "load_s": [finite(v) for v in load_s],
-        },
+        "metrics": metrics_object(shown),
+        "figures": asdict(figures_of(whole, metrics, bound_s, objective_s, _idle(busy, span_s) if single else None)),
     }
 
 
@@ -164,16 +158,17 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
                 "alike": numbers_words(same) if len(same) > 1 else "",
                 "count": len(same),
                 "kind": device.kind,
-                "memory_bytes": finite(device.memory_bytes),
+                "memory_bytes": finite_or_none(device.memory_bytes),
                 "node": device.node,
             }
         )
     return found
 
 
-def finite(value: float) -> float | None:
-    """JSON has no infinity: None stands for it."""
-    return value if math.isfinite(value) else None
+def _idle(busy_s: Sequence[float], span_s: float) -> float:
+    """Share of the time of the devices that do anything in one pass."""
+    used = [busy for busy in busy_s if busy > 0]
+    return max(0.0, 1 - sum(used) / (span_s * len(used))) if span_s and used else 0.0
 
 
 def _placement(problem: Problem, plan: Plan) -> tuple[list[list[int]], list[int]]:

@@ -94,12 +94,7 @@ def table(comparison: Mapping[str, Any], devices: Sequence[str], limit: int = 40
 
 def change(measured_s: float, predicted_s: float | None) -> str:
     """ "+25 %", "−3 %", "as predicted", or "" where there is nothing to compare with."""
-    if not predicted_s:
-        return ""
-    share = measured_s / predicted_s - 1
-    if abs(share) < SAME:
-        return "as predicted"
-    return ("+" if share > 0 else "−") + text.percent(abs(share))
+    return text.change(predicted_s, measured_s, SAME, "as predicted")
 
 
 class _Hover:

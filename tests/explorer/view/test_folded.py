@@ -52,7 +52,7 @@ def test_what_is_drawn_and_told_counts_all(result: Result, view: dict) -> None:
     assert device_rows(view)[0]["name"] == "GPU 0 ×16 (0, 8, 16, … (16 in all), alike)"
     assert ("Alike", "0, 8, 16, … (16 in all)") in device_facts(0, view).rows
     assert any(words.endswith("(×64)") for _, words in stage_facts(0, view).rows)
-    assert "GPU 7 ×16" in gantt_picture(view, rows="device").svg()
+    assert "GPU 7 ×16" in gantt_picture(view, rows="devices").svg()
     assert link_rows(view)
 
 
