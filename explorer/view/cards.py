@@ -108,7 +108,7 @@ def _each(plan: PlanView) -> str:
 
 
 def _used(plan: PlanView) -> int:
-    return sum(1 for busy in plan["busy_s"] if busy > 0)
+    return sum(device["count"] for device, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)
 
 
 def _relative(then: float | None, now: float | None, more_is: str = "") -> tuple[str, str]:

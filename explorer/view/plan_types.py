@@ -20,10 +20,13 @@ RowPhases = list[float]
 
 
 class Device(TypedDict):
-    """name: what people read, "GPU 3"; memory_bytes: None without a cap; node: the host."""
+    """name: what people read, "GPU 3"; alike: "0-127" where it stands for several that do the same, "" for one; count:
+    how many these are; memory_bytes: None without a cap; node: the host."""
 
     index: int
     name: str
+    alike: str
+    count: int
     kind: str
     memory_bytes: float | None
     node: int

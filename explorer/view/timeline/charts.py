@@ -89,7 +89,7 @@ def device_rows(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "device": i,
-                "name": device["name"],
+                "name": f"{device['name']} ({device['alike']}, alike)" if device.get("alike") else device["name"],
                 "kind": device["kind"],
                 "stages": ", ".join(map(str, stages[i][:6])) + (" …" if len(stages[i]) > 6 else "") or text.NOTHING,
                 "operators": text.count(operators[i]),
