@@ -75,10 +75,8 @@ def run(args: argparse.Namespace) -> int:
     if args.front < 0:
         raise InvalidProblem(f"--front must be 0 (the answer) or the number of a leaner plan, found {args.front}")
     from explorer.cli.reports.report import print_report, result_object
-    from explorer.question.expert import load_expert
     from explorer.question.planner_choice import choose_planner
     from explorer.question.problems import make_problem
-    from solvers.planners.infeasibility import explain_infeasible
 
     if args.expert and args.planner not in ("auto", "expert"):
         raise InvalidProblem(f"--expert judges a placement instead of searching; leave out --planner {args.planner}")
@@ -88,13 +86,19 @@ def run(args: argparse.Namespace) -> int:
     problem = make_problem(workload, settings)
     start = None if args.start is None else _start(args.start, problem)
     if args.expert:
+        from explorer.question.expert import load_expert  # with a planner of its own
+
         planner = load_expert(args.expert, workload, problem.cluster)
     try:
         result = _solve(problem, planner, start, search, workload.reference, args)
     except InvalidPlan as error:
         return _defect(error)
     result = _chosen(result, args.front)
-    why = explain_infeasible(problem, planner) if result.status is Status.INFEASIBLE else None
+    why = None
+    if result.status is Status.INFEASIBLE:
+        from solvers.planners.infeasibility import explain_infeasible  # searches for a cap that would do
+
+        why = explain_infeasible(problem, planner)
     try:
         if args.json:
             print_json(result_object(workload.reference, result, why, workload.notes))

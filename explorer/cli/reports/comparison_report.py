@@ -19,8 +19,8 @@ from explorer.words import text
 from solvers.formats.result_json import options_json
 from solvers.plan.result import Result, Status, StopReason
 from solvers.planners.infeasibility import Infeasibility
-from solvers.planners.solve import planner_options
 from solvers.problem.problem import Objective, Problem
+from solvers.search.planner import planner_options
 
 BEST = "*"
 REASON = 100

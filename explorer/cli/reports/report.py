@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, print_pass
 from explorer.cli.terminal.command import print_table
@@ -20,9 +21,10 @@ from solvers.formats.json_text import finite_or_none
 from solvers.formats.result_json import options_json
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result, Status, StopReason
-from solvers.planners.infeasibility import Infeasibility
-from solvers.planners.shortfall import shortfall
 from solvers.problem.problem import Objective, Pipeline, Problem
+
+if TYPE_CHECKING:
+    from solvers.planners.infeasibility import Infeasibility
 
 OBJECTIVE_WORDS = {
     Objective.MAX_LOAD: "max-load (seconds per sample in steady state)",
@@ -293,6 +295,8 @@ def print_infeasibility(problem: Problem, why: Infeasibility) -> None:
 
 def _print_shortfall(result: Result) -> None:
     """What plain splits lack and what would help them; without that, what may find a plan."""
+    from solvers.planners.shortfall import shortfall  # plans plain splits
+
     problem, lack = result.problem, shortfall(result.problem)
     if lack is not None:
         device = problem.cluster.devices[lack.device].name
