@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.view.figures import NO_FIGURES, Figures, figures
+from explorer.view.figures import NO_FIGURES, Figures, figures, gap
 from explorer.words import text
 
 NAMES = {"iteration": "Iteration time", "makespan": "Makespan", "max-load": "Max-load"}
@@ -50,7 +50,7 @@ def cards(plan: Mapping[str, Any], before: Figures | None, measured_s: float | N
         Card(
             NAMES[plan["objective"]],
             text.seconds(plan["objective_s"]),
-            _each(plan) if measured_s is None else f"run: {text.seconds(measured_s)}",
+            _each(now) if measured_s is None else f"run: {text.seconds(measured_s)}",
             slower,
             slow_tone if alike else "",
         ),
@@ -61,7 +61,7 @@ def cards(plan: Mapping[str, Any], before: Figures | None, measured_s: float | N
             text.points(then.idle, now.idle, SAME_POINTS, "").replace("points", "pt"),
         ),
         Card("Peak memory", text.nbytes(now.peak_bytes), _of_cap(plan), grown),
-        _bound(plan, raised),
+        _bound(now, plan["status"] == "OPTIMAL", raised),
     ]
 
 
@@ -79,17 +79,11 @@ def _samples(plan: Mapping[str, Any], before: Figures | None) -> str:
     return f"mini-batch {plan['mini_batch']:,}{was}"
 
 
-def _bound(plan: Mapping[str, Any], change: str) -> Card:
-    if plan["status"] == "OPTIMAL":
-        return Card("Lower bound", _seconds(plan["bound_s"]), "proved optimal", change, note_tone="good")
-    objective = plan["objective_s"]
-    gap = 1 - plan["bound_s"] / objective if objective else 0.0
-    note = f"gap {text.percent(gap)}" if plan["bound_s"] else "none proved"
-    return Card("Lower bound", _seconds(plan["bound_s"]), note, change)
-
-
-def _seconds(value: float) -> str:
-    return text.seconds(value) if value else text.NOTHING
+def _bound(now: Figures, proved: bool, change: str) -> Card:
+    note = f"gap {text.percent(gap(now.objective_s, now.bound_s))}" if now.bound_s else "none proved"
+    if proved:
+        note = "proved optimal"
+    return Card("Lower bound", text.seconds(now.bound_s or None), note, change, note_tone="good" if proved else "")
 
 
 def _of_cap(plan: Mapping[str, Any]) -> str:
@@ -101,11 +95,9 @@ def _of_cap(plan: Mapping[str, Any]) -> str:
     return f"{text.percent(max(shares))} of cap" if shares else "no cap"
 
 
-def _each(plan: Mapping[str, Any]) -> str:
+def _each(now: Figures) -> str:
     """The time of one sample, where the objective is of a mini-batch of several."""
-    if not plan["objective_s"] or plan["objective"] == "max-load" or plan["mini_batch"] == 1:
-        return ""
-    return f"{text.seconds(plan['objective_s'] / plan['mini_batch'])} a sample"
+    return f"{text.seconds(now.sample_s)} a sample" if now.sample_s and now.sample_s != now.objective_s else ""
 
 
 def _used(plan: Mapping[str, Any]) -> int:

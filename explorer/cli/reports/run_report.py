@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import median
 from typing import TYPE_CHECKING
@@ -182,7 +181,7 @@ def agreement_words(agreement: Agreement) -> str:
 
 def environment_lines(environment: Environment) -> list[str]:
     """Which hardware and software: each kind of device once, with how many ranks had it."""
-    kinds = _counted(environment.devices)
+    kinds = text.counted(environment.devices, "x") or "unknown"
     hosts = sorted(set(environment.hosts))
     where = f" on {text.listing(hosts, 4)}" if hosts else ""
     threads = f"{text.plural(environment.threads, 'thread')} a rank" + (", pinned" if environment.pinned else "")
@@ -248,10 +247,3 @@ def _beside(predicted: float | None, measured: float, ratio: float | None) -> li
         text.seconds(measured),
         text.NOTHING if ratio is None else f"{text.digits(ratio)}×",
     ]
-
-
-def _counted(names: Sequence[str]) -> str:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return " + ".join(f"{count} x {name}" for name, count in counts.items()) or "unknown"
