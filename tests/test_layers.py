@@ -70,6 +70,7 @@ LADDER = (
     "explorer.tracing",
     "explorer.tracing.files",
     "explorer.costs",
+    "explorer.costs.fit",
     "explorer.costs.times",
     "explorer.question.written",
     "explorer.question.models",

@@ -44,7 +44,8 @@ from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.question.tracer import Stopped, Tracer
 from explorer.runner.scripts.with_engine import second_telling
-from explorer.sweeps.helps import changes, helped
+from explorer.sweeps.asking.questions import Limits
+from explorer.sweeps.helps import LIMITS, changes, helped
 from explorer.sweeps.points import points
 from explorer.sweeps.ranges import worth_asking
 from explorer.sweeps.sweep import row_object, sweep_rows
@@ -293,8 +294,7 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
             choose_planner(ask.planner),
             (problem, before_s),
             plan,
-            seed=ask.seed,
-            time_limit_s=ask.time_limit_s,
+            replace(LIMITS, time_limit_s=ask.time_limit_s, seed=ask.seed),
             should_stop=should_stop,
             ask=asks,
         ):
@@ -321,9 +321,7 @@ def sweep_job(request: SweepRequest, emit: Emit, should_stop: Callable[[], bool]
             settings,
             asked,
             choose_planner(ask.planner),
-            effort=ask.effort,
-            seed=ask.seed,
-            time_limit_s=ask.time_limit_s,
+            Limits(ask.effort, ask.time_limit_s, seed=ask.seed),
             should_stop=should_stop,
             ask=asks,
         ):

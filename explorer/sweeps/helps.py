@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
+from explorer.sweeps.asking.questions import Limits
 from explorer.sweeps.sweep import STARTS
 from explorer.words import text
 from solvers.errors import InvalidProblem, UnsupportedProblem
@@ -80,16 +81,18 @@ def changes(problem: Problem, settings: Settings, own_memory_bytes: float | None
     return found
 
 
+LIMITS = Limits(Effort.QUICK, 15.0)
+"""Of the answer to one change."""
+
+
 def helped(
     workload: Workload,
     asked: Sequence[Change],
     planner: Planner,
     before: tuple[Problem, float],
     start: Plan | None = None,
+    limits: Limits = LIMITS,
     *,
-    effort: Effort = Effort.QUICK,
-    time_limit_s: float = 15.0,
-    seed: int = 0,
     should_stop: Callable[[], bool] = never,
     ask: Callable[..., Result] = solve,
 ) -> Iterator[Helped]:
@@ -103,8 +106,8 @@ def helped(
         try:
             changed = make_problem(workload, change.settings)
             result = ask(
-                changed, planner, start=start if planner.name in STARTS else None, effort=effort,
-                time_limit_s=time_limit_s, seed=seed, should_stop=should_stop,
+                changed, planner, start=start if planner.name in STARTS else None, should_stop=should_stop,
+                **asdict(limits),
             )  # fmt: skip
         except (InvalidProblem, UnsupportedProblem) as error:
             yield Helped(change, None, reason=str(error))
@@ -113,5 +116,5 @@ def helped(
             yield Helped(change, None, reason=result.notes[0] if result.notes else "no plan was found")
             continue
         takes = changed.per_sample_s(result.objective_s)
-        noted = replace(result, notes=(*result.notes, FOUND.format(effort=effort.value)))
+        noted = replace(result, notes=(*result.notes, FOUND.format(effort=limits.effort.value)))
         yield Helped(change, was / takes - 1 if takes > 0 else 0.0, noted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -23,10 +23,9 @@ from solvers.evaluation.evaluate import Metrics
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
-from solvers.plan.result import Progress, Result
+from solvers.plan.result import Result
 from solvers.planners.solve import solve
-from solvers.search.effort import Effort
-from solvers.search.monitor import ignore, never
+from solvers.search.monitor import never
 from solvers.search.planner import Planner
 
 __all__ = ["FAILED", "INVALID", "STARTS", "UNSUPPORTED", "Cell", "Row", "before", "cell_rows", "cells", "row_object",
@@ -36,6 +35,7 @@ STARTS = ("auto",)
 """Planners that begin with an earlier answer. They improve whatever they are given; of the others a row is to say what
 that planner finds by itself."""
 
+USUAL = Limits()
 Solve = Callable[..., Result]
 
 
@@ -64,37 +64,31 @@ def sweep_rows(
     base: Settings,
     asked: Sequence[Point],
     planner: Planner,
+    limits: Limits = USUAL,
     *,
-    effort: Effort = Effort.NORMAL,
-    time_limit_s: float = 60.0,
-    gap: float = 0.0,
-    seed: int = 0,
     fresh: bool = False,
     should_stop: Callable[[], bool] = never,
-    on_begin: Callable[[int, Point], None] = lambda _, __: None,
-    on_progress: Callable[[Progress, Plan | None], None] = ignore,
     ask: Solve = solve,
 ) -> Iterator[Row]:
-    """A row for every point, as it is found; each search for at most ``time_limit_s``.
+    """A row for every point, as it is found; each search within ``limits``.
 
     A planner of STARTS begins with the plan of the row before that differs in the fewest values (the last of these;
     one without a plan starts nobody), unless ``fresh``: so a larger cap, or one more device, never makes a plan worse.
-    When ``should_stop`` turns true, the search at hand still gives its best plan, and no other begins. on_begin gets
-    the position of the point that begins, on_progress the steps of its search. ask: what solves a problem.
+    When ``should_stop`` turns true, the search at hand still gives its best plan, and no other begins. ask: what solves
+    a problem.
     """
     rows: list[Row] = []
     starts = planner.name in STARTS and not fresh
     order = Order(len(asked), lambda position: _nearest(asked, position) if starts else ())
     while not should_stop() and (position := order.next()) is not None:
         point = asked[position]
-        on_begin(position, point)
         begun = order.start(position)
         start = None if begun is None else rows[begun].plan
         try:
             answer = answered(
                 ask(
-                    make_problem(workload, point.settings(base)), planner, start=start, effort=effort,
-                    time_limit_s=time_limit_s, gap=gap, seed=seed, should_stop=should_stop, on_progress=on_progress,
+                    make_problem(workload, point.settings(base)), planner, start=start, should_stop=should_stop,
+                    **asdict(limits),
                 )
             )  # fmt: skip
         except (InvalidProblem, UnsupportedProblem, InvalidPlan) as error:

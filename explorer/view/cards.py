@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.view.figures import NO_FIGURES, Figures, figures
+from explorer.view.figures import NO_FIGURES, Figures, figures, gap
 from explorer.view.plan_types import PlanView
 from explorer.words import text
 
@@ -49,7 +49,7 @@ def cards(plan: PlanView, before: Figures | None, measured_s: float | None = Non
         Card(
             NAMES[plan["objective"]],
             text.seconds(plan["objective_s"]),
-            _each(plan) if measured_s is None else f"run: {text.seconds(measured_s)}",
+            _each(now) if measured_s is None else f"run: {text.seconds(measured_s)}",
             slower,
             slow_tone if alike else "",
         ),
@@ -60,7 +60,7 @@ def cards(plan: PlanView, before: Figures | None, measured_s: float | None = Non
             text.points(then.idle, now.idle, SAME_POINTS, "").replace("points", "pt"),
         ),
         Card("Peak memory", text.nbytes(now.peak_bytes), _of_cap(plan), grown),
-        _bound(plan, raised),
+        _bound(now, plan["status"] == "OPTIMAL", raised),
     ]
 
 
@@ -78,17 +78,11 @@ def _samples(plan: PlanView, before: Figures | None) -> str:
     return f"mini-batch {plan['mini_batch']:,}{was}"
 
 
-def _bound(plan: PlanView, change: str) -> Card:
-    if plan["status"] == "OPTIMAL":
-        return Card("Lower bound", _seconds(plan["bound_s"]), "proved optimal", change, note_tone="good")
-    objective = plan["objective_s"]
-    gap = 1 - plan["bound_s"] / objective if objective else 0.0
-    note = f"gap {text.percent(gap)}" if plan["bound_s"] else "none proved"
-    return Card("Lower bound", _seconds(plan["bound_s"]), note, change)
-
-
-def _seconds(value: float) -> str:
-    return text.seconds(value) if value else text.NOTHING
+def _bound(now: Figures, proved: bool, change: str) -> Card:
+    note = f"gap {text.percent(gap(now.objective_s, now.bound_s))}" if now.bound_s else "none proved"
+    if proved:
+        note = "proved optimal"
+    return Card("Lower bound", text.seconds(now.bound_s or None), note, change, note_tone="good" if proved else "")
 
 
 def _of_cap(plan: PlanView) -> str:
@@ -100,11 +94,9 @@ def _of_cap(plan: PlanView) -> str:
     return f"{text.percent(max(shares))} of cap" if shares else "no cap"
 
 
-def _each(plan: PlanView) -> str:
+def _each(now: Figures) -> str:
     """The time of one sample, where the objective is of a mini-batch of several."""
-    if not plan["objective_s"] or plan["objective"] == "max-load" or plan["mini_batch"] == 1:
-        return ""
-    return f"{text.seconds(plan['objective_s'] / plan['mini_batch'])} a sample"
+    return f"{text.seconds(now.sample_s)} a sample" if now.sample_s and now.sample_s != now.objective_s else ""
 
 
 def _used(plan: PlanView) -> int:

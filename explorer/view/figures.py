@@ -91,6 +91,13 @@ def figures_of(
     )
 
 
+def gap(objective_s: float | None, bound_s: float) -> float | None:
+    """(objective - bound) / objective, 0 at least; None without a plan."""
+    if objective_s is None:
+        return None
+    return max(0.0, 1 - bound_s / objective_s) if objective_s > 0 else 0.0
+
+
 def metrics_object(metrics: Metrics) -> dict[str, Any]:
     """As JSON: numbers in seconds and bytes, null for one that is infinite."""
     told = {name: getattr(metrics, name) for name in TOLD}

@@ -355,13 +355,9 @@ def allowed_words(problem: Problem) -> str:
 
 
 def cluster_words(problem: Problem) -> str:
-    kinds: dict[str, int] = {}
-    for device in problem.cluster.devices:
-        kinds[device.kind] = kinds.get(device.kind, 0) + 1
     nodes = len(_nodes(problem))
-    return " + ".join(f"{count} x {kind}" for kind, count in kinds.items()) + (
-        f" in {nodes} nodes" if nodes > 1 else ""
-    )
+    shown = text.counted((device.kind for device in problem.cluster.devices), "x")
+    return shown + (f" in {nodes} nodes" if nodes > 1 else "")
 
 
 def _nodes(problem: Problem) -> set[int]:
