@@ -304,6 +304,7 @@ def sweep(
     Raises InvalidProblem if there is nothing to sweep, or too much.
     """
     from explorer.sweeps.answers import Sweep
+    from explorer.sweeps.asking.questions import Limits
     from explorer.sweeps.points import Axes, points
     from explorer.sweeps.sweep import sweep_rows
 
@@ -321,9 +322,7 @@ def sweep(
             settings or Settings(),
             points(axes, one_at_a_time=one_at_a_time),
             choose_planner(planner) if isinstance(planner, str) else planner,
-            effort=SearchSettings(effort=effort).effort,
-            time_limit_s=time_limit_s,
-            seed=seed,
+            Limits(SearchSettings(effort=effort).effort, time_limit_s, seed=seed),
             fresh=fresh,
             should_stop=should_stop,
             ask=lambda *args, **options: noted(ask(*args, **options)),

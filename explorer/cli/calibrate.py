@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.flags import add_phase, wants_training
+from explorer.cli.flags import add_phase
 from explorer.cli.launching import ENDED, FAILED, add_target_flags, measured, usual_request
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
+from explorer.cli.terminal.keeping import traced
 from explorer.files import write_file
 from solvers.errors import InvalidProblem, RunError
 
@@ -91,12 +92,10 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(
             "--hardware and --torch say what a trace does not (--from-trace); of a MODEL they are seen"
         )
-    from explorer.cli.terminal.progress import working
     from explorer.costs.measured import as_catalogued, measured_cluster
     from explorer.costs.profile_json import profile_object, write_profile
     from explorer.costs.times.from_profile import library_of
     from explorer.costs.times.keeping import earlier_times, save_times
-    from explorer.question.loading import load
     from explorer.runner.measuring.calibration import Ended
     from explorer.runner.targets.registry import load_targets
     from solvers.formats.cluster_json import cluster_json
@@ -108,8 +107,7 @@ def run(args: argparse.Namespace) -> int:
     targets = load_targets(args.targets)
     request = _request(args, targets)
     targets.get(args.target)  # before the model: a typo should not cost a trace
-    with working(f"tracing {args.model}") as count:
-        workload = load(args.model, training=wants_training(args), dtype=args.dtype, on_call=count)
+    workload = traced(args, args.model, keeping=False)
     try:
         profile = measured(workload.graph, workload.reference, targets, args.target, args.devices, request)
     except RunError as error:

@@ -14,11 +14,10 @@ from explorer.cli.flags import (
     add_search,
     search_of,
     settings_of,
-    wants_training,
 )
 from explorer.cli.launching import ENDED
 from explorer.cli.terminal.command import Commands, add_command, add_json, print_json
-from explorer.cli.terminal.keeping import add_library, asking, graphs_of
+from explorer.cli.terminal.keeping import add_library, asking, traced
 from solvers.errors import UnsupportedProblem
 from solvers.plan.result import Status, StopReason
 from solvers.problem.problem import Contiguity
@@ -82,10 +81,8 @@ def _contiguities(text: str) -> tuple[Contiguity, ...]:
 def run(args: argparse.Namespace) -> int:
     search = search_of(args)
     from explorer.cli.reports.comparison_report import comparison_list, print_comparison
-    from explorer.cli.terminal.progress import working
     from explorer.jobs.comparison import entries, split_planners
     from explorer.question.expert import load_expert
-    from explorer.question.loading import load
     from explorer.question.planner_choice import choose_planner
     from explorer.question.problems import make_problem
     from solvers.planners.infeasibility import explain_infeasible
@@ -95,10 +92,7 @@ def run(args: argparse.Namespace) -> int:
         choose_planner(planner)
     args.contiguity = args.contiguities[0].value if args.contiguities else None
     settings = settings_of(args)
-    with working(f"tracing {args.model}") as count:
-        workload = load(
-            args.model, training=wants_training(args), dtype=args.dtype, on_call=count, graphs=graphs_of(args)
-        )
+    workload = traced(args, args.model)
     problem = make_problem(workload, settings)
     given = {"expert": load_expert(args.expert, workload, problem.cluster)} if args.expert else {}
     family = entries(problem, planners, args.contiguities, given)

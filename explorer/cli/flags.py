@@ -92,12 +92,6 @@ def add_phase(parser: argparse.ArgumentParser) -> None:
     phase.add_argument("--inference", action="store_false", dest="training", default=None, help="plan for inference")
 
 
-def wants_training(args: argparse.Namespace) -> bool | None:
-    """What was said; None for nothing."""
-    wanted: bool | None = args.training
-    return wanted
-
-
 HEADINGS: dict[str, tuple[type[Group], str | None]] = {
     "cluster": (
         ClusterSettings,

@@ -15,11 +15,10 @@ from explorer.cli.flags import (
     add_search,
     search_of,
     settings_of,
-    wants_training,
 )
 from explorer.cli.launching import ENDED
-from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
-from explorer.cli.terminal.keeping import add_library, asking, graphs_of
+from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, print_table
+from explorer.cli.terminal.keeping import add_library, asking, traced
 from explorer.files import write_file
 from explorer.words import text
 from solvers.errors import InvalidPlan, InvalidProblem
@@ -75,10 +74,7 @@ def run(args: argparse.Namespace) -> int:
     search = search_of(args)
     if args.front < 0:
         raise InvalidProblem(f"--front must be 0 (the answer) or the number of a leaner plan, found {args.front}")
-    from explorer.cli.reports.course import print_course
     from explorer.cli.reports.report import print_report, result_object
-    from explorer.cli.terminal.progress import working
-    from explorer.question.loading import load
     from explorer.question.planner_choice import choose_planner
     from explorer.question.problems import make_problem
 
@@ -86,10 +82,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--expert judges a placement instead of searching; leave out --planner {args.planner}")
     planner = choose_planner(args.planner)  # before the model: a typo should not cost a trace
     settings = settings_of(args)
-    with working(f"tracing {args.model}") as count:
-        workload = load(
-            args.model, training=wants_training(args), dtype=args.dtype, on_call=count, graphs=graphs_of(args)
-        )
+    workload = traced(args, args.model)
     problem = make_problem(workload, settings)
     start = None if args.start is None else _start(args.start, problem)
     if args.expert:
@@ -112,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             print_report(workload.reference, result, why, workload.notes)
             if args.explain:
-                print_course(result)
+                _print_course(result)
         sys.stdout.flush()
     finally:  # a reader that left early (| head) must not cost the file, nor a full disk the report
         if args.output and result.plan is not None:
@@ -183,6 +176,19 @@ def _solve(
             )
         finally:
             line.clear()
+
+
+def _print_course(result: Result) -> None:
+    """A line for every better plan, every higher bound and every phase, under a heading."""
+    from explorer.view.graph.course import course
+    from explorer.view.graph.search import step
+
+    rows = [
+        [text.seconds(one["elapsed_s"]), one["by"] or result.planner, one["objective"], one["bound"], one["note"]]
+        for one in course([step(progress) for progress in result.trace])
+    ]
+    print()
+    print_table([["after", "by", "objective", "bound", ""], *rows])
 
 
 def _defect(error: InvalidPlan) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from explorer.cli.launching import add_targets
-from explorer.cli.terminal.command import Commands, add_command, add_json, print_json, print_table
+from explorer.cli.terminal.command import Column, Commands, add_command, add_json, print_listing
 
 FILE_HELP = (
     ' A file of targets has a TOML table for each: [cluster] kind = "ray", address = "https://head:8265", token_env ='
@@ -40,26 +40,23 @@ def targets(args: argparse.Namespace) -> int:
     from explorer.runner.targets.target_file import default_file
 
     declared = load_targets(args.targets)
+    rows = [
+        {
+            "name": name,
+            "kind": setup.kind,
+            "place": setup.place,
+            "backend": setup.backend.value,
+            "threads": setup.threads,
+            "time_limit_s": setup.timeout_s,
+            "max_ranks": setup.max_ranks,
+        }
+        for name, setup in declared.setups.items()
+    ]
+    columns = [Column(name, name) for name in ("name", "kind", "place", "backend", "threads")]
+    columns.append(Column("time limit", "time_limit_s", lambda limit_s: f"{limit_s:g} s"))
+    print_listing(rows, columns, as_json=args.json)
     if args.json:
-        print_json(
-            [
-                {
-                    "name": name,
-                    "kind": setup.kind,
-                    "place": setup.place,
-                    "backend": setup.backend.value,
-                    "threads": setup.threads,
-                    "time_limit_s": setup.timeout_s,
-                    "max_ranks": setup.max_ranks,
-                }
-                for name, setup in declared.setups.items()
-            ]
-        )
         return 0
-    rows = [["name", "kind", "place", "backend", "threads", "time limit"]]
-    for name, setup in declared.setups.items():
-        rows.append([name, setup.kind, setup.place, setup.backend.value, str(setup.threads), f"{setup.timeout_s:g} s"])
-    print_table(rows)
     if declared.where:
         print(f"\ndeclared in {declared.where}")
     else:
@@ -73,34 +70,23 @@ def runs(args: argparse.Namespace) -> int:
     from explorer.words import text
 
     found = past_runs(limit=args.limit)
-    if args.json:
-        print_json(
-            [
-                {
-                    "id": run.id,
-                    "model": run.model,
-                    "created": run.created,
-                    "target": run.target,
-                    "ranks": run.ranks,
-                    "status": run.status,
-                    "reason": run.reason,
-                    "iteration_s": run.iteration_s,
-                    "predicted_s": run.predicted_s,
-                    "bundle": str(run.folder),
-                }
-                for run in found
-            ]
-        )
-        return 0
-    if not found:
+    if not found and not args.json:
         print(f"no runs in {runs_folder()}")
         return 0
-    rows = [["run", "model", "target", "ranks", "status", "iteration", "predicted"]]
-    for run in found:
-        times = [text.seconds(run.iteration_s), text.seconds(run.predicted_s)]
-        rows.append([run.id, text.short(run.model, 40), run.target, str(run.ranks), run.status, *times])
-    print_table(rows, right=frozenset({3, 5, 6}))
-    print(f"\nin {runs_folder()}")
+    names = ("id", "model", "created", "target", "ranks", "status", "reason", "iteration_s", "predicted_s")
+    rows = [{name: getattr(run, name) for name in names} | {"bundle": str(run.folder)} for run in found]
+    columns = (
+        Column("run", "id"),
+        Column("model", "model", lambda model: text.short(model, 40)),
+        Column("target", "target"),
+        Column("ranks", "ranks", str, True),
+        Column("status", "status"),
+        Column("iteration", "iteration_s", text.seconds, True),
+        Column("predicted", "predicted_s", text.seconds, True),
+    )
+    print_listing(rows, columns, as_json=args.json)
+    if not args.json:
+        print(f"\nin {runs_folder()}")
     return 0
 
 

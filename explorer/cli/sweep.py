@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from explorer.cli.flags import add_models, add_phase, add_problem, add_search, search_of, settings_of, wants_training
+from explorer.cli.flags import add_models, add_phase, add_problem, add_search, search_of, settings_of
 from explorer.cli.launching import ENDED, add_targets
 from explorer.cli.terminal.command import Commands, add_command, print_json
-from explorer.cli.terminal.keeping import add_library, asking, graphs_of, library_of
+from explorer.cli.terminal.keeping import add_library, asking, library_of, traced
 from explorer.files import write_file
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
 from solvers.errors import InvalidProblem
@@ -108,8 +108,6 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     search = search_of(args)  # before the models: a limit that is none should not cost a trace
     from explorer.cli.reports.sweep_report import print_sweep, row_objects, sweep_csv
-    from explorer.cli.terminal.progress import working
-    from explorer.question.loading import load
     from explorer.sweeps.points import check_count, points
     from explorer.sweeps.sweep import cells
 
@@ -121,12 +119,7 @@ def run(args: argparse.Namespace) -> int:
     target = _target(args)
     if args.output:
         _make_folder(args.output)
-    workloads = []
-    for model in models:
-        with working(f"tracing {model}") as count:
-            workloads.append(
-                load(model, training=wants_training(args), dtype=args.dtype, on_call=count, graphs=graphs_of(args))
-            )
+    workloads = [traced(args, model) for model in models]
     if len({workload.reference for workload in workloads}) < len(models):  # files that say the same of themselves
         workloads = [replace(one, reference=model) for one, model in zip(workloads, models, strict=True)]
     found = _sweep(cells(workloads, planners, asked), base, target, search, args)

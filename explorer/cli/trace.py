@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from explorer.cli.flags import add_model, add_phase, wants_training
+from explorer.cli.flags import add_model, add_phase
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
+from explorer.cli.terminal.keeping import traced
 from explorer.files import write_file
 
 
@@ -21,15 +22,12 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from explorer.cli.terminal.progress import working
     from explorer.costs.roofline import stated_dtype
-    from explorer.question.loading import load
     from explorer.words import text
     from solvers.formats.graph_json import write_graph
     from solvers.formats.op_graph_json import graph_hash
 
-    with working(f"tracing {args.model}") as count:
-        workload = load(args.model, training=wants_training(args), dtype=args.dtype, on_call=count)
+    workload = traced(args, args.model, keeping=False)
     if args.output:
         write_file(args.output, write_graph(workload), "saving the graph")
     graph = workload.graph

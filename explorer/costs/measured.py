@@ -9,6 +9,7 @@ import numpy as np
 
 from explorer.costs.devices import CPU_CORE, DEVICES
 from explorer.costs.profile import LinkTimes, Profile
+from explorer.words import text
 from solvers.errors import InvalidProblem
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.workload import Workload
@@ -37,8 +38,7 @@ def kind_of(profile: Profile) -> str:
 def label(profile: Profile) -> str:
     """For `Problem.costs_from`: "measured on 2 x Xeon, 1 thread each, fp32, 1 to 16 samples, 2026-11-21"."""
     threads = "" if profile.backend == "nccl" else f", {profile.threads} thread{'s' * (profile.threads > 1)} each"
-    names = sorted(set(profile.hardware))
-    on = " + ".join(f"{profile.hardware.count(name)} x {name}" for name in names)
+    on = text.counted(sorted(profile.hardware), "x")
     counts = f"{profile.samples[0]} to {profile.samples[-1]} samples"
     return f"measured on {on}{threads}, {profile.dtype}, {counts}, {profile.date[:10]}"
 

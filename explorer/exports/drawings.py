@@ -48,8 +48,5 @@ def report_of(file: PlanFile) -> str:
 
 
 def _name(file: PlanFile) -> str:
-    kinds: dict[str, int] = {}
-    for device in file.problem.cluster.devices:
-        kinds[device.kind] = kinds.get(device.kind, 0) + 1
-    cluster = " + ".join(f"{count} × {kind}" for kind, count in kinds.items())
+    cluster = text.counted(device.kind for device in file.problem.cluster.devices)
     return text.short(f"{file.reference or file.problem.graph.name} on {cluster}", 110)

@@ -44,7 +44,8 @@ from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.question.tracer import Stopped, Tracer
 from explorer.runner.scripts.with_engine import second_telling
-from explorer.sweeps.helps import changes, helped
+from explorer.sweeps.asking.questions import Limits
+from explorer.sweeps.helps import LIMITS, changes, helped
 from explorer.sweeps.points import points
 from explorer.sweeps.ranges import worth_asking
 from explorer.sweeps.sweep import row_object, sweep_rows
@@ -291,11 +292,10 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
             asked,
             choose_planner(ask.planner),
             (problem, before_s),
+            plan,
+            replace(LIMITS, time_limit_s=ask.time_limit_s, seed=ask.seed),
             should_stop=should_stop,
             ask=asks,
-            start=plan,
-            seed=ask.seed,
-            time_limit_s=ask.time_limit_s,
         ):
             told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
             answer = None if one.result is None else events.packed_plan(
@@ -318,9 +318,9 @@ def sweep_job(request: SweepRequest, emit: Emit, should_stop: Callable[[], bool]
             settings,
             asked,
             choose_planner(ask.planner),
+            Limits(ask.effort, ask.time_limit_s, seed=ask.seed),
             should_stop=should_stop,
             ask=asks,
-            **_terms(ask),
         ):
             emit(events.part({"row": row_object(row)}))
     emit(events.told({"stopped": should_stop()}))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from explorer.view.graph.skeleton import Skeleton, skeleton
+from explorer.view.graph.skeleton import skeleton
+from explorer.view.plan_types import Skeleton
 from explorer.words import text
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
@@ -57,7 +58,4 @@ def workload_line(workload: Workload) -> str:
 
 def cluster_words(problem: Problem) -> str:
     """ "4 × H100-80GB + 1 × cpu"."""
-    kinds: dict[str, int] = {}
-    for device in problem.cluster.devices:
-        kinds[device.kind] = kinds.get(device.kind, 0) + 1
-    return " + ".join(f"{count} × {kind}" for kind, count in kinds.items())
+    return text.counted(device.kind for device in problem.cluster.devices)

@@ -243,10 +243,7 @@ def _questions(first: Problem, second: Problem) -> list[str]:
 
 
 def _kinds(cluster: Cluster) -> str:
-    kinds: dict[str, int] = {}
-    for device in cluster.devices:
-        kinds[device.kind] = kinds.get(device.kind, 0) + 1
-    return " + ".join(f"{count} × {kind}" for kind, count in kinds.items())
+    return text.counted(device.kind for device in cluster.devices)
 
 
 def _nodes(cluster: Cluster) -> int:

@@ -88,7 +88,7 @@ def report_page(told: Review, problem: Problem, reference: str, notes: Sequence[
         ]
     parts.append(_notes(notes))
     parts.append(_footer(told, problem))
-    count = len(problem.cluster)
+    count = len(problem.cluster) if view is None else len(view["devices"])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -105,10 +105,7 @@ def _device_styles(count: int) -> str:
 
 
 def _head(told: Review, problem: Problem, title: str) -> str:
-    kinds: dict[str, int] = {}
-    for one in problem.cluster.devices:
-        kinds[one.kind] = kinds.get(one.kind, 0) + 1
-    cluster = " + ".join(f"{count} × {kind}" for kind, count in kinds.items())
+    cluster = text.counted(device.kind for device in problem.cluster.devices)
     graph = text.plural(len(problem.graph), "operator")
     facts = []
     if told.metrics is not None and told.view is not None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Unpack
+from dataclasses import asdict, dataclass, replace
 
-from explorer.library.asked import Terms
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
+from explorer.sweeps.asking.questions import Limits
 from explorer.sweeps.sweep import STARTS
 from explorer.words import text
 from solvers.errors import InvalidProblem, UnsupportedProblem
 from solvers.formats.workload import Workload
+from solvers.plan.plan import Plan
 from solvers.plan.result import Result
 from solvers.planners.solve import solve
 from solvers.problem.problem import Objective, Problem
@@ -81,22 +81,23 @@ def changes(problem: Problem, settings: Settings, own_memory_bytes: float | None
     return found
 
 
+LIMITS = Limits(Effort.QUICK, 15.0)
+"""Of the answer to one change."""
+
+
 def helped(
     workload: Workload,
     asked: Sequence[Change],
     planner: Planner,
     before: tuple[Problem, float],
+    start: Plan | None = None,
+    limits: Limits = LIMITS,
     *,
     should_stop: Callable[[], bool] = never,
     ask: Callable[..., Result] = solve,
-    **terms: Unpack[Terms],
 ) -> Iterator[Helped]:
-    """An answer for every change, as it is found. before: the question as it was, and its objective in seconds. ask:
-    what solves a problem. terms: of each search, by default QUICK and of 15 s at most; only a planner that improves
-    what it is given begins with their ``start``."""
-    searched: Terms = {"effort": Effort.QUICK, "time_limit_s": 15.0, **terms}
-    if planner.name not in STARTS:
-        searched["start"] = None
+    """An answer for every change, as it is found. before: the question as it was, and its objective in seconds. start:
+    its plan, which a planner that improves what it is given begins with. ask: what solves a problem."""
     problem, objective_s = before
     was = problem.per_sample_s(objective_s)
     for change in asked:
@@ -104,7 +105,10 @@ def helped(
             return
         try:
             changed = make_problem(workload, change.settings)
-            result = ask(changed, planner, should_stop=should_stop, **searched)
+            result = ask(
+                changed, planner, start=start if planner.name in STARTS else None, should_stop=should_stop,
+                **asdict(limits),
+            )  # fmt: skip
         except (InvalidProblem, UnsupportedProblem) as error:
             yield Helped(change, None, reason=str(error))
             continue
@@ -112,5 +116,5 @@ def helped(
             yield Helped(change, None, reason=result.notes[0] if result.notes else "no plan was found")
             continue
         takes = changed.per_sample_s(result.objective_s)
-        noted = replace(result, notes=(*result.notes, FOUND.format(effort=searched["effort"].value)))
+        noted = replace(result, notes=(*result.notes, FOUND.format(effort=limits.effort.value)))
         yield Helped(change, was / takes - 1 if takes > 0 else 0.0, noted)

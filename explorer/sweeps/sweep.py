@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
-from typing import Any, Unpack
+from typing import Any
 
-from explorer.library.asked import Terms
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.sweeps.asking.asked import Course, ask_all
@@ -36,6 +35,7 @@ STARTS = ("auto",)
 """Planners that begin with an earlier answer. They improve whatever they are given; of the others a row is to say what
 that planner finds by itself."""
 
+USUAL = Limits()
 Solve = Callable[..., Result]
 
 
@@ -64,37 +64,33 @@ def sweep_rows(
     base: Settings,
     asked: Sequence[Point],
     planner: Planner,
+    limits: Limits = USUAL,
     *,
     fresh: bool = False,
     should_stop: Callable[[], bool] = never,
-    on_begin: Callable[[int, Point], None] = lambda _, __: None,
     ask: Solve = solve,
-    **terms: Unpack[Terms],
 ) -> Iterator[Row]:
-    """A row for every point, as it is found; ``terms`` are those of each search.
+    """A row for every point, as it is found; each search within ``limits``.
 
     A planner of STARTS begins with the plan of the row before that differs in the fewest values (the last of these;
     one without a plan starts nobody), unless ``fresh``: so a larger cap, or one more device, never makes a plan worse.
-    When ``should_stop`` turns true, the search at hand still gives its best plan, and no other begins. on_begin gets
-    the position of the point that begins. ask: what solves a problem.
+    When ``should_stop`` turns true, the search at hand still gives its best plan, and no other begins. ask: what solves
+    a problem.
     """
     rows: list[Row] = []
     starts = planner.name in STARTS and not fresh
     order = Order(len(asked), lambda position: _nearest(asked, position) if starts else ())
     while not should_stop() and (position := order.next()) is not None:
         point = asked[position]
-        on_begin(position, point)
         begun = order.start(position)
         start = None if begun is None else rows[begun].plan
         try:
             answer = answered(
                 ask(
-                    make_problem(workload, point.settings(base)),
-                    planner,
-                    should_stop=should_stop,
-                    **(terms | {"start": start}),
+                    make_problem(workload, point.settings(base)), planner, start=start, should_stop=should_stop,
+                    **asdict(limits),
                 )
-            )
+            )  # fmt: skip
         except (InvalidProblem, UnsupportedProblem, InvalidPlan) as error:
             answer = refused(error)
         rows.append(_row(point, answer, begun))

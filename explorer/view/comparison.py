@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from explorer.view.figures import NO_FIGURES, Figures, figures_of
+from explorer.view.figures import NO_FIGURES, Figures, figures_of, gap
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics
 from solvers.formats.json_text import finite_or_none
@@ -108,7 +108,7 @@ def ranked(rows: Sequence[Row]) -> list[Ranked]:
         told = []
         for place, row in mine:
             best = row.objective_s is not None and row.objective_s <= least * (1 + SAME)
-            told.append(Ranked(row, place, best, bound_s, _gap(row.objective_s, bound_s)))
+            told.append(Ranked(row, place, best, bound_s, gap(row.objective_s, bound_s)))
         found += sorted(told, key=lambda entry: _order(entry, least))
     return found
 
@@ -118,12 +118,6 @@ def _order(entry: Ranked, least: float) -> tuple[float, ...]:
     if row.objective_s is None:
         return 1, {UNSUPPORTED: 1, FAILED: 2}.get(row.status, 0), 0.0, entry.place
     return 0, least if entry.best else row.objective_s, row.runtime_s or 0.0, entry.place
-
-
-def _gap(objective_s: float | None, bound_s: float) -> float | None:
-    if objective_s is None:
-        return None
-    return max(0.0, 1 - bound_s / objective_s) if objective_s > 0 else 0.0
 
 
 def contradictions(rows: Sequence[Row]) -> list[str]:

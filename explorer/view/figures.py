@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from explorer.view.graph.skeleton import structure_hash
+from explorer.view.plan_types import PlanView
 from solvers.evaluation.evaluate import Metrics
 from solvers.formats.json_text import dump_json, finite_or_none
 from solvers.formats.problem_json import problem_json
@@ -91,6 +91,13 @@ def figures_of(
     )
 
 
+def gap(objective_s: float | None, bound_s: float) -> float | None:
+    """(objective - bound) / objective, 0 at least; None without a plan."""
+    if objective_s is None:
+        return None
+    return max(0.0, 1 - bound_s / objective_s) if objective_s > 0 else 0.0
+
+
 def metrics_object(metrics: Metrics) -> dict[str, Any]:
     """As JSON: numbers in seconds and bytes, null for one that is infinite."""
     told = {name: getattr(metrics, name) for name in TOLD}
@@ -100,7 +107,7 @@ def metrics_object(metrics: Metrics) -> dict[str, Any]:
     }
 
 
-def figures(plan: Mapping[str, Any]) -> Figures:
+def figures(plan: PlanView) -> Figures:
     """Of a plan's view, under the bound that is known by now."""
     return Figures(**{**plan["figures"], "bound_s": plan["bound_s"]})
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
 NOTHING = "–"
 GIB = 1024**3
@@ -172,6 +173,11 @@ def digits(value: float) -> str:
 def plural(number: int, what: str) -> str:
     """``(1, "operator")`` -> "1 operator"; ``(1284, "operator")`` -> "1,284 operators"."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def counted(names: Iterable[str], times: str = "×") -> str:
+    """ "2 × A100-40GB + 1 × cpu": each name once, with how often it is there."""
+    return " + ".join(f"{count} {times} {name}" for name, count in Counter(names).items())
 
 
 def listing(words: Sequence[str], limit: int = 3) -> str:

@@ -9,9 +9,6 @@ from tests.size.count import functions, without_words
 STILL_OVER = frozenset(
     {
         "evaluation/units.py: units_of",
-        "joint/passes/model.py: _arrays",
-        "joint/passes/pass_kernel.py: _deliver",
-        "joint/passes/pass_kernel.py: run_pass",
         "pipelines/piper/problem_costs.py: problem_costs",
         "pipelines/tree/stage_dp_kernel.py: cut_series",
         "planners/solve.py: solve",
@@ -25,12 +22,6 @@ STILL_OVER_OUTSIDE = frozenset(
         "api.py: trace",
         "cli/sweep.py: add",
         "view/plan_view.py: plan_view",
-        "web/app.py: serve",
-        "web/layout/run_tab.py: run_tab",
-        "web/serving/callbacks.py: register",
-        "web/serving/live.py: add_live_route",
-        "web/talk/conversation.py: __init__",
-        "web/talk/conversation.py: receive",
     }
 )
 """The same in `explorer`."""

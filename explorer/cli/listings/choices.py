@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from explorer.cli.terminal.command import Commands, add_command, add_json, print_json, print_table
+from explorer.cli.terminal.command import (
+    Column,
+    Commands,
+    add_command,
+    add_json,
+    print_json,
+    print_listing,
+    print_table,
+)
 from solvers.errors import InvalidProblem
 
 if TYPE_CHECKING:
@@ -58,15 +68,12 @@ ADD = (add_models, add_planners, add_devices, add_clusters, add_profiles)
 def models(args: argparse.Namespace) -> int:
     from demo_models import MODELS
 
-    if args.json:
-        print_json(
-            [
-                {"name": m.name, "title": m.title, "description": m.description, "parameters": m.parameters}
-                for m in MODELS.values()
-            ]
-        )
-    else:
-        print_table([["name", "parameters", "what"]] + [[m.name, m.parameters, m.description] for m in MODELS.values()])
+    rows = [
+        {"name": m.name, "title": m.title, "description": m.description, "parameters": m.parameters}
+        for m in MODELS.values()
+    ]
+    columns = Column("name", "name"), Column("parameters", "parameters"), Column("what", "description")
+    print_listing(rows, columns, as_json=args.json)
     return 0
 
 
@@ -75,20 +82,18 @@ def planners(args: argparse.Namespace) -> int:
     from solvers.formats.result_json import options_json
     from solvers.planners.registry import PLANNERS
 
-    options = {name: {key: default for key, (_, default) in options_of(p).items()} for name, p in PLANNERS.items()}
-    if args.json:
-        print_json(
-            [
-                {"name": name, "guarantee": p.guarantee, "source": p.source, "options": options_json(options[name])}
-                for name, p in PLANNERS.items()
-            ]
-        )
-        return 0
-    rows = [["name", "guarantee", "source", "options"]]
-    for name, planner in PLANNERS.items():
-        shown = " ".join(f"{key}={value}" for key, value in options[name].items())
-        rows.append([name, planner.guarantee, planner.source, shown])
-    print_table(rows)
+    rows = [
+        {"name": name, "guarantee": p.guarantee, "source": p.source,
+         "options": options_json({key: default for key, (_, default) in options_of(p).items()})}
+        for name, p in PLANNERS.items()
+    ]  # fmt: skip
+    columns = (
+        Column("name", "name"),
+        Column("guarantee", "guarantee"),
+        Column("source", "source"),
+        Column("options", "options", lambda options: " ".join(f"{key}={value}" for key, value in options.items())),
+    )
+    print_listing(rows, columns, as_json=args.json)
     return 0
 
 
@@ -97,25 +102,24 @@ def devices(args: argparse.Namespace) -> int:
     from explorer.costs.efficiency import WorkClass
     from explorer.words import text
 
-    if args.json:
-        print_json(
-            [
-                {
-                    "name": kind.name,
-                    "memory_bytes": kind.memory_bytes,
-                    "memory_bytes_per_s": kind.memory_bytes_per_s,
-                    "peak_flops_per_s": dict(kind.peak_flops_per_s),
-                    "efficiency": {work.value: _efficiency(work, kind.name) for work in WorkClass},
-                }
-                for kind in DEVICES.values()
-            ]
-        )
-        return 0
-    rows = [["kind", "memory", "bandwidth", "bf16", "fp32"]]
-    for kind in DEVICES.values():
-        peaks = [f"{text.large(kind.peak_flops_per_s[d])}FLOP/s" for d in ("bf16", "fp32")]
-        rows.append([kind.name, text.nbytes(kind.memory_bytes), f"{text.nbytes(kind.memory_bytes_per_s)}/s", *peaks])
-    print_table(rows, right=frozenset({1, 2, 3, 4}))
+    rows = [
+        {
+            "name": kind.name,
+            "memory_bytes": kind.memory_bytes,
+            "memory_bytes_per_s": kind.memory_bytes_per_s,
+            "peak_flops_per_s": dict(kind.peak_flops_per_s),
+            "efficiency": {work.value: _efficiency(work, kind.name) for work in WorkClass},
+        }
+        for kind in DEVICES.values()
+    ]
+    columns = (
+        Column("kind", "name"),
+        Column("memory", "memory_bytes", text.nbytes, True),
+        Column("bandwidth", "memory_bytes_per_s", lambda rate: f"{text.nbytes(rate)}/s", True),
+        Column("bf16", "peak_flops_per_s", lambda peaks: f"{text.large(peaks['bf16'])}FLOP/s", True),
+        Column("fp32", "peak_flops_per_s", lambda peaks: f"{text.large(peaks['fp32'])}FLOP/s", True),
+    )
+    print_listing(rows, columns, as_json=args.json)
     return 0
 
 
@@ -179,43 +183,40 @@ def _flow(value: object) -> str:
 
 def profiles(args: argparse.Namespace) -> int:
     from explorer.costs.times.store import listed, store_folder
-    from explorer.words import text
 
-    found = listed()
-    if args.json:
-        print_json(
-            [
-                {
-                    "name": one.name,
-                    "kind": one.kind,
-                    "of": list(one.of),
-                    "hardware": one.hardware,
-                    "threads": one.threads,
-                    "processes": one.processes,
-                    "torch": one.torch,
-                    "python": one.python,
-                    "dtypes": list(one.dtypes),
-                    "date": one.date,
-                    "spread": one.spread,
-                    "path": str(one.path),
-                    "trouble": one.trouble,
-                }
-                for one in found
-            ]
-        )
-        return 0
-    if not found:
+    rows = [asdict(one) | {"path": str(one.path)} for one in listed()]
+    if not rows and not args.json:
         print(f"nothing is saved in {store_folder()}; `placement-explorer calibrate MODEL --save NAME` does")
         return 0
-    rows = [["name", "what", "of", "dtype", "hardware", "torch", "date", "spread"]]
-    for one in found:
-        if one.trouble:
-            rows.append([one.name, one.kind, f"cannot be read: {text.short(one.trouble, 80)}", "", "", "", "", ""])
-            continue
-        models = ", ".join(one.of[:3]) + (f" and {len(one.of) - 3} more" if len(one.of) > 3 else "")
-        hardware = f"{one.processes} x {text.short(one.hardware, 40)}"
-        spread = "" if one.spread is None else text.percent(one.spread)
-        rows.append([one.name, one.kind, models, ", ".join(one.dtypes), hardware, one.torch, one.date[:10], spread])
-    print_table(rows)
-    print(f"\nin {store_folder()}")
+    shown = rows if args.json else [row | _profile_words(row) for row in rows]
+    columns = (
+        Column("name", "name"),
+        Column("what", "kind"),
+        Column("of", "of"),
+        Column("dtype", "dtypes"),
+        Column("hardware", "hardware"),
+        Column("torch", "torch"),
+        Column("date", "date"),
+        Column("spread", "spread"),
+    )
+    print_listing(shown, columns, as_json=args.json)
+    if not args.json:
+        print(f"\nin {store_folder()}")
     return 0
+
+
+def _profile_words(row: Mapping[str, Any]) -> dict[str, str]:
+    """What the table says of a profile, or of one that cannot be read."""
+    from explorer.words import text
+
+    if row["trouble"]:
+        gone = dict.fromkeys(("dtypes", "hardware", "torch", "date", "spread"), "")
+        return {"of": f"cannot be read: {text.short(row['trouble'], 80)}", **gone}
+    more = len(row["of"]) - 3
+    return {
+        "of": ", ".join(row["of"][:3]) + (f" and {more} more" if more > 0 else ""),
+        "dtypes": ", ".join(row["dtypes"]),
+        "hardware": f"{row['processes']} x {text.short(row['hardware'], 40)}",
+        "date": row["date"][:10],
+        "spread": "" if row["spread"] is None else text.percent(row["spread"]),
+    }

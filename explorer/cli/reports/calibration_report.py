@@ -15,8 +15,7 @@ from solvers.problem.graph import OpGraph
 
 def print_profile(graph: OpGraph, profile: Profile) -> None:
     """A screenful: seconds at each number of samples, how the operators add up, links, noise."""
-    names = sorted(set(profile.hardware))
-    on = " + ".join(f"{profile.hardware.count(name)} x {name}" for name in names)
+    on = text.counted(sorted(profile.hardware), "x")
     pinned = ", pinned" if profile.pinned else ""
     phase = "training" if profile.training else "inference"
     print(f"{profile.reference}: {text.plural(len(graph), 'operator')} measured on {on}, {profile.dtype}, for {phase}")

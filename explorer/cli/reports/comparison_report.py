@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from explorer.cli.reports.report import (
@@ -12,11 +13,11 @@ from explorer.cli.reports.report import (
     result_object,
 )
 from explorer.cli.terminal.command import print_table
-from explorer.costs.roofline import stated_dtype
 from explorer.jobs.comparison import Compared
 from explorer.view.comparison import Ranked, Row, cells, family_story, left_out, ranked
 from explorer.words import text
 from solvers.formats.result_json import options_json
+from solvers.plan.result import Result, Status, StopReason
 from solvers.planners.infeasibility import Infeasibility
 from solvers.problem.problem import Objective, Problem
 from solvers.search.planner import planner_options
@@ -51,31 +52,14 @@ def _object(model: str, problem: Problem, compared: Compared, why: Infeasibility
     if compared.result is not None:
         return result_object(model, compared.result, why if compared.result.plan is None else None)
     solver = compared.entry.solver
-    return {
-        "model": model,
-        "planner": solver.name,
+    nothing = Result(problem, None, Status.NO_PLAN, StopReason.FINISHED, math.inf, 0.0, 0.0, solver.name)
+    return result_object(model, nothing) | {
         "planner_options": options_json(planner_options(solver)),
         "status": compared.row.status,
         "stop_reason": None,
-        "objective": problem.objective.value,
-        "objective_s": None,
-        "seconds_per_sample": None,
-        "bound_s": 0.0,
         "gap": None,
         "runtime_s": None,
         "seed": None,
-        "metrics": None,
-        "front": [],
-        "nodes": [device.node for device in problem.cluster.devices],
-        "placement": None,
-        "stages": None,
-        "pipeline": None,
-        "mini_batch": problem.mini_batch,
-        "dtype": stated_dtype(problem.graph),
-        "costs_from": problem.costs_from,
-        "run_s": None,
-        "model_flops_utilisation": None,
-        "costs_share": None,
         "notes": [],
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import asdict
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -36,16 +36,8 @@ def run_object(file: PlanFile, bundle: Bundle, target: str, request: RunRequest,
 
     problem, plan = file.problem, file.plan
     found = compared(file, outcome)
-    given = Result(
-        problem,
-        plan,
-        Status.FEASIBLE,
-        StopReason.FINISHED,
-        judge(problem, plan).objective_s,
-        0.0,
-        0.0,
-        "given",
-    )
+    took_s = judge(problem, plan).objective_s
+    given = Result(problem, plan, Status.FEASIBLE, StopReason.FINISHED, took_s, 0.0, 0.0, "given")
     ranks = len(plan.devices_used())
     return {
         **result_object(file.reference, file.result or given),
@@ -62,7 +54,7 @@ def run_object(file: PlanFile, bundle: Bundle, target: str, request: RunRequest,
             "noise_word": noise_word(outcome.noise),
             "losses": [finite_or_none(loss) for loss in outcome.losses],
             "peak_memory_bytes": list(outcome.peak_bytes),
-            "environment": None if outcome.environment is None else _environment_object(outcome.environment),
+            "environment": None if outcome.environment is None else asdict(outcome.environment),
             "bundle": str(bundle.folder.absolute()),
             "command": command_line(bundle.folder),
             "notes": list(outcome.notes),
@@ -189,7 +181,7 @@ def agreement_words(agreement: Agreement) -> str:
 
 def environment_lines(environment: Environment) -> list[str]:
     """Which hardware and software: each kind of device once, with how many ranks had it."""
-    kinds = _counted(environment.devices)
+    kinds = text.counted(environment.devices, "x") or "unknown"
     hosts = sorted(set(environment.hosts))
     where = f" on {text.listing(hosts, 4)}" if hosts else ""
     threads = f"{text.plural(environment.threads, 'thread')} a rank" + (", pinned" if environment.pinned else "")
@@ -255,23 +247,3 @@ def _beside(predicted: float | None, measured: float, ratio: float | None) -> li
         text.seconds(measured),
         text.NOTHING if ratio is None else f"{text.digits(ratio)}×",
     ]
-
-
-def _counted(names: Sequence[str]) -> str:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return " + ".join(f"{count} x {name}" for name, count in counts.items()) or "unknown"
-
-
-def _environment_object(environment: Environment) -> dict[str, object]:
-    return {
-        "hosts": list(environment.hosts),
-        "devices": list(environment.devices),
-        "backend": environment.backend,
-        "torch": environment.torch,
-        "python": environment.python,
-        "threads": environment.threads,
-        "pinned": environment.pinned,
-        "date": environment.date,
-    }

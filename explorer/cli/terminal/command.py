@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import Any
+from typing import Any, NamedTuple
 
 from explorer.files import why_not_writable
 from explorer.words.tables import aligned
@@ -66,6 +66,25 @@ def _writable(path: str) -> str:
 
 def print_json(value: object) -> None:
     print(dump_json(value, indent=2))
+
+
+class Column(NamedTuple):
+    """A column of a listing: its title, the key of its values, how one is said, whether it is aligned to the right."""
+
+    title: str
+    key: str
+    say: Callable[[Any], str] = str
+    right: bool = False
+
+
+def print_listing(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, as_json: bool) -> None:
+    """Rows as a table of some of their values, or whole as JSON."""
+    if as_json:
+        print_json(rows)
+        return
+    lines = [[column.say(row[column.key]) for column in columns] for row in rows]
+    right = frozenset(i for i, column in enumerate(columns) if column.right)
+    print_table([[column.title for column in columns], *lines], right=right)
 
 
 def print_table(rows: list[list[str]], *, right: frozenset[int] = frozenset()) -> None:

@@ -12,6 +12,7 @@ from explorer.library.place import OFF, VARIABLE, graphs_beside, library_path, p
 
 if TYPE_CHECKING:
     from explorer.library.asking import Asking
+    from solvers.formats.workload import Workload
 
 
 def add_library(parser: argparse.ArgumentParser, again: str = "--fresh") -> None:
@@ -47,6 +48,17 @@ def library_of(args: argparse.Namespace) -> Path | None:
 def graphs_of(args: argparse.Namespace) -> Path | None:
     """Where graphs of demos are kept beside that library; None without one."""
     return graphs_beside(library_of(args))
+
+
+def traced(args: argparse.Namespace, model: str, *, keeping: bool = True) -> Workload:
+    """The graph of a model, as the flags say, with a line while it is traced. keeping: whether graphs of demos are kept
+    beside the library. Raises PlacementError."""
+    from explorer.cli.terminal.progress import working
+    from explorer.question.loading import load
+
+    graphs = graphs_of(args) if keeping else None
+    with working(f"tracing {model}") as count:
+        return load(model, training=args.training, dtype=args.dtype, on_call=count, graphs=graphs)
 
 
 def declare_library(args: argparse.Namespace) -> None:

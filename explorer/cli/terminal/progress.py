@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import TextIO
 
@@ -31,35 +31,48 @@ WIDTH = 78
 
 
 @dataclass
-class ProgressLine:
-    """One line on a terminal, redrawn in place; nothing where stderr is not a terminal."""
+class Line:
+    """One line on a terminal, redrawn in place; nothing where the stream is none."""
 
     stream: TextIO
-    drawn_s: float = 0.0
-    width: int = 0
-    before: str = ""
-    """Said first: which of several searches this is."""
+    drawn_s: float = field(default=0.0, kw_only=True)
+    width: int = field(default=0, kw_only=True)
 
-    def __call__(self, step: Progress, _: Plan | None) -> None:
+    def due(self, *, news: bool = False) -> bool:
+        """Whether it is to be drawn anew, which is not sooner than after REDRAW_S unless there is news."""
         now = time.perf_counter()
-        if not self.stream.isatty() or now - self.drawn_s < REDRAW_S:
-            return
+        if not self.stream.isatty() or (not news and now - self.drawn_s < REDRAW_S):
+            return False
         self.drawn_s = now
-        gap = max(0.0, 1 - step.bound_s / step.objective_s) if 0 < step.objective_s < float("inf") else None
-        line = (
-            f"{self.before}{step.elapsed_s:.1f} s  best {text.seconds(step.objective_s)}"
-            f"  bound {text.seconds(step.bound_s)}"
-            f"  gap {text.percent(gap)}  (Ctrl-C keeps the best)"
-        )
+        return True
+
+    def draw(self, line: str) -> None:
         self.stream.write("\r" + line.ljust(self.width))
         self.stream.flush()
         self.width = len(line)
 
     def clear(self) -> None:
         if self.width:
-            self.stream.write("\r" + " " * self.width + "\r")
+            self.draw("")
+            self.stream.write("\r")
             self.stream.flush()
-            self.width = 0
+
+
+@dataclass
+class ProgressLine(Line):
+    """How far a search is. before: said first, which of several searches this is."""
+
+    before: str = ""
+
+    def __call__(self, step: Progress, _: Plan | None) -> None:
+        if not self.due():
+            return
+        gap = max(0.0, 1 - step.bound_s / step.objective_s) if 0 < step.objective_s < float("inf") else None
+        self.draw(
+            f"{self.before}{step.elapsed_s:.1f} s  best {text.seconds(step.objective_s)}"
+            f"  bound {text.seconds(step.bound_s)}"
+            f"  gap {text.percent(gap)}  (Ctrl-C keeps the best)"
+        )
 
 
 @contextmanager
@@ -100,17 +113,13 @@ def working(what: str, stream: TextIO | None = None) -> Iterator[Callable[[int],
     if not stream.isatty():
         yield count
         return
-    done, longest = threading.Event(), 0
+    done, line = threading.Event(), Line(stream)
     began = time.perf_counter()
 
     def tell() -> None:
-        nonlocal longest
         while True:
             counted = f", {text.plural(calls, 'call')} so far" if calls else ""
-            line = f"{what} ... {time.perf_counter() - began:.0f} s{counted}"
-            longest = max(longest, len(line))
-            stream.write("\r" + line.ljust(longest))
-            stream.flush()
+            line.draw(f"{what} ... {time.perf_counter() - began:.0f} s{counted}")
             if done.wait(REDRAW_WORK_S):
                 return
 
@@ -121,8 +130,7 @@ def working(what: str, stream: TextIO | None = None) -> Iterator[Callable[[int],
     finally:
         done.set()
         teller.join()
-        stream.write("\r" + " " * longest + "\r")
-        stream.flush()
+        line.clear()
 
 
 class _Stop(threading.Event):

@@ -158,10 +158,7 @@ def numbers(problem: Problem, *, optimizer: bool = True) -> list[str]:
 
 def headline(file: PlanFile) -> str:
     """The plan in a line, for the head of a file."""
-    kinds: dict[str, int] = {}
-    for device in file.problem.cluster.devices:
-        kinds[device.kind] = kinds.get(device.kind, 0) + 1
-    cluster = " + ".join(f"{count} x {kind}" for kind, count in kinds.items())
+    cluster = text.counted((device.kind for device in file.problem.cluster.devices), "x")
     name = text.short(file.reference or file.problem.graph.name, 90)
     return f"{name} on {cluster}: a plan of placement-explorer"
 

@@ -54,7 +54,7 @@ class Control:
     """Behind a number."""
     empty: str = AUTO
     """What a number's field says while nothing is set."""
-    default: object = None
+    default: bool | float | str | None = None
     """What the page begins with where that is not what Python begins with."""
     term: str = ""
     """The key of its meaning, its id if ""; and `word`, what people look up, its label if ""."""
@@ -87,7 +87,7 @@ class Setting:
     field: str = ""
     default: object = None
 
-    def shown(self, value: object) -> object:
+    def shown(self, value: object) -> bool | float | str:
         """A value of the setting as its control has it."""
         control = self.control
         assert control is not None
@@ -95,15 +95,15 @@ class Setting:
         if control.shape == SWITCH:
             return bool(told)
         if control.shape == NUMBER:
-            if value is None or (value == self.default and control.default is None):
+            if not isinstance(value, int | float) or (value == self.default and control.default is None):
                 return ""
-            return value / control.unit if isinstance(value, int | float) and control.unit != 1.0 else value
+            return value if control.unit == 1.0 else value / control.unit
         if told is None:
-            return AUTO if control.default is None else control.default
+            return AUTO if control.default is None else str(control.default)
         return str(told).lower() if isinstance(told, bool) else str(told)
 
     @property
-    def usual(self) -> object:
+    def usual(self) -> bool | float | str:
         """What its control has where nothing is set."""
         assert self.control is not None
         return self.shown(self.default) if self.control.default is None else self.control.default

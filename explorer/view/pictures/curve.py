@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Polygon, Rect, Shape, Stroke
+from explorer.view.pictures.time_scale import round_step
 from explorer.words import text
 
 WIDTH, HEIGHT = 620.0, 210.0
@@ -32,9 +32,7 @@ def curve_picture(points: Sequence[Point], what: str, along: str) -> Picture:
         return bottom - (bottom - TOP) * time / high
 
     shapes: list[Shape] = []
-    rough = high / TICKS
-    power = 10.0 ** math.floor(math.log10(rough))
-    tick = next(power * times for times in (1, 2, 5, 10) if power * times >= rough * (1 - 1e-9))
+    tick = round_step(high / TICKS)
     for i in range(int(high / tick) + 1):
         shapes.append(Stroke(((LEFT, y(i * tick)), (WIDTH - RIGHT, y(i * tick))), "grid"))
         shapes.append(Label(LEFT - 8, y(i * tick), text.seconds(i * tick), "quiet", 10.5, "end"))

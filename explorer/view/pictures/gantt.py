@@ -10,7 +10,7 @@ from typing import Any
 from explorer.view.graph.palette import device
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Rect, Shape, Stroke, text_width
-from explorer.view.pictures.time_scale import BREAK, TimeScale, time_scale
+from explorer.view.pictures.time_scale import BREAK, TimeScale, round_step, time_scale
 from explorer.view.timeline.bars import words
 from explorer.view.timeline.gantt_rows import Row, Rows, rows_of
 from explorer.view.timeline.shapes import HATCHES, LINK_BAR, Lane, bands
@@ -81,7 +81,7 @@ def gantt_picture(
 def _axis(scale: TimeScale, top: float, bottom: float) -> list[Shape]:
     unit_s, unit = text.time_unit(scale.end_s)
     shown = (scale.end_s - (scale.resume_s - scale.cut_s)) / unit_s
-    step = _round_step(shown / TICKS)
+    step = round_step(shown / TICKS)
     found: list[Shape] = []
     last = -math.inf
     for i in range(int(scale.end_s / unit_s / step + 1e-9) + 1):
@@ -96,12 +96,6 @@ def _axis(scale: TimeScale, top: float, bottom: float) -> list[Shape]:
             found.append(Label(x, top - 13, words_, "quiet", 10.5, "start" if i == 0 else "middle"))
             last = x + (wide if i == 0 else wide / 2)
     return found
-
-
-def _round_step(least: float) -> float:
-    """1, 2 or 5 times a power of ten, no less than asked for."""
-    power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
-    return next(power * times for times in (1, 2, 5, 10) if power * times >= least * (1 - 1e-9))
 
 
 def _names(rows: Sequence[Row], middles: Sequence[float]) -> list[Shape]:

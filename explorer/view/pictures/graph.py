@@ -12,9 +12,9 @@ from explorer.view.graph.elements import GraphView, assignment, full_name, graph
 from explorer.view.graph.layered_layout import NODE_HEIGHT, NODE_WIDTH
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.palette import device, pattern_of
-from explorer.view.graph.skeleton import Skeleton
 from explorer.view.pictures.picture import Picture
-from explorer.view.pictures.shapes import Label, Point, Polygon, Rect, Shape, Stroke, text_width
+from explorer.view.pictures.shapes import Label, Point, Polygon, Rect, Shape, Stroke, curve, text_width
+from explorer.view.plan_types import Skeleton
 from explorer.words import text
 
 ASPECT = 1.5
@@ -29,8 +29,6 @@ LABELLED = 24
 """The largest cuts have their bytes written beside them."""
 STRETCH = 1.5
 """Of the heights of a layout, so that bytes can be written between two rows."""
-STEPS = 10
-"""Points of a curve."""
 
 
 def graph_picture(
@@ -165,14 +163,7 @@ def _way(source: Point, target: Point, corners: Sequence[Point] | None) -> list[
     rows = (end[1] - start[1]) / NODE_HEIGHT / STRETCH
     bend = 0.0 if rows < 2 else (NODE_WIDTH / 2 + 10) * 4 / 3  # round the boxes between them, at their side
     reach = max(6.0, abs(end[1] - start[1]) * 0.45)
-    a, b = (start[0] + bend, start[1] + reach), (end[0] + bend, end[1] - reach)
-    points = []
-    for i in range(STEPS + 1):
-        t = i / STEPS
-        weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
-        x, y = (sum(w * p[axis] for w, p in zip(weights, (start, a, b, end), strict=True)) for axis in (0, 1))
-        points.append((x, y))
-    return points
+    return curve(start, (start[0] + bend, start[1] + reach), (end[0] + bend, end[1] - reach), end)
 
 
 def _head(way: Sequence[Point], colour: str, size: float) -> Polygon:

@@ -78,6 +78,21 @@ CHARACTER = 0.56
 """Width of a character of plain text, as a share of its size, about: no font is at hand to measure with."""
 
 
+STEPS = 12
+"""Points of a curve, less one."""
+
+
+def curve(start: Point, towards: Point, along: Point, end: Point) -> list[Point]:
+    """Points of a cubic Bézier curve with these corners."""
+    points = []
+    for i in range(STEPS + 1):
+        t = i / STEPS
+        weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
+        x, y = (sum(w * p[axis] for w, p in zip(weights, (start, towards, along, end), strict=True)) for axis in (0, 1))
+        points.append((x, y))
+    return points
+
+
 def text_width(text: str, size: float) -> float:
     """Pixels that a text takes, about; no less for what is mostly narrow letters."""
     return CHARACTER * size * len(text)

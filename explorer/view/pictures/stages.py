@@ -8,7 +8,7 @@ from typing import Any
 from explorer.view.graph.palette import device, pattern_of
 from explorer.view.graph.stage_boxes import stage_boxes
 from explorer.view.pictures.picture import Picture
-from explorer.view.pictures.shapes import Label, Point, Polygon, Rect, Shape, Stroke
+from explorer.view.pictures.shapes import STEPS, Label, Point, Polygon, Rect, Shape, Stroke, curve
 from explorer.words import text
 
 BOX, TALL = 172.0, 62.0
@@ -19,7 +19,6 @@ ASIDE = 5.0
 STRIPE = 6.0
 STRIPES = 8
 """Devices whose colours a box shows."""
-STEPS = 12
 
 
 def stages_picture(plan: Mapping[str, Any], *, heading: str = "") -> Picture | None:
@@ -101,11 +100,4 @@ def _edge(edge: Mapping[str, Any], places: Mapping[int, Point]) -> tuple[list[Sh
 def _curve(a: Point, b: Point) -> list[Point]:
     """From a to b, level at both ends."""
     reach = max(30.0, abs(b[0] - a[0]) * 0.5)
-    corners = (a, (a[0] + reach, a[1]), (b[0] - reach, b[1]), b)
-    way = []
-    for i in range(STEPS + 1):
-        t = i / STEPS
-        weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
-        x, y = (sum(w * p[axis] for w, p in zip(weights, corners, strict=True)) for axis in (0, 1))
-        way.append((x, y))
-    return way
+    return curve(a, (a[0] + reach, a[1]), (b[0] - reach, b[1]), b)

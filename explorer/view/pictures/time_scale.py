@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -57,6 +58,12 @@ class TimeScale:
                 left = self.x + a * self.per_s if low == 0.0 else self.at(a)
                 found.append((left, (b - a) * self.per_s))
         return found
+
+
+def round_step(least: float) -> float:
+    """1, 2 or 5 times a power of ten, no less than asked for."""
+    power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
+    return next(power * times for times in (1, 2, 5, 10) if power * times >= least * (1 - 1e-9))
 
 
 def time_scale(plan: Mapping[str, Any], x: float, width: float) -> TimeScale:

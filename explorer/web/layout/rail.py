@@ -61,17 +61,18 @@ def setting(name: str, session: Session) -> list[Component]:
     assert control is not None
     value = one.shown(getattr(session if one in SEARCHED else session.settings, one.field))
     what = control.what or control.label
-    labels = {**control.labels, value: control.labels.get(str(value), str(value))}
+    chosen = str(value)
+    labels = {**control.labels, chosen: control.labels.get(chosen, chosen)}
     if control.shape == SWITCH:
-        return [switch(control.id, control.label, value, control.key)]
+        return [switch(control.id, control.label, bool(value), control.key)]
     if control.shape == SEGMENTS:
         above = [html.Div(control.label, className="label")] if control.label else []
-        return [*above, segments(control.id, value, labels, control.key, what)]
+        return [*above, segments(control.id, chosen, labels, control.key, what)]
     if control.shape == NUMBER:
         return [row(control.label, number(control, value, what), control.key)]
     if not control.label:
-        return [told(html.Div(select(control.id, value, labels, what, control.width)), control.key)]
-    return [row(control.label, select(control.id, value, labels, what, control.width), control.key)]
+        return [told(html.Div(select(control.id, chosen, labels, what, control.width)), control.key)]
+    return [row(control.label, select(control.id, chosen, labels, what, control.width), control.key)]
 
 
 def placed(place: str, session: Session) -> list[Component]:

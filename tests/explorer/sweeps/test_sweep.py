@@ -73,13 +73,8 @@ def test_a_row_without_a_plan_starts_nobody() -> None:
 
 
 def test_a_stop_keeps_the_rows_that_are_there() -> None:
-    begun: list[int] = []
-    rows = swept(
-        (Point(1), Point(2), Point(4)),
-        should_stop=lambda: len(begun) == 2,
-        on_begin=lambda position, _: begun.append(position),
-    )
-    assert begun == [0, 1]
+    ask = Asked()
+    rows = swept((Point(1), Point(2), Point(4)), ask=ask, should_stop=lambda: len(ask.starts) == 2)
     assert [row.point for row in rows] == [Point(1), Point(2)]
 
 

@@ -120,3 +120,8 @@ def test_a_quantity_is_told_in_its_unit(unit, told):
 def test_columns_are_as_wide_as_their_widest_cell():
     assert aligned([["a", "bb"], ["ccc", "d"]], {1}) == ["a    bb", "ccc   d"]
     assert aligned([["a", ""], ["b", ""]]) == ["a", "b"]
+
+
+def test_names_are_counted_in_the_order_in_which_they_come():
+    assert text.counted(["b", "a", "b"]) == "2 × b + 1 × a"
+    assert text.counted(["cpu"], "x") == "1 x cpu"
