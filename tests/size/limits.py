@@ -12,8 +12,6 @@ STILL_OVER = frozenset(
         "joint/passes/model.py: _arrays",
         "joint/passes/pass_kernel.py: _deliver",
         "joint/passes/pass_kernel.py: run_pass",
-        "pipelines/piper/problem_costs.py: problem_costs",
-        "pipelines/tree/stage_dp_kernel.py: cut_series",
         "planners/solve.py: solve",
     }
 )
