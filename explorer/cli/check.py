@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
+from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, print_table
 from explorer.files import write_file
 from solvers.errors import InvalidPlan
 
@@ -109,8 +109,8 @@ def _refuse_failed(path: str, told: Review) -> None:
 
 
 def _object(path: str, file: PlanFile, told: Review) -> dict[str, object]:
-    from explorer.cli.reports.report import metrics_object
     from explorer.reviews.review import review_object
+    from explorer.view.figures import metrics_object
     from solvers.formats.plan_json import messages_json
 
     return {
@@ -137,9 +137,7 @@ def _print(path: str, file: PlanFile, told: Review) -> None:
         )
         print_messages(file)
     print()
-    wide = max(len(line.what) for line in told.lines)
-    for line in told.lines:
-        print(f"{line.verdict.value}  {line.what.ljust(wide)}  {line.reason}")
+    print_table([[line.verdict.value, line.what, line.reason] for line in told.lines])
 
 
 def print_messages(file: PlanFile) -> None:

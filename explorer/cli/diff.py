@@ -22,13 +22,16 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from explorer.cli.check import read_plan_file
-    from explorer.cli.reports.difference_report import print_difference
     from explorer.reviews.difference import difference, difference_object
+    from explorer.reviews.shown import lines, moved_words
+    from explorer.words import text
 
     files = [read_plan_file(path) for path in (args.first, args.second)]
     told = difference(*((file.problem, file.plan) for file in files))
     if args.json:
         print_json({"first": args.first, "second": args.second} | difference_object(told))
     else:
-        print_difference(told, args.first, args.second)
+        share = text.percent(told.moved_operators / told.operators)
+        print(f"{args.first} -> {args.second}: {moved_words(told)} ({share})")
+        print(*lines(told), sep="\n")
     return 0

@@ -78,11 +78,9 @@ def run(args: argparse.Namespace) -> int:
     from explorer.cli.reports.course import print_course
     from explorer.cli.reports.report import print_report, result_object
     from explorer.cli.terminal.progress import working
-    from explorer.question.expert import load_expert
     from explorer.question.loading import load
     from explorer.question.planner_choice import choose_planner
     from explorer.question.problems import make_problem
-    from solvers.planners.infeasibility import explain_infeasible
 
     if args.expert and args.planner not in ("auto", "expert"):
         raise InvalidProblem(f"--expert judges a placement instead of searching; leave out --planner {args.planner}")
@@ -95,13 +93,19 @@ def run(args: argparse.Namespace) -> int:
     problem = make_problem(workload, settings)
     start = None if args.start is None else _start(args.start, problem)
     if args.expert:
+        from explorer.question.expert import load_expert  # with a planner of its own
+
         planner = load_expert(args.expert, workload, problem.cluster)
     try:
         result = _solve(problem, planner, start, search, workload.reference, args)
     except InvalidPlan as error:
         return _defect(error)
     result = _chosen(result, args.front)
-    why = explain_infeasible(problem, planner) if result.status is Status.INFEASIBLE else None
+    why = None
+    if result.status is Status.INFEASIBLE:
+        from solvers.planners.infeasibility import explain_infeasible  # searches for a cap that would do
+
+        why = explain_infeasible(problem, planner)
     try:
         if args.json:
             print_json(result_object(workload.reference, result, why, workload.notes))

@@ -71,7 +71,7 @@ def _trace(file: PlanFile, _: Theme) -> str:
     from solvers.formats.json_text import dump_json
 
     problem = file.problem
-    return dump_json(chrome_trace(simulate(problem, file.plan), problem.graph, problem.cluster))
+    return dump_json(chrome_trace(simulate(problem, file.plan, fold=False), problem.graph, problem.cluster))
 
 
 def _report(file: PlanFile, _: Theme) -> str:

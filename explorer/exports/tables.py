@@ -61,7 +61,7 @@ def schedule_csv(file: PlanFile) -> str:
             span.action, span.resource, span.device, span.to_device if span.is_transfer else "",
             operators[span.operator].name if span.operator >= 0 else "", span.start_s, span.end_s, span.nbytes,
         )
-        for span in simulate(file.problem, file.plan).spans
+        for span in simulate(file.problem, file.plan, fold=False).spans
     )  # fmt: skip
     return table_text(SCHEDULE, rows)
 

@@ -7,10 +7,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from explorer.runner.bundles import history
-from explorer.runner.bundles.bundle import MARKER, read_limited
+from explorer.runner.bundles.bundle import MARKER
 from explorer.runner.bundles.outcome import RunStatus
 from explorer.view.run_events import PastRun, local_time
 from solvers.errors import InvalidProblem
+from solvers.formats.json_text import file_bytes
 
 MOST = 40
 """Runs listed."""
@@ -49,7 +50,7 @@ def _made_ns(folder: Path) -> int:
 def _planner(folder: Path) -> str:
     """The planner that a plan file names, looked for as text: the file may be large, and this is a list."""
     try:
-        match = _PLANNER.search(read_limited(folder / "plan.json", MAX_PLAN_BYTES))
+        match = _PLANNER.search(file_bytes(folder / "plan.json", MAX_PLAN_BYTES))
     except InvalidProblem:
         return ""
     return match[1].decode() if match else ""

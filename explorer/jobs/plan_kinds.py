@@ -50,10 +50,11 @@ def review_job(request: ReviewRequest, emit: Emit, should_stop: Callable[[], boo
 
 
 def differ_job(request: DifferRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
-    """Tell how two plans of one graph differ, see `explorer.reviews.difference.difference_object`."""
+    """Tell how two plans of one graph differ, see `explorer.reviews.difference.difference_object`, and which operators
+    are elsewhere."""
     first, second = file_from(request.first), file_from(request.second)
     told = difference((first.problem, first.plan), (second.problem, second.plan))
-    emit(events.told(difference_object(told)))
+    emit(events.told(difference_object(told) | {"elsewhere": list(told.elsewhere)}))
 
 
 def hash_job(request: HashRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:

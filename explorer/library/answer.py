@@ -16,11 +16,12 @@ from solvers.formats.op_graph_json import read_op_graph
 from solvers.formats.plan_json import plan_part, read_plan_part
 from solvers.formats.problem_json import problem_json, read_problem
 from solvers.formats.result_json import MAX_NOTES, MAX_OPTIONS, options_json
+from solvers.kernels.compiling import TOOK
 from solvers.plan.plan import Plan
 from solvers.plan.result import Alternative, Progress, Result, Status, StopReason
 from solvers.planners.check import check
-from solvers.planners.solve import COMPILING, planner_options
 from solvers.problem.problem import Problem
+from solvers.search.planner import planner_options
 
 MAX_STEPS = 10_000
 """Of a trace: the last ones are kept."""
@@ -57,7 +58,7 @@ def write_answer(asked: Asked, result: Result, reference: str) -> str:
                 "planner": result.planner,
                 "planner_options": options_json(result.planner_options),
                 "seed": result.seed,
-                "notes": [note for note in result.notes if not note.startswith((COMPILING, KNOWN))],
+                "notes": [note for note in result.notes if not note.startswith((TOOK, KNOWN))],
             },
             "front": [plan_part(one.plan) for one in result.front],
             "trace": [_step_json(step) for step in result.trace[-MAX_STEPS:]],

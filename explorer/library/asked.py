@@ -17,11 +17,10 @@ from solvers.formats.problem_json import problem_json
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result
 from solvers.planners.registry import PLANNERS
-from solvers.planners.solve import planner_options
 from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.problem import Problem
 from solvers.search.effort import Effort
-from solvers.search.planner import Planner
+from solvers.search.planner import Planner, planner_options
 
 PLAIN = (str, int, float, bool, type(None))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from explorer.library.asked import Asked
 from explorer.library.trouble import LibraryTrouble
@@ -16,7 +16,7 @@ from explorer.words import text
 from solvers.errors import PlacementError
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result
-from solvers.planners.solve import named, solve
+from solvers.planners.registry import named
 from solvers.problem.problem import Problem
 from solvers.search.effort import Effort
 from solvers.search.monitor import ignore, never
@@ -31,6 +31,12 @@ NO_SQLITE = "this Python was built without sqlite3, which the library of plans n
 
 def unheard(_: str) -> None:
     return None
+
+
+def _solve(problem: Problem, planner: Planner, **words: Any) -> Result:
+    from solvers.planners.solve import solve  # imports bounds and planners, which whoever knows the answer does without
+
+    return solve(problem, planner, **words)
 
 
 @contextmanager
@@ -63,7 +69,7 @@ class Asking:
     model: str = ""
     fresh: bool = False
     tell: Callable[[str], None] = unheard
-    solve: Callable[..., Result] = solve
+    solve: Callable[..., Result] = _solve
     _library: Library | None = field(default=None, init=False)
     _said: set[str] = field(default_factory=set, init=False)
 

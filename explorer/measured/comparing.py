@@ -48,19 +48,19 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
     objective = Objective.MAKESPAN if problem.objective is Objective.MAKESPAN else Objective.ITERATION
     stated = problem
     problem = with_engine(stated, plan)
-    predicted = simulate(problem, plan, objective)
+    predicted = simulate(problem, plan, objective, fold=False)
     parts = parts_of(problem, plan, outcome)
     times = action_times(outcome)
     seconds = measured_seconds(problem, parts, times)
     fed = fed_problem(problem, parts, seconds)
-    with_operators = simulate(fed, plan, objective)
+    with_operators = simulate(fed, plan, objective, fold=False)
     with_links = with_operators
     links: tuple[LinkError, ...] = ()
     odd: list[str] = []
     if problem.transfer_s is None:
         cluster, links, odd = measured_links(problem, plan, outcome, times)
         fed = replace(fed, cluster=replace(fed.cluster, links=cluster.links))
-        with_links = simulate(fed, plan, objective)
+        with_links = simulate(fed, plan, objective, fold=False)
     number, drawn_s = typical_iteration(outcome)
     spans = measured_spans(problem, parts, predicted, outcome, number)
     devices = _devices(predicted, spans, outcome)

@@ -7,9 +7,9 @@ from typing import Any
 
 from explorer.measured.comparison import Comparison
 from explorer.measured.measured_bars import measured_bars
-from explorer.view.plan_view import finite
 from explorer.view.timeline import bars as view_bars
 from explorer.words import text
+from solvers.formats.json_text import finite_or_none
 
 SCHEDULE = "schedule"
 PART_WORDS = {
@@ -20,10 +20,6 @@ PART_WORDS = {
 """The three errors, in the order in which they are told."""
 
 
-LEAST_SHARE = 0.001
-"""A smaller one is told as "< 0.1 %"."""
-
-
 def rows(comparison: Comparison, same_hardware: bool = True) -> list[list[str]]:
     """What, seconds, and the share of the measured time, for a table in a terminal: the prediction, the three
     errors, the measurement, and below them the simulator fed with measured times, bubbles and noise. Where the costs
@@ -32,14 +28,22 @@ def rows(comparison: Comparison, same_hardware: bool = True) -> list[list[str]]:
     told = [["predicted", text.seconds(comparison.predicted_s), ""]] if same_hardware else []
     for key, seconds in errors_s(comparison).items():
         if same_hardware or key == SCHEDULE:
-            told.append([PART_WORDS[key], signed_s(seconds), signed_share(comparison.share(seconds))])
+            told.append(
+                [PART_WORDS[key], text.signed(seconds, text.seconds), text.signed_share(comparison.share(seconds))]
+            )
     count = text.plural(len(comparison.iterations_s), "iteration")
     fastest = f"median of {count}, fastest {text.seconds(comparison.fastest_s)}"
     told.append(["measured", text.seconds(comparison.measured_s), fastest])
     if same_hardware:
-        told.append(["prediction off by", signed_s(-comparison.total_error_s), signed_share(comparison.error)])
-    told.append(["fed with measured times", text.seconds(comparison.fed_s), signed_share(comparison.fed_error)])
-    told.append(["each iteration with its own", "", signed_share(comparison.fed_each_error)])
+        told.append(
+            [
+                "prediction off by",
+                text.signed(-comparison.total_error_s, text.seconds),
+                text.signed_share(comparison.error),
+            ]
+        )
+    told.append(["fed with measured times", text.seconds(comparison.fed_s), text.signed_share(comparison.fed_error)])
+    told.append(["each iteration with its own", "", text.signed_share(comparison.fed_each_error)])
     bubbles = text.percent(comparison.bubble_predicted), text.percent(comparison.bubble_measured)
     told.append(["bubble", f"{bubbles[0]} predicted", f"{bubbles[1]} measured"])
     noise = text.NOTHING if comparison.noise is None else text.percent(comparison.noise)
@@ -54,18 +58,6 @@ def errors_s(comparison: Comparison) -> dict[str, float]:
         "links": comparison.links_error_s,
         SCHEDULE: comparison.schedule_error_s,
     }
-
-
-def signed_s(seconds: float) -> str:
-    """ "+9 ms", "−1.2 ms"."""
-    return ("−" if seconds < 0 else "+") + text.seconds(abs(seconds))
-
-
-def signed_share(share: float) -> str:
-    """ "+8 %", "−0.4 %"; what is next to nothing has no sign."""
-    if abs(share) < LEAST_SHARE:
-        return text.percent(abs(share))
-    return ("−" if share < 0 else "+") + text.percent(abs(share))
 
 
 def comparison_object(comparison: Comparison) -> dict[str, Any]:
@@ -108,7 +100,7 @@ def comparison_object(comparison: Comparison) -> dict[str, Any]:
         "environment": None if comparison.environment is None else _plain(asdict(comparison.environment)),
         "noise": comparison.noise,
         "noise_word": comparison.noise_word,
-        "losses": [finite(loss) for loss in comparison.losses],
+        "losses": [finite_or_none(loss) for loss in comparison.losses],
         "notes": list(comparison.notes),
     }
 
@@ -116,6 +108,6 @@ def comparison_object(comparison: Comparison) -> dict[str, Any]:
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     """JSON has no infinity and no tuples."""
     return {
-        name: list(value) if isinstance(value, tuple) else finite(value) if isinstance(value, float) else value
+        name: list(value) if isinstance(value, tuple) else finite_or_none(value) if isinstance(value, float) else value
         for name, value in fields.items()
     }

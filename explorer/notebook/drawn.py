@@ -18,7 +18,7 @@ from explorer.notebook.selection import Selection, pointed_at, selected
 from explorer.notebook.showing import Showing
 from explorer.notebook.solving import Event
 from explorer.notebook.still import still_html, still_picture
-from explorer.view.cards import Figures
+from explorer.view.figures import Figures
 from solvers.errors import InvalidProblem, PlacementError
 
 

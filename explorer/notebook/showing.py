@@ -9,7 +9,8 @@ from typing import Any
 
 from explorer.notebook.selection import Selection
 from explorer.view import scene
-from explorer.view.cards import Figures, cards
+from explorer.view.cards import cards
+from explorer.view.figures import Figures
 from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view, opened_for
 from explorer.view.graph.find import find
 from explorer.view.graph.inspect import Facts, box_facts, device_facts

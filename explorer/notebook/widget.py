@@ -23,8 +23,8 @@ from explorer.question.packing import PackedGraph, packed_graph, packed_problem,
 from explorer.question.problems import make_problem
 from explorer.question.written.closest import closest
 from explorer.question.written.declaring import Setting
-from explorer.view.cards import Figures, figures
 from explorer.view.events import result as result_event
+from explorer.view.figures import Figures, figures
 from explorer.view.graph import pinning
 from explorer.view.plan_view import result_view
 from explorer.words import text

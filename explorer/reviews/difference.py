@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from explorer.reviews import shown
 from explorer.reviews.matching import matched_devices, renamed
 from explorer.reviews.moves import Change, Moved, moved_modules
 from explorer.reviews.plan_hash import plan_hash
-from explorer.reviews.shown import html, plain
+from explorer.view.figures import Figures, figures_of
 from explorer.view.graph.stage_boxes import device_words
-from explorer.view.plan_view import devices, finite
+from explorer.view.plan_view import devices
+from explorer.view.versus import is_one_question, verdict
 from explorer.words import text
 from solvers.errors import InvalidProblem
 from solvers.evaluation.evaluate import Metrics, evaluate
+from solvers.formats.json_text import finite_or_none
 from solvers.formats.op_graph_json import graph_hash
 from solvers.plan.plan import Plan
 from solvers.problem.cluster import Cluster
@@ -25,6 +28,17 @@ from solvers.problem.problem import Problem
 SAME = 1e-9
 """Relative difference below which two numbers are told to be equal."""
 SHOWN_HASH = 12
+NUMBERS = (
+    ("iteration", "s", "iteration_s"),
+    ("throughput", "per s", "per_s"),
+    ("makespan", "s", "makespan_s"),
+    ("max-load", "s", "max_load_s"),
+    ("bubble", "share", "idle"),
+    ("bytes between devices", "bytes", "cut_bytes"),
+    ("bytes between nodes", "bytes", "between_nodes_bytes"),
+    ("peak memory, fullest device", "bytes", "peak_bytes"),
+)
+"""What is told of both plans: in words, its unit, and its name in `Figures`."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +46,16 @@ class Difference:
     """Of two plans, the first and the second.
 
     questions: what was asked otherwise, a line each. match: device of the first -> of the second, where it has a
-    counterpart. moved: see `moved_modules`; places are told by the second plan's labels. metrics, micro_batches,
-    stages, names: of each plan; names: of its devices. hashes: of the plans.
+    counterpart. moved: see `moved_modules`; places are told by the second plan's labels. elsewhere: the operators that
+    moved. figures, metrics, micro_batches, stages, names: of each plan; names: of its devices. hashes: of the plans.
     """
 
     operators: int
     questions: tuple[str, ...]
     match: Mapping[int, int]
     moved: tuple[Moved, ...]
+    elsewhere: tuple[int, ...]
+    figures: tuple[Figures, Figures]
     metrics: tuple[Metrics, Metrics]
     micro_batches: tuple[tuple[int, ...], tuple[int, ...]]
     stages: tuple[int, int]
@@ -48,23 +64,61 @@ class Difference:
 
     @property
     def moved_operators(self) -> int:
-        return sum(moved.operators for moved in self.moved)
+        return len(self.elsewhere)
 
-    def __str__(self) -> str:
-        return plain(self.moved, self.operators, numbers(self))
-
-    def _repr_html_(self) -> str:
-        """A card, for notebooks."""
-        return html(self.moved, self.operators, numbers(self), self.questions)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The plain text form, for IPython."""
-        printer.text("..." if cycle else str(self))
+    @property
+    def is_same_plan(self) -> bool:
+        return self.hashes[0] == self.hashes[1]
 
     @property
     def renamed(self) -> dict[int, int]:
         """Devices whose label changed, first -> second."""
         return renamed(self.match)
+
+    @property
+    def is_one_question(self) -> bool:
+        """Whether both answer it, so that one of them may be called better."""
+        return is_one_question(*self.figures)
+
+    @property
+    def verdict(self) -> str | None:
+        """What the second is beside the first, "1.23× faster"; None for plans that answer different questions."""
+        return verdict(self.figures[1], self.figures[0]) if self.is_one_question else None
+
+    @property
+    def numbers(self) -> list[tuple[str, str, float | None, float | None]]:
+        """(what, unit, of the first plan, of the second); unit: see `explorer.words.text.quantity`."""
+        first, second = self.figures
+        return [(what, unit, getattr(first, name), getattr(second, name)) for what, unit, name in NUMBERS]
+
+    @property
+    def device_numbers(self) -> list[dict[str, Any]]:
+        """A row for every device of either plan, matched ones together: names (None where there is none), peak memory
+        and compute of an iteration in each plan."""
+        back = {j: i for i, j in self.match.items()}
+        pairs: list[tuple[int | None, int | None]] = [(back.get(j), j) for j in range(len(self.names[1]))]
+        pairs += [(i, None) for i in range(len(self.names[0])) if i not in self.match]
+        first, second = self.metrics
+        return [
+            {
+                "first": None if i is None else self.names[0][i],
+                "second": None if j is None else self.names[1][j],
+                "peak_bytes": [_at(first.peak_memory_bytes, i), _at(second.peak_memory_bytes, j)],
+                "busy_s": [_at(first.busy_s, i), _at(second.busy_s, j)],
+            }
+            for i, j in pairs
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([shown.moved_words(self), *shown.lines(self)])
+
+    def _repr_html_(self) -> str:
+        """A card, for notebooks."""
+        return shown.html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """The plain text form, for IPython."""
+        printer.text("..." if cycle else str(self))
 
 
 def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Difference:
@@ -79,12 +133,15 @@ def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Dif
     told = tuple(tuple(device["name"] for device in devices(problem)) for problem in (asked, other_asked))
     graph = asked.graph
     changes = _changes(plan, other, match, (told[0], told[1]), len(graph))
+    metrics = evaluate(asked, plan), evaluate(other_asked, other)
     return Difference(
         len(graph),
         tuple(_questions(asked, other_asked)),
         match,
         moved_modules([operator.module_path for operator in graph.operators], changes),
-        (evaluate(asked, plan), evaluate(other_asked, other)),
+        tuple(i for i, change in enumerate(changes) if change is not None),
+        (figures_of(asked, metrics[0]), figures_of(other_asked, metrics[1])),
+        metrics,
         (_micro_batches(asked, plan), _micro_batches(other_asked, other)),
         (len(plan.stages), len(other.stages)),
         (told[0], told[1]),
@@ -96,7 +153,9 @@ def difference_object(told: Difference) -> dict[str, Any]:
     """A difference as JSON, numbers in seconds and bytes; "second" and "first" are the plans."""
     return {
         "plan_sha256": list(told.hashes),
-        "same_plan": told.hashes[0] == told.hashes[1],
+        "same_plan": told.is_same_plan,
+        "same_question": told.is_one_question,
+        "verdict": told.verdict,
         "operators": told.operators,
         "moved_operators": told.moved_operators,
         "questions_differ": list(told.questions),
@@ -107,52 +166,16 @@ def difference_object(told: Difference) -> dict[str, Any]:
             for one in told.moved
         ],
         "numbers": [
-            {"what": what, "unit": unit, "first": finite(a), "second": finite(b)}
-            for what, unit, a, b in numbers(told)
+            {"what": what, "unit": unit, "first": a, "second": b} for what, unit, a, b in told.numbers
         ],
-        "devices": device_numbers(told),
+        "devices": told.device_numbers,
         "micro_batches": [list(counts) for counts in told.micro_batches],
         "stages": list(told.stages),
     }  # fmt: skip
 
 
-def numbers(told: Difference) -> list[tuple[str, str, float, float]]:
-    """(what, unit, of the first plan, of the second); unit: "s", "bytes", "share" or "per s"."""
-    a, b = told.metrics
-    return [
-        ("iteration", "s", a.iteration_s, b.iteration_s),
-        ("throughput", "per s", a.throughput_per_s, b.throughput_per_s),
-        ("makespan", "s", a.makespan_s, b.makespan_s),
-        ("max-load", "s", a.max_load_s, b.max_load_s),
-        ("bubble", "share", a.bubble, b.bubble),
-        ("bytes between devices", "bytes", a.cut_bytes, b.cut_bytes),
-        ("bytes between nodes", "bytes", a.between_nodes_bytes, b.between_nodes_bytes),
-        ("peak memory, fullest device", "bytes", max(a.peak_memory_bytes), max(b.peak_memory_bytes)),
-    ]
-
-
-def device_numbers(told: Difference) -> list[dict[str, Any]]:
-    """A row for every device of either plan, matched ones together: names (None where there is none), peak memory
-    and compute of an iteration in each plan."""
-    back = {j: i for i, j in told.match.items()}
-    pairs: list[tuple[int | None, int | None]] = [(back.get(j), j) for j in range(len(told.names[1]))]
-    pairs += [(i, None) for i in range(len(told.names[0])) if i not in told.match]
-    return [
-        {
-            "first": None if i is None else told.names[0][i],
-            "second": None if j is None else told.names[1][j],
-            "peak_bytes": [
-                _at(told.metrics[0].peak_memory_bytes, i),
-                _at(told.metrics[1].peak_memory_bytes, j),
-            ],
-            "busy_s": [_at(told.metrics[0].busy_s, i), _at(told.metrics[1].busy_s, j)],
-        }
-        for i, j in pairs
-    ]
-
-
 def _at(values: Sequence[float], position: int | None) -> float | None:
-    return None if position is None else finite(values[position])
+    return None if position is None else finite_or_none(values[position])
 
 
 def _check_graphs(first: Problem, second: Problem) -> None:
@@ -199,16 +222,21 @@ def _questions(first: Problem, second: Problem) -> list[str]:
         ("memory caps", _caps(first.cluster), _caps(second.cluster)),
         ("links", _links(first.cluster), _links(second.cluster)),
         ("nodes", _nodes(first.cluster), _nodes(second.cluster)),
+        ("pinned operators", len(first.pins), len(second.pins)),
         ("micro-batches", first.micro_batches or "any number", second.micro_batches or "any number"),
     ]
     for what, key in (
         ("objective", "objective"), ("pipeline", "pipeline"), ("mini-batch", "mini_batch"), ("transfers", "transfers"),
         ("execution", "execution"), ("contiguity", "contiguity"), ("optimizer", "optimizer"),
         ("precision", "precision"), ("ZeRO stage", "zero"),
-        ("replicas allowed", "max_replicas"), ("costs", "costs_from"),
+        ("replicas allowed", "max_replicas"), ("recomputation", "recompute"), ("sizes of micro-batches may differ",
+        "mixed_micro_batches"), ("stages per accelerator", "subgraphs_per_device"), ("training", "training"),
+        ("copies of tied parameters", "copy_tied"), ("costs", "costs_from"),
     ):  # fmt: skip
         rows.append((what, getattr(first, key), getattr(second, key)))
     found = [f"{what}: {a}, then {b}" for what, a, b in rows if a != b]
+    if len(first.pins) == len(second.pins) and first.pins != second.pins:
+        found.append("operators are pinned otherwise")
     if first.costs_from == second.costs_from and not _same_times(first, second):
         found.append("compute times of the same kind of device differ")
     return found

@@ -63,7 +63,7 @@ def review(problem: Problem, plan: Plan, result: Result | None = None) -> Review
             view = view_of(problem, plan, result)
             metrics = evaluate(problem, plan)
             sent = transfers(problem, plan)
-            schedule = simulate(problem, plan)
+            schedule = simulate(problem, plan, fold=False)
         except PlacementError as error:
             what = "no deadlock" if "wait" in str(error) else "simulation"
             lines.append(Line(what, Verdict.FAIL, str(error)))

@@ -1,40 +1,101 @@
-"""A difference of two plans as people see it in a notebook."""
+"""A difference of two plans for people: as lines of text, and as a card in a notebook."""
 
 from __future__ import annotations
 
-from explorer.reviews.moves import Moved
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from explorer.view.pictures.card import card, rows
 from explorer.words import text
+from explorer.words.tables import aligned
 
-MOST_MOVED = 8
-"""Modules that a card names."""
-Number = tuple[str, str, float, float]
+if TYPE_CHECKING:
+    from explorer.reviews.difference import Difference
+
+SHOWN_MODULES = 40
+"""Modules that moved, in a terminal; JSON has all."""
+CARD_MODULES = 8
+"""The same, on a card."""
 
 
-def value(amount: float, unit: str) -> str:
-    """A number in its unit: "s", "bytes", "share" or "per s"."""
-    tell = {"s": text.seconds, "bytes": text.nbytes, "share": text.percent, "per s": text.rate}[unit]
-    return tell(amount)
+def moved_words(told: Difference) -> str:
+    """ "24 of 192 operators moved"."""
+    return f"{told.moved_operators:,} of {text.plural(told.operators, 'operator')} moved"
 
 
-def html(moved: tuple[Moved, ...], operators: int, numbers: list[Number], questions: tuple[str, ...]) -> str:
-    """questions: what was asked otherwise."""
-    count = sum(one.operators for one in moved)
-    told = rows(("", "first", "second"), [(what, value(a, unit), value(b, unit)) for what, unit, a, b in numbers])
-    names = [
-        (one.module or "the graph", one.source, one.target, f"{one.operators:,} of {one.of:,}")
-        for one in moved[:MOST_MOVED]
+def number_row(what: str, unit: str, first: float | None, second: float | None) -> tuple[str, str, str, str]:
+    """A number of both plans as text, and how it changes. unit: of `text.quantity`."""
+    shown = [text.quantity(first, unit), text.quantity(second, unit)]
+    if unit == "s":
+        shown = text.seconds_alike([first, second], 4)
+    change = text.points(first, second) if unit == "share" else text.change(first, second)
+    return what, shown[0], shown[1], change
+
+
+def verdict_words(told: Difference) -> str:
+    """Which plan is better, where they answer one question."""
+    if told.is_same_plan:
+        return "the plans are the same, to the last action"
+    if told.verdict is None:
+        return "asked otherwise, so that neither is the better one"
+    return f"the second is {told.verdict}"
+
+
+def lines(told: Difference) -> list[str]:
+    """In a screenful: which is faster, what was asked otherwise, numbers, devices, and what moved."""
+    found = [f"asked      {words}" for words in told.questions]
+    found.append(f"verdict    {verdict_words(told)}")
+    if told.renamed:
+        pairs = [f"{told.names[0][i]} is {told.names[1][j]}" for i, j in told.renamed.items()]
+        found.append(f"devices    matched for most operators in common: {text.listing(pairs, 8)}")
+    splits = [" or ".join(f"{count:,}" for count in counts) for counts in told.micro_batches]
+    numbers = [("", "first", "second", "change"), ("stages", *map(text.count, told.stages), "")]
+    numbers.append(("micro-batches", splits[0], splits[1], ""))
+    numbers += [number_row(*number) for number in told.numbers if number[2] or number[3]]
+    return [*found, "", *aligned(numbers, {1, 2, 3}), "", *_devices(told), *_moved(told)]
+
+
+def _devices(told: Difference) -> list[str]:
+    table = [["first", "second", "peak, first", "second", "change", "computes, first", "second"]]
+    table += [
+        [
+            row["first"] or text.NOTHING,
+            row["second"] or text.NOTHING,
+            *(text.nbytes(peak) for peak in row["peak_bytes"]),
+            text.change(*row["peak_bytes"]),
+            *(text.seconds(busy) for busy in row["busy_s"]),
+        ]
+        for row in told.device_numbers
     ]
-    more = f"<div>and {len(moved) - MOST_MOVED:,} more</div>" if len(moved) > MOST_MOVED else ""
-    list_ = rows(("moved", "from", "to", "operators"), names, texts=3) + more if moved else "<div>Nothing moved.</div>"
-    asked = [("asked otherwise", text.listing(questions, 4))] if questions else []
-    return card(f"{count:,} of {text.plural(operators, 'operator')} moved", asked, None, told + list_)
+    return aligned(table, {2, 3, 4, 5, 6})
 
 
-def plain(moved: tuple[Moved, ...], operators: int, numbers: list[Number]) -> str:
-    """A few lines."""
-    count = sum(one.operators for one in moved)
-    lines = [f"{count:,} of {text.plural(operators, 'operator')} moved"]
-    lines += [f"  {one.module or 'the graph'}: {one.source} -> {one.target}" for one in moved[:MOST_MOVED]]
-    lines += [f"{what}: {value(a, unit)}, then {value(b, unit)}" for what, unit, a, b in numbers]
-    return "\n".join(lines)
+def _moved(told: Difference) -> list[str]:
+    if not told.moved:
+        return []
+    table = [["moved", "of", "module", "from", "to"]]
+    for one in told.moved[:SHOWN_MODULES]:
+        name = one.module or ("everything" if one.whole and one.of == told.operators else "(no module)")
+        table.append([text.count(one.operators), text.count(one.of), text.short(name, 70), one.source, one.target])
+    found = ["", *aligned(table, {0, 1})]
+    rest = told.moved[SHOWN_MODULES:]
+    if rest:
+        left = sum(one.operators for one in rest)
+        found.append(
+            f"and {text.plural(left, 'operator')} in {text.plural(len(rest), 'smaller group')} (--json has all)"
+        )
+    return found
+
+
+def html(told: Difference) -> str:
+    """A card."""
+    numbers = rows(("", "first", "second", ""), [number_row(*number) for number in told.numbers])
+    names: Sequence[tuple[str, str, str, str]] = [
+        (one.module or "the graph", one.source, one.target, f"{one.operators:,} of {one.of:,}")
+        for one in told.moved[:CARD_MODULES]
+    ]
+    rest = len(told.moved) - CARD_MODULES
+    more = f"<div>and {rest:,} more</div>" if rest > 0 else ""
+    moved = rows(("moved", "from", "to", "operators"), names, texts=3) + more if names else "<div>Nothing moved.</div>"
+    facts = [("asked otherwise", text.listing(told.questions, 4))] if told.questions else []
+    return card(moved_words(told), [*facts, ("verdict", verdict_words(told))], None, numbers + moved)

@@ -8,7 +8,6 @@ operators are spread over devices in the plan does not matter.
 
 from __future__ import annotations
 
-import os
 import platform
 import socket
 from datetime import UTC, datetime
@@ -24,9 +23,8 @@ from explorer.runner import rank as ranks_of_a_run
 from explorer.runner.block_times import Updates, measure_in_blocks
 from explorer.runner.bundles.outcome import Environment, Outcome, RunStatus
 from explorer.runner.bundles.progress import tell
-from explorer.runner.bundles.request import RunRequest, read_request
+from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.result_json import write_outcome
-from explorer.runner.engine.affinity import pin
 from explorer.runner.engine.engine_times import engine_times
 from explorer.runner.engine.gather import device_name
 from explorer.runner.measuring.counted import Counted
@@ -35,11 +33,9 @@ from explorer.runner.measuring.noise import probe
 from explorer.runner.measuring.operator_times import step_overhead, timer_of
 from explorer.runner.measuring.place import Place
 from explorer.runner.model.program import Program, trace_for_run
-from explorer.runner.start.transport import connect
 from solvers.errors import RunError
-from solvers.formats.json_text import parse_json
 from solvers.formats.op_graph_json import graph_hash
-from solvers.formats.plan_json import PlanFile, read_plan
+from solvers.formats.plan_json import PlanFile
 from solvers.problem.graph import Phase
 
 SAMPLES = (1, 2, 4, 8, 16)
@@ -51,15 +47,7 @@ TOO_NOISY = 0.1
 
 def run(bundle: Path, rank: int) -> None:
     """Everything one rank does. Raises PlacementError for what a person can mend."""
-    ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    request = read_request(parse_json((bundle / "request.json").read_bytes(), "request.json"))
-    file = read_plan((bundle / "plan.json").read_bytes(), "plan.json")
-    tell("connecting")
-    device = connect(request.backend, request.time_limit_s)
-    pinned = False
-    if device.type == "cpu":
-        torch.set_num_threads(request.threads)
-        pinned = request.pin and pin(int(os.environ.get("LOCAL_RANK", "0")), request.threads)
+    file, request, ranks, device, pinned = ranks_of_a_run.begin(bundle)
     place = Place(rank, ranks, device, pinned)
     outcome = calibrate(file, request, place)
     if rank == 0:

@@ -14,17 +14,18 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import torch
 import torch.distributed as dist
 
 from explorer.files import NotWritten, write_file
 from explorer.runner.bundles import heartbeats
+from explorer.runner.bundles.bundle import read_bundle
 from explorer.runner.bundles.by_hand import summary
 from explorer.runner.bundles.outcome import RunStatus, judged
 from explorer.runner.bundles.progress import by_hand, tell
-from explorer.runner.bundles.request import read_request
+from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.result_json import write_outcome
 from explorer.runner.engine.affinity import pin
 from explorer.runner.engine.dump import dump
@@ -39,8 +40,7 @@ from explorer.runner.start.transport import connect
 from explorer.runner.targets.processes import die_with_parent
 from explorer.runner.verifying.verify import verify
 from solvers.errors import PlacementError
-from solvers.formats.json_text import parse_json
-from solvers.formats.plan_json import read_plan
+from solvers.formats.plan_json import PlanFile, read_plan
 
 FAILED = 1
 """Exit status of a rank that failed."""
@@ -73,18 +73,33 @@ def end(status: int) -> NoReturn:
     os._exit(status)
 
 
-def run(bundle: Path, rank: int) -> bool:
-    """Everything one rank does; whether whoever started it by hand may take it for right. Raises PlacementError for
-    what a person can mend."""
-    ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    request = read_request(parse_json((bundle / "request.json").read_bytes(), "request.json"))
-    file = read_plan((bundle / "plan.json").read_bytes(), "plan.json")
+class Begun(NamedTuple):
+    """What a rank begins with. pinned: whether it keeps to its own cores."""
+
+    file: PlanFile
+    request: RunRequest
+    ranks: int
+    device: torch.device
+    pinned: bool
+
+
+def begin(bundle: Path) -> Begun:
+    """Reads what is to be run, and meets the other ranks. Raises PlacementError for what a person can mend."""
+    text, request = read_bundle(bundle)
+    file = read_plan(text, "plan.json")
     tell("connecting", waits=True)
     device = connect(request.backend, request.time_limit_s)
     pinned = False
     if device.type == "cpu":
         torch.set_num_threads(request.threads)
         pinned = request.pin and pin(int(os.environ.get("LOCAL_RANK", "0")), request.threads)
+    return Begun(file, request, int(os.environ.get("WORLD_SIZE", "1")), device, pinned)
+
+
+def run(bundle: Path, rank: int) -> bool:
+    """Everything one rank does; whether whoever started it by hand may take it for right. Raises PlacementError for
+    what a person can mend."""
+    file, request, ranks, device, pinned = begin(bundle)
     with torch.random.fork_rng(devices=[]):
         noise = [probe(device)]
     floor_bytes = allocated_bytes(device)

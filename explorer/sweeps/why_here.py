@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from explorer.sweeps.moved import Place, company, moved_plans, places
 from explorer.view.plan_view import devices
 from explorer.words import text
+from explorer.words.tables import aligned
 from solvers.errors import PlacementError
 from solvers.evaluation.evaluate import Metrics, evaluate, judge
 from solvers.plan.plan import Plan
@@ -49,9 +50,8 @@ class WhyHere:
     def __str__(self) -> str:
         """A table: place, change of the objective, and what changes or forbids it."""
         rows = [(move.name, delta_words(move), "; ".join(move.changes) or move.reason) for move in self.moves]
-        wide = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
         head = f"{text.plural(len(self.operators), 'operator')}, {text.seconds(self.objective_s)} where they are"
-        return "\n".join([head, *(f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c}".rstrip() for a, b, c in rows)])
+        return "\n".join([head, *aligned(rows, {1})])
 
 
 def why_here(
@@ -96,7 +96,7 @@ def delta_words(move: Move) -> str:
         return "not allowed"
     if move.delta_s == 0:
         return "±0"
-    return ("+" if move.delta_s > 0 else "−") + text.seconds(abs(move.delta_s))
+    return text.signed(move.delta_s, text.seconds)
 
 
 def place_name(place: Sequence[int], names: Sequence[str]) -> str:
@@ -157,7 +157,7 @@ def _changes(before: Metrics, after: Metrics, names: Sequence[str]) -> tuple[str
     ) -> None:
         share = abs(now - was) / of if of > 0 else 0.0
         if share >= LEAST_SHARE:
-            found.append((share, words(("+" if now > was else "−") + unit(abs(now - was)))))
+            found.append((share, words(text.signed(now - was, unit))))
 
     busiest, fullest = max(before.busy_s), max(before.peak_memory_bytes)
     for device, name in enumerate(names):

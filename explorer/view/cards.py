@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.view.figures import NO_FIGURES, Figures, figures
 from explorer.words import text
 
 NAMES = {"iteration": "Iteration time", "makespan": "Makespan", "max-load": "Max-load"}
@@ -32,46 +33,18 @@ class Card:
     note_tone: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What is compared of a plan's view. per_s: samples per second; idle: share of the devices' time, the bubble."""
-
-    objective: str
-    objective_s: float
-    mini_batch: int
-    per_s: float | None
-    idle: float | None
-    peak_bytes: float
-    bound_s: float
-
-
-def figures(plan: Mapping[str, Any]) -> Figures:
-    """Of a plan's view."""
-    single = plan["objective"] == "makespan"
-    span, metrics = plan["span_s"], plan["metrics"]
-    return Figures(
-        plan["objective"],
-        plan["objective_s"] or 0.0,
-        plan["mini_batch"],
-        (plan["mini_batch"] / span if span else None) if single else metrics["throughput_per_s"],
-        _idle(plan) if single else metrics["bubble"],
-        max((curve["peak_bytes"] for curve in plan["memory"]), default=0.0),
-        plan["bound_s"],
-    )
-
-
 def cards(plan: Mapping[str, Any], before: Figures | None, measured_s: float | None = None) -> list[Card]:
     """before: of the plan of the same model that was shown before, to tell the changes; measured_s: what a run of
     this one took, where that is told instead."""
     now = figures(plan)
     single = plan["objective"] == "makespan"
     alike = before is not None and (before.objective, before.mini_batch) == (now.objective, now.mini_batch)
-    then = before if measured_s is None else None
-    faster, tone = _relative(now.per_s, then.per_s if then else None, more_is="good")
-    timed = then if alike or (then is not None and then.objective == now.objective) else None
-    slower, slow_tone = _relative(now.objective_s, timed.objective_s if timed else None, more_is="bad")
-    grown, _ = _relative(now.peak_bytes, then.peak_bytes if then else None)
-    raised, _ = _relative(now.bound_s or None, timed.bound_s if timed else None)
+    then = NO_FIGURES if before is None or measured_s is not None else before
+    timed = then if then.objective == now.objective else NO_FIGURES
+    faster, tone = _relative(then.per_s, now.per_s, more_is="good")
+    slower, slow_tone = _relative(timed.objective_s, now.objective_s, more_is="bad")
+    grown, _ = _relative(then.peak_bytes, now.peak_bytes)
+    raised, _ = _relative(timed.bound_s, now.bound_s)
     return [
         Card("Throughput", text.rate(now.per_s), _samples(plan, before), faster, tone),
         Card(
@@ -85,7 +58,7 @@ def cards(plan: Mapping[str, Any], before: Figures | None, measured_s: float | N
             "Idle" if single else "Bubble",
             text.percent(now.idle),
             f"of {text.plural(_used(plan), 'device')}" if single else f"micro-batches {micro_batches(plan)}",
-            _points(now.idle, then.idle if then else None),
+            text.points(then.idle, now.idle, SAME_POINTS, "").replace("points", "pt"),
         ),
         Card("Peak memory", text.nbytes(now.peak_bytes), _of_cap(plan), grown),
         _bound(plan, raised),
@@ -139,23 +112,7 @@ def _used(plan: Mapping[str, Any]) -> int:
     return sum(1 for busy in plan["busy_s"] if busy > 0)
 
 
-def _idle(plan: Mapping[str, Any]) -> float | None:
-    """Of the devices that do anything in one pass."""
-    span, used = plan["span_s"], [busy for busy in plan["busy_s"] if busy > 0]
-    return max(0.0, 1 - sum(used) / (span * len(used))) if span and used else 0.0
-
-
-def _relative(now: float | None, then: float | None, more_is: str = "") -> tuple[str, str]:
+def _relative(then: float | None, now: float | None, more_is: str = "") -> tuple[str, str]:
     """("+12 %", tone). more_is: "good", "bad" or neither."""
-    if not now or not then or abs(now / then - 1) < SAME:
-        return "", ""
-    change = now / then - 1
-    tone = "" if not more_is else "good" if (change > 0) == (more_is == "good") else "bad"
-    return f"{'+' if change > 0 else '−'}{text.percent(abs(change))}", tone
-
-
-def _points(now: float | None, then: float | None) -> str:
-    """A change of a share: "+3.1 pt"."""
-    if now is None or then is None or abs(now - then) < SAME_POINTS:
-        return ""
-    return f"{'+' if now > then else '−'}{text.percent(abs(now - then)).removesuffix(' %')} pt"
+    told = text.change(then or None, now or None, SAME, "")
+    return told, "" if not told or not more_is else "good" if told.startswith("+") == (more_is == "good") else "bad"

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from explorer.view.plan_view import finite
+from explorer.view.figures import NO_FIGURES, Figures, figures_of
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics
+from solvers.formats.json_text import finite_or_none
 from solvers.plan.result import Result
-from solvers.problem.problem import Contiguity, Objective, Problem
+from solvers.problem.problem import Contiguity, Objective
 
 UNSUPPORTED = "UNSUPPORTED"
 """Status of a planner that cannot represent the problem; its reason says why."""
@@ -35,10 +36,7 @@ class Row:
     """One planner on one problem, as plain values: what is not known is None.
 
     planner: the name with the options that were given, "downset-dp:downset_budget=10". status: a
-    `Status`, UNSUPPORTED or FAILED, with ``reason`` for those two. bound_s is the planner's own.
-    peak_bytes: of the accelerator that needs most, under the objective asked for. sample_s: of that objective,
-    for one sample of a mini-batch; a max-load is that already. throughput_per_s: samples, where iterations follow
-    one another, or passes if those are asked for.
+    `Status`, UNSUPPORTED or FAILED, with ``reason`` for those two. bound_s is the planner's own. figures: of its plan.
     """
 
     planner: str
@@ -48,15 +46,13 @@ class Row:
     status: str
     stop_reason: str = ""
     reason: str = ""
-    objective_s: float | None = None
     bound_s: float = 0.0
     runtime_s: float | None = None
-    max_load_s: float | None = None
-    makespan_s: float | None = None
-    iteration_s: float | None = None
-    peak_bytes: float | None = None
-    sample_s: float | None = None
-    throughput_per_s: float | None = None
+    figures: Figures | None = None
+
+    @property
+    def objective_s(self) -> float | None:
+        return None if self.figures is None else self.figures.objective_s
 
     @property
     def has_plan(self) -> bool:
@@ -83,42 +79,17 @@ class Ranked:
 def result_row(planner: str, guarantee: str, source: str, result: Result, metrics: Metrics | None) -> Row:
     """The row of a solve. metrics: of its plan, None without one."""
     problem = result.problem
-    told = Row(
+    return Row(
         planner,
         problem.contiguity.value,
         guarantee,
         source,
         result.status.value,
         result.stop_reason.value,
-        bound_s=finite(result.bound_s) or 0.0,
+        bound_s=finite_or_none(result.bound_s) or 0.0,
         runtime_s=result.runtime_s,
+        figures=None if metrics is None else figures_of(problem, metrics, result.bound_s, result.objective_s),
     )
-    if metrics is None:
-        return told
-    per_sample = problem.objective is Objective.MAX_LOAD or problem.mini_batch == 1
-    span_s = metrics.makespan_s if problem.objective is Objective.MAKESPAN else metrics.iteration_s
-    return Row(
-        told.planner,
-        told.contiguity,
-        told.guarantee,
-        told.source,
-        told.status,
-        told.stop_reason,
-        objective_s=finite(result.objective_s),
-        bound_s=told.bound_s,
-        runtime_s=told.runtime_s,
-        max_load_s=finite(metrics.max_load_s),
-        makespan_s=finite(metrics.makespan_s),
-        iteration_s=finite(metrics.iteration_s),
-        peak_bytes=finite(_largest_peak(problem, metrics)),
-        sample_s=None if per_sample else finite(problem.per_sample_s(result.objective_s)),
-        throughput_per_s=finite(problem.mini_batch / span_s) if span_s > 0 else None,
-    )
-
-
-def _largest_peak(problem: Problem, metrics: Metrics) -> float:
-    peaks = metrics.peak_memory_bytes
-    return max((peaks[d] for d in problem.cluster.accelerators or range(len(peaks))), default=math.nan)
 
 
 def best_bound_s(rows: Iterable[Row], contiguity: str) -> float:
@@ -191,18 +162,23 @@ def family_story(rows: Sequence[Row]) -> str:
     times = text.seconds_alike([best[name] for name in names])
     words = [f"{names[0]} {times[0]}"]
     for (before, name), shown in zip(pairwise(names), times[1:], strict=True):
-        change = best[name] / best[before] - 1 if best[before] else 0.0
-        told = f"{'−' if change < 0 else '+'}{text.percent(abs(change))}" if abs(change) > 5e-5 else "equal"
-        words.append(f"{name} {shown} ({told})")
+        words.append(f"{name} {shown} ({text.change(best[before], best[name], 5e-5)})")
     return ", ".join(words)
 
 
 def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
     """What a table shows of every row, as text: planner, contiguity, status, word (of the status, alone),
     objective, bound, gap, sample, rate, the three metrics by their names, peak, runtime, guarantee and source."""
-    shown = {str(name): text.seconds_alike([_metric(e.row, name) for e in entries], 4) for name in Objective}
-    compared = text.seconds_alike([e.row.objective_s for e in entries] + [e.row.bound_s or None for e in entries])
-    shown["sample"] = text.seconds_alike([e.row.sample_s for e in entries], 4)
+    of = [entry.row.figures or NO_FIGURES for entry in entries]
+    shown = {
+        Objective.MAX_LOAD.value: text.seconds_alike([one.max_load_s for one in of], 4),
+        Objective.MAKESPAN.value: text.seconds_alike([one.makespan_s for one in of], 4),
+        Objective.ITERATION.value: text.seconds_alike([one.iteration_s for one in of], 4),
+        "sample": text.seconds_alike([None if one.sample_s == one.objective_s else one.sample_s for one in of], 4),
+        "rate": [text.rate(one.per_s).removesuffix(" /s") for one in of],
+        "peak": [text.nbytes(one.peak_bytes) for one in of],
+    }
+    compared = text.seconds_alike([one.objective_s for one in of] + [e.row.bound_s or None for e in entries])
     shown["objective"], shown["bound"] = compared[: len(entries)], compared[len(entries) :]
     return [
         {
@@ -211,8 +187,6 @@ def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
             "status": status_words(entry.row),
             "word": _word(entry.row),
             "gap": text.percent(entry.gap),
-            "rate": text.NOTHING if entry.row.throughput_per_s is None else text.digits(entry.row.throughput_per_s),
-            "peak": text.nbytes(entry.row.peak_bytes),
             "runtime": text.seconds(entry.row.runtime_s),
             "guarantee": entry.row.guarantee,
             "source": entry.row.source,
@@ -270,11 +244,3 @@ def status_words(row: Row) -> str:
 
 def _word(row: Row) -> str:
     return text.words(row.status)
-
-
-def _metric(row: Row, objective: Objective) -> float | None:
-    return {
-        Objective.MAX_LOAD: row.max_load_s,
-        Objective.MAKESPAN: row.makespan_s,
-        Objective.ITERATION: row.iteration_s,
-    }[objective]

@@ -10,9 +10,10 @@ from typing import Any
 from explorer.view.comparison import Row, contradictions
 from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import Skeleton, skeleton
-from explorer.view.plan_view import PlanView, devices, finite, plan_view, result_view
+from explorer.view.plan_view import PlanView, devices, plan_view, result_view
 from explorer.words import text
 from solvers.evaluation.evaluate import evaluate, judge
+from solvers.formats.json_text import finite_or_none
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
@@ -75,8 +76,8 @@ def progress(
     return {
         "kind": "progress",
         "elapsed_s": step.elapsed_s,
-        "objective_s": finite(step.objective_s),
-        "bound_s": finite(step.bound_s) or 0.0,
+        "objective_s": finite_or_none(step.objective_s),
+        "bound_s": finite_or_none(step.bound_s) or 0.0,
         "note": step.note,
         "steps": thinned([*since, step]),
         "plan": view,
@@ -98,7 +99,7 @@ def result(
         "stop_reason": str(outcome.stop_reason),
         "planner": outcome.planner,
         "runtime_s": outcome.runtime_s,
-        "bound_s": finite(outcome.bound_s) or 0.0,
+        "bound_s": finite_or_none(outcome.bound_s) or 0.0,
         "notes": list(outcome.notes),
         "plan": held_view(outcome, held),
         "infeasible": None
@@ -162,7 +163,7 @@ def comparing(position: int, runs: int, planner: str, step: Progress) -> Event:
         "runs": runs,
         "planner": planner,
         "elapsed_s": step.elapsed_s,
-        "objective_s": finite(step.objective_s),
+        "objective_s": finite_or_none(step.objective_s),
     }
 
 
@@ -212,7 +213,7 @@ def opened(
     of a plan, what `explorer.jobs.read_kind` says. drawn: the skeleton of a model, so that it is drawn before anybody
     solves it."""
     found = {"kind": "opened", "what": what, "name": name, "words": words, "devices": devices}
-    found["memory_bytes"] = finite(memory_bytes) if memory_bytes is not None else None
+    found["memory_bytes"] = finite_or_none(memory_bytes) if memory_bytes is not None else None
     return {**found, "told": told, "skeleton": drawn}
 
 
@@ -254,8 +255,8 @@ def infeasible(
         "cap_bytes": min(caps, default=None),
         "devices": len(found),
         "total_bytes": sum(static),
-        "fits_memory_bytes": finite(fits_memory_bytes) if fits_memory_bytes is not None else None,
-        "bound_memory_bytes": finite(bound_memory_bytes) if bound_memory_bytes is not None else None,
+        "fits_memory_bytes": finite_or_none(fits_memory_bytes) if fits_memory_bytes is not None else None,
+        "bound_memory_bytes": finite_or_none(bound_memory_bytes) if bound_memory_bytes is not None else None,
         "blame": [
             {"name": problem.graph.operators[i].name, "bytes": static[i], "text": text.nbytes(static[i])}
             for i in heaviest

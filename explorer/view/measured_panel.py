@@ -76,7 +76,7 @@ def parts(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
             "key": key,
             "name": name,
             "text": f"{told[key]} {unit}",
-            "percent": _signed_percent(comparison["errors"][key]["share"]),
+            "percent": text.signed_share(comparison["errors"][key]["share"]),
             "hint": HINTS[key],
             "tone": "over" if comparison["errors"][key]["s"] > 0 else "under",
             "width": sizes[key] / whole if whole else 0.0,
@@ -181,7 +181,7 @@ def _kpis(comparison: Mapping[str, Any]) -> list[dict[str, str]]:
         {"name": f"{name}, measured", "value": text.seconds(comparison["measured_s"]),
          "note": f"median of {iterations}", "tone": ""},
         {"name": "Predicted", "value": text.seconds(comparison["predicted_s"]),
-         "note": f"{_signed_percent(comparison['error'])} off", "tone": ""},
+         "note": f"{text.signed_share(comparison['error'])} off", "tone": ""},
         {"name": "Fastest", "value": text.seconds(comparison["fastest_s"]), "note": f"of {iterations}", "tone": ""},
         {"name": "Bubble", "value": text.percent(bubble["measured"]),
          "note": f"{text.percent(bubble['predicted'])} predicted", "tone": ""},
@@ -214,24 +214,13 @@ def _rounded(comparison: Mapping[str, Any]) -> tuple[str, dict[str, str], str]:
     for n in range(abs(missing)):
         key = order[n % len(order)] if missing > 0 else order[-1 - n % len(order)]
         whole[key] += 1 if missing > 0 else -1
-    told = {key: _signed(value, places) for key, value in whole.items()}
+    told = {key: text.signed(value, lambda size: _fixed(round(size), places)) for key, value in whole.items()}
     told["measured"] = _fixed(ends[1], places)
     return _fixed(ends[0], places), told, unit
 
 
 def _fixed(value: int, places: int) -> str:
     return f"{value / 10**places:,.{places}f}"
-
-
-def _signed(value: int, places: int) -> str:
-    return ("−" if value < 0 else "+") + _fixed(abs(value), places)
-
-
-def _signed_percent(share: float) -> str:
-    """What is next to nothing has no sign."""
-    if abs(share) < LEAST_SHARE:
-        return text.percent(abs(share))
-    return ("−" if share < 0 else "+") + text.percent(abs(share))
 
 
 def _off(measured: float | None, predicted: float | None) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from explorer.costs.devices import device_name
 from explorer.costs.times.share import costs_words
 from explorer.costs.trained_in import assumed_notes
+from explorer.view.figures import figures_of, metrics_object
 from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
@@ -23,6 +24,7 @@ from explorer.view.timeline.phases import plan_phases
 from explorer.view.timeline.why import breakdown
 from solvers.evaluation.evaluate import examine
 from solvers.evaluation.memory_parts import memory_parts
+from solvers.formats.json_text import finite_or_none
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
 from solvers.problem.problem import Execution, Objective, Origin, Problem
@@ -52,11 +54,13 @@ def plan_view(
     links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; seconds: per
     operator its compute time for one micro-batch; origins: where each of these is from (`Origin`), None where they do
     not differ; pinned: the operators that are;
-    bottleneck: the device that decides the objective; course: see `explorer.view.instants.course`.
+    bottleneck: the device that decides the objective; course: see `explorer.view.instants.course`; metrics: see
+    `metrics_object`; figures: the fields of `Figures`.
     """
     metrics, schedule = examine(problem, plan)
     span_s = schedule.makespan_s
-    by_operator = problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR
+    single = problem.objective is Objective.MAKESPAN
+    by_operator = single and problem.execution is Execution.OPERATOR
     told = devices(problem)
     names = [device["name"] for device in told]
     links = link_uses(schedule, names)
@@ -70,7 +74,7 @@ def plan_view(
     moves = [(s.device, s.to_device, s.start_s, s.end_s) for s in schedule.spans]
     placement, stage_of = _placement(problem, plan)
     edges = stage_edges(problem, plan)
-    samples = problem.mini_batch if problem.objective is Objective.MAKESPAN else plan.stages[0].micro_batch_size
+    samples = problem.mini_batch if single else plan.stages[0].micro_batch_size
     return {
         "status": str(status),
         "stop_reason": stop_reason,
@@ -78,8 +82,8 @@ def plan_view(
         "objective": str(problem.objective),
         "contiguity": str(problem.contiguity),
         "subgraphs": (problem.subgraphs_per_device or 0) if problem.is_latency else None,
-        "objective_s": finite(objective_s),
-        "bound_s": finite(bound_s) or 0.0,
+        "objective_s": finite_or_none(objective_s),
+        "bound_s": finite_or_none(bound_s) or 0.0,
         "runtime_s": runtime_s,
         "notes": list(notes),
         "trace": thinned(trace),
@@ -113,15 +117,8 @@ def plan_view(
             {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(map(list, parts.items()))}
             for c, parts in zip(schedule.memory, memory_parts(problem, plan, metrics.peak_memory_bytes), strict=True)
         ],
-        "metrics": {
-            "max_load_s": finite(metrics.max_load_s),
-            "makespan_s": finite(metrics.makespan_s),
-            "iteration_s": finite(metrics.iteration_s),
-            "throughput_per_s": finite(metrics.throughput_per_s),
-            "bubble": finite(metrics.bubble),
-            "cut_bytes": finite(metrics.cut_bytes),
-            "load_s": [finite(v) for v in metrics.load_s],
-        },
+        "metrics": metrics_object(metrics),
+        "figures": asdict(figures_of(problem, metrics, bound_s, objective_s, _idle(busy, span_s) if single else None)),
     }
 
 
@@ -154,16 +151,17 @@ def devices(problem: Problem) -> list[dict[str, Any]]:
                 "index": i,
                 "name": device_name(device.kind, number),
                 "kind": device.kind,
-                "memory_bytes": finite(device.memory_bytes),
+                "memory_bytes": finite_or_none(device.memory_bytes),
                 "node": device.node,
             }
         )
     return found
 
 
-def finite(value: float) -> float | None:
-    """JSON has no infinity: None stands for it."""
-    return value if math.isfinite(value) else None
+def _idle(busy_s: Sequence[float], span_s: float) -> float:
+    """Share of the time of the devices that do anything in one pass."""
+    used = [busy for busy in busy_s if busy > 0]
+    return max(0.0, 1 - sum(used) / (span_s * len(used))) if span_s and used else 0.0
 
 
 def _placement(problem: Problem, plan: Plan) -> tuple[list[list[int]], list[int]]:

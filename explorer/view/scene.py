@@ -10,7 +10,7 @@ from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme
 from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Look
-from explorer.view.timeline import charts, gantt, gantt_rows, memory_strips, operator_bars, repeated
+from explorer.view.timeline import canvas, charts, gantt_rows, memory_strips, operator_bars, repeated, shapes
 from explorer.view.timeline.bars import Bars
 from explorer.view.timeline.gantt_rows import Rows
 from explorer.view.timeline.operator_words import OperatorWords
@@ -20,8 +20,6 @@ from explorer.words.actions import REPEATED
 Scene = dict[str, Any]
 """JSON."""
 SPAN_COLUMNS = ("row", "device", "stage", "key", "operator", "to", "start", "end")
-EDGED_SHARE = 0.006
-"""Of the part of a schedule in sight: what a bar must take to have an edge."""
 
 
 def graph_scene(view: GraphView, skeleton: Skeleton) -> Scene:
@@ -77,7 +75,7 @@ def schedule_scene(
     mark: tuple[str, float] | None = None,
 ) -> Scene:
     """The schedule of a plan's view, the DAG of its stages, memory over time. until_s: where the time axis ends, if not
-    with the plan; mark: see `gantt.figure`. memory: a card a device, or of many devices ``strips``."""
+    with the plan; mark: see `canvas`. memory: a card a device, or of many devices ``strips``."""
     until_s = until_s or plan["span_s"]
     scale, _ = text.time_unit(until_s or 1.0)
     shown, merged = _drawn(plan, (0.0, until_s))
@@ -85,7 +83,7 @@ def schedule_scene(
     stages = stage_boxes.stage_boxes(plan)
     strips = memory_strips.memory_strips(plan)
     return {
-        "figure": _figure(plan, shown, skeleton, lanes, theme, until_s, mark, until_s),
+        "figure": canvas.canvas(_lanes(plan, shown, lanes, skeleton), lanes, plan["span_s"], theme, until_s, mark),
         "bars": _columns(plan, shown, lanes.of_bar, skeleton, scale),
         "spans": _spans(plan, look, skeleton, scale) if merged else None,
         "detail": {"merged": merged, "from": 0.0, "to": until_s / scale},
@@ -100,7 +98,7 @@ def schedule_scene(
         "scale_s": scale,
         "by_operator": plan["by_operator"],
         "can_draw_stages": not stages["too_many"],
-        "devices": [d["name"] for d in plan["devices"]],
+        "devices": _names(plan),
         "dag": stages,
         "memory": charts.memory_cards(plan) if strips is None else [],
         "strips": strips,
@@ -117,7 +115,7 @@ def window_scene(
     shown, merged = _drawn(plan, (window[0] * scale, window[1] * scale))
     lanes = gantt_rows.rows_of(plan, look.rows, look.links, shown)
     return {
-        "data": _figure(plan, shown, skeleton, lanes, theme, until_s, None, (window[1] - window[0]) * scale)["data"],
+        "lanes": canvas.lanes_object(_lanes(plan, shown, lanes, skeleton), scale, theme),
         "bars": _columns(plan, shown, lanes.of_bar, skeleton, scale),
         "detail": {"merged": merged, "from": window[0], "to": window[1]},
     }
@@ -145,22 +143,17 @@ def _drawn(plan: Mapping[str, Any], window: tuple[float, float]) -> tuple[Bars, 
     return operator_bars.drawn(plan["bars"], window)
 
 
-def _figure(
-    plan: Mapping[str, Any],
-    shown: Bars,
-    skeleton: Skeleton,
-    lanes: Rows,
-    theme: Theme,
-    until_s: float,
-    mark: tuple[str, float] | None,
-    width_s: float,
-) -> dict[str, Any]:
-    """width_s: of the part of the schedule that is in sight."""
-    names = [d["name"] for d in plan["devices"]]
-    hover, edged_s = None, EDGED_SHARE * width_s
-    if plan["by_operator"]:
-        hover = OperatorWords(plan["bars"], skeleton["names"], names, plan["links"]).hover
-    return gantt.figure(shown, names, plan["span_s"], theme, None, lanes, until_s, mark, hover, edged_s)
+def _names(plan: Mapping[str, Any]) -> list[str]:
+    return [device["name"] for device in plan["devices"]]
+
+
+def _lanes(plan: Mapping[str, Any], shown: Bars, rows: Rows, skeleton: Skeleton) -> list[shapes.Lane]:
+    """The lanes of the bars that are shown."""
+    names = _names(plan)
+    if not plan["by_operator"]:
+        return shapes.lanes(shown, rows, names, lambda i: canvas.hover(shown, i, names))
+    words = OperatorWords(plan["bars"], skeleton["names"], names, plan["links"])
+    return shapes.lanes(shown, rows, names, lambda i: words.hover(shown, i))
 
 
 def _columns(

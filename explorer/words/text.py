@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 NOTHING = "–"
 GIB = 1024**3
@@ -79,6 +79,43 @@ def percent(share: float | None) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f} %"
     return f"{value:.1f}".removesuffix(".0") + " %"
+
+
+def signed(value: float, say: Callable[[float], str] = percent) -> str:
+    """A difference with its sign: ``-0.02`` -> "−2 %". say: what tells its size."""
+    return ("−" if value < 0 else "+") + say(abs(value))
+
+
+def signed_share(share: float, least: float = 0.001) -> str:
+    """ "+8 %", "−0.4 %"; what is less than ``least`` has no sign."""
+    return percent(abs(share)) if abs(share) < least else signed(share)
+
+
+def change(before: float | None, after: float | None, same: float = 1e-9, alike: str = "equal") -> str:
+    """By what share a number grew: ``(8, 9)`` -> "+12.5 %".
+
+    same: the relative difference up to which it is ``alike``. "" where there is nothing to compare with.
+    """
+    if before is None or after is None or not (math.isfinite(before) and math.isfinite(after)):
+        return ""
+    if before == after or (before > 0 and abs(after / before - 1) <= same):
+        return alike
+    return signed(after / before - 1) if before > 0 else ""
+
+
+def points(before: float | None, after: float | None, same: float = 1e-9, alike: str = "equal") -> str:
+    """By how much a share grew, which is no share of a share: ``(0.1, 0.131)`` -> "+3.1 points"."""
+    if before is None or after is None:
+        return ""
+    if abs(after - before) <= same:
+        return alike
+    return signed(after - before, lambda share: f"{share * 100:.1f}".removesuffix(".0") + " points")
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A number in its unit: "s", "bytes", "share" or "per s"."""
+    say = {"s": seconds, "bytes": nbytes, "share": percent, "per s": rate}[unit]
+    return say(value)
 
 
 def from_best(objective_s: float, bound_s: float) -> str:

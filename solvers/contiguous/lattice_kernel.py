@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Floats, Ints, Words
+from solvers.kernels.lazy import njit
 
 Ids = NDArray[np.int32]
 

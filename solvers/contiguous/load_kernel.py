@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from solvers.contiguous.lattice_kernel import Lattice, holds
 from solvers.contiguous.walk_kernel import LIVE, SHORT, SOURCE, Stack, climber
 from solvers.kernels.arrays import Bools, Floats, Ints, Words
+from solvers.kernels.lazy import njit
 from solvers.kernels.uncounted import inlined, uncounted
 
 Ids = NDArray[np.int32]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.kernels.arrays import Bools, Floats, Ints, Words
+from solvers.kernels.lazy import njit
 
 
 class Sums(NamedTuple):

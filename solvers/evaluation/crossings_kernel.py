@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.evaluation.tasks import Bundles, Units
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 
 LEAST_SAMPLES = 1e-9
 """Less than this is rounding, not a share of a micro-batch."""

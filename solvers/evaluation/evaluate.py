@@ -12,7 +12,6 @@ from solvers.errors import InvalidPlan, NoLink
 from solvers.evaluation.columns import plan_columns
 from solvers.evaluation.load import loads
 from solvers.evaluation.simulation import Simulation, run, static_bytes_per_device
-from solvers.plan.alike import alike
 from solvers.plan.contiguity import broken_contiguity
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import ACTION_KINDS, Plan
@@ -89,8 +88,7 @@ def judge(problem: Problem, plan: Plan) -> Judged:
             return Judged(math.inf, "the plan sends tensors between devices that no link joins")
     else:
         try:
-            same = alike(problem, plan)
-            simulation = run(problem, plan) if same is None else run(same.problem, same.plan, alike=same)
+            simulation = run(problem, plan)
         except NoLink as missing:
             return Judged(math.inf, str(missing))
         peak = simulation.peak_bytes().tolist()
@@ -211,7 +209,7 @@ def between_nodes_bytes(problem: Problem, simulation: Simulation) -> float:
     node = np.array([device.node for device in problem.cluster.devices])
     tasks = simulation.lowered.tasks
     away = (tasks.to_device >= 0) & (node[tasks.device] != node[tasks.to_device])
-    return math.fsum(tasks.nbytes[away].tolist())
+    return math.fsum(tasks.nbytes[away].tolist()) * len(simulation.groups)
 
 
 def gathered_between_nodes(problem: Problem, plan: Plan) -> float:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.evaluation.tasks import F, Holds, Rows, Sends, Tasks, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.lazy import njit
 
 HOLDS, SINCE, UNTIL = range(3)
 

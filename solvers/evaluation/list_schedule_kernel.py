@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.heap_kernel import pop, push
+from solvers.kernels.lazy import njit
 from solvers.kernels.plain import ZERO
 
 

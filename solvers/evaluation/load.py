@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from solvers.errors import InvalidPlan
 from solvers.kernels.arrays import Floats
+from solvers.plan.alike import alike
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Plan, Stage
 from solvers.problem.cluster import Ring, around
@@ -67,32 +68,45 @@ def loads(problem: Problem, plan: Plan) -> Loads:
     equally and add 2(r-1)/r of their gradient bytes per mini-batch. Without a link a load is inf. Raises InvalidPlan if
     an operator is in no stage.
     """
-    devices = len(problem.cluster)
+    devices, same = len(problem.cluster), alike(problem, plan)
     compute, sent, received = np.zeros((2, devices)), np.zeros((2, devices)), np.zeros((2, devices))
-    _compute(problem, plan, compute)
-    homes = _homes(plan)
+    near = plan if same is None else _of_two_groups(plan, len(same.groups))
+    shares = {some.devices: len(stage.devices) for some, stage in zip(near.stages, plan.stages, strict=True)}
+    _compute(problem, near, shares, compute)
+    homes = _homes(near)
     if len(homes) < len(problem.graph):
         missing = min(set(range(len(problem.graph))).difference(homes))
         raise InvalidPlan(f"operator {problem.graph.operators[missing].name!r} is in no stage")
     cpu = [device.is_cpu for device in problem.cluster.devices]
     graph = problem.graph
-    for group in messages_between_stages(graph, plan.stages):
+    for group in messages_between_stages(graph, near.stages):
         row = FORWARD if graph.operators[graph.tensors[group[0]].producer].phase is Phase.FORWARD else BACKWARD
-        for (src, dst), seconds in _crossings(problem, plan, homes, group).items():
+        for (src, dst), seconds in _crossings(problem, shares, homes, group).items():
             for device, total in ((src, sent[row]), (dst, received[row])):
                 if device >= 0 and (not cpu[device] or math.isinf(seconds)):
                     total[device] += seconds
-    _synchronisation(problem, plan, sent[BACKWARD])
+    _synchronisation(problem, near, shares, sent[BACKWARD])
+    if same is not None:
+        for each in (compute, sent, received):
+            each[:, same.groups] = each[:, same.groups[:1]]
     return Loads(compute, sent, received, problem.transfers, problem.pipeline)
 
 
-def _compute(problem: Problem, plan: Plan, compute: Floats) -> None:
+def _of_two_groups(plan: Plan, times: int) -> Plan:
+    """The stages of a plan on the first two of so many groups that do the same: a device sends, within its group or to
+    another, what those of the first send in it or to the second."""
+    stages = (replace(stage, devices=stage.devices[: 2 * len(stage.devices) // times]) for stage in plan.stages)
+    return replace(plan, stages=tuple(stages))
+
+
+def _compute(problem: Problem, plan: Plan, shares: Mapping[tuple[int, ...], int], compute: Floats) -> None:
+    """shares: of the devices of each stage, among how many they and others share its micro-batches."""
     operators = problem.graph.operators
     for stage in plan.stages:
         forward = [o for o in stage.operators if operators[o].phase is Phase.FORWARD]
         backward = [o for o in stage.operators if operators[o].phase in BACKWARD_PHASES]
         update = [o for o in stage.operators if operators[o].phase is Phase.UPDATE]
-        replicas = len(stage.devices)
+        replicas = shares[stage.devices]
         for device in stage.devices:
             kind = problem.cluster.devices[device].kind
             each = problem.compute.at(kind, stage.micro_batch_size / replicas)
@@ -113,7 +127,7 @@ def _homes(plan: Plan) -> dict[int, list[Stage]]:
 
 
 def _crossings(
-    problem: Problem, plan: Plan, homes: Mapping[int, list[Stage]], group: tuple[int, ...]
+    problem: Problem, shares: Mapping[tuple[int, ...], int], homes: Mapping[int, list[Stage]], group: tuple[int, ...]
 ) -> dict[tuple[int, int], float]:
     """Seconds per sample one message costs: (src, -1) for sending, (-1, dst) for receiving."""
     tensors = problem.graph.tensors
@@ -134,22 +148,22 @@ def _crossings(
         b = stage.micro_batch_size
         for reader in lacking - {place}:
             for src in place:
-                others = [problem.tensor_s(group[0], b / len(place), src, dst) for dst in reader if dst != src]
+                others = [problem.tensor_s(group[0], b / shares[place], src, dst) for dst in reader if dst != src]
                 seconds = max(others, default=0.0)
                 cost[src, -1] = max(cost.get((src, -1), 0.0), seconds / b)
             for dst in reader:
-                others = [problem.tensor_s(group[0], b / len(reader), src, dst) for src in place if dst != src]
+                others = [problem.tensor_s(group[0], b / shares[reader], src, dst) for src in place if dst != src]
                 seconds = max(others, default=0.0)  # of a reader that is the only maker: nothing reaches it
                 cost[-1, dst] = max(cost.get((-1, dst), 0.0), seconds / b)
     return cost
 
 
-def _synchronisation(problem: Problem, plan: Plan, sent: Floats) -> None:
+def _synchronisation(problem: Problem, plan: Plan, shares: Mapping[tuple[int, ...], int], sent: Floats) -> None:
     if not problem.training:
         return
     operators = problem.graph.operators
     for stage in plan.stages:
-        replicas = len(stage.devices)
+        replicas = shares[stage.devices]
         owners = [operators[o] for o in stage.operators if operators[o].phase is Phase.FORWARD]
         trained, frozen = math.fsum(o.trained_bytes for o in owners), math.fsum(o.frozen_bytes for o in owners)
         gradient = problem.copies.reduced(trained, frozen, problem.mini_batch / stage.micro_batch_size)

@@ -57,7 +57,7 @@ class Lowered:
 def lower(problem: Problem, plan: Plan, objective: Objective, alike: Alike | None = None) -> Lowered:
     """The tasks of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
 
-    alike: where the plan is the first of several groups of replicas that do the same, these.
+    alike: where the plan is the first of several groups that do the same, these.
     Raises InvalidPlan if the plan's order, of actions or of messages, is incomplete, an operator cannot run where it
     is placed, or the plan needs a link that is not there.
     """
@@ -205,8 +205,8 @@ def _mirrors(problem: Problem, units: Units, by_operator: bool) -> Ints:
 def _rings(problem: Problem, plan: Plan, units: Units, single: bool, alike: Alike | None) -> Rings:
     group = np.empty(len(plan.stages), np.int64)
     group[units.stage] = units.group
-    following = units.group_device[units.group_start[group]] if alike is None else np.array(alike.following, np.int64)
-    times = 1 if alike is None else alike.times
+    following = units.group_device[units.group_start[group]] if alike is None else alike.following
+    times = 1 if alike is None else len(alike.groups)
     return Rings(_gradients(problem, plan, single, times), group, times, following)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from solvers.evaluation.tasks import F, I, Rows, U, Units, W
 from solvers.kernels.arrays import Bools, Ints
+from solvers.kernels.lazy import njit
 
 
 @njit(cache=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from solvers.evaluation.list_schedule_kernel import list_schedule
 from solvers.evaluation.tasks import Tasks
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.lazy import njit
 
 
 @njit(cache=True)

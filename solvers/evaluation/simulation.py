@@ -15,7 +15,7 @@ from solvers.evaluation.run_kernel import run_tasks
 from solvers.evaluation.tasks import Holds
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
-from solvers.plan.alike import Alike
+from solvers.plan.alike import alike
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
 from solvers.problem.problem import Objective, Problem
@@ -27,8 +27,10 @@ _run_tasks, _curves_of, _peaks_of = until_worth_it(run_tasks), until_worth_it(cu
 class Simulation:
     """A plan as it runs: its tasks, when each starts and ends, and which other let it start.
 
-    start_s, end_s: [tasks] s. cause: [tasks] the task whose end let each start, -1 for none. first, last: [tasks]
-    the number of the instant at which each starts and ends.
+    problem, plan: of the first of the groups of devices that do the same, whose tasks these are; of all where there is
+    but one. What is said of devices is said of all. start_s, end_s: [tasks] s. cause: [tasks] the task whose end let
+    each start, -1 for none. first, last: [tasks] the number of the instant at which each starts and ends. groups:
+    [groups, devices] those that do the same in a column.
     """
 
     problem: Problem
@@ -39,6 +41,7 @@ class Simulation:
     cause: Ints
     first: Ints
     last: Ints
+    groups: Ints
 
     @property
     def makespan_s(self) -> float:
@@ -47,7 +50,12 @@ class Simulation:
     @cached_property
     def static_bytes(self) -> Floats:
         """What each device holds all the time, [devices] B."""
-        return static_bytes_per_device(self.problem, self.plan)
+        return self._everywhere(static_bytes_per_device(self.problem, self.plan))
+
+    def _everywhere(self, values: Floats) -> Floats:
+        """What is said of devices of the first group, [devices], said of all."""
+        values[self.groups] = values[self.groups[0]]
+        return values
 
     @cached_property
     def _curves(self) -> tuple[Floats, Ints, Floats, Floats]:
@@ -65,13 +73,14 @@ class Simulation:
         """Largest memory held per device, [devices] B."""
         if self.problem.stated_bytes is not None:
             return self.static_bytes
-        return _peaks_of(self._holds, self.first, self.last, self.static_bytes)
+        return self._everywhere(_peaks_of(self._holds, self.first, self.last, self.static_bytes))
 
     def busy_per_device_s(self) -> Floats:
         """Seconds each device computes, [devices]."""
         rows = len(self.lowered.rows.unit)
         took = self.end_s[:rows] - self.start_s[:rows]
-        return np.asarray(np.bincount(self.lowered.rows.device, took, len(self.problem.cluster)), np.float64)
+        busy = np.bincount(self.lowered.rows.device, took, len(self.problem.cluster)).astype(np.float64)
+        return self._everywhere(busy)
 
     @cached_property
     def by_time(self) -> Ints:
@@ -99,19 +108,31 @@ class Simulation:
             sender=self._senders(operator)[order],
             reader=self._readers(operator)[order],
         )
-        _, start, times, held = self._curves
-        curves = tuple(
-            MemoryCurve(tuple(times[a:b].tolist()), tuple(held[a:b].tolist()), static)
-            for a, b, static in zip(start[:-1], start[1:], self.static_bytes.tolist(), strict=True)
-        )
         place = np.full(len(order) + 1, -1, np.int64)  # the last is that of no task
         place[order] = np.arange(len(order))
         names = tuple(lowered.resource_name(r) for r in used.tolist())
         shared = frozenset(f"device {d}" for d in np.flatnonzero(lowered.shared))
         critical = tuple(int(place[task]) for task in self._critical())
+        alike = tuple(map(tuple, self.groups.T.tolist())) if len(self.groups) > 1 else ()
         return Schedule(
-            columns, names, curves, critical, shared, place[self.cause[order]], self._ready_s()[order]
+            columns, names, self._memory(), critical, shared, place[self.cause[order]], self._ready_s()[order], alike
         )  # fmt: skip
+
+    def _memory(self) -> tuple[MemoryCurve, ...]:
+        """The curve of every device; devices that do the same have one."""
+        _, start, times, held = self._curves
+        stands = np.arange(len(self.static_bytes))
+        stands[self.groups] = self.groups[0]
+        static, cuts = self.static_bytes.tolist(), start.tolist()
+        curve = {
+            device: MemoryCurve(
+                tuple(times[cuts[device] : cuts[device + 1]].tolist()),
+                tuple(held[cuts[device] : cuts[device + 1]].tolist()),
+                static[device],
+            )
+            for device in np.unique(stands).tolist()
+        }
+        return tuple(curve[device] for device in stands.tolist())
 
     def _senders(self, operator: Ints) -> Ints:
         """Per task the operator that made what it sends, or that it is; -1 if that is no single one."""
@@ -150,25 +171,29 @@ class Simulation:
         return chain[::-1]
 
 
-def run(problem: Problem, plan: Plan, objective: Objective | None = None, alike: Alike | None = None) -> Simulation:
+def run(problem: Problem, plan: Plan, objective: Objective | None = None, *, fold: bool = True) -> Simulation:
     """One iteration (ITERATION, MAX_LOAD) or one unsplit pass (MAKESPAN) of a plan.
 
     Devices follow the plan's order; each task starts as soon as its inputs are there and its device or link is
     free; links serve the messages in the order that the plan states, else the transfer whose reader comes first.
-    objective defaults to the problem's. alike: of whose groups the plan is the first. Raises InvalidPlan if the order
-    deadlocks (the message shows where each device, and each link with a stated order, is stuck), misses an action or a
-    message or needs a link that is not there.
+    objective defaults to the problem's. fold: whether of many devices that do the same the first stand for all
+    (`plan.alike`). Raises InvalidPlan if the order deadlocks (the message shows where each device, and each link with
+    a stated order, is stuck), misses an action or a message or needs a link that is not there.
     """
-    lowered = lower(problem, plan, objective or problem.objective, alike)
+    objective, same = objective or problem.objective, alike(problem, plan) if fold else None
+    groups = np.zeros((1, 0), np.int64)
+    if same is not None:
+        problem, plan, groups = same.problem, same.plan, same.groups
+    lowered = lower(problem, plan, objective, same)
     start, end, cause, done, first, last = _run_tasks(lowered.tasks, lowered.shared)
     if done < len(lowered.tasks.seconds):
         raise InvalidPlan(_deadlock(lowered, start))
-    return Simulation(problem, plan, lowered, start, end, cause, first, last)
+    return Simulation(problem, plan, lowered, start, end, cause, first, last, groups)
 
 
-def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -> Schedule:
+def simulate(problem: Problem, plan: Plan, objective: Objective | None = None, *, fold: bool = True) -> Schedule:
     """The schedule that `run` gives: its arguments, and what it raises."""
-    return run(problem, plan, objective).schedule()
+    return run(problem, plan, objective, fold=fold).schedule()
 
 
 def static_bytes_per_device(problem: Problem, plan: Plan) -> Floats:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.evaluation.crossings_kernel import crossings_bound, crossings_of, same_place
 from solvers.evaluation.routes_kernel import through_host
 from solvers.evaluation.tasks import SYNC, Bundles, F, Rows, Sends, Tasks, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.lazy import njit
 from solvers.kernels.links_kernel import ALIKE, LinkTable, class_of, wire_of
 from solvers.kernels.ring_kernel import ring_bytes, ring_s, ring_steps
 

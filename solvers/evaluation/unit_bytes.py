@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numba import njit
 
 from solvers.evaluation.columns import GraphColumns, graph_columns, plan_columns
 from solvers.evaluation.holds_kernel import UnitBytes
 from solvers.evaluation.parted_kernel import Flow, held_until_next
 from solvers.evaluation.tasks import F, I, Units
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 from solvers.plan.plan import Plan
 from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.problem import Problem

@@ -17,12 +17,12 @@ MAX_DIGITS = 309
 """Of an integer, its sign included: what has more is no float, and a message that says it is no line."""
 
 
-def file_bytes(path: str) -> bytes:
-    """What is in a file of JSON. Raises InvalidProblem, in one line that names the file, if it cannot be read, or holds
-    more than MAX_BYTES, which is known before it is read."""
+def file_bytes(path: str | os.PathLike[str], most: int = MAX_BYTES) -> bytes:
+    """What is in a file. Raises InvalidProblem, in one line that names the file, if it cannot be read, or holds more
+    than ``most``, which is known before it is read."""
     try:
-        if os.path.getsize(path) > MAX_BYTES:
-            raise InvalidProblem(f"{path}: at most {MAX_BYTES:,} bytes are read")
+        if os.path.getsize(path) > most:
+            raise InvalidProblem(f"{path}: at most {most:,} bytes are read")
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:

@@ -6,19 +6,22 @@ time: `solve` takes it off, the terminal and the page say that it goes on.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from types import TracebackType
-
-from numba.core import event
+from typing import Any
 
 LOCK = "numba:compiler_lock"
 """The event numba broadcasts around getting a kernel ready: compiled, loaded from disk, or awaited."""
 COMPILE = "numba:compile"
 """The event within it around a compilation."""
 TELL_EVERY_S = 0.5
+TOOK = "compiling kernels took"
+"""How a note of a result begins that is about one run, and not about its answer."""
 
 Tell = Callable[[str, float], None]
 """The kernel being compiled ("" when it is done) and the seconds spent on compiling so far."""
@@ -29,7 +32,7 @@ def nobody(_: str, __: float) -> None:
 
 
 @dataclass(eq=False)
-class Compiling(event.Listener):
+class Compiling:
     """The seconds this thread spends on getting kernels ready while the object is entered (a context manager).
 
     A kernel compiles those that it calls within its own compilation: only the outermost one is timed, and
@@ -50,22 +53,22 @@ class Compiling(event.Listener):
 
     def __enter__(self) -> Compiling:
         self._thread = threading.get_ident()
-        for kind in (LOCK, COMPILE):
-            event.register(kind, self)  # type: ignore[no-untyped-call]
+        if "numba" in sys.modules:
+            listen()
+        _entered.append(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        for what in (LOCK, COMPILE):
-            event.unregister(what, self)  # type: ignore[no-untyped-call]
+        _entered.remove(self)
 
     @property
     def seconds(self) -> float:
         """Spent so far, on the kernel at hand too."""
         return self._done_s + (self.clock() - self._began_s if self._locks else 0.0)
 
-    def on_start(self, begun: event.Event) -> None:
+    def on_start(self, begun: Any) -> None:
         if threading.get_ident() != self._thread:
             return
         if begun.kind == LOCK:
@@ -80,7 +83,7 @@ class Compiling(event.Listener):
         else:
             self._beat()
 
-    def on_end(self, ended: event.Event) -> None:
+    def on_end(self, ended: Any) -> None:
         if threading.get_ident() != self._thread:
             return
         if ended.kind == LOCK:
@@ -101,6 +104,28 @@ class Compiling(event.Listener):
     def _pass_on(self) -> None:
         self._told_s = self.clock()
         self.tell(self.kernels[-1], self.seconds)
+
+
+_entered: list[Compiling] = []
+"""Those that are entered, of all threads."""
+
+
+@cache
+def listen() -> None:
+    """Pass numba's events on to those that are entered. To be called once numba is imported, which takes long."""
+    from numba.core import event
+
+    class Events(event.Listener):
+        def on_start(self, event: Any) -> None:
+            for one in tuple(_entered):
+                one.on_start(event)
+
+        def on_end(self, event: Any) -> None:
+            for one in tuple(_entered):
+                one.on_end(event)
+
+    for kind in (LOCK, COMPILE):
+        event.register(kind, Events())  # type: ignore[no-untyped-call]
 
 
 def _name(kernel: Callable[..., object]) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 
 Keys = NDArray[Any]
 """Numbers."""

@@ -12,16 +12,20 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import typeof
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.dispatcher import Dispatcher
+
+from solvers.kernels.lazy import Kernel, is_loaded
 
 WORTH_S = 3.0
 """A kernel is compiled once it has run interpreted for this long, in one process."""
 PER_ITEM_S = 2e-6
 """What an interpreted kernel takes per item of its arrays, about: see docs/benchmarks.md."""
 
+LOAD_S = 0.5
+"""What importing numba takes, about. A process that has not runs kernels interpreted for as long, in all."""
+
 _worth_s = [WORTH_S]
+_unloaded_s = [LOAD_S]
+"""What is left of LOAD_S."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,11 +36,11 @@ _twins: dict[str, dict[str, Any]] = {}
 class Interpreted:
     """A kernel for callers outside kernels. Both forms give the same bits.
 
-    It runs compiled where that is on disk already, or where this process has spent WORTH_S on the other form or
-    would by the next call.
+    It runs compiled where that is on disk already and numba is imported, or where this process has spent WORTH_S on
+    the other form or would by the next call.
     """
 
-    def __init__(self, kernel: Dispatcher) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.spent_s = 0.0
         self._compiled = False
@@ -44,36 +48,43 @@ class Interpreted:
         update_wrapper(self, kernel.py_func)
 
     def __call__(self, *args: Any) -> Any:
-        if not self._compiled and not self._sought:
-            self._sought, self._compiled = True, self._kept(args)
         if self._compiled:
             return self.kernel(*args)
-        if self.spent_s + PER_ITEM_S * sum(_items(args)) >= _worth_s[0]:
+        would_s = PER_ITEM_S * sum(_items(args))
+        if not self._sought and (is_loaded() or would_s >= _unloaded_s[0]):
+            self._sought, self._compiled = True, self._kept(args)
+        if self._compiled or self.spent_s + would_s >= _worth_s[0]:
             self._compiled = True
             return self.kernel(*args)
         began = time.thread_time()
         with np.errstate(all="ignore"):
             found = interpreted(self.kernel)(*args)
-        self.spent_s += time.thread_time() - began
+        took_s = time.thread_time() - began
+        self.spent_s += took_s
+        _unloaded_s[0] -= took_s
         return found
 
     def _kept(self, args: tuple[Any, ...]) -> bool:
         """Whether an earlier process has left the compiled kernel."""
-        kernel: Any = self.kernel
+        from numba import typeof
+        from numba.core.compiler_lock import global_compiler_lock
+
+        kernel = self.kernel.dispatcher
+        if kernel is self.kernel.py_func:  # numba is switched off
+            return True
         with global_compiler_lock:  # which tells `Compiling` that time goes into getting ready
             return kernel._cache.load_overload(tuple(map(typeof, args)), kernel.targetctx) is not None
 
 
 def until_worth_it(kernel: Function) -> Function:
     """A decorator above ``@njit``: see `Interpreted`. Other kernels cannot call what it gives."""
-    if not isinstance(kernel, Dispatcher):
-        return kernel  # numba is switched off
-    return cast(Function, Interpreted(kernel))
+    return cast(Function, Interpreted(cast(Kernel, kernel)))
 
 
-def is_kept(kernel: Callable[..., Any]) -> bool:
+def is_kept(kernel: Kernel) -> bool:
     """Whether an earlier process has left a kernel compiled, for whichever arguments."""
-    return not isinstance(kernel, Dispatcher) or os.path.exists(cast(Any, kernel)._cache._cache_file._index_path)
+    dispatcher = kernel.dispatcher
+    return dispatcher is kernel.py_func or os.path.exists(dispatcher._cache._cache_file._index_path)
 
 
 def compile_at_once() -> None:
@@ -81,7 +92,7 @@ def compile_at_once() -> None:
     _worth_s[0] = 0.0
 
 
-def interpreted(kernel: Dispatcher) -> Callable[..., Any]:
+def interpreted(kernel: Kernel) -> Callable[..., Any]:
     """The kernel as a plain function that calls plain functions."""
     function = kernel.py_func
     return cast(Callable[..., Any], _twin(function.__module__)[function.__name__])
@@ -92,7 +103,7 @@ def _twin(module: str) -> dict[str, Any]:
         names = _twins[module] = dict(vars(modules[module]))
         for name, value in list(names.items()):
             kernel = value.kernel if isinstance(value, Interpreted) else value
-            if not isinstance(kernel, Dispatcher):
+            if not isinstance(kernel, Kernel):
                 continue
             function = kernel.py_func
             if function.__module__ == module:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
+from solvers.kernels.lazy import njit
 from solvers.plan.segments import Place
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Problem
@@ -59,9 +60,11 @@ class Seating:
     ) -> list[int] | None:
         """The number of the kind of every stage, by its seconds of work on one and the same kind; None where too few
         devices of any one kind are left for some stage."""
+        if len(self.kinds) == 1:
+            return [0] * len(work_s)
         counts = np.array([len(devices) for devices in self._by_memory], np.int64)
         chosen = np.array([-1 if device is None else self.kind_of.get(device, -1) for device in pinned], np.int64)
-        found = free_kinds(counts, np.array(work_s, np.float64), np.array(replicas, np.int64), chosen)
+        found = _free_kinds(counts, np.array(work_s, np.float64), np.array(replicas, np.int64), chosen)
         return None if (found < 0).any() else found.tolist()
 
     def devices_of(
@@ -95,3 +98,6 @@ def free_kinds(counts: Ints, work_s: Floats, replicas: Ints, chosen: Ints) -> In
                 found[s] = kind
                 free[kind] -= replicas[s]
     return found
+
+
+_free_kinds = until_worth_it(free_kinds)

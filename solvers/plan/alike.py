@@ -1,4 +1,4 @@
-"""Replicas that do the same: a plan of which one group of devices tells what all of them do.
+"""Devices that do the same: a plan of which the devices of one group say what those of all groups do.
 
 Where every stage has a multiple of some number of replicas, its micro-batches are cut at the borders between groups of
 these, so nothing is sent from one group to another but round the rings that add up gradients. If devices and links of
@@ -9,11 +9,13 @@ a ring goes on in the next group where it would come back to the first.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from solvers.kernels.arrays import Ints
 from solvers.plan.plan import Action, Plan
-from solvers.problem.cluster import Cluster
 from solvers.problem.links import Tiers
 from solvers.problem.problem import Objective, Problem, Transfers
 
@@ -23,28 +25,34 @@ MANY = 64
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """plan: of the first group, for ``problem``, which has its share of the samples. times: how many groups there are.
-    following: of every stage, the device after the last of the first group round its ring. devices: of every device of
-    the first group those that do the same in all groups, itself first."""
+    """plan: what the first group does, for ``problem``, which has its share of the samples. following: of every stage,
+    the device of the second group to which the last of the first sends gradients. groups: [groups, devices] those in a
+    column do the same."""
 
     problem: Problem
     plan: Plan
-    times: int
-    following: tuple[int, ...]
-    devices: dict[int, tuple[int, ...]]
+    following: Ints
+    groups: Ints
 
 
-def alike(problem: Problem, plan: Plan, least: int = MANY) -> Alike | None:
-    """The largest number of groups of a plan on more than ``least`` devices; None where there is but one."""
-    if len(problem.cluster) <= least or not _may_be_alike(problem, plan):
+def alike(problem: Problem, plan: Plan, least: int | None = None) -> Alike | None:
+    """The largest number of groups of a plan on more than ``least`` devices, or `MANY`; None where there is but one."""
+    if len(problem.cluster) <= (MANY if least is None else least) or not _may_be_alike(problem, plan):
         return None
     tiers = problem.cluster.links
     assert isinstance(tiers, Tiers)
     times = math.gcd(problem.mini_batch, *(n for s in plan.stages for n in (len(s.devices), s.micro_batch_size)))
-    for groups in (n for n in range(times, 1, -1) if times % n == 0):
-        devices = _groups(problem.cluster, tiers, plan, groups)
-        if devices is not None:
-            return _first(problem, plan, groups, devices)
+    if times == 1:
+        return None
+    specs = [(device.kind, device.memory_bytes, device.concurrency) for device in problem.cluster.devices]
+    orders = {id(actions): actions for actions in plan.order}
+    number = dict(zip(orders, _numbers(list(orders.values())).tolist(), strict=True))
+    ordered = np.array([number[id(actions)] for actions in plan.order], np.int64)
+    does = np.stack([_numbers(specs), np.array(tiers.groups), ordered])
+    for share in (n for n in range(times, 1, -1) if times % n == 0):
+        groups = _groups(np.array(tiers.nodes), does, plan, share)
+        if groups is not None:
+            return _first(problem, plan, groups)
     return None
 
 
@@ -57,48 +65,41 @@ def _may_be_alike(problem: Problem, plan: Plan) -> bool:
         and problem.objective is Objective.ITERATION
         and problem.transfers is Transfers.LINKS
         and problem.zero == 0
+        and len(plan.order) == len(problem.cluster)
         and len({stage.micro_batch_size for stage in plan.stages}) == 1
         and not plan.messages
         and not problem.pins
     )
 
 
-def _groups(cluster: Cluster, tiers: Tiers, plan: Plan, times: int) -> dict[int, tuple[int, ...]] | None:
-    """The devices that do the same, by those of the first of so many groups; None where groups are not alike."""
-    found: dict[int, tuple[int, ...]] = {}
-    whole = sorted({stage.devices for stage in plan.stages})
-    first = [devices[: len(devices) // times] for devices in whole]
+def _numbers(values: Sequence[Hashable]) -> Ints:
+    """Equal numbers for equal values."""
+    number: dict[Hashable, int] = {}
+    return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
+
+
+def _groups(nodes: Ints, does: Ints, plan: Plan, times: int) -> Ints | None:
+    """[times, devices] the devices of so many groups, ascending in the first, those that do the same in a column; None
+    where the groups are not alike. nodes: of devices. does: [.., devices] what must be equal for those in a column."""
+    places = sorted({stage.devices for stage in plan.stages})
+    first = [devices[: len(devices) // times] for devices in places]
     if sorted(set(first)) != first:  # transfers that are ready at once go in the order of these
         return None
-    for stage in plan.stages:
-        each = len(stage.devices) // times
-        for at, device in enumerate(stage.devices[:each]):
-            same = stage.devices[at::each]
-            if found.setdefault(device, same) != same:
-                return None
-    used = [device for same in found.values() for device in same]
-    if len(set(used)) < len(used):
+    every = np.concatenate([np.array(devices).reshape(times, -1) for devices in places], axis=1)
+    _, at, column = np.unique(every[0], return_index=True, return_inverse=True)
+    groups: Ints = every[:, at]
+    if (every != groups[:, column]).any() or len(np.unique(groups)) < groups.size:
         return None
-    node_of: list[dict[int, int]] = [{} for _ in range(times)]
-    for device, same in found.items():
-        if any(plan.order[other] != plan.order[device] for other in same):
-            return None
-        if len({(_without_name(cluster, other), tiers.groups[other]) for other in same}) > 1:
-            return None
-        for group, other in enumerate(same):
-            node = tiers.nodes[other]
-            if node_of[group].setdefault(tiers.nodes[device], node) != node:
-                return None
-    nodes = [node for some in node_of for node in some.values()]
-    return found if len(set(nodes)) == len(nodes) else None
+    if (does[:, groups] != does[:, None, groups[0]]).any():
+        return None
+    node_of_first = np.arange(times)[:, None] * (nodes.max() + 1) + nodes[groups[0]]
+    pairs = np.unique(np.stack([node_of_first.ravel(), nodes[groups].ravel()]), axis=1)
+    own = len(np.unique(pairs[0])) == len(np.unique(pairs[1])) == pairs.shape[1]
+    return groups if own else None
 
 
-def _without_name(cluster: Cluster, device: int) -> tuple[object, ...]:
-    of = cluster.devices[device]
-    return of.kind, of.memory_bytes, of.concurrency
-
-
-def _first(problem: Problem, plan: Plan, times: int, devices: dict[int, tuple[int, ...]]) -> Alike:
+def _first(problem: Problem, plan: Plan, groups: Ints) -> Alike:
+    times = len(groups)
     stages = tuple(
         replace(
             stage,
@@ -108,15 +109,11 @@ def _first(problem: Problem, plan: Plan, times: int, devices: dict[int, tuple[in
         for stage in plan.stages
     )
     order: list[tuple[Action, ...]] = [()] * len(plan.order)
-    for device in devices:
+    for device in groups[0].tolist():
         order[device] = plan.order[device]
+    following = np.array([stage.devices[len(stage.devices) // times] for stage in plan.stages], np.int64)
     share = replace(problem, mini_batch=problem.mini_batch // times)
-    first = replace(plan, stages=stages, order=tuple(order))
-    return Alike(share, first, times, _following(plan, times), devices)
-
-
-def _following(plan: Plan, times: int) -> tuple[int, ...]:
-    return tuple(stage.devices[len(stage.devices) // times] for stage in plan.stages)
+    return Alike(share, replace(plan, stages=stages, order=tuple(order)), following, groups)
 
 
 def multiplied(plan: Plan, devices: Sequence[Sequence[int]], total: int, samples: int) -> Plan:

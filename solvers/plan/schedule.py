@@ -106,6 +106,10 @@ class Schedule:
     left its resource; -1 for none. Empty where nobody told."""
     ready_s: Floats = field(default_factory=lambda: np.zeros(0))
     """[spans] s from which each could have started, had its resource been free. Empty likewise."""
+    alike: tuple[tuple[int, ...], ...] = ()
+    """Devices that do the same at the same times, as many in each tuple, the first of which has spans that stand for
+    those of all; at one place in all tuples are devices that send to each other, but for gradients, which the last of a
+    stage sends to the first at the next place. Empty where every device has spans of its own."""
 
     def __post_init__(self) -> None:
         columns = self.columns
@@ -156,6 +160,8 @@ class Schedule:
         computes = self.columns.to_device < 0
         took = self.columns.end_s[computes] - self.columns.start_s[computes]
         busy = np.bincount(self.columns.device[computes], took, minlength=len(self.memory))
+        for same in self.alike:
+            busy[list(same)] = busy[same[0]]
         return tuple(busy.tolist())
 
     def busy_s(self, device: int) -> float:
@@ -167,7 +173,8 @@ class Schedule:
 
     def peak_bytes(self) -> tuple[float, ...]:
         """Largest memory held per device."""
-        return tuple(curve.peak_bytes for curve in self.memory)
+        peak = {id(curve): curve.peak_bytes for curve in {id(curve): curve for curve in self.memory}.values()}
+        return tuple(peak[id(curve)] for curve in self.memory)
 
 
 def _actions(columns: SpanColumns) -> list[str]:

@@ -12,7 +12,7 @@ from solvers.bounds.combinatorial import memory_need
 from solvers.evaluation.simulation import run
 from solvers.kernels.compiling import Compiling
 from solvers.plan.result import StopReason
-from solvers.planners.portfolio import Auto
+from solvers.planners.auto import Auto
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Problem

@@ -1,11 +1,11 @@
-"""The default: run what fits the problem, keep the best, improve it within the time given."""
+"""The search of `Auto`: run what fits the problem, take the best, improve it within the time given."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
 from solvers.contiguous.planners.chain_dp import LinearDP
@@ -56,38 +56,14 @@ Answers: TypeAlias = dict[tuple[int, int], Plan | None]
 
 
 @dataclass(frozen=True)
-class Auto:
-    """Exact where it can be, otherwise the best of a family, of whose members it is never behind one, and then
-    boundary moves.
+class Portfolio:
+    """The search of `Auto`, which says what it does.
 
-    First everything on one device, if that fits. MAX_LOAD: the exact downset DP, unless its downsets exceed
-    downset_budget or its work EXACT_WORK, and where it proves nothing `GraphPipeline`, layer splits and annealing;
-    without contiguity the portfolio `NonContiguous`; for convex sets annealing and the integer program too. The
-    latency of one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
-    (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, layer splits, one device,
-    `SelectiveRecompute` if stages may recompute, for large graphs `RepeatedBlocks`, linearised DP if stages are not
-    replicated, `Interleaved` if that is asked for, `GraphPipeline`, if it supports the problem, and `TiedEnds`. Other
-    objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of operators
-    across stage boundaries until none helps.
-
-    Where devices are told apart, by pins, caps or kinds, the question without that (`levelled`) and those on fewer
-    kinds (`on_some_kinds`) are answered first, and their plans taken over, equal devices exchanged. If the first keeps
-    the pins as it is, that is the answer. Otherwise the members that take the question as it is follow, annealing and
-    local search among them, and `GraphPipeline` goes on from what was taken over.
-
-    Where devices are alike, an ITERATION on one device less is answered in full, and so on down (`simpler`), as far as
-    the bound there is below what was found: up to ONE_BY_ONE devices a device more is never worse.
+    downset_budget: of the exact DP, downsets. improve: whether to go on from the first plans of the members.
     """
 
-    name: ClassVar[str] = "auto"
-    source: ClassVar[str] = "portfolio of the planners here"
-    guarantee: ClassVar[str] = "heuristic"
-
-    downset_budget: int = 200_000
-    improve: bool = True
-
-    def unsupported(self, problem: Problem) -> str | None:
-        return None
+    downset_budget: int
+    improve: bool
 
     def begin(self, problem: Problem, monitor: Monitor) -> None:
         """A first plan, within a tenth of a second: everything on one device, in the fewest or the most micro-batches,

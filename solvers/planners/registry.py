@@ -2,83 +2,89 @@
 
 from __future__ import annotations
 
-from solvers.contiguous.planners.chain_dp import LinearDP
-from solvers.contiguous.planners.downset_dp import DownsetDP
-from solvers.joint.planners.baechi import METF, MSCT, MTopo
-from solvers.joint.planners.heft import HEFT
-from solvers.joint.planners.joint import Joint
-from solvers.joint.planners.joint_exact import JointCP
-from solvers.joint.planners.joint_program import PestoProgram
-from solvers.joint.planners.layer_split import LayerSplit
-from solvers.latency.planners.greedy_latency import GreedyLatency
-from solvers.latency.planners.latency import Latency
-from solvers.latency.planners.latency_cp import LatencyCP
-from solvers.latency.planners.latency_dp import LatencyDP
-from solvers.latency.planners.latency_ip import LatencyIP
-from solvers.latency.planners.latency_search import LatencySearch
-from solvers.noncontiguous.planners.annealing import Annealing
-from solvers.noncontiguous.planners.local_search import LocalSearch
-from solvers.noncontiguous.planners.max_load_cp import MaxLoadCP
-from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
-from solvers.noncontiguous.planners.non_contiguous import NonContiguous
-from solvers.noncontiguous.planners.partitioner import Partitioner
-from solvers.pipelines.planners.data_parallel import DataParallel
-from solvers.pipelines.planners.gpipe import GPipe
-from solvers.pipelines.planners.graph_pipeline import GraphPipeline
-from solvers.pipelines.planners.interleaved import Interleaved
-from solvers.pipelines.planners.pipedream import PipeDream
-from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
-from solvers.pipelines.planners.pipedream_optimizer import PipeDreamOptimizer
-from solvers.pipelines.planners.piper import Piper
-from solvers.pipelines.planners.repeated_blocks import RepeatedBlocks
-from solvers.pipelines.planners.selective_recompute import SelectiveRecompute
-from solvers.pipelines.planners.tied_ends import TiedEnds
-from solvers.planners.baselines import EqualSplit, SingleDevice
-from solvers.planners.brute_force import BruteForce
-from solvers.planners.expert import Expert
-from solvers.planners.portfolio import Auto
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+
+from solvers.errors import InvalidProblem
 from solvers.search.planner import Planner
 
-PLANNERS: dict[str, type[Planner]] = {
-    planner.name: planner
-    for planner in (
-        Auto,
-        GraphPipeline,
-        TiedEnds,
-        RepeatedBlocks,
-        SelectiveRecompute,
-        DownsetDP,
-        LinearDP,
-        Interleaved,
-        MaxLoadIP,
-        MaxLoadCP,
-        NonContiguous,
-        LocalSearch,
-        Annealing,
-        Latency,
-        LatencyDP,
-        LatencySearch,
-        LatencyCP,
-        LatencyIP,
-        GreedyLatency,
-        Joint,
-        JointCP,
-        PestoProgram,
-        MTopo,
-        METF,
-        MSCT,
-        HEFT,
-        LayerSplit,
-        PipeDream,
-        PipeDreamIteration,
-        PipeDreamOptimizer,
-        GPipe,
-        DataParallel,
-        Piper,
-        Partitioner,
-        EqualSplit,
-        Expert,
-        SingleDevice,
-        BruteForce,
-    )
+HOMES = {
+    "auto": "solvers.planners.auto:Auto",
+    "graph-pipeline": "solvers.pipelines.planners.graph_pipeline:GraphPipeline",
+    "tied-ends": "solvers.pipelines.planners.tied_ends:TiedEnds",
+    "repeated-blocks": "solvers.pipelines.planners.repeated_blocks:RepeatedBlocks",
+    "selective-recompute": "solvers.pipelines.planners.selective_recompute:SelectiveRecompute",
+    "downset-dp": "solvers.contiguous.planners.downset_dp:DownsetDP",
+    "linear-dp": "solvers.contiguous.planners.chain_dp:LinearDP",
+    "interleaved": "solvers.pipelines.planners.interleaved:Interleaved",
+    "max-load-ip": "solvers.noncontiguous.planners.max_load_ip:MaxLoadIP",
+    "max-load-cp": "solvers.noncontiguous.planners.max_load_cp:MaxLoadCP",
+    "non-contiguous": "solvers.noncontiguous.planners.non_contiguous:NonContiguous",
+    "local-search": "solvers.noncontiguous.planners.local_search:LocalSearch",
+    "annealing": "solvers.noncontiguous.planners.annealing:Annealing",
+    "latency": "solvers.latency.planners.latency:Latency",
+    "latency-dp": "solvers.latency.planners.latency_dp:LatencyDP",
+    "latency-search": "solvers.latency.planners.latency_search:LatencySearch",
+    "latency-cp": "solvers.latency.planners.latency_cp:LatencyCP",
+    "latency-ip": "solvers.latency.planners.latency_ip:LatencyIP",
+    "greedy-latency": "solvers.latency.planners.greedy_latency:GreedyLatency",
+    "joint": "solvers.joint.planners.joint:Joint",
+    "joint-cp": "solvers.joint.planners.joint_exact:JointCP",
+    "pesto": "solvers.joint.planners.joint_program:PestoProgram",
+    "m-topo": "solvers.joint.planners.baechi:MTopo",
+    "m-etf": "solvers.joint.planners.baechi:METF",
+    "m-sct": "solvers.joint.planners.baechi:MSCT",
+    "heft": "solvers.joint.planners.heft:HEFT",
+    "layer-split": "solvers.joint.planners.layer_split:LayerSplit",
+    "pipedream": "solvers.pipelines.planners.pipedream:PipeDream",
+    "pipedream-iter": "solvers.pipelines.planners.pipedream_iter:PipeDreamIteration",
+    "pipedream-optimizer": "solvers.pipelines.planners.pipedream_optimizer:PipeDreamOptimizer",
+    "gpipe": "solvers.pipelines.planners.gpipe:GPipe",
+    "data-parallel": "solvers.pipelines.planners.data_parallel:DataParallel",
+    "piper": "solvers.pipelines.planners.piper:Piper",
+    "partitioner": "solvers.noncontiguous.planners.partitioner:Partitioner",
+    "equal": "solvers.planners.baselines:EqualSplit",
+    "expert": "solvers.planners.expert:Expert",
+    "single": "solvers.planners.baselines:SingleDevice",
+    "brute-force": "solvers.planners.brute_force:BruteForce",
 }
+"""The module and class of each; the order is that of lists and forms."""
+
+
+class _Registry(MutableMapping[str, type[Planner]]):
+    """Name -> class, whose module is imported when it is looked up: whoever needs one planner imports no other."""
+
+    def __init__(self, homes: dict[str, str]) -> None:
+        self._classes: dict[str, str | type[Planner]] = dict(homes)
+
+    def __getitem__(self, name: str) -> type[Planner]:
+        known = self._classes[name]
+        if isinstance(known, str):
+            module, _, attribute = known.partition(":")
+            known = self._classes[name] = getattr(import_module(module), attribute)
+        return known
+
+    def __setitem__(self, name: str, planner: type[Planner]) -> None:
+        self._classes[name] = planner
+
+    def __delitem__(self, name: str) -> None:
+        del self._classes[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._classes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+
+PLANNERS = _Registry(HOMES)
+
+
+def named(name: str) -> Planner:
+    """A planner with default options. Raises InvalidProblem for an unknown name."""
+    if name not in PLANNERS:
+        raise InvalidProblem(f"unknown planner {name!r}; there are: {', '.join(PLANNERS)}")
+    return PLANNERS[name]()

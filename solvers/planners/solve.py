@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
-from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
-from solvers.kernels.compiling import Compiling
+from solvers.errors import InvalidPlan, UnsupportedProblem
+from solvers.kernels.compiling import TOOK, Compiling
+from solvers.kernels.lazy import load
 from solvers.plan.plan import Plan
 from solvers.plan.result import Alternative, Progress, Result, Status, StopReason
+from solvers.planners import portfolio  # noqa: F401  (what `Auto` imports is not to count as search time)
+from solvers.planners.auto import Auto
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.carry import carried
 from solvers.planners.check import check
-from solvers.planners.portfolio import Auto
-from solvers.planners.registry import PLANNERS
+from solvers.planners.registry import named
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.ordering.own_order import own_orders
 from solvers.search.effort import Effort
 from solvers.search.finalists import Finalists
 from solvers.search.monitor import PROVED, Monitor, Stop, ignore, never
-from solvers.search.planner import Planner
+from solvers.search.planner import Planner, planner_options
+
+load()  # nor is importing numba
 
 REORDERED = 4
 """How many of the last incumbents are tried in other orders: the best one in 1F1B need not be the best."""
@@ -34,8 +37,6 @@ GRACE_S = 1.0
 """Search time, beyond the limit, for a plain split where there is no plan."""
 WORTH_SAYING_S = 1.0
 """Compiling that took less is not told."""
-COMPILING = "compiling kernels took"
-"""How a note begins that is about one run, and not about its answer."""
 
 
 def solve(
@@ -106,7 +107,7 @@ def solve(
             if reorders and stop_reason is not StopReason.CANCELLED:
                 stop_reason = _reorder(problem, monitor, incumbents[: -REORDERED - 1 : -1], stop_reason)
         if compiling.kernels and compiling.seconds >= WORTH_SAYING_S:
-            monitor.notes.append(f"{COMPILING} {compiling.seconds:.0f} s more, this once")
+            monitor.notes.append(f"{TOOK} {compiling.seconds:.0f} s more, this once")
         answer = None if second is None else _judged_again(problem, monitor, second)
         return _result(problem, chosen, monitor, stop_reason, covered, seed, answer)
 
@@ -190,13 +191,6 @@ def _judged_again(
     return answer
 
 
-def named(name: str) -> Planner:
-    """A planner with default options. Raises InvalidProblem for an unknown name."""
-    if name not in PLANNERS:
-        raise InvalidProblem(f"unknown planner {name!r}; there are: {', '.join(PLANNERS)}")
-    return PLANNERS[name]()
-
-
 def _result(
     problem: Problem,
     planner: Planner,
@@ -243,8 +237,3 @@ def _result(
         notes=tuple(monitor.notes),
         front=front,
     )
-
-
-def planner_options(planner: Planner) -> dict[str, object]:
-    """The fields of a planner and their values."""
-    return {field.name: getattr(planner, field.name) for field in dataclasses.fields(planner)}

@@ -64,7 +64,8 @@ class Operator:
     buffer_bytes: tensors of the module that it reads and that nobody trains (running statistics, masks, tables of
     angles), held by whoever runs it first of those that read them. gradient_sum_bytes: of gradients of its parameters
     that are added up apart, over several operators that read them, before they join those of earlier micro-batches;
-    it follows from the tensors and from what is asked for (`solvers.problem.gradient_room`).
+    it follows from the tensors and from what is asked for (`solvers.problem.gradient_room`). causal: attention in which
+    a token attends to those before it only: kernels leave out the blocks that the mask hides, half of ``flops``.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Operator:
     cached: bool = False
     buffer_bytes: float = 0.0
     gradient_sum_bytes: float = 0.0
+    causal: bool = False
 
     def __post_init__(self) -> None:
         clean_names(self, "name", "op_type", "module_path", "colocation", "checkpoint")

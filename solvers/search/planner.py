@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import Field
-from typing import Any, ClassVar, Protocol
+from dataclasses import Field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from solvers.problem.problem import Problem
-from solvers.search.monitor import Monitor
+if TYPE_CHECKING:
+    from solvers.problem.problem import Problem
+    from solvers.search.monitor import Monitor
 
 
 class Planner(Protocol):
@@ -30,3 +31,8 @@ class Planner(Protocol):
         """Search; offer plans. True iff the whole search space was covered for the objective asked
         for, so that the best plan offered is optimal (or none exists)."""
         ...
+
+
+def planner_options(planner: Planner) -> dict[str, object]:
+    """The fields of a planner and their values."""
+    return {field.name: getattr(planner, field.name) for field in fields(planner)}

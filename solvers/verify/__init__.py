@@ -11,6 +11,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 from solvers.problem.problem import Problem
 from solvers.verify.contiguity import contiguity
+from solvers.verify.groups import first_group, unlike_wires
 from solvers.verify.memory import memory
 from solvers.verify.spans import spans_of
 from solvers.verify.stated import stated_positions, stated_turns
@@ -37,22 +38,27 @@ def verify(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[str, ...]:
 
 def verify_schedule(problem: Problem, plan: Plan, schedule: Schedule) -> list[str]:
     """What is wrong with the schedule of a plan in whose structure nothing is (see `structure`)."""
-    jobs, found = jobs_of(problem, plan)
+    group, found = first_group(problem, plan, schedule)
+    if found:
+        return found
+    jobs, found = jobs_of(group.problem, group.plan)
     if jobs is None:
         return found
-    messages = messages_of(problem, jobs)
-    transfers = transfers_of(problem, jobs, messages)
+    messages = messages_of(group.problem, jobs)
+    transfers = transfers_of(group.problem, jobs, messages, len(group.every), group.onward)
     stated, found = stated_positions(plan, transfers)
+    if schedule.alike:
+        found += unlike_wires(group, transfers)
     if found:
         return found
     for brief_later in (True, False):
-        spans, found = spans_of(problem, jobs, transfers, schedule, stated, brief_later=brief_later)
+        spans, found = spans_of(group.problem, jobs, transfers, schedule, stated, brief_later=brief_later)
         if spans is None:
             return found
         before, disorder = stated_turns(stated, transfers, spans.arrivals, schedule)
         found += disorder
         found += waiting(jobs, messages, transfers, spans, schedule, before)
-        found += memory(problem, plan, jobs, transfers, spans, schedule)
+        found += memory(group, jobs, transfers, spans, schedule)
         if not found:
             break
     return found

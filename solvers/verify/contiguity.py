@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
-import networkx as nx
+from collections.abc import Hashable, Iterable
+from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
 
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Operator, OpGraph, Phase, per_graph
 from solvers.problem.problem import Contiguity, Pipeline, Problem
+
+Node = TypeVar("Node", bound=Hashable)
 
 
 def contiguity(problem: Problem, plan: Plan) -> list[str]:
@@ -26,17 +27,22 @@ def contiguity(problem: Problem, plan: Plan) -> list[str]:
     }
     edges = [(a, b) for a, b in _edges(problem.graph) if a in place and b in place]
     if problem.contiguity is Contiguity.ACYCLIC:
-        quotient = _graph({(place[a], place[b]) for a, b in edges if place[a] != place[b]})
-        if nx.is_directed_acyclic_graph(quotient):
+        sources = _ahead((place[b], place[a]) for a, b in edges if place[a] != place[b])
+        try:
+            TopologicalSorter(sources).prepare()
+        except CycleError as error:
+            circle = " -> ".join(str(list(devices)) for devices in error.args[1][:-1])
+        else:
             return []
-        circle = " -> ".join(str(list(a)) for a, _ in nx.find_cycle(quotient))
         return [f"the {'stages' if by_stage else 'devices'}' sets of operators are not acyclic: tensors flow {circle}"]
-    graph = _graph(_edges(problem.graph))
+    readers = _ahead(_edges(problem.graph))
     for group in dict.fromkeys(place.values()):
         inside = {operator for operator, where in place.items() if where == group}
-        reached = {b for a in inside if a in graph for b in graph.successors(a)} - inside
-        for operator in list(reached):
-            reached |= nx.descendants(graph, operator)
+        left = {b for a in inside for b in readers.get(a, ())} - inside
+        reached = set(left)
+        while left:
+            left = {b for a in left for b in readers.get(a, ())} - reached
+            reached |= left
         if back := sorted(reached & inside):
             return [f"the operators of {list(group)} are not convex: a path returns at {operators[back[0]].name!r}"]
     return []
@@ -67,8 +73,9 @@ def _without_forward(operator: Operator, groups: set[str | None]) -> bool:
     return operator.forward_of is None and (operator.colocation is None or operator.colocation not in groups)
 
 
-def _graph(edges: Iterable[tuple[Any, Any]]) -> nx.DiGraph[Any]:
-    """DiGraph(edges) would import pandas to see whether they are a table."""
-    graph: nx.DiGraph[Any] = nx.DiGraph()
-    graph.add_edges_from(edges)
-    return graph
+def _ahead(edges: Iterable[tuple[Node, Node]]) -> dict[Node, set[Node]]:
+    """Where the edges of each node lead."""
+    ahead: dict[Node, set[Node]] = {}
+    for a, b in edges:
+        ahead.setdefault(a, set()).add(b)
+    return ahead

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,19 +30,22 @@ class _Curve(NamedTuple):
     peak_bytes: float
 
 
-def curve_findings(holds: list[Holds], static: Floats, schedule: Schedule) -> tuple[list[str], list[float]]:
-    """Where the schedule's curves differ from what is held; and the peak of every device, in B. static: [devices]."""
+def curve_findings(
+    holds: list[Holds], devices: Sequence[int], static: Floats, schedule: Schedule
+) -> tuple[list[str], dict[int, float]]:
+    """Where the schedule's curves of ``devices`` differ from what is held; and the peak of each, in B. static: of all,
+    [devices]."""
     empty = Holds(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
     every = Holds._make(np.concatenate(columns) for columns in zip(empty, *holds, strict=True))
     every = Holds._make(column[every.nbytes > 0] for column in every)
     order = np.argsort(every.device, kind="stable")
     cuts = np.searchsorted(every.device[order], np.arange(len(static) + 1))
-    found, peaks = [], []
-    for device, told in enumerate(schedule.memory):
+    found, peaks = [], {}
+    for device in devices:
         mine = Holds._make(column[order[cuts[device] : cuts[device + 1]]] for column in every)
         counted = _curve(float(static[device]), mine)
-        peaks.append(counted.peak_bytes)
-        found += _compare(device, float(static[device]), counted, told, schedule.makespan_s)
+        peaks[device] = counted.peak_bytes
+        found += _compare(device, float(static[device]), counted, schedule.memory[device], schedule.makespan_s)
     return found, peaks
 
 

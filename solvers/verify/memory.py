@@ -19,15 +19,16 @@ from solvers.verify.amounts import (
 from solvers.verify.arrays.alike import SLACK
 from solvers.verify.arrays.ragged import starts
 from solvers.verify.curves import Holds, curve_findings
+from solvers.verify.groups import Group
 from solvers.verify.parted import held_for_next_part
 from solvers.verify.spans import Spans
 from solvers.verify.travel.transfers import Moves
 from solvers.verify.work.jobs import BACKWARDS, FORWARD, Jobs
 
 
-def memory(problem: Problem, plan: Plan, jobs: Jobs, moves: Moves, spans: Spans, schedule: Schedule) -> list[str]:
-    """Devices whose memory is not what is held there at every moment, or more than they have."""
-    devices = problem.cluster.devices
+def memory(group: Group, jobs: Jobs, moves: Moves, spans: Spans, schedule: Schedule) -> list[str]:
+    """Devices of a group whose memory is not what is held there at every moment, or more than they have."""
+    problem, plan, devices = group.problem, group.plan, group.problem.cluster.devices
     if len(schedule.memory) != len(devices):
         return [f"the schedule tells the memory of {len(schedule.memory)} devices, expected {len(devices)}"]
     static = np.zeros(len(devices))
@@ -44,10 +45,11 @@ def memory(problem: Problem, plan: Plan, jobs: Jobs, moves: Moves, spans: Spans,
             *_buffers(jobs, moves, spans, schedule, released),
             *_handed_on(problem, jobs, spans, schedule),
         ]
-    found, peaks = curve_findings(holds, static, schedule)
-    for device, (peak, spec) in enumerate(zip(peaks, devices, strict=True)):
-        if peak > spec.memory_bytes * (1 + SLACK):
-            found.append(f"device {device}: peak of {peak:.0f} bytes exceeds its memory of {spec.memory_bytes:.0f}")
+    found, peaks = curve_findings(holds, group.every[0], static, schedule)
+    for device, peak in peaks.items():
+        most = devices[device].memory_bytes
+        if peak > most * (1 + SLACK):
+            found.append(f"device {device}: peak of {peak:.0f} bytes exceeds its memory of {most:.0f}")
     return found
 
 

@@ -18,8 +18,8 @@ from explorer.view.comparison import Ranked, Row, cells, family_story, left_out,
 from explorer.words import text
 from solvers.formats.result_json import options_json
 from solvers.planners.infeasibility import Infeasibility
-from solvers.planners.solve import planner_options
 from solvers.problem.problem import Objective, Problem
+from solvers.search.planner import planner_options
 
 BEST = "*"
 REASON = 100
@@ -41,7 +41,7 @@ def comparison_list(
             "best": entry.best,
             "best_bound_s": entry.bound_s,
             "gap_to_best_bound": entry.gap,
-            "peak_memory_bytes": entry.row.peak_bytes,
+            "peak_memory_bytes": None if entry.row.figures is None else entry.row.figures.peak_bytes,
         }
         for entry in ranked([compared.row for compared in done])
     ]
@@ -108,6 +108,7 @@ def print_comparison(
 
 def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ranked]) -> None:
     several = len({entry.row.contiguity for entry in told}) > 1
+    shown = cells(asked)
     others = [other for other in (Objective.MAX_LOAD, Objective.MAKESPAN, Objective.ITERATION) if other != objective]
     rate, steady = ("rate", "samples/s"), objective is Objective.MAX_LOAD  # then of the iteration, beside it
     columns = [
@@ -116,7 +117,7 @@ def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ra
         ("objective", objective.value),
         ("bound", "bound"),
         ("gap", "gap"),
-        *([("sample", "a sample")] if any(entry.row.sample_s is not None for entry in asked) else []),
+        *([("sample", "a sample")] if any(told["sample"] != text.NOTHING for told in shown) else []),
         *([] if steady else [rate]),
         *((other.value, other.value) for other in others),
         *([rate] if steady else []),
@@ -125,8 +126,8 @@ def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ra
         ("guarantee", "guarantee"),
     ]
     lines = [["", "planner", *(title for _, title in columns)]]
-    for entry, shown in zip(asked, cells(asked), strict=True):
-        lines.append([BEST if entry.best else "", shown["planner"], *(shown[key] for key, _ in columns)])
+    for entry, told_as in zip(asked, shown, strict=True):
+        lines.append([BEST if entry.best else "", told_as["planner"], *(told_as[key] for key, _ in columns)])
     text_columns = {"contiguity", "status", "guarantee"}
     print_table(lines, right=frozenset(i + 2 for i, (key, _) in enumerate(columns) if key not in text_columns))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, print_pass
 from explorer.cli.terminal.command import print_table
@@ -12,6 +13,7 @@ from explorer.costs.roofline import stated_dtype
 from explorer.costs.times.share import costs_words, share
 from explorer.costs.trained_in import assumed_notes, notes_of_model
 from explorer.costs.utilisation import utilisation
+from explorer.view.figures import metrics_object
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
@@ -19,9 +21,10 @@ from solvers.formats.json_text import finite_or_none
 from solvers.formats.result_json import options_json
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result, Status, StopReason
-from solvers.planners.infeasibility import Infeasibility
-from solvers.planners.shortfall import shortfall
 from solvers.problem.problem import Objective, Pipeline, Problem
+
+if TYPE_CHECKING:
+    from solvers.planners.infeasibility import Infeasibility
 
 OBJECTIVE_WORDS = {
     Objective.MAX_LOAD: "max-load (seconds per sample in steady state)",
@@ -90,20 +93,6 @@ def front_object(result: Result) -> list[dict[str, object]]:
         }
         for one in result.front
     ]
-
-
-def metrics_object(metrics: Metrics) -> dict[str, object]:
-    return {
-        "max_load_s": finite_or_none(metrics.max_load_s),
-        "makespan_s": finite_or_none(metrics.makespan_s),
-        "iteration_s": finite_or_none(metrics.iteration_s),
-        "throughput_per_s": finite_or_none(metrics.throughput_per_s),
-        "bubble": finite_or_none(metrics.bubble),
-        "cut_bytes": finite_or_none(metrics.cut_bytes),
-        "between_nodes_bytes": finite_or_none(metrics.between_nodes_bytes),
-        "peak_memory_bytes": [finite_or_none(peak) for peak in metrics.peak_memory_bytes],
-        "load_s": [finite_or_none(load) for load in metrics.load_s],
-    }
 
 
 def placement_object(problem: Problem, plan: Plan) -> dict[str, int | list[int]]:
@@ -306,6 +295,8 @@ def print_infeasibility(problem: Problem, why: Infeasibility) -> None:
 
 def _print_shortfall(result: Result) -> None:
     """What plain splits lack and what would help them; without that, what may find a plan."""
+    from solvers.planners.shortfall import shortfall  # plans plain splits
+
     problem, lack = result.problem, shortfall(result.problem)
     if lack is not None:
         device = problem.cluster.devices[lack.device].name

@@ -9,6 +9,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from explorer.files import why_not_writable
+from explorer.words.tables import aligned
 from solvers.errors import InvalidProblem
 from solvers.formats.json_text import dump_json
 
@@ -69,10 +70,4 @@ def print_json(value: object) -> None:
 
 def print_table(rows: list[list[str]], *, right: frozenset[int] = frozenset()) -> None:
     """Columns as wide as their widest cell; the columns in ``right`` are aligned to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = (
-            cell.rjust(width) if i in right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        print("  ".join(cells).rstrip())
+    print(*aligned(rows, right), sep="\n")

@@ -20,25 +20,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Annotated
 
 from explorer.files import NotWritten, write_file
 from explorer.runner.bundles import by_hand, heartbeats
-from explorer.runner.bundles.outcome import Outcome
+from explorer.runner.bundles.outcome import MAX_RANKS, Outcome, RunStatus
 from explorer.runner.bundles.places import runs_folder
 from explorer.runner.bundles.request import RunRequest, read_request, request_json
 from explorer.runner.bundles.result_json import read_outcome, write_outcome
+from explorer.runner.bundles.words import Words
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
-from solvers.formats.json_text import MAX_BYTES, dump_json, finite_or_none, parse_json
+from solvers.formats.json_text import dump_json, file_bytes, parse_json
 from solvers.formats.plan_json import PlanFile, read_plan
+from solvers.formats.records import STATED, Within, keys_of, read_record, record_json, record_of
 from solvers.problem.problem import Objective
 
 FORMAT = "placement-explorer/bundle"
 VERSION = 1
 KEPT = 200
 """Runs kept in the default place; older ones are removed."""
-MAX_RANKS = 4096
 
 MARKER = "bundle.json"
 _OWN = re.compile(
@@ -98,10 +100,19 @@ class About:
     """What bundle.json says. created: UTC, "2026-11-21T16:07:42Z". predicted_s: of an iteration, if told."""
 
     model: str
-    target: str
-    ranks: int
-    created: str
-    predicted_s: float | None = None
+    target: Annotated[str, Within(most=200)]
+    ranks: Annotated[int, Within(1, MAX_RANKS)]
+    created: Annotated[str, Within(most=40)]
+    predicted_s: Annotated[float | None, STATED] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What summary.json says. iteration_s: the median measured, None where none was."""
+
+    status: RunStatus
+    reason: Words
+    iteration_s: float | None
 
 
 def new_folder(model: str, environ: Mapping[str, str] = os.environ) -> Path:
@@ -129,7 +140,7 @@ def write_bundle(
         created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         about = About(file.reference, target_name, ranks, created, predicted_s)
         doing = "preparing the run"
-        write_file(bundle.marker, _about_text(about), doing)
+        write_file(bundle.marker, dump_json({"format": FORMAT, "version": VERSION, **record_json(about)}), doing)
         write_file(bundle.plan, plan_text, doing)
         write_file(bundle.request, dump_json(request_json(request), indent=2) + "\n", doing)
         write_file(bundle.variables, by_hand.variables(request.threads), doing)
@@ -159,9 +170,9 @@ def predicted_s(file: PlanFile, *, engine: bool = True) -> float:
 def read_bundle(folder: Path) -> tuple[str, RunRequest]:
     """The text of the plan, and the request. Raises InvalidProblem."""
     bundle = Bundle(folder)
-    request = read_request(parse_json(read_limited(bundle.request, 2**20), str(bundle.request)))
+    request = read_request(parse_json(file_bytes(bundle.request, 2**20), str(bundle.request)))
     try:
-        return read_limited(bundle.plan, MAX_BYTES).decode("utf-8"), request
+        return file_bytes(bundle.plan).decode("utf-8"), request
     except UnicodeDecodeError as error:
         raise InvalidProblem(f"{bundle.plan}: not UTF-8 text (byte {error.start})") from None
 
@@ -169,26 +180,24 @@ def read_bundle(folder: Path) -> tuple[str, RunRequest]:
 def read_about(folder: Path) -> About:
     """What bundle.json says. Raises InvalidProblem."""
     path = folder / MARKER
-    required = ("model", "target", "ranks", "created", "predicted_s")
-    parts = read_header(Field(parse_json(read_limited(path, 2**16), str(path)), f"{path}:"), FORMAT, VERSION, required)
-    predicted = parts["predicted_s"]
-    return About(
-        parts["model"].text(),
-        parts["target"].text(200),
-        parts["ranks"].integer(1, MAX_RANKS),
-        parts["created"].text(40),
-        None if predicted.is_null else predicted.number(),
-    )
+    value = Field(parse_json(file_bytes(path, 2**16), str(path)), f"{path}:")
+    return record_of(About, read_header(value, FORMAT, VERSION, *keys_of(About)))
+
+
+def read_summary(folder: Path) -> Summary:
+    """What summary.json says. Raises InvalidProblem."""
+    path = Bundle(folder).summary
+    return read_record(Field(parse_json(file_bytes(path, 2**16), str(path)), f"{path}:"), Summary)
 
 
 def finish_bundle(bundle: Bundle, outcome: Outcome) -> None:
     """Write result.json and summary.json: the end of a run, whichever way it ended. Of the runs in the default
     place, the oldest are then removed. Raises RunError."""
     middle = median(outcome.iterations_s) if outcome.iterations_s else None
-    summary = {"status": outcome.status.value, "iteration_s": middle, "reason": outcome.reason[:1000]}
+    summary = Summary(outcome.status, outcome.reason[:1000], middle)
     try:
         write_outcome(bundle.result, outcome)
-        write_file(bundle.summary, dump_json(summary), "saving the result of the run")
+        write_file(bundle.summary, dump_json(record_json(summary)), "saving the result of the run")
     except NotWritten as error:
         raise RunError(str(error)) from None
     if bundle.folder.parent == runs_folder():
@@ -209,19 +218,7 @@ def clear_results(bundle: Bundle) -> None:
 
 def read_result(bundle: Bundle) -> Outcome:
     """Raises InvalidProblem if there is none, or a damaged one."""
-    return read_outcome(read_limited(bundle.result, MAX_BYTES), str(bundle.result))
-
-
-def read_limited(path: Path, most: int) -> bytes:
-    """The bytes of a file. Raises InvalidProblem if it is larger or cannot be read."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(most + 1)
-    except OSError as error:
-        raise InvalidProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    if len(data) > most:
-        raise InvalidProblem(f"{path}: more than {most:,} bytes")
-    return data
+    return read_outcome(file_bytes(bundle.result), str(bundle.result))
 
 
 def bundle_folders(root: Path) -> list[Path]:
@@ -249,17 +246,3 @@ def prune(root: Path, kept: int | None = None) -> int:
         except (OSError, InvalidProblem):
             continue
     return removed
-
-
-def _about_text(about: About) -> str:
-    return dump_json(
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "model": about.model,
-            "target": about.target,
-            "ranks": about.ranks,
-            "created": about.created,
-            "predicted_s": None if about.predicted_s is None else finite_or_none(about.predicted_s),
-        }
-    )

@@ -70,7 +70,8 @@ def read(folder: Path, rank: int) -> Heartbeat | None:
         return None
     if len(data) != _SIZE or not any(data):
         return None
-    return Heartbeat(*_HEAD.unpack(data[: _HEAD.size]), one_line(data[_HEAD.size :].decode(errors="replace").strip()))
+    process, count, waits = _HEAD.unpack_from(data)
+    return Heartbeat(process, count, waits, one_line(data[_HEAD.size :].decode(errors="replace").strip()))
 
 
 def clear(folder: Path) -> None:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorer.runner.bundles.bundle import KEPT, Bundle, bundle_folders, read_about, read_limited
-from explorer.runner.bundles.outcome import RunStatus
+from explorer.runner.bundles.bundle import KEPT, bundle_folders, read_about, read_summary
 from explorer.runner.bundles.places import runs_folder
 from explorer.runner.bundles.words import one_line
 from solvers.errors import InvalidProblem
-from solvers.formats.json_fields import Field
-from solvers.formats.json_text import parse_json
 
 UNFINISHED = "unfinished"
 """The status of a run that has no outcome: it is still going on, or whoever asked for it was ended."""
-MAX_SUMMARY_BYTES = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,7 @@ class PastRun:
 
 def past_runs(root: Path | None = None, limit: int = KEPT) -> list[PastRun]:
     """The newest ``limit`` runs, the newest first. Folders that are damaged are passed over."""
-    found = []
+    found: list[PastRun] = []
     for folder in bundle_folders(runs_folder() if root is None else root):
         if len(found) == limit:
             break
@@ -58,33 +54,12 @@ def find_run(identifier: str, root: Path | None = None) -> PastRun:
 
 def _read(folder: Path) -> PastRun:
     about = read_about(folder)
-    status, reason, iteration_s = _read_summary(Bundle(folder))
-    return PastRun(
-        folder.name,
-        folder,
-        one_line(about.model),
-        about.target,
-        about.ranks,
-        about.created,
-        status,
-        reason,
-        iteration_s,
-        about.predicted_s,
-    )
-
-
-def _read_summary(bundle: Bundle) -> tuple[str, str, float | None]:
-    """Status, reason and median iteration; a summary that is not there or not whole is no outcome."""
-    if not bundle.summary.is_file():
-        return UNFINISHED, "", None
     try:
-        value = parse_json(read_limited(bundle.summary, MAX_SUMMARY_BYTES), str(bundle.summary))
-        parts = Field(value, f"{bundle.summary}:").fields(("status", "reason", "iteration_s"))
-        iteration = parts["iteration_s"]
-        return (
-            parts["status"].choice(RunStatus).value,
-            one_line(parts["reason"].text()),
-            None if iteration.is_null else iteration.number(),
-        )
-    except InvalidProblem:
-        return UNFINISHED, "", None
+        summary = read_summary(folder)
+        status, reason, iteration_s = summary.status.value, summary.reason, summary.iteration_s
+    except InvalidProblem:  # a summary that is not there or not whole is no outcome
+        status, reason, iteration_s = UNFINISHED, "", None
+    return PastRun(
+        folder.name, folder, one_line(about.model), about.target, about.ranks, about.created, status, reason,
+        iteration_s, about.predicted_s,
+    )  # fmt: skip

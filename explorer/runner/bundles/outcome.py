@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Annotated
 
 from explorer.costs.profile import Profile
+from explorer.runner.bundles.words import Name, Words, line
+from explorer.runner.scripts.script import parse_step
+from solvers.errors import InvalidPlan, InvalidProblem
+from solvers.formats.json_fields import Field
+from solvers.formats.records import STATED, Within, table
+
+MAX_RANKS = 4096
+MAX_SEGMENTS = 1_000_000
+MAX_ITERATIONS = 100_000
+MAX_ROWS = 1_000_000
+"""Actions, and messages, that one file holds; a longer run keeps those of its first iterations."""
+MAX_OPERATORS = 1_000_000
+MAX_NOTES = 1_000
+
+
+def _read_step(field: Field) -> str:
+    text = field.text(64)
+    try:
+        parse_step(text)
+    except InvalidPlan as error:
+        raise InvalidProblem(f"{field.where}: {error}") from None
+    return text
+
+
+def _read_loss(field: Field) -> float:
+    return math.nan if field.is_null else field.number(-math.inf)
+
+
+Rank = Annotated[int, Within(0, MAX_RANKS - 1)]
+Number = Annotated[float, Within(-math.inf)]
+Error = Annotated[float, Field.number_or_infinity]
+StepText = Annotated[str, _read_step]
+PerRank = Annotated[tuple[Annotated[str, line(300)], ...], Within(most=MAX_RANKS)]
+Stages = Annotated[tuple[int, ...], Within(most=MAX_SEGMENTS)]
 
 
 class RunStatus(StrEnum):
@@ -25,13 +61,13 @@ class MeasuredAction:
     engine_s: the engine's own time before that, posting messages and looking up what comes next.
     """
 
-    rank: int
+    rank: Rank
     iteration: int
-    action: str
-    start_s: float
-    end_s: float
-    wait_s: float = 0.0
-    engine_s: float = 0.0
+    action: StepText
+    start_s: Number
+    end_s: Number
+    wait_s: Number = 0.0
+    engine_s: Number = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +80,13 @@ class MeasuredMessage:
 
     channel: int
     piece: int
-    src_rank: int
-    dst_rank: int
+    src_rank: Rank
+    dst_rank: Rank
     iteration: int
-    action: str
+    action: StepText
     nbytes: int
-    sent_s: float
-    arrived_s: float
+    sent_s: Number
+    arrived_s: Number
     waited: bool
 
 
@@ -58,14 +94,14 @@ class MeasuredMessage:
 class Environment:
     """Where it ran. hosts and devices: per rank; devices are names of hardware. backend: "gloo" or "nccl"."""
 
-    hosts: tuple[str, ...]
-    devices: tuple[str, ...]
-    backend: str
-    torch: str
-    python: str
+    hosts: PerRank
+    devices: PerRank
+    backend: Name
+    torch: Name
+    python: Name
     threads: int
-    date: str
-    pinned: bool = False
+    date: Name
+    pinned: Annotated[bool, STATED] = False
 
 
 class Way(StrEnum):
@@ -104,12 +140,12 @@ class Agreement:
     and parameters hold entries that are no finite numbers, the same ones in both; their other entries are compared.
     """
 
-    loss: float
-    gradient: float
-    parameter: float
-    worst: str
-    dtype: str
-    compared: int = 0
+    loss: Error
+    gradient: Error
+    parameter: Error
+    worst: Words
+    dtype: Name
+    compared: Annotated[int, STATED] = 0
     way: Way = Way.WHOLE
     undefined: int = 0
 
@@ -146,21 +182,21 @@ class Outcome:
     """
 
     status: RunStatus
-    reason: str = ""
-    culprit: int = -1
-    environment: Environment | None = None
-    iterations_s: tuple[float, ...] = ()
-    actions: tuple[MeasuredAction, ...] = ()
-    messages: tuple[MeasuredMessage, ...] = ()
-    segments: tuple[tuple[int, ...], ...] = ()
-    rank_devices: tuple[int, ...] = ()
-    peak_bytes: tuple[float, ...] = ()
-    losses: tuple[float, ...] = ()
+    reason: Annotated[Words, STATED] = ""
+    culprit: Annotated[int, Within(-1, MAX_RANKS - 1), STATED] = -1
+    environment: Annotated[Environment | None, STATED] = None
+    iterations_s: Annotated[tuple[float, ...], Within(most=MAX_ITERATIONS), STATED] = ()
+    actions: Annotated[tuple[MeasuredAction, ...], table(MeasuredAction, MAX_ROWS), STATED] = ()
+    messages: Annotated[tuple[MeasuredMessage, ...], table(MeasuredMessage, MAX_ROWS), STATED] = ()
+    segments: Annotated[tuple[Stages, ...], Within(most=MAX_SEGMENTS)] = ()
+    rank_devices: Annotated[tuple[int, ...], Within(most=MAX_RANKS)] = ()
+    peak_bytes: Annotated[tuple[Number, ...], Within(most=MAX_RANKS)] = ()
+    losses: Annotated[tuple[Annotated[float, _read_loss], ...], Within(most=MAX_ITERATIONS)] = ()
     noise: float | None = None
     agreement: Agreement | None = None
-    operators_s: Mapping[str, float] = field(default_factory=dict)
+    operators_s: Annotated[Mapping[str, float], Within(most=MAX_OPERATORS)] = field(default_factory=dict)
     """Operator name -> measured seconds per micro-batch share, where the request asked for it."""
-    notes: tuple[str, ...] = ()
+    notes: Annotated[tuple[Words, ...], Within(most=MAX_NOTES)] = ()
     profile: Profile | None = None
     """What a calibration measured."""
 

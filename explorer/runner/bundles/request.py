@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
 
 from explorer.runner.bundles.outcome import Way
 from explorer.runner.scripts.executable import OPTIMIZERS
-from solvers.errors import InvalidProblem
+from solvers.formats.json_fields import Field
+from solvers.formats.records import Within, among, check_record, read_record, record_json
 
 MAX_STEPS = 100_000
 MAX_COUNTS = 32
 """Numbers of samples that a calibration measures at."""
+
+
+def _positive(field: Field) -> float:
+    number = field.value
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < 1e9:
+        field.refuse("a number above 0")
+    return number
+
+
+def _ascending(field: Field) -> tuple[int, ...]:
+    counts = tuple(item.integer(1, MAX_STEPS) for item in field.items(MAX_COUNTS))
+    if list(counts) != sorted(set(counts)):
+        field.refuse("numbers that ascend")
+    return counts
+
+
+Positive = Annotated[float, _positive]
 
 
 class Backend(StrEnum):
@@ -39,79 +57,35 @@ class RunRequest:
     many seconds, and in about how many blocks one after another (None: as memory allows).
     """
 
-    steps: int = 5
-    warmup: int = 2
-    optimizer: str | None = None
-    learning_rate: float = 1e-3
-    seed: int = 0
-    dtype: str | None = None
+    steps: Annotated[int, Within(1, MAX_STEPS)] = 5
+    warmup: Annotated[int, Within(0, MAX_STEPS)] = 2
+    optimizer: Annotated[str | None, among(None, *OPTIMIZERS)] = None
+    learning_rate: Positive = 1e-3
+    seed: Annotated[int, Within(0, 2**31 - 1)] = 0
+    dtype: Annotated[str | None, among(None, "float64", "float32")] = None
     backend: Backend = Backend.AUTO
-    threads: int = 1
+    threads: Annotated[int, Within(1, 4096)] = 1
     pin: bool = True
     verify: bool = False
     allow_model: bool = False
     operators: bool = False
-    time_limit_s: float = 600.0
-    samples: tuple[int, ...] = ()
-    budget_s: float = 15.0
+    time_limit_s: Positive = 600.0
+    samples: Annotated[tuple[int, ...], _ascending] = ()
+    budget_s: Positive = 15.0
     dump: bool = False
     verify_by: Way | None = None
-    blocks: int | None = None
+    blocks: Annotated[int | None, Within(1, MAX_STEPS)] = None
 
     def __post_init__(self) -> None:
-        for what, low, high in (("steps", 1, MAX_STEPS), ("warmup", 0, MAX_STEPS), ("threads", 1, 4096)):
-            value = getattr(self, what)
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise InvalidProblem(f"{what}: expected a whole number from {low} to {high:,}, found {value!r}")
-        if self.blocks is not None and (
-            isinstance(self.blocks, bool) or not isinstance(self.blocks, int) or not 1 <= self.blocks <= MAX_STEPS
-        ):
-            raise InvalidProblem(f"blocks: expected a whole number from 1 to {MAX_STEPS:,}, found {self.blocks!r:.80}")
-        for what in ("learning_rate", "time_limit_s", "budget_s"):
-            value = getattr(self, what)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-                raise InvalidProblem(f"{what}: expected a number above 0, found {value!r}")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**31:
-            raise InvalidProblem(f"seed: expected a whole number from 0 to {2**31 - 1}, found {self.seed!r}")
-        if self.optimizer is not None and self.optimizer not in OPTIMIZERS:
-            raise InvalidProblem(f"optimizer: expected {', '.join(OPTIMIZERS)}, found {self.optimizer!r}")
-        if self.dtype not in (None, "float64", "float32"):
-            raise InvalidProblem(f"dtype: expected float64 or float32, found {self.dtype!r}")
-        counts = list(self.samples)
-        if len(counts) > MAX_COUNTS or any(isinstance(n, bool) or not isinstance(n, int) for n in counts):
-            raise InvalidProblem(f"samples: expected at most {MAX_COUNTS} whole numbers, found {str(counts)[:80]}")
-        if counts != sorted(set(counts)) or any(not 1 <= n <= MAX_STEPS for n in counts):
-            raise InvalidProblem(f"samples: expected numbers that ascend from 1 to {MAX_STEPS:,}, found {counts}")
-        if self.verify_by is not None and not isinstance(self.verify_by, Way):
-            raise InvalidProblem(f"verify_by: expected whole or stages, found {self.verify_by!r:.80}")
-        for what in ("pin", "verify", "allow_model", "operators", "dump"):
-            if not isinstance(getattr(self, what), bool):
-                raise InvalidProblem(f"{what}: expected true or false, found {getattr(self, what)!r}")
+        check_record(self)
 
 
-def request_json(request: RunRequest) -> dict[str, Any]:
-    way = None if request.verify_by is None else request.verify_by.value
-    return {**asdict(request), "backend": request.backend.value, "verify_by": way}
+def request_json(request: RunRequest) -> dict[str, object]:
+    """What is written to request.json."""
+    found: dict[str, object] = record_json(request)
+    return found
 
 
 def read_request(value: object) -> RunRequest:
     """What `request_json` wrote. Raises InvalidProblem."""
-    if not isinstance(value, dict):
-        raise InvalidProblem(f"a run request must be an object, found {type(value).__name__}")
-    known = {field.name for field in fields(RunRequest)}
-    unknown = sorted(set(value) - known)
-    if unknown:
-        raise InvalidProblem(f"a run request has no field {unknown[0]!r}; there are: {', '.join(sorted(known))}")
-    given = dict(value)
-    if not isinstance(given.get("samples", []), list):
-        raise InvalidProblem(f"samples: expected a list of whole numbers, found {given['samples']!r:.80}")
-    given["samples"] = tuple(given.get("samples", []))
-    try:
-        given["backend"] = Backend(given.get("backend", "auto"))
-    except ValueError:
-        raise InvalidProblem(f"backend: expected auto, cpu or cuda, found {given['backend']!r}") from None
-    try:
-        given["verify_by"] = None if given.get("verify_by") is None else Way(given["verify_by"])
-    except ValueError:
-        raise InvalidProblem(f"verify_by: expected whole, stages or null, found {given['verify_by']!r:.80}") from None
-    return RunRequest(**given)
+    return read_record(Field(value, "a run request:"), RunRequest)

@@ -43,7 +43,7 @@ def dump(machine: Machine, folder: Path) -> Path:
         found |= {PARAMETER + names[id(p)]: p.detach() for p in parameters}
     arrays = {name: _array(value) for name, value in found.items()}
     written = io.BytesIO()
-    np.savez(written, **arrays, **{LOSS: np.float64(machine.loss())})
+    np.savez(written, allow_pickle=False, **arrays, **{LOSS: np.array(machine.loss())})
     path = folder / f"tensors-{machine.rank}.npz"
     write_file(path, written.getvalue(), "dumping gradients and parameters")
     return path

@@ -160,7 +160,7 @@ class _Sum:
     def finish(self) -> None:
         assert self.work is not None
         self.work.wait()
-        known, *parts = self.flat.split([len(self.parameters), *(p.numel() for p in self.parameters)])
+        known, *parts = torch.split(self.flat, [len(self.parameters), *(p.numel() for p in self.parameters)])
         for parameter, part, there in zip(self.parameters, parts, known, strict=True):
             if parameter.grad is None and there:  # only then is it looked at, for which a GPU's queue is waited for
                 parameter.grad = torch.empty_like(parameter)

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from explorer.runner.engine.machine import Machine
 
 
-class CountedStorage(TorchDispatchMode):
+class CountedStorage(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of all storages that operators make while it is on, and those held, until they are freed;
     not what was there before: a view of that is nothing new.
 
@@ -27,7 +27,7 @@ class CountedStorage(TorchDispatchMode):
     """
 
     def __init__(self, held: Iterable[Tensor], before: Iterable[Tensor] = ()) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.now_bytes = 0
         self.peak_bytes = 0
         self._unless_gone: tuple[int, int] | None = None
@@ -53,7 +53,7 @@ class CountedStorage(TorchDispatchMode):
         return result
 
     def __exit__(self, *raised: Any) -> None:
-        super().__exit__(*raised)
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
         self._settle()
 
     def _settle(self) -> None:

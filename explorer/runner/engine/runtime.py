@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 from torch import Tensor
 from torch.autograd import profiler
@@ -13,6 +14,7 @@ from torch.distributed.pipelining import schedules
 from torch.distributed.pipelining.schedules import (
     _Action,
     _ComputationType,
+    _PipelineContext,
     _PipelineScheduleRuntime,
     _wait_batch_p2p,
 )
@@ -74,7 +76,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
     """The stock action loop over the steps of one rank."""
 
     def __init__(self, script: Script, rank: int, work: Work, recorder: Recorder) -> None:
-        super().__init__([*work.stages.values(), *work.ports.values()], 1)
+        super().__init__([*work.stages.values(), *work.ports.values()], 1)  # type: ignore[no-untyped-call]
         self.script, self.work, self.recorder = script, work, recorder
         self.rank = rank
         self.training = script.training
@@ -118,7 +120,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
 
     # -- compute ----------------------------------------------------------------------------------
 
-    def _compute(self, action: _Action, _: Any) -> None:
+    def _compute(self, action: _Action, ctx: _PipelineContext) -> None:
         segment = self._segment_of[action.stage_index]
         step = Step(segment, COMPUTE[action.computation_type], action.microbatch_index or 0)
         try:
@@ -197,9 +199,5 @@ def _unnamed() -> Iterator[None]:
     if profiler._is_profiler_enabled:
         yield
         return
-    named = schedules.record_function
-    schedules.record_function = nullcontext  # type: ignore[assignment,misc]
-    try:
+    with patch.object(schedules, "record_function", nullcontext):
         yield
-    finally:
-        schedules.record_function = named  # type: ignore[misc]

@@ -153,7 +153,7 @@ def _part(
     for node in nodes:
         env[node] = graph.node_copy(node, env.__getitem__)
         if region_of[_call(node)][1] and isinstance(node.target, torch._ops.OpOverload):  # not one of its outputs
-            env[node].args, env[node].target = (env[node].target, *env[node].args), cached
+            env[node].args, env[node].target = (node.target, *env[node].args), cached
     graph.output(tuple(env[node] for node in outputs))
     return fx.GraphModule(root, graph, "Region")
 

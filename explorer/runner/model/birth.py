@@ -32,11 +32,11 @@ class Differs(Exception):
     """The module was not made by the same operators again."""
 
 
-class Seeding(TorchDispatchMode):
+class Seeding(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Makes everything on the CPU and for real, each random operator from a seed of its own."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seed = seed
         self.drawn = 0
 
@@ -61,12 +61,14 @@ class Seeding(TorchDispatchMode):
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
 
-    def truncated(self, tensor: Tensor, *args: Any, generator: torch.Generator | None = None) -> Tensor:
+    def truncated(
+        self, tensor: Tensor, mean: float, std: float, a: float, b: float, generator: torch.Generator | None = None
+    ) -> Tensor:
         """nn.init.trunc_normal_, which draws as often as values fall outside: here one draw of its own."""
         generator = torch.Generator().manual_seed(mixed(self.seed, self.drawn))
         self.drawn += 1
         with _disable_current_modes(), torch._C.DisableTorchFunction():
-            return _TRUNCATED(tensor, *args, generator=generator)  # type: ignore[no-any-return]
+            return _TRUNCATED(tensor, mean, std, a, b, generator=generator)
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -89,8 +91,7 @@ class AllReal(TorchFunctionMode):
 
 
 _TRUNCATED = nn.init._no_grad_trunc_normal_
-_IS_META = torch.Tensor.is_meta.__get__
-_DEVICE = torch.Tensor.device.__get__
+_IS_META, _DEVICE = (vars(torch._C.TensorBase)[name].__get__ for name in ("is_meta", "device"))
 
 
 def mixed(seed: int, number: int) -> int:
@@ -133,7 +134,7 @@ class Survey:
         return found
 
 
-class Surveying(Seeding):
+class Surveying(Seeding):  # type: ignore[no-untyped-call]
     """Makes large tensors without memory, and notes what flows where. Keeps all tensors, so that no storage is
     taken for another."""
 
@@ -187,7 +188,7 @@ class Surveying(Seeding):
         return self.survey
 
 
-class Making(Seeding):
+class Making(Seeding):  # type: ignore[no-untyped-call]
     """Makes everything but the results of the operators ``spared``. Raises Differs if other operators run."""
 
     def __init__(self, seed: int, survey: Survey, spared: frozenset[int]) -> None:

@@ -49,7 +49,7 @@ def drawn(number: int, contexts: tuple[Context, ...], target: Any, *args: Any, *
     """A call inside blocks (see `inside`) with random numbers of its own."""
     seed = mixed(_SEED.get(), number)
     torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed(seed)
     return inside(contexts, target, *args, **kwargs)
 
@@ -64,7 +64,8 @@ class Drawing:
         self.seed, self.mini_batch, self.first = seed, mini_batch, first
 
     def __call__(self, micro_batch: int, module: nn.Module, *inputs: Tensor) -> tuple[Tensor, ...]:
-        cuda = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+        started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        cuda = [torch.cuda.current_device()] if started else []
         seed = mixed(mixed(self.seed, self.mini_batch()), self.first(micro_batch))
         with torch.random.fork_rng(devices=cuda):
             token = _SEED.set(seed)

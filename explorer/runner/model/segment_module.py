@@ -123,9 +123,9 @@ class _Builder:
         self.graph.output(tuple(sent + [self.value(name) for _, name in results]))
         self.drop_idle_views()
         used = [position for position, node in self.samples.items() if node.users]
-        for node in self.samples.values():
-            if not node.users:
-                self.graph.erase_node(node)
+        for sample in self.samples.values():
+            if not sample.users:
+                self.graph.erase_node(sample)
         module = fx.GraphModule(_root(self.attributes), self.graph, "Segment")
         inputs = [
             Input(Kind.TENSOR, p, *_size(sized, edges[p].value), bool(edges[p].with_gradient & self.operators))
@@ -165,6 +165,7 @@ class _Builder:
                 return self.stand_in(made, name)
         args = fx.map_arg(node.args, self.take)
         kwargs = fx.map_arg(node.kwargs, self.take)
+        assert not isinstance(node.target, str)  # it is a call of a function
         new = self.graph.call_function(node.target, on_device(args, self.device), on_device(kwargs, self.device))
         new.meta["call"] = self.owner(node)  # so that its time can be told
         return new

@@ -180,7 +180,7 @@ def _lowered(problem: Problem, plan: Plan, memory: Sequence[float] | None) -> li
     """What the simulation says. Raises PlacementError if there is no order that cannot deadlock."""
     script = make_script(problem, plan)
     replay(script)
-    schedule = simulate(problem, plan)
+    schedule = simulate(problem, plan, fold=False)
     return [*_memory(problem, script, schedule, memory), *_tiny(problem, script, schedule)]
 
 

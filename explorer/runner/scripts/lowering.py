@@ -1,11 +1,11 @@
 """A plan made ready to run: every rank's steps, messages included, in one order that cannot deadlock.
 
-Why not. The event simulation puts each compute step on its rank's list when it ends, and each message, at
-one instant, on the lists of both its ranks (an average over replicas on the lists of all of them). So there is
-one order in time of everything that happens, of which every list is a part; a message comes after the steps
-that make what it carries, and before the end of those that read it. Take the first thing in that order that has
-not happened: all that stands before it on its ranks' lists has, and what it reads is there, so it can happen,
-even where sends and receives block in the order of the lists. And since steps are listed when they end, a
+Why not. The event loop of `solvers.evaluation` runs the tasks of `waits`. Each compute step stands on its rank's list
+where it ends, and each message, at one instant, on the lists of both its ranks (an average over replicas on the lists
+of all of them). So there is one order in time of everything that happens, of which every list is a part; a message
+comes after the steps that make what it carries, and before the end of those that read it. Take the first thing in that
+order that has not happened: all that stands before it on its ranks' lists has, and what it reads is there, so it can
+happen, even where sends and receives block in the order of the lists. And since steps are listed when they end, a
 message stands before the steps that its two ranks run while it is under way: it is posted first, and moves
 while they compute.
 
@@ -16,9 +16,12 @@ link takes the first of the messages that are ready.
 
 from __future__ import annotations
 
-import heapq
-from collections import defaultdict
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 
 from explorer.runner.scripts.channels import channels_of, gradients_of
 from explorer.runner.scripts.script import Do, Script, Step
@@ -26,10 +29,15 @@ from explorer.runner.scripts.segments import Layout, lay_out
 from explorer.runner.scripts.stated_turns import stated_turns
 from explorer.runner.scripts.waits import Waits
 from solvers.errors import InvalidPlan
+from solvers.evaluation.list_schedule_kernel import list_schedule
 from solvers.evaluation.simulation import run
+from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Problem
+
+_list_schedule = until_worth_it(list_schedule)
 
 
 def make_script(problem: Problem, plan: Plan, gradients: Sequence[frozenset[int]] | None = None) -> Script:
@@ -72,13 +80,13 @@ def _ordered(problem: Problem, plan: Plan, layout: Layout, gradients: Sequence[f
     turns = stated_turns(plan, layout.segments, waits.sendings)
     waits.keep_turns(turns)
     try:
-        steps = EventRun(waits, loose).run()
+        steps = run_events(waits, loose).steps()
     except InvalidPlan:
         if not turns:
             raise
         waits = Waits(problem, layout, channels, devices)
         waits.prefer_turns(turns)
-        steps = EventRun(waits, loose).run()
+        steps = run_events(waits, loose).steps()
     return Script(layout.segments, channels, devices, steps, problem.mini_batch, graph.trains)
 
 
@@ -105,103 +113,103 @@ def text(script: Script) -> str:
     )
 
 
+@dataclass(frozen=True, eq=False)
 class EventRun:
-    """Ranks take their steps in order (loose ones the first that is ready), wires the most urgent message."""
+    """The tasks of a plan as the engine's event loop ran them. start_s, end_s: [tasks] s, inf where it never came to
+    that; cause: [tasks] the task whose end let each start, -1 for none."""
 
-    def __init__(self, waits: Waits, loose: frozenset[int]) -> None:
-        self.waits, self.tasks, self.loose = waits, waits.tasks, loose
-        self.missing = [len(task.before) for task in self.tasks]
-        self.to_do = [list(reversed(order)) for order in waits.order]
-        self.computing = [False] * len(self.to_do)
-        self.queued: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        self.busy: set[str] = set()
-        self.averages: list[int] = []
-        self.ending: list[tuple[float, int]] = []
-        self.lists: list[list[Step]] = [[] for _ in self.to_do]
-        self.length_s = 0.0
+    waits: Waits
+    start_s: Floats
+    end_s: Floats
+    cause: Ints
 
-    def run(self) -> tuple[tuple[Step, ...], ...]:
-        """The steps of every rank. Raises InvalidPlan if they deadlock."""
-        self._start(0.0)
-        while self.ending:
-            now = self.length_s = self.ending[0][0]
-            while self.ending and self.ending[0][0] == now:
-                self._end(heapq.heappop(self.ending)[1], now)
-            self._start(now)
-        if any(self.to_do):
-            raise InvalidPlan(self._picture())
-        return tuple(map(tuple, self.lists))
+    @property
+    def length_s(self) -> float:
+        return float(self.end_s.max(initial=0.0))
 
-    def _end(self, number: int, now: float) -> None:
-        task = self.tasks[number]
-        if task.wire:
-            self.busy.discard(task.wire)
-        elif len(task.ranks) == 1:
-            self.computing[task.ranks[0]] = False
-            self.lists[task.ranks[0]].append(task.step)
-        for later in task.after:
-            self.missing[later] -= 1
-            if self.missing[later]:
-                continue
-            other = self.tasks[later]
-            if other.wire:
-                heapq.heappush(self.queued[other.wire], (other.urgency, later))
-            elif len(other.ranks) > 1:
-                self.averages.append(later)
+    def steps(self) -> tuple[tuple[Step, ...], ...]:
+        """The steps of every rank in the order of events. Of those at one time a step that ends comes before a message
+        that starts: it may be what the message waited for."""
+        lists: list[list[Step]] = [[] for _ in self.waits.order]
+        rounds = self._rounds()
+        events = []
+        for number, task in enumerate(self.waits.tasks):
+            starts = bool(task.wire) or len(task.ranks) > 1
+            kind = 0 if not starts else 1 if task.wire else 2
+            at = rounds.get(int(self.cause[number]), 0) if starts else rounds.get(number, 0)
+            events.append(((self.start_s if starts else self.end_s)[number], at, kind, number))
+        for *_, number in sorted(events):
+            task = self.waits.tasks[number]
+            for place, rank in enumerate(task.ranks):
+                lists[rank].append(task.arrives_as if place and task.arrives_as is not None else task.step)
+        return tuple(map(tuple, lists))
 
-    def _start(self, now: float) -> None:
-        for wire, queue in self.queued.items():
-            if queue and wire not in self.busy:
-                _, number = heapq.heappop(queue)
-                task = self.tasks[number]
-                self.busy.add(wire)
-                for rank, step in zip(task.ranks, (task.step, task.arrives_as), strict=True):
-                    assert step is not None
-                    self.lists[rank].append(step)
-                heapq.heappush(self.ending, (now + task.seconds, number))
-        while self.averages:
-            number = self.averages.pop()
-            for rank in self.tasks[number].ranks:
-                self.lists[rank].append(self.tasks[number].step)
-            heapq.heappush(self.ending, (now + self.tasks[number].seconds, number))
-        for rank, to_do in enumerate(self.to_do):
-            if self.computing[rank] or not to_do:
-                continue
-            ready = self._ready(rank, to_do)
-            if ready is not None:
-                number = to_do.pop(ready)
-                self.computing[rank] = True
-                heapq.heappush(self.ending, (now + self.tasks[number].seconds, number))
+    def _rounds(self) -> dict[int, int]:
+        """Of tasks that take no time how many such tasks, each let start by the one before, end at their time up to
+        them: what happens at one time has an order, too."""
+        rounds: dict[int, int] = {}
+        for number in range(len(self.waits.tasks)):
+            chain, at = [], number
+            while at >= 0 and at not in rounds and self.start_s[at] == self.end_s[at]:
+                chain.append(at)
+                at = int(self.cause[at])
+            before = rounds.get(at, 0)
+            rounds.update({each: before + place for place, each in enumerate(reversed(chain), 1)})
+        return rounds
 
-    def _ready(self, rank: int, to_do: list[int]) -> int | None:
-        """The place of the step to run; to_do is reversed, the next step last."""
-        if rank not in self.loose:
-            return None if self.missing[to_do[-1]] else len(to_do) - 1
-        return next((place for place in reversed(range(len(to_do))) if not self.missing[to_do[place]]), None)
-
-    def _picture(self) -> str:
+    def picture(self) -> str:
         """What every stuck rank waits for, in one line; below it every rank's list with the stuck step marked."""
         reasons, lines = [], []
-        for rank, device in enumerate(self.waits.devices):
-            left = set(self.to_do[rank])
-            shown = [str(self.tasks[n].step) for n in self.waits.order[rank] if n not in left]
-            for place, number in enumerate(reversed(self.to_do[rank])):
-                step = self.tasks[number].step
-                shown.append(f">{step}<" if place == 0 else str(step))
+        tasks = self.waits.tasks
+        for order, device in zip(self.waits.order, self.waits.devices, strict=True):
+            left = [number for number in order if self._stuck(number)]
+            shown = [str(tasks[number].step) for number in order if not self._stuck(number)]
+            shown += [f">{tasks[n].step}<" if n == left[0] else str(tasks[n].step) for n in left]
             if left:
-                stuck = self.to_do[rank][-1]
-                causes = ", ".join(f"{step} on device {there}" for step, there in sorted(self._causes(stuck))[:3])
-                reasons.append(f"{self.tasks[stuck].step} on device {device} waits for {causes}")
+                causes = ", ".join(f"{step} on device {there}" for step, there in sorted(self._causes(left[0]))[:3])
+                reasons.append(f"{tasks[left[0]].step} on device {device} waits for {causes}")
             lines.append(f"device {device}: " + " ".join(shown))
         return "; ".join([f"the order deadlocks: {'; '.join(reasons)}", *lines])
+
+    def _stuck(self, number: int) -> bool:
+        return not math.isfinite(self.start_s[number])
 
     def _causes(self, number: int) -> set[tuple[Step, int]]:
         """The compute steps, and their devices, that a stuck step waits for."""
         found: set[tuple[Step, int]] = set()
-        for earlier in self.tasks[number].before:
-            task = self.tasks[earlier]
+        for earlier in self.waits.tasks[number].before:
+            task = self.waits.tasks[earlier]
             if task.wire or len(task.ranks) > 1:
                 found |= self._causes(earlier)
-            elif earlier in self.to_do[task.ranks[0]]:
+            elif self._stuck(earlier):
                 found.add((task.step, self.waits.devices[task.ranks[0]]))
         return found
+
+
+def run_events(waits: Waits, loose: frozenset[int]) -> EventRun:
+    """Ranks take their steps in order (loose ones the first that is ready), wires the most urgent message. Raises
+    InvalidPlan if they deadlock."""
+    number: dict[str, int] = {}
+    resource, before, priority = [], [set(task.before) for task in waits.tasks], []
+    for task in waits.tasks:
+        if task.wire:
+            resource.append(len(waits.order) + number.setdefault(task.wire, len(number)))
+        else:
+            resource.append(task.ranks[0] if len(task.ranks) == 1 else -1)
+        priority.append(float(task.urgency))
+    for rank, order in enumerate(waits.order):
+        for earlier, later in pairwise(order) if rank not in loose else ():
+            before[later].add(earlier)
+    after: list[list[int]] = [[] for _ in before]
+    for later, earliers in enumerate(before):
+        for earlier in earliers:
+            after[earlier].append(later)
+    start, end, cause, done, _, _ = _list_schedule(
+        np.array([task.seconds for task in waits.tasks]), np.array(resource, np.int64), len(waits.order) + len(number),
+        np.cumsum([0, *map(len, after)]), np.array([task for each in after for task in each], np.int64),
+        np.array([len(each) for each in before], np.int64), np.array(priority),
+    )  # fmt: skip
+    found = EventRun(waits, start, end, cause)
+    if done < len(before):
+        raise InvalidPlan(found.picture())
+    return found

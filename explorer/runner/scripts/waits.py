@@ -1,4 +1,9 @@
-"""What waits for what when a plan runs: compute steps on ranks, messages, and averages over replicas."""
+"""What waits for what when a plan runs: compute steps on ranks, messages, and averages over replicas.
+
+These tasks are not those of `solvers.evaluation`: segments join stages and single operators, channels join what the
+simulator sends apart, so each is longer, and fewer things wait. How long one takes, the problem says (`ComputeTable`,
+`Problem.tensor_s`, `Ring`); `lowering` has them run by the one event loop.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +48,6 @@ class Task:
     wire: str = ""
     urgency: int = 0
     before: set[int] = field(default_factory=set)
-    after: list[int] = field(default_factory=list)
 
 
 class Waits:
@@ -75,9 +79,7 @@ class Waits:
         return len(self.tasks) - 1
 
     def _wait(self, later: int, earlier: int) -> None:
-        if earlier not in self.tasks[later].before:
-            self.tasks[later].before.add(earlier)
-            self.tasks[earlier].after.append(later)
+        self.tasks[later].before.add(earlier)
 
     def _compute_s(self, step: Step, device: int) -> float:
         """Seconds of one replica's share on its device, by the problem's costs."""

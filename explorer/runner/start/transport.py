@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
 
 from explorer.runner.bundles.request import Backend
 from solvers.errors import RunError
@@ -50,7 +51,7 @@ def connect(asked: Backend, timeout_s: float) -> torch.device:
     The group of GPUs is bound to the rank's own, so that nothing of it is made on another one. Raises RunError where
     what is asked for cannot be, on every rank with the same line.
     """
-    store, rank, ranks = next(iter(dist.rendezvous("env://", timeout=timedelta(seconds=MEET_S))))
+    store, rank, ranks = next(iter(rendezvous("env://", timeout=timedelta(seconds=MEET_S))))
     mine = here()
     store.set(f"explorer/here/{rank}", json.dumps(mine))
     told = [_pair(store.get(f"explorer/here/{each}")) for each in range(ranks)]
@@ -62,7 +63,8 @@ def connect(asked: Backend, timeout_s: float) -> torch.device:
         torch.cuda.set_device(device)
         bound["device_id"] = device
     dist.init_process_group(
-        kind, store=dist.PrefixStore("explorer/group", store), rank=rank, world_size=ranks,
+        kind, store=dist.PrefixStore("explorer/group", store),  # type: ignore[attr-defined]
+        rank=rank, world_size=ranks,
         timeout=timedelta(seconds=max(60.0, timeout_s)), **bound,
     )  # fmt: skip
     return device

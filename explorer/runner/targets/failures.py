@@ -8,14 +8,16 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from explorer.runner.bundles.bundle import MAX_RANKS, read_limited
-from explorer.runner.bundles.words import one_line
+from explorer.runner.bundles.outcome import MAX_RANKS, Rank
+from explorer.runner.bundles.words import Words, line
 from explorer.words import text
 from solvers.errors import InvalidProblem, PlacementError
 from solvers.formats.json_fields import Field
-from solvers.formats.json_text import parse_json
+from solvers.formats.json_text import file_bytes, parse_json
 from solvers.formats.plan_json import read_plan
+from solvers.formats.records import Within, read_record, record_of
 
 EXIT = "@exit "
 MAX_FAILURE_BYTES = 2**16
@@ -35,12 +37,12 @@ class Failure:
     when_s: of the wall clock."""
 
     rank: int
-    type: str
-    message: str
-    step: str
-    out_of_memory: bool
-    expected: bool
-    when_s: float
+    type: Annotated[str, line(200)]
+    message: Words
+    step: Annotated[str, line(200)] = ""
+    out_of_memory: bool = False
+    expected: bool = False
+    when_s: float = 0.0
 
     @property
     def is_consequence(self) -> bool:
@@ -52,8 +54,8 @@ class Failure:
 class Exit:
     """How a rank ended: its exit code, or minus the signal that ended it."""
 
-    rank: int
-    code: int
+    rank: Rank
+    code: Annotated[int, Within(-1000, 1000)]
 
 
 def read_failures(folder: Path) -> list[Failure]:
@@ -81,8 +83,7 @@ def exit_line(rank: int, code: int) -> str:
 def read_exit(told: str) -> Exit | None:
     """The exit that follows the mark in a line of a launcher, if it does."""
     try:
-        parts = Field(parse_json(told, "exit"), "exit:").fields(("rank", "code"))
-        return Exit(parts["rank"].integer(0, MAX_RANKS - 1), parts["code"].integer(-1000, 1000))
+        return read_record(Field(parse_json(told, "exit"), "exit:"), Exit)
     except InvalidProblem:
         return None
 
@@ -161,14 +162,6 @@ def _peak_words(rank: int, predicted_peak: Callable[[int], float | None]) -> str
 
 
 def _read(rank: int, path: Path) -> Failure:
-    value = parse_json(read_limited(path, MAX_FAILURE_BYTES), path.name)
+    value = parse_json(file_bytes(path, MAX_FAILURE_BYTES), path.name)
     parts = Field(value, f"{path.name}:").fields_among_others(("type", "message"))
-    return Failure(
-        rank,
-        one_line(parts["type"].text(200)),
-        one_line(parts["message"].text()),
-        one_line(parts["step"].text(200)) if "step" in parts else "",
-        parts["out_of_memory"].flag() if "out_of_memory" in parts else False,
-        parts["expected"].flag() if "expected" in parts else False,
-        path.stat().st_mtime,
-    )
+    return record_of(Failure, parts, rank=rank, when_s=path.stat().st_mtime)

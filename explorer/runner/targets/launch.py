@@ -12,7 +12,7 @@ from __future__ import annotations
 import socket
 import sys
 
-from torch.distributed import TCPStore
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import parse_args, run
 
@@ -31,8 +31,8 @@ def main(argv: list[str]) -> int:
         return FAILED
     store = loopback_store()
     try:
-        run(
-            parse_args(
+        run(  # type: ignore[no-untyped-call]
+            parse_args(  # type: ignore[no-untyped-call]
                 [
                     "--rdzv-backend",
                     "static",

@@ -16,12 +16,12 @@ from explorer.runner.targets.target import OnProgress, RunProgress
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
+from solvers.formats.records import record_of
 
 MAX_LINE_BYTES = 16 * 1024
 """Longer lines are cut into several."""
 MAX_LOG_BYTES = 64 * 2**20
 """Kept of a log; what comes later is told, but not kept."""
-MAX_COUNT = 10**9
 OURS = "# "
 """Begins what is said here and by no process: when the run began and how it ended, so that no log is empty."""
 LAST_WORDS = 300
@@ -139,8 +139,6 @@ def read_progress(told: str) -> RunProgress | None:
     """What follows the mark of a progress line; None if it is no such thing, which is then log."""
     try:
         parts = Field(parse_json(told, "progress"), "progress:").fields(("phase", "done", "of"))
-        return RunProgress(
-            one_line(parts["phase"].text(100)), parts["done"].integer(0, MAX_COUNT), parts["of"].integer(0, MAX_COUNT)
-        )
+        return record_of(RunProgress, parts)
     except InvalidProblem:
         return None

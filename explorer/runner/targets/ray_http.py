@@ -14,16 +14,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from explorer.runner.bundles.words import one_line
-from explorer.runner.targets.target_file import RaySetup, is_loopback
+from explorer.runner.targets.target_file import RaySetup, unsafe
 from solvers.errors import RunError
 
 LOOK_S = 0.1
 """How often somebody who waits for an answer asks whether to go on."""
 _CHUNK = 2**16
-_MAX_HOST = 253
 
 
 class Unreachable(RunError):
@@ -132,17 +131,11 @@ def server_at(
     Raises RunError: an address that is none, that holds a password, that is of another machine and not guarded
     by a token, or to which the token would go unencrypted; a CA file that cannot be read.
     """
-    parts = _split(where, address)
     if token and not (token.isascii() and token.isprintable() and " " not in token):
         raise RunError(f"{where}: its token holds characters that a token cannot have")
-    if not is_loopback(parts.hostname or ""):
-        if not token:
-            raise RunError(
-                f"{where}: {parts.hostname} is not this machine and needs a token: anybody could run code there"
-            )
-        if parts.scheme == "http" and not allow_plain_http:
-            raise RunError(f"{where}: the token would go to {parts.hostname} unencrypted; use https://")
-    context = _tls(where, ca_file, verify_tls) if parts.scheme == "https" else None
+    if why := unsafe(address, has_token=bool(token), allow_plain_http=allow_plain_http):
+        raise RunError(f"{where}: {why}")
+    context = _tls(where, ca_file, verify_tls) if address.startswith("https:") else None
     return Server(address.rstrip("/"), token, context)
 
 
@@ -156,20 +149,6 @@ def server_of(setup: RaySetup, token: str) -> Server:
         verify_tls=setup.verify_tls,
         allow_plain_http=setup.allow_plain_http,
     )
-
-
-def _split(where: str, address: str) -> SplitResult:
-    try:
-        parts = urlsplit(address)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        raise RunError(f"{where}: expected an address like http://127.0.0.1:8265") from None
-    plain = address.isascii() and address.isprintable() and " " not in address and "\\" not in address
-    if "@" in address or parts.query or parts.fragment:  # not repeated: it may hold a password
-        raise RunError(f"{where}: expected http(s)://host:port without user, password, ? or #")
-    if not plain or not host or len(host) > _MAX_HOST or parts.scheme not in ("http", "https"):
-        raise RunError(f"{where}: expected an address like http://127.0.0.1:8265, found {one_line(address, 80)!r}")
-    return parts
 
 
 def _tls(where: str, ca_file: str, verify_tls: bool) -> ssl.SSLContext:

@@ -16,12 +16,14 @@ import binascii
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from explorer.runner.bundles.outcome import RunStatus
+from explorer.runner.bundles.outcome import MAX_RANKS, RunStatus
 from solvers.errors import InvalidProblem, RunError, printable
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json
+from solvers.formats.records import read_record, record_json
 
 RESULT, RANK_FAILURE, FAILURE = "@result ", "@rank-failure ", "@failure "
 MAX_RESULT_BYTES = 128 * 2**20
@@ -31,9 +33,19 @@ PART = 8_000
 MAX_PARTS = 5_000
 MAX_LINE = 16_000
 MAX_REASON = 2_000
-MAX_RANKS = 4096
 _PART = re.compile(r"@result (\d{1,6})/(\d{1,6}) ([A-Za-z0-9+/=]+)")
 _RANK_FAILURE = re.compile(r"@rank-failure (\d{1,4}) (\{.*\})")
+
+
+def clean_line(line: str) -> str:
+    """A line that cannot steer a terminal, of at most MAX_LINE characters."""
+    cut = line.rstrip("\r\n")[:MAX_LINE].replace("\t", "    ")
+    return printable(cut)
+
+
+def reason_of(field: Field) -> str:
+    """What a job gave as its reason, in a line that no terminal obeys."""
+    return clean_line(" ".join(field.text(MAX_REASON).split()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +53,7 @@ class JobFailure:
     """Why a job gave up: FAILED or TIME_LIMIT, in a line."""
 
     status: RunStatus
-    reason: str
+    reason: Annotated[str, reason_of]
 
 
 def packed_lines(mark: str, text: str) -> list[str]:
@@ -90,7 +102,7 @@ def rank_failure_line(rank: int, text: str) -> str:
 
 
 def failure_line(failure: JobFailure) -> str:
-    return FAILURE + dump_json({"status": failure.status.value, "reason": failure.reason[:MAX_REASON]})
+    return FAILURE + dump_json(record_json(replace(failure, reason=failure.reason[:MAX_REASON])))
 
 
 class JobLog:
@@ -147,20 +159,8 @@ class JobLog:
         return True
 
 
-def clean_line(line: str) -> str:
-    """A line that cannot steer a terminal, of at most MAX_LINE characters."""
-    cut = line.rstrip("\r\n")[:MAX_LINE].replace("\t", "    ")
-    return printable(cut)
-
-
-def reason_of(field: Field) -> str:
-    """What a job gave as its reason, in a line that no terminal obeys."""
-    return clean_line(" ".join(field.text(MAX_REASON).split()))
-
-
 def _read_failure(line: str) -> JobFailure | None:
     try:
-        parts = Field(parse_json(line.removeprefix(FAILURE), "line"), "line").fields(("status", "reason"))
-        return JobFailure(parts["status"].choice(RunStatus), reason_of(parts["reason"]))
+        return read_record(Field(parse_json(line.removeprefix(FAILURE), "line"), "line"), JobFailure)
     except InvalidProblem:
         return None

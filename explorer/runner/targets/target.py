@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from explorer.runner.bundles.outcome import Outcome
 from explorer.runner.bundles.request import RunRequest
+from explorer.runner.bundles.words import Name
+from solvers.formats.records import Within
+
+MAX_COUNT = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +23,9 @@ class RunProgress:
     still, or that none does any more, where that has just changed.
     """
 
-    phase: str
-    done: int = 0
-    of: int = 0
+    phase: Name
+    done: Annotated[int, Within(0, MAX_COUNT)] = 0
+    of: Annotated[int, Within(0, MAX_COUNT)] = 0
     line: str = ""
     stall: str = ""
 

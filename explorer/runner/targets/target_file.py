@@ -18,39 +18,63 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
+from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
 
+from explorer.runner.bundles.outcome import MAX_RANKS
 from explorer.runner.bundles.request import Backend
+from explorer.runner.bundles.words import one_line
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
+from solvers.formats.json_text import file_bytes
+from solvers.formats.records import Within, keys_of, readers_of, record_of
 
 LOCAL = "local"
 MAX_FILE_BYTES = 2**20
 MAX_TOKEN_BYTES = 64 * 1024
 MAX_TARGETS = 100
 MAX_SECONDS = 1e8
-MAX_RANKS = 4096
+MAX_HOST = 253
+"""Characters."""
 KINDS = (LOCAL, "ray")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RAY = (
-    "token_env", "token_file", "ca_file", "verify_tls", "hosts", "allow_plain_http", "installed", "python", "wait",
-)  # fmt: skip
-_COMMON = ("threads", "pin", "backend", "timeout", "max_ranks")
+_WORDS = {"timeout_s": "timeout", "wait_s": "wait"}
+"""What fields are called in the file."""
+
+
+S = TypeVar("S", bound="Setup")
+
+
+def _seconds(field: Field) -> float:
+    return min(field.number(), MAX_SECONDS)
+
+
+def _limit(field: Field) -> float:
+    return min(field.number(1.0), MAX_SECONDS)
+
+
+Text = Annotated[str, Within(most=4096)]
 
 
 @dataclass(frozen=True, slots=True)
-class LocalSetup:
-    """This machine. threads, pin, backend, timeout_s: of a run that does not say otherwise."""
+class Setup:
+    """What every target has: threads, pin, backend and timeout_s of a run that does not say otherwise."""
 
     name: str
-    threads: int = 1
+    _: KW_ONLY
+    threads: Annotated[int, Within(1, 4096)] = 1
     pin: bool = True
     backend: Backend = Backend.AUTO
-    timeout_s: float = 600.0
-    max_ranks: int = MAX_RANKS
+    timeout_s: Annotated[float, _limit] = 600.0
+    max_ranks: Annotated[int, Within(1, MAX_RANKS)] = MAX_RANKS
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSetup(Setup):
+    """This machine."""
 
     @property
     def kind(self) -> str:
@@ -62,30 +86,26 @@ class LocalSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class RaySetup:
+class RaySetup(Setup):
     """A Ray cluster behind its job address. token_env and token_file: where the token is; "" for none.
 
     hosts: how many the ranks are spread over (0: as the cluster likes). allow_plain_http: whether the token may go
     to another machine unencrypted. installed: whether our packages are there already; python: the interpreter
-    there. wait_s: how long the ranks may wait for room. The rest is as in `LocalSetup`.
+    there. wait_s: how long the ranks may wait for room.
     """
 
-    name: str
-    address: str
-    token_env: str = ""
-    token_file: str = ""
-    ca_file: str = ""
+    address: Annotated[str, Within(most=2000)]
+    _: KW_ONLY
+    token_env: Text = ""
+    token_file: Text = ""
+    ca_file: Text = ""
     verify_tls: bool = True
-    hosts: int = 0
+    hosts: Annotated[int, Within(1, MAX_RANKS)] = 0
     allow_plain_http: bool = False
     installed: bool = False
-    python: str = "python"
-    wait_s: float = 60.0
-    threads: int = 1
+    python: Text = "python"
+    wait_s: Annotated[float, _seconds] = 60.0
     pin: bool = False
-    backend: Backend = Backend.AUTO
-    timeout_s: float = 600.0
-    max_ranks: int = MAX_RANKS
 
     @property
     def kind(self) -> str:
@@ -121,14 +141,7 @@ def default_file(environ: Mapping[str, str]) -> Path:
 def read_target_file(path: Path) -> dict[str, TargetSetup]:
     """Name -> target, in the order of the file. Raises InvalidProblem that names file and key (or line)."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InvalidProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidProblem(f"{path}: more than {MAX_FILE_BYTES:,} bytes; expected a few targets")
-    try:
-        tables = tomllib.loads(data.decode("utf-8"))
+        tables = tomllib.loads(file_bytes(path, MAX_FILE_BYTES).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise InvalidProblem(f"{path}: not UTF-8 text (byte {error.start})") from None
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
@@ -159,93 +172,68 @@ def _target(name: str, table: Field, base: Path) -> TargetSetup:
         raise InvalidProblem(f"{table.where}.kind: expected one of {', '.join(KINDS)}, found {kind[:80]!r}")
     if name == LOCAL and kind != LOCAL:
         raise InvalidProblem(f"{table.where}: 'local' is always this machine; give the {kind} target another name")
-    return _local(name, table) if kind == LOCAL else _ray(name, table, base)
+    return _read(name, table, LocalSetup) if kind == LOCAL else _ray(name, table, base)
 
 
-def _local(name: str, table: Field) -> LocalSetup:
-    return LocalSetup(name, *_common(table.fields((), ("kind", *_COMMON)), pin=True))
+def _read(name: str, table: Field, kind: type[S]) -> S:
+    must, may = (tuple(_WORDS.get(key, key) for key in keys if key != "name") for keys in keys_of(kind))
+    parts = table.fields(must, ("kind", *may))
+    by_field = {key: parts[word] for key in readers_of(kind) if (word := _WORDS.get(key, key)) in parts}
+    return record_of(kind, by_field, name=name)
 
 
 def _ray(name: str, table: Field, base: Path) -> RaySetup:
-    parts = table.fields(("kind", "address"), (*_RAY, *_COMMON))
-    token_env, token_file = _text(parts, "token_env"), _path(parts, "token_file", base)
-    if token_env and token_file:
+    found = _read(name, table, RaySetup)
+    if found.token_env and found.token_file:
         raise InvalidProblem(f"{table.where}: give token_env or token_file, not both")
-    if token_env and not _VARIABLE.fullmatch(token_env):
+    if found.token_env and not _VARIABLE.fullmatch(found.token_env):
         # what is there may be the token itself: it is not repeated
         raise InvalidProblem(f"{table.where}.token_env: expected the name of an environment variable")
-    plain = parts["allow_plain_http"].flag() if "allow_plain_http" in parts else False
-    address = _address(parts["address"], bool(token_env or token_file), plain)
-    return RaySetup(
-        name,
-        address,
-        token_env,
-        token_file,
-        _path(parts, "ca_file", base),
-        parts["verify_tls"].flag() if "verify_tls" in parts else True,
-        parts["hosts"].integer(1, MAX_RANKS) if "hosts" in parts else 0,
-        plain,
-        parts["installed"].flag() if "installed" in parts else False,
-        _text(parts, "python") or "python",
-        min(parts["wait"].number(), MAX_SECONDS) if "wait" in parts else 60.0,
-        *_common(parts, pin=False),
+    has_token = bool(found.token_env or found.token_file)
+    if why := unsafe(found.address, has_token=has_token, allow_plain_http=found.allow_plain_http):
+        raise InvalidProblem(f"{table.where}.address: {why}")
+    return replace(
+        found,
+        address=found.address.rstrip("/"),
+        token_file=_path(found.token_file, base),
+        ca_file=_path(found.ca_file, base),
+        python=found.python or "python",
     )
 
 
-def _common(parts: dict[str, Field], *, pin: bool) -> tuple[int, bool, Backend, float, int]:
-    timeout_s = parts["timeout"].number(1.0) if "timeout" in parts else 600.0
-    return (
-        parts["threads"].integer(1, 4096) if "threads" in parts else 1,
-        parts["pin"].flag() if "pin" in parts else pin,
-        parts["backend"].choice(Backend) if "backend" in parts else Backend.AUTO,
-        min(timeout_s, MAX_SECONDS),
-        parts["max_ranks"].integer(1, MAX_RANKS) if "max_ranks" in parts else MAX_RANKS,
-    )
-
-
-def _address(field: Field, has_token: bool, allow_plain_http: bool) -> str:
-    """An address of scheme, host and port only, that no token is sent to in the open by accident."""
-    text = field.text(2000)
+def unsafe(address: str, *, has_token: bool, allow_plain_http: bool) -> str:
+    """Why work and token must not go to an address, "" if they may: it has to be of scheme, host, port and maybe a path
+    only, and of another machine guarded by a token, which is not sent in the open by accident."""
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(address)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         parts, host = urlsplit(""), ""
-    if "@" in text or parts.query or parts.fragment:  # not repeated: it may hold a password
-        raise InvalidProblem(f"{field.where}: expected http(s)://host:port without user, password, ? or #")
-    if not host or parts.scheme not in ("http", "https") or not text.isprintable() or "\\" in text or " " in text:
-        raise InvalidProblem(f"{field.where}: expected http(s)://host:port, found {text[:80]!r}")
+    if "@" in address or parts.query or parts.fragment:  # not repeated: it may hold a password
+        return "expected http(s)://host:port without user, password, ? or #"
+    plain = address.isascii() and address.isprintable() and " " not in address and "\\" not in address
+    if not plain or not 0 < len(host) <= MAX_HOST or parts.scheme not in ("http", "https"):
+        return f"expected http(s)://host:port, found {one_line(address, 80)!r}"
     if is_loopback(host):
-        return text.rstrip("/")
+        return ""
     if not has_token:
-        raise InvalidProblem(
-            f"{field.where}: {host} is not this machine, so anybody could run code there: give token_env or token_file"
-        )
+        return f"{host} is not this machine and needs a token (token_env or token_file): anybody could run code there"
     if parts.scheme == "http" and not allow_plain_http:
-        raise InvalidProblem(
-            f"{field.where}: the token would go to {host} unencrypted; use https:// (or, where the network is trusted,"
-            " allow_plain_http = true)"
-        )
-    return text.rstrip("/")
+        trusted = "or, where the network is trusted, allow_plain_http = true"
+        return f"the token would go to {host} unencrypted; use https:// ({trusted})"
+    return ""
 
 
-def _text(parts: dict[str, Field], key: str) -> str:
-    return parts[key].text(4096) if key in parts else ""
-
-
-def _path(parts: dict[str, Field], key: str, base: Path) -> str:
+def _path(given: str, base: Path) -> str:
     """A path, ~ expanded, relative ones from where the file is."""
-    told = _text(parts, key)
-    return str(base / os.path.expanduser(told)) if told else ""
+    return str(base / os.path.expanduser(given)) if given else ""
 
 
 def _read_token(name: str, path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_TOKEN_BYTES + 1)
-    except OSError as error:
-        raise InvalidProblem(f"target {name}: {path}: {(error.strerror or str(error)).lower()}") from None
-    found = data[:MAX_TOKEN_BYTES].decode("utf-8", "replace").strip() if len(data) <= MAX_TOKEN_BYTES else ""
+        found = file_bytes(path, MAX_TOKEN_BYTES).decode("utf-8", "replace").strip()
+    except InvalidProblem as error:
+        raise InvalidProblem(f"target {name}: {error}") from None
     if not found:
         raise InvalidProblem(f"target {name}: {path} holds no token")
     return found

@@ -145,7 +145,7 @@ def checksum(batch: Any) -> int:
     found = 0
     for leaf in pytree.tree_leaves(batch):
         if isinstance(leaf, Tensor):
-            found = zlib.crc32(leaf.detach().cpu().contiguous().flatten().view(torch.uint8).numpy(), found)
+            found = zlib.crc32(leaf.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data, found)
     return found
 
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
+from torch.distributed.checkpoint.state_dict_saver import save as save_tensors
 
 from explorer.files import os_words, part_beside, put_in_place, write_file
 from explorer.runner.training.catalogue import Catalogue, Meta
@@ -56,7 +57,7 @@ def save(folder: Path, catalogue: Catalogue, updater: Updater, progress: Progres
         told = ranks.all_of((numbers, {name: meta_json(value) for name, value in tensors.items()}, plain))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what torch is about to change inside
-            ranks.agreed(lambda: _together(folder, lambda: dcp.save(tensors, storage_writer=Writer(part))))
+            ranks.agreed(lambda: _together(folder, lambda: save_tensors(tensors, storage_writer=Writer(part))))
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -105,7 +106,7 @@ def load(folder: Path, catalogue: Catalogue, updater: Updater) -> None:
     ranks.agreed(lambda: Reader(folder).read_metadata(), f"checkpoint {folder}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ranks.agreed(lambda: _together(folder, lambda: dcp.load({**wanted, **flat}, storage_reader=Reader(folder))))
+        ranks.agreed(lambda: _together(folder, lambda: load_tensors({**wanted, **flat}, storage_reader=Reader(folder))))
     ranks.agreed(lambda: _restore(content, updater, states), f"checkpoint {folder}")
 
 

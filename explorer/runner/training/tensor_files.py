@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
-from torch.distributed.checkpoint.filesystem import FileSystem
+from torch.distributed.checkpoint.filesystem import FileSystem, FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorStorageMetadata
 
 from solvers.errors import RunError
@@ -38,7 +37,7 @@ class _Files(FileSystem):
 
             def noting(data: Any) -> int:
                 try:
-                    return write(data)
+                    return int(write(data))
                 except OSError as error:
                     failures.append(error)
                     raise

@@ -133,8 +133,6 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
     largest_parameter = _most(largest(p.detach() for p in trained.values()), machine)
     worst, culprit = {"gradient": 0.0, "parameter": 0.0, "undefined": 0.0}, ""
     for name, gradient, parameter in _true_ones(machine, true, told, home):
-        if gradient is None or parameter is None:
-            continue
         floor = NOTHING * largest_gradient
         known = ran.gradients.get(name, torch.zeros_like(gradient)).to(gradient.device)
         undefined, (known, gradient) = without_twins(known, gradient)
@@ -156,26 +154,26 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
 
 def _true_ones(
     machine: Machine, true: InTurn, told: list[Any], home: dict[str, int]
-) -> Iterator[tuple[str, Tensor | None, Tensor | None]]:
-    """(parameter, its gradient, its value) from the rank that computed it to those that update it, in one order."""
+) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """(parameter, its gradient, its value) of those that this rank updates, from the rank that computed them; all ranks
+    send in one order."""
     here = machine.rank
     for name in sorted(home):
         shape, dtype = told[home[name]][0][name]
         wants = [rank for rank, each in enumerate(told) if name in each[2]]
-        found: list[Tensor | None] = [None, None]
         if here == home[name]:
             value = true.trained[name].detach()
             gradient = true.gradients.get(name, torch.zeros_like(value))
-            found = [gradient, value] if here in wants else found
             for rank in wants:
                 if rank != here:
                     dist.send(gradient.contiguous(), rank)
                     dist.send(value.contiguous(), rank)
         elif here in wants:
-            found = [torch.empty(shape, dtype=dtype, device=machine.device) for _ in range(2)]
-            for tensor in found:
-                dist.recv(tensor, home[name])
-        yield name, found[0], found[1]
+            gradient, value = (torch.empty(shape, dtype=dtype, device=machine.device) for _ in range(2))
+            dist.recv(gradient, home[name])
+            dist.recv(value, home[name])
+        if here in wants:
+            yield name, gradient, value
 
 
 def _sum(number: float, machine: Machine) -> float:

@@ -134,11 +134,11 @@ def table(view: GraphView, skeleton: Skeleton, comparison: Mapping[str, Any], li
             "name": full_name(skeleton, name),
             "predicted": text.seconds(predicted),
             "measured": text.seconds(measured),
-            "off": ("−" if measured < predicted else "+") + text.seconds(off),
+            "off": text.signed(measured - predicted, text.seconds),
             "ratio": times_text(ratio),
             "how": "profiled"
             if any(operators[i] is not None and operators[i]["profiled"] for i in view.boxes[name])
             else "from its segment",
         }
-        for off, name, predicted, measured, ratio in found[:limit]
+        for _, name, predicted, measured, ratio in found[:limit]
     ]

@@ -36,7 +36,7 @@ def _row(row: Mapping[str, Any], place: int) -> Component:
     gain = row["gain"]
     if gain is None:
         return html.Li([row["words"], html.Span("no plan", className="none", title=row["reason"]), None])
-    told = "no change" if abs(gain) < SAME else f"{'+' if gain > 0 else '−'}{text.percent(abs(gain))}"
+    told = "no change" if abs(gain) < SAME else text.signed(gain)
     go = html.Button(
         "Go",
         className="tool",

@@ -8,7 +8,8 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.view.cards import Card, Figures, cards
+from explorer.view.cards import Card, cards
+from explorer.view.figures import Figures
 from explorer.view.graph.course import course, members
 from explorer.view.graph.inspect import Facts
 from explorer.view.no_plan import no_plan_words

@@ -8,6 +8,7 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.reviews.shown import number_row
 from explorer.words import text
 
 HINT = "Keeps the plan on the page in this table, to go back to it and to compare it with others."
@@ -63,8 +64,10 @@ def _row(row: Mapping[str, Any], figures: Sequence[str]) -> Component:
         **{"aria-label": f"Name of plan {number}"},
     )
     against = row["against"]
-    change = "baseline" if row["baseline"] else _change(against)
-    tone = "" if against is None or abs(against) < SAME else "good" if against > 0 else "bad"
+    change = "baseline" if row["baseline"] else text.change(1.0, against, SAME, "as fast")
+    better = row["asked_alike"] and against is not None and abs(against - 1) > SAME
+    tone = "" if not better else "good" if against > 1 else "bad"
+    title = None if row["asked_alike"] or not change else "It answers another question: neither is the better one"
     buttons = [_button("Show", "show-kept", number, row["name"])]
     if not row["baseline"]:
         buttons += [
@@ -77,19 +80,11 @@ def _row(row: Mapping[str, Any], figures: Sequence[str]) -> Component:
         [
             html.Td([named, tag, html.Div(buttons, className="row-actions")]),
             html.Td(html.Img(src=row["picture"], alt="Its schedule", className="thumb")),
-            html.Td(change, className=f"n {tone}".strip()),
+            html.Td(change, className=f"n {tone}".strip(), title=title),
             *(html.Td(row["cells"].get(name, text.NOTHING), className="n") for name in figures),
         ],
         **({"aria-current": "true"} if row["baseline"] else {}),
     )
-
-
-def _change(share: float | None) -> str:
-    if share is None:
-        return ""
-    if abs(share) < SAME:
-        return "as fast"
-    return f"{'+' if share > 0 else '−'}{text.percent(abs(share))}"
 
 
 def _button(words: str, act: str, number: str, what: str) -> Component:
@@ -105,27 +100,14 @@ def _difference(told: Mapping[str, Any] | None, names: tuple[str, str]) -> Compo
         return html.Section([title, html.P("The same plan: question and answer are equal.")], className="difference")
     moved = told["moved_operators"]
     lead = f"{text.count(moved)} of {text.plural(told['operators'], 'operator')} moved; bright in the graph."
-    numbers = [
-        html.Tr(
-            [html.Td(one["what"]), html.Td(_told(one["first"], one["unit"]), className="n"),
-             html.Td(_told(one["second"], one["unit"]), className="n")]
-        )
-        for one in told["numbers"]
-    ]  # fmt: skip
-    counts = [
-        html.Tr([html.Td(what), *(html.Td(shown, className="n") for shown in pair)])
-        for what, pair in (
-            ("micro-batches", ["–".join(map(str, sorted({min(c), max(c)}))) for c in told["micro_batches"]]),
-            ("stages", [str(count) for count in told["stages"]]),
-        )
-        if pair[0] != pair[1]
-    ]
-    devices = [
-        html.Tr(
-            [html.Td(f"peak memory, {one['second'] or one['first']}"),
-             *(html.Td(_told(peak, "bytes"), className="n") for peak in one["peak_bytes"])]
-        )
-        for one in told["devices"]
+    lead += f" This plan is {told['verdict']}." if told["verdict"] else ""
+    splits = ["–".join(map(str, sorted({min(c), max(c)}))) for c in told["micro_batches"]]
+    counts = (("micro-batches", *splits, ""), ("stages", *map(str, told["stages"]), ""))
+    rows = [
+        *(counted for counted in counts if counted[1] != counted[2]),
+        *(number_row(one["what"], one["unit"], one["first"], one["second"]) for one in told["numbers"]),
+        *(number_row(f"peak memory, {one['second'] or one['first']}", "bytes", *one["peak_bytes"])
+          for one in told["devices"]),
     ]  # fmt: skip
     moves = [
         html.Li(
@@ -133,30 +115,19 @@ def _difference(told: Mapping[str, Any] | None, names: tuple[str, str]) -> Compo
         )
         for one in told["moved"][:SHOWN_MOVES]
     ]
-    head = html.Tr([html.Th(""), html.Th("Baseline", className="n"), html.Th("This", className="n")])
-    asked = [html.P("Asked otherwise: " + "; ".join(told["questions_differ"]) + ".", className="small quiet")]
+    head = html.Tr([html.Th(""), *(html.Th(name, className="n") for name in ("Baseline", "This", "Change"))])
+    body = [
+        html.Tr([html.Td(what), *(html.Td(shown, className="n") for shown in shown_as)]) for what, *shown_as in rows
+    ]
+    asked = [html.P(f"Asked otherwise: {'; '.join(told['questions_differ'])}.", className="small quiet")]
     return html.Section(
         [
             title,
             html.P(lead),
             *(asked if told["questions_differ"] else []),
-            html.Table([html.Thead(head), html.Tbody([*counts, *numbers, *devices])], className="small-table"),
+            html.Table([html.Thead(head), html.Tbody(body)], className="small-table"),
             html.Ul(moves, className="moves"),
         ],
         className="difference",
         tabIndex=0,
     )
-
-
-def _moved(one: Mapping[str, Any]) -> str:
-    return f" {one['from']} → {one['to']} · {one['operators']} of {one['of']}"
-
-
-def _told(value: float | None, unit: str) -> str:
-    if value is None:
-        return text.NOTHING
-    if unit == "s":
-        return text.seconds(value)
-    if unit == "bytes":
-        return text.nbytes(value)
-    return text.percent(value) if unit == "share" else f"{text.digits(value)} /s"

@@ -9,7 +9,7 @@ from typing import Any
 from dash import html
 
 from explorer.view import scene
-from explorer.view.cards import Figures
+from explorer.view.figures import Figures
 from explorer.view.graph import elements, search, stage_boxes
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from explorer.view import versus
 from explorer.view.events import Event, packed, unpacked
@@ -19,14 +17,14 @@ QUESTIONS = 6
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a planner said to a question: facts (see `versus.facts`), the packed view of its plan and the
+    """What a planner said to a question: facts of its plan, the packed view of its plan and the
     words of its ``result`` event; without a plan, only why. member: its name in the pair."""
 
     member: str
     status: str = ""
     stop_reason: str = ""
     runtime_s: float = 0.0
-    facts: Mapping[str, Any] | None = None
+    facts: versus.Member | None = None
     plan: bytes | None = None
     why: str = ""
     model: str = ""
@@ -93,7 +91,7 @@ class Pairing:
         if row.stop_reason == "CANCELLED":
             return
         name = row.planner + self.suffix
-        facts = None if plan is None else versus.facts(unpacked(plan), name)
+        facts = None if plan is None else versus.member(unpacked(plan), name)
         why = "" if plan is not None else row.reason or row.status.lower().replace("_", " ")
         self._keep(
             self.asked,
@@ -105,7 +103,7 @@ class Pairing:
         plan, name = event["plan"], member(event["planner"], session.settings)
         if name not in session.look.pair or plan is None or event["stop_reason"] == "CANCELLED":
             return
-        asked, facts = pair_question(session), versus.facts(plan, name)
+        asked, facts = pair_question(session), versus.member(plan, name)
         known = self.kept.get(asked, {}).get(name)
         if known is not None and known.facts == facts:
             return

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.view import versus
-from explorer.view.cards import Figures
+from explorer.view.figures import Figures
 from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view, opened_for
 from explorer.view.graph.find import MAX_WORDS, find
 from explorer.view.graph.inspect import box_facts, device_facts
@@ -222,7 +222,7 @@ class Picture:
         both = self.pairing.complete(self.session) if shown else ()
         for answer in both:
             if answer.member != shown and answer.facts is not None:
-                return versus.name(answer.member), answer.facts["span_s"]
+                return versus.shown_name(answer.member), answer.facts.span_s
         return None
 
     def _tell_comparison(self) -> None:

@@ -14,8 +14,7 @@ from explorer.view.graph.palette import Theme
 from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Look
 from explorer.view.timeline import measured_gantt
-from explorer.view.timeline.gantt_paint import BAR
-from explorer.view.timeline.gantt_rows import Row, Rows, rows_told
+from explorer.view.timeline.gantt_rows import rows_told
 from explorer.web.contract import ids
 from explorer.web.parts import panels
 from explorer.words import text
@@ -33,21 +32,14 @@ def schedule(plan: Mapping[str, Any], comparison: Mapping[str, Any], times: str,
     """What of the plan's message differs while the run's times are drawn. times: "measured", or "both", the
     prediction above the run in each row."""
     names = [device["name"] for device in plan["devices"]]
-    figure = measured_gantt.figure(comparison, names, theme)
-    upper, lower = comparison["bars"]["predicted"], comparison["bars"]["measured"]
     both = times == "both"
-    if not both:
-        _alone(figure)
-    shift = len(upper["device"]) if both else 0
-    for trace in figure["data"]:
-        if trace["meta"] != measured_gantt.PREDICTED:
-            trace["customdata"] = [i + shift for i in trace["customdata"]]
-    drawn = _drawn_devices(upper, lower)
-    place = {device: row for row, device in enumerate(drawn)}
+    figure = measured_gantt.figure(comparison, names, theme, both)
+    upper, lower = comparison["bars"]["predicted"], comparison["bars"]["measured"]
+    rows = measured_gantt.run_rows(comparison, names)
+    place = {row.devices[0]: number for number, row in enumerate(rows.rows)}
     scale, _ = text.time_unit(until_s(comparison) or 1.0)
     lanes = [upper, lower] if both else [lower]
     bars = _joined([_columns(lane, place, scale, bool(plan["by_operator"])) for lane in lanes])
-    lanes_told = Rows("devices", tuple(Row(text.short(names[device], 12), (device,)) for device in drawn), ())
     end = until_s(comparison) / scale
     return {
         "figure": figure,
@@ -55,7 +47,7 @@ def schedule(plan: Mapping[str, Any], comparison: Mapping[str, Any], times: str,
         "spans": None,
         "detail": {"merged": False, "from": 0.0, "to": end},
         "rows": {
-            **rows_told(lanes_told, [device["node"] for device in plan["devices"]]),
+            **rows_told(rows, [device["node"] for device in plan["devices"]]),
             "can": False,
             "can_link": False,
             "links": False,
@@ -155,19 +147,6 @@ def tables(
         rows = errors.table(view, skeleton, comparison)
         props[ids.GRAPH_TABLE] = {"children": panels.table(ERRORS, rows, "Errors", text_columns=2)}
     return props
-
-
-def _alone(figure: dict[str, Any]) -> None:
-    """The run's own lane, as tall as a schedule's bars are."""
-    figure["data"] = [trace for trace in figure["data"] if trace["meta"] != measured_gantt.PREDICTED]
-    for trace in figure["data"]:
-        trace["y"] = [round(y - measured_gantt.LANE_OFFSET, 4) for y in trace["y"]]
-        trace["width"] = BAR
-
-
-def _drawn_devices(upper: Mapping[str, Sequence[Any]], lower: Mapping[str, Sequence[Any]]) -> list[int]:
-    found = {d for c in (upper, lower) for d, kind in zip(c["device"], c["kind"], strict=True) if kind != "T"}
-    return sorted(found)
 
 
 def _columns(

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.library.notes import is_known
-from explorer.view.cards import figures
 from explorer.view.events import Event, before_you, unpacked
+from explorer.view.figures import figures
 from explorer.view.graph import search
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.skeleton import Skeleton

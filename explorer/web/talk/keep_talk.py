@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.jobs.requests import DifferRequest, HashRequest, PlanSource
 from explorer.view.cards import cards, micro_batches
 from explorer.view.events import Event
+from explorer.view.figures import Figures, figures
 from explorer.view.timeline.phases import is_pipelined
-from explorer.view.versus import moved
+from explorer.view.versus import is_one_question, ratio
 from explorer.web.contract import ids
 from explorer.web.parts import scenario_panel
 from explorer.web.parts.thumbnail import thumbnail
@@ -28,16 +29,14 @@ SHOWN_HASH = 16
 @dataclass(frozen=True)
 class Kept:
     """A plan that was kept. number: its name between page and server. source: where the plan is. cells: its figures as
-    text, by the name of the card. seconds: a sample's, of its objective. view and model: what is compared, and of which
-    graph."""
+    text, by the name of the card. figures: what is compared of it. model: of which graph it is."""
 
     number: int
     name: str
     source: PlanSource
     cells: Mapping[str, str]
-    seconds: float
+    figures: Figures
     picture: Mapping[str, str]
-    view: Mapping[str, Any] = field(repr=False)
     model: str
 
 
@@ -68,14 +67,8 @@ class KeepTalk(WhatIfTalk):
         self.numbered += 1
         told = {card.name: f"{card.value}" for card in cards(plan, None)}
         name = self._name(plan)
-        samples = plan["mini_batch"] if plan["objective"] != "max-load" else 1
-        self.kept = (
-            *self.kept,
-            Kept(
-                self.numbered, name, source, told, plan["objective_s"] / samples, thumbnail(plan), plan,
-                skeleton["hash"],
-            ),
-        )  # fmt: skip
+        kept = Kept(self.numbered, name, source, told, figures(plan), thumbnail(plan), skeleton["hash"])
+        self.kept = (*self.kept, kept)
         if not self.baseline:
             self.baseline = self.numbered
         self.send({"type": "kept", "number": self.numbered})
@@ -143,8 +136,7 @@ class KeepTalk(WhatIfTalk):
         """The boxes with operators that moved, bright in the graph."""
         if self.view is None or self.skeleton is None or not self.skeleton["hash"] == base.model == one.model:
             return
-        match = {int(i): j for i, j in told["devices_matched"].items()}
-        gone = moved(base.view["placement"], one.view["placement"], match)
+        gone = set(told["elsewhere"])
         boxes = [name for name, inside in self.view.boxes.items() if any(i in gone for i in inside)]
         self.send({"type": "moved", "boxes": boxes})
 
@@ -171,7 +163,8 @@ class KeepTalk(WhatIfTalk):
                 "cells": one.cells,
                 "picture": one.picture[self.theme],
                 "baseline": one is base,
-                "against": None if base is None or one is base else base.seconds / one.seconds - 1,
+                "against": None if base is None or one is base else ratio(one.figures, base.figures),
+                "asked_alike": base is not None and is_one_question(one.figures, base.figures),
                 "shown": one.source == self._source(),
             }
             for one in self.kept

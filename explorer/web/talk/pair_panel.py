@@ -35,7 +35,7 @@ def strip(pair: Sequence[str], answers: Sequence[Answer | None], shown: str | No
     this question; running: whether the missing ones are being looked for."""
     choices = [
         html.Button(
-            versus.name(planner),
+            versus.shown_name(planner),
             disabled=answer is None or answer.facts is None,
             title=planner,
             **{"data-act": "show-pair", "data-arg": str(i), "aria-pressed": "true" if planner == shown else "false"},
@@ -57,9 +57,9 @@ def strip(pair: Sequence[str], answers: Sequence[Answer | None], shown: str | No
 def _words(pair: Sequence[str], answers: Sequence[Answer | None], running: bool) -> str | list[Any]:
     told = [a.facts for a in answers if a is not None and a.facts is not None]
     if len(told) == 2:
-        return [versus.story(told) + ": ", html.B(versus.verdict(told))]
-    refused = [f"{versus.name(a.member)}: {a.why}." for a in answers if a is not None and a.facts is None]
+        return [versus.story(told) + ": ", html.B(versus.pair_verdict(told))]
+    refused = [f"{versus.shown_name(a.member)}: {a.why}." for a in answers if a is not None and a.facts is None]
     if refused:
         return text.short(" ".join(refused), 200)
-    waits = [versus.name(p) for p, a in zip(pair, answers, strict=True) if a is None]
+    waits = [versus.shown_name(p) for p, a in zip(pair, answers, strict=True) if a is None]
     return f"{'Planning' if running else 'Not planned yet:'} {text.listing(waits)}" + (" …" if running else ".")

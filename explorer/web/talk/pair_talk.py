@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.jobs.requests import Files
-from explorer.view.cards import Figures
 from explorer.view.events import Event
+from explorer.view.figures import Figures
 from explorer.view.session import PAIR, Choices, Session, member, parse_look, to_query
 from explorer.view.timeline.sentence import sentence
 from explorer.web.contract import ids

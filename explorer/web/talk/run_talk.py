@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
-from explorer.view.cards import figures
 from explorer.view.events import Event, unpacked
+from explorer.view.figures import figures
 from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import parse_run
 from explorer.web.parts import run_panel

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 
 GIVE_UP, JOIN, DROP = 0, 1, 2
 """What to do when there are more labels than allowed: return a bound of inf and no paths; make of pairs of almost the

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.bounds.makespan.arrays import DEVICE, NOTHING, Arcs, Clusters, PassArrays
 from solvers.bounds.makespan.one_machine_kernel import preemptive_span
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 
 FREE, WITH, WITHOUT = 0, 1, 2
 """What is known of a cluster: nothing; that it is on the anchor's device; that it is not. Arrays whose last index

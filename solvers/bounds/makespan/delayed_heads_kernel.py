@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.bounds.makespan.arrays import Arcs, Clusters, Flags
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 
 
 class LookBack(NamedTuple):

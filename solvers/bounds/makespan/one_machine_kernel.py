@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from solvers.bounds.makespan.arrays import Clusters
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.heap_kernel import pop_event, push_event
+from solvers.kernels.lazy import njit
 from solvers.kernels.plain import ZERO
 
 

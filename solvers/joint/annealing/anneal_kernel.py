@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.joint.passes.arrays_kernel import NONE, PassArrays, PassState
 from solvers.joint.passes.memory_kernel import least_room_bytes, peak_bytes
@@ -13,6 +12,7 @@ from solvers.joint.passes.pass_kernel import run_pass
 from solvers.joint.passes.ranks_kernel import tails_s
 from solvers.kernels.arrays import Bools, Floats, Ints, Words
 from solvers.kernels.interpreted import until_worth_it
+from solvers.kernels.lazy import njit
 
 PULL = 0.6
 """Share of moves that take one end of a cut edge to the other; the rest go anywhere."""

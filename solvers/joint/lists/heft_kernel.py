@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, NONE, JobArrays, made_s, moving_s, source_of
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
+from solvers.kernels.lazy import njit
 from solvers.kernels.plain import NO, YES
 
 COUNT, SPANS = 0, 1

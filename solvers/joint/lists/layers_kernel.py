@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 
 
 @njit(cache=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from solvers.joint.passes.arrays_kernel import NONE, UPDATE, PassArrays, PassState
 from solvers.kernels.arrays import Floats
+from solvers.kernels.lazy import njit
 from solvers.kernels.plain import ZERO
 
 

@@ -9,11 +9,11 @@ the most urgent ready task and never idle while there is one.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from solvers.joint.passes.arrays_kernel import ARRIVAL, DEPARTURE, NONE, OPERATOR, PassArrays, PassState
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.heap_kernel import pop, pop_event, push, push_event
+from solvers.kernels.lazy import njit
 from solvers.kernels.plain import ZERO
 
 

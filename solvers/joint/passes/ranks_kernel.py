@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from solvers.joint.passes.arrays_kernel import PassArrays, transfer_s
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 
 
 @njit(cache=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 from solvers.kernels.plain import NO, YES
 
 LATENT, BLOCKING = 0, 1

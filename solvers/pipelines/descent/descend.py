@@ -12,10 +12,8 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.descent.facts import Stages
-from solvers.pipelines.descent.looks_kernel import least_s
 from solvers.pipelines.descent.neighbours_kernel import Drafts, around
 from solvers.pipelines.descent.space import Parts, Space, draft_of, parts_of
-from solvers.pipelines.descent.stages_kernel import works_of
 from solvers.plan.drafts import Draft
 
 LEAST_GAIN = 1e-7
@@ -192,7 +190,7 @@ class Descent:
         self.check()
         over, seconds = self.key(parts)
         facts = self.space.near(parts.stages)
-        now = self.space.look(parts)
+        now = self.space.first_look(parts).look
         drafts, looks = around(facts, parts.stages, focus, math.inf if over > 0 else seconds, False, first)
         over_bytes, rough_s = looks.T
         if over > 0:
@@ -210,8 +208,7 @@ class Descent:
 
     def _kicked(self, parts: Parts, rng: random.Random) -> Parts:
         """A draft some random steps away that does not look hopeless."""
-        facts = self.space.near(parts.stages)
-        most_s = HOPELESS * least_s(facts, parts.stages, works_of(facts, parts.stages))
+        most_s = HOPELESS * self.space.first_look(parts).least_s
         leap = rng.random() < LEAPS
         for _ in range(rng.choice((1, 2, 2, 3))):
             self.check()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.kernels.arrays import Bools, Ints
+from solvers.kernels.lazy import njit
 from solvers.kernels.plain import BELOW, ONE, ZERO
-from solvers.kernels.uncounted import internal
 from solvers.pipelines.descent.facts import (
     HOST,
     NOBODY,
@@ -22,10 +22,10 @@ from solvers.pipelines.descent.facts import (
 from solvers.pipelines.descent.operator_moves_kernel import Near, components_of
 from solvers.pipelines.descent.stages_kernel import (
     at_most,
-    can_share,
     divided,
     members_of,
     on_devices,
+    row_of,
     seconds_on,
     single_s,
     squeeze,
@@ -46,7 +46,7 @@ MOST_PAIRED = 6
 INSIDE, ELSEWHERE = ZERO, BELOW
 
 
-@internal
+@njit(cache=True)
 def add_devices(found: list[Change], facts: Facts, stages: Stages, stage: int) -> None:
     """A stage gets another number of devices: free ones, those of one other stage, or a few of many."""
     table, costs = stages.table, facts.costs
@@ -54,7 +54,7 @@ def add_devices(found: list[Change], facts: Facts, stages: Stages, stage: int) -
     if table[stage, HOST] != stage:
         return
     for replicas in range(1, facts.rules.devices + 1):
-        if replicas == now or not can_share(costs, size, replicas):
+        if replicas == now or row_of(costs, size, replicas) < 0:
             continue
         changed = on_devices(stages, stage, replicas)
         short = used_devices(changed.table) - facts.rules.devices
@@ -72,7 +72,7 @@ def add_devices(found: list[Change], facts: Facts, stages: Stages, stage: int) -
         lead_to(found, squeeze(facts, changed, stage))
 
 
-@internal
+@njit(cache=True)
 def add_merges(found: list[Change], facts: Facts, stages: Stages, stage: int, near: Near) -> None:
     """Two stages become one, on the devices of both or of one, and the busiest get what is over."""
     table = stages.table
@@ -92,7 +92,7 @@ def add_merges(found: list[Change], facts: Facts, stages: Stages, stage: int, ne
             lead_on(found, on_devices(merged, at, replicas), NOBODY)
 
 
-@internal
+@njit(cache=True)
 def _cuts(facts: Facts, stages: Stages, stage: int) -> list[Bools]:
     """Sets that may be split off a stage: its components, and what follows a cut of its members in order."""
     members = members_of(stages.of, stage)
@@ -112,7 +112,7 @@ def _cuts(facts: Facts, stages: Stages, stage: int) -> list[Bools]:
     return found
 
 
-@internal
+@njit(cache=True)
 def _mergeable(facts: Facts, stages: Stages, but: int, after: Bools) -> list[tuple[float, int, int]]:
     """The pairs of neighbours that take least time together: seconds, and the two."""
     table = stages.table
@@ -126,7 +126,7 @@ def _mergeable(facts: Facts, stages: Stages, but: int, after: Bools) -> list[tup
     return pairs[:JOINED]
 
 
-@internal
+@njit(cache=True)
 def add_splits(found: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools) -> None:
     """A stage becomes two: on its devices and the free ones, on some taken from others, or on those that merging two
     others sets free."""
@@ -141,7 +141,7 @@ def add_splits(found: list[Change], facts: Facts, stages: Stages, stage: int, af
             lead_to(found, halves)
             continue
         for replicas in range(1, whole[REPLICAS] + free):
-            if can_share(costs, whole[SIZE], replicas):
+            if row_of(costs, whole[SIZE], replicas) >= 0:
                 rest = at_most(costs, whole[SIZE], whole[REPLICAS] + free - replicas)
                 apart = on_devices(on_devices(halves, stage, replicas), second, rest)
                 lead_to(found, apart)
@@ -153,7 +153,7 @@ def add_splits(found: list[Change], facts: Facts, stages: Stages, stage: int, af
                 lead_on(found, joined, NOBODY)
 
 
-@internal
+@njit(cache=True)
 def cut_in_runs(facts: Facts, label: Ints, chosen: int, like: Ints, stages: int) -> tuple[Ints, int]:
     """(the run of every super-operator with a label, how many runs): in their order, at most so many of about the same
     time on one device."""
@@ -173,7 +173,7 @@ def cut_in_runs(facts: Facts, label: Ints, chosen: int, like: Ints, stages: int)
     return run, runs
 
 
-@internal
+@njit(cache=True)
 def _grouped(facts: Facts, component: Ints, count: int, groups: int, like: Ints) -> Ints:
     """The group of every component: of about the same time, those that take most first."""
     takes, last = np.empty(count), np.empty(count, np.int64)
@@ -187,7 +187,7 @@ def _grouped(facts: Facts, component: Ints, count: int, groups: int, like: Ints)
     return group_of
 
 
-@internal
+@njit(cache=True)
 def by_branch(facts: Facts, component: Ints, groups: int, like: Ints, stages: int, devices: int) -> Stages:
     """Components as so many groups of about the same time beside each other, which share the devices by work; each in
     as many runs as keep to ``stages`` on all the devices.
@@ -214,7 +214,7 @@ def by_branch(facts: Facts, component: Ints, groups: int, like: Ints, stages: in
     return Stages(of, table[:count])
 
 
-@internal
+@njit(cache=True)
 def _in_place_of(stages: Stages, chosen: Bools, new: Stages) -> Stages:
     """The draft with the stages ``chosen``, which neither have guests nor are any, exchanged for new ones."""
     old = np.flatnonzero(~chosen)
@@ -229,7 +229,7 @@ def _in_place_of(stages: Stages, chosen: Bools, new: Stages) -> Stages:
     return Stages(np.where(new.of >= 0, new.of + len(old), at[stages.of]), table)
 
 
-@internal
+@njit(cache=True)
 def _stretches(table: Ints, stage: int, near: Ints) -> list[Bools]:
     """The sets of a stage and one or two of its neighbours that may be cut anew: none runs on the devices of others or
     has these run on its own, and micro-batches are equal."""
@@ -247,7 +247,7 @@ def _stretches(table: Ints, stage: int, near: Ints) -> list[Bools]:
     return found
 
 
-@internal
+@njit(cache=True)
 def add_recuts(found: list[Change], facts: Facts, stages: Stages, stage: int, near: Near) -> None:
     """A stage and one or two of its neighbours are cut anew, on their devices and the free ones: into fewer and more
     stages, and by the components of what they hold. New stages are run as the first one."""

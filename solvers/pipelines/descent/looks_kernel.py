@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.kernels.uncounted import internal
+from solvers.kernels.interpreted import until_worth_it
+from solvers.kernels.lazy import njit
 from solvers.pipelines.descent.facts import (
     AGAIN,
     BLOCK,
@@ -24,7 +24,7 @@ from solvers.pipelines.descent.facts import (
     Rules,
     Stages,
 )
-from solvers.pipelines.descent.stages_kernel import Works, can_share, mean_s, row_of
+from solvers.pipelines.descent.stages_kernel import Works, mean_s, row_of, tidy, works_of
 from solvers.pipelines.seating import free_kinds
 from solvers.pipelines.timing.stages_kernel import in_flight, quotient, topological
 
@@ -44,7 +44,7 @@ def after_of(facts: Facts, stages: Stages) -> Bools:
     return quotient(stages.of, len(stages.table), facts.graph.edges)
 
 
-@internal
+@njit(cache=True)
 def with_guests(table: Ints, values: Floats) -> Floats:
     """Values of stages with those of their guests added to them, [stages]."""
     whole = values.copy()
@@ -64,7 +64,7 @@ def hosted_s(table: Ints, works: Works) -> float:
     return float(np.max(hosted))
 
 
-@internal
+@njit(cache=True)
 def _keeps_pins(rules: Rules, stages: Stages) -> bool:
     """Whether stages on one device can have all that is pinned to it, and nothing that is pinned elsewhere."""
     count = len(stages.table)
@@ -87,7 +87,7 @@ def allowed(facts: Facts, stages: Stages, works: Works, after: Bools) -> bool:
     used, guests = 0, False
     for s in range(len(table)):
         host = table[s, HOST]
-        if table[host, HOST] != host or not can_share(costs, table[s, SIZE], table[host, REPLICAS]):
+        if table[host, HOST] != host or row_of(costs, table[s, SIZE], table[host, REPLICAS]) < 0:
             return False
         guests |= host != s
         used += table[s, REPLICAS] if host == s else 0
@@ -101,7 +101,7 @@ def allowed(facts: Facts, stages: Stages, works: Works, after: Bools) -> bool:
     return len(topological(quotient(homes, len(table), facts.graph.edges))) == len(table)
 
 
-@internal
+@njit(cache=True)
 def kept(rules: Rules, table: Ints, after: Bools) -> Ints:
     """Micro-batches in flight of every stage."""
     size = table[:, SIZE].copy()
@@ -134,7 +134,7 @@ def levelled(facts: Facts, stages: Stages, after: Bools) -> Stages:
     return Stages(stages.of, table)
 
 
-@internal
+@njit(cache=True)
 def slower_of(rules: Rules, table: Ints, busy_s: Floats) -> Floats:
     """How many times as long as on the fastest kind each stage takes where `Seating` puts it, pins aside. busy_s: on
     the fastest kind, guests with their hosts, [stages]."""
@@ -155,7 +155,7 @@ def least_s(facts: Facts, stages: Stages, works: Works) -> float:
     return float(np.max(busy))
 
 
-@internal
+@njit(cache=True)
 def _transfers(facts: Facts, stages: Stages) -> tuple[Floats, Floats]:
     """Seconds that a micro-batch takes from one stage to another, and its bytes for one replica of the other, [stages,
     stages] both."""
@@ -176,7 +176,7 @@ def _transfers(facts: Facts, stages: Stages) -> tuple[Floats, Floats]:
     return seconds, nbytes
 
 
-@internal
+@njit(cache=True)
 def _over_bytes(rules: Rules, table: Ints, works: Works, keeps: Ints, received: Floats) -> float:
     """Bytes above the caps: saved and received ones of every micro-batch in flight."""
     saved = works.saved_bytes * np.where(table[:, AGAIN] == 1, 1, keeps)
@@ -225,3 +225,32 @@ def look(facts: Facts, stages: Stages, works: Works, after: Bools) -> Look:
             waits = max(0.0, waits - more * forward[a]) + max(0.0, waits - more * backward[a])
         rough_s = max(rough_s, starts[a] + busy[a] + waits + works.sync_s[a])
     return Look(_over_bytes(rules, table, works, keeps, received), rough_s)
+
+
+class FirstLook(NamedTuple):
+    """What is known of a draft before any estimate. level: see `levelled`. glue_share: of the average work of a device,
+    that guests take on the devices of a stage."""
+
+    allowed: bool
+    look: Look
+    least_s: float
+    glue_share: float
+    level: Stages
+
+
+@until_worth_it
+@njit(cache=True)
+def first_look(facts: Facts, stages: Stages) -> FirstLook:
+    """A draft looked at by itself, which need not be allowed."""
+    after, works, table = after_of(facts, stages), works_of(facts, stages), stages.table
+    mean = mean_s(table, works)
+    return FirstLook(
+        allowed(facts, stages, works, after),
+        look(facts, stages, works, after),
+        least_s(facts, stages, works),
+        hosted_s(table, works) / mean if mean > 0 else 0.0,
+        levelled(facts, stages, after),
+    )
+
+
+tidied = until_worth_it(tidy)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
+from solvers.kernels.lazy import njit
 from solvers.kernels.plain import NO
-from solvers.kernels.uncounted import internal
 from solvers.pipelines.descent.device_moves_kernel import add_devices, add_merges, add_recuts, add_splits
 from solvers.pipelines.descent.facts import NOBODY, Change, Facts, Stages
 from solvers.pipelines.descent.looks_kernel import after_of, allowed, least_s, levelled, look
@@ -34,7 +33,7 @@ class Drafts(NamedTuple):
     """[drafts + 1] into table"""
 
 
-@internal
+@njit(cache=True)
 def _packed(found: list[Stages], nodes: int) -> Drafts:
     start = np.zeros(len(found) + 1, np.int64)
     for i in range(len(found)):
@@ -45,7 +44,7 @@ def _packed(found: list[Stages], nodes: int) -> Drafts:
     return Drafts(of, table, start)
 
 
-@internal
+@njit(cache=True)
 def _pairs(rows: list[tuple[float, float]]) -> Floats:
     found = np.empty((len(rows), 2))
     for i in range(len(rows)):
@@ -53,7 +52,7 @@ def _pairs(rows: list[tuple[float, float]]) -> Floats:
     return found
 
 
-@internal
+@njit(cache=True)
 def _steps(facts: Facts, stages: Stages, focus: Ints, leap: bool, all_alike: bool) -> list[Change]:
     """What one step leads to before it is known which are drafts: see `around`."""
     found = [Change(stages, NO, NOBODY) for _ in range(0)]

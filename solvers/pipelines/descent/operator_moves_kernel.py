@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.kernels.uncounted import internal
+from solvers.kernels.lazy import njit
 from solvers.pipelines.descent.facts import AFTER, BEFORE, REPLICAS, Change, Facts, Graph, Stages, lead_to
 from solvers.pipelines.descent.stages_kernel import members_of, moved, single_s
 
@@ -31,7 +31,7 @@ class Near(NamedTuple):
     """those that read of it lie DOWN, those it reads of UP, its siblings, which share one of these with it, BOTH"""
 
 
-@internal
+@njit(cache=True)
 def near_to(after: Bools, stage: int) -> Near:
     """The neighbours of a stage. after: see `looks_kernel.after_of`."""
     count = len(after)
@@ -54,7 +54,7 @@ def near_to(after: Bools, stage: int) -> Near:
     return Near(found[:n], way[:n])
 
 
-@internal
+@njit(cache=True)
 def run_of(graph: Graph, of: Ints, source: int, target: int, down: bool) -> Ints:
     """The order in which the members of one stage may leave it for another, one by one.
 
@@ -91,7 +91,7 @@ def run_of(graph: Graph, of: Ints, source: int, target: int, down: bool) -> Ints
     return run[:n]
 
 
-@internal
+@njit(cache=True)
 def components_of(graph: Graph, label: Ints, chosen: int) -> Ints:
     """The weakly connected component of every super-operator with a label, counted from 0 in the order of their first
     members, -1 for others."""
@@ -113,7 +113,7 @@ def components_of(graph: Graph, label: Ints, chosen: int) -> Ints:
     return component
 
 
-@internal
+@njit(cache=True)
 def _add_runs(
     found: list[Change], facts: Facts, stages: Stages, busy: Floats, ends: tuple[int, int], down: bool
 ) -> None:
@@ -135,7 +135,7 @@ def _add_runs(
             lead_to(found, moved(stages, source, target, run[:length]))
 
 
-@internal
+@njit(cache=True)
 def add_shifts(found: list[Change], facts: Facts, stages: Stages, stage: int, near: Near, busy: Floats) -> None:
     """A run of super-operators goes to a neighbour or comes from it, or a whole component goes. busy: s of stages."""
     component = components_of(facts.graph, stages.of, stage)
@@ -150,7 +150,7 @@ def add_shifts(found: list[Change], facts: Facts, stages: Stages, stage: int, ne
                 lead_to(found, moved(stages, stage, other, members_of(component, one)))
 
 
-@internal
+@njit(cache=True)
 def add_cascades(found: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools, busy: Floats) -> None:
     """A stage gives to its neighbour, that to the next, and so on down to one that has time to spare. busy: s of
     stages."""
@@ -183,7 +183,7 @@ def add_cascades(found: list[Change], facts: Facts, stages: Stages, stage: int, 
                 lead_to(found, Stages(of, stages.table))
 
 
-@internal
+@njit(cache=True)
 def add_swaps(found: list[Change], facts: Facts, stages: Stages, stage: int, near: Near) -> None:
     """One of the first two super-operators that might leave, for one of the neighbour's first two."""
     for i in range(len(near.stage)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.kernels.arrays import Ints
 from solvers.pipelines.descent.facts import HOST, NOBODY, REPLICAS, Facts, Stages
-from solvers.pipelines.descent.looks_kernel import after_of
+from solvers.pipelines.descent.looks_kernel import after_of, tidied
 from solvers.pipelines.descent.space import Parts, Space
 from solvers.pipelines.descent.stages_kernel import (
     holds_pinned,
@@ -17,7 +17,6 @@ from solvers.pipelines.descent.stages_kernel import (
     single_s,
     spread,
     squeeze,
-    tidy,
     used_devices,
     without,
 )
@@ -49,7 +48,7 @@ def repaired(space: Space, parts: Parts) -> Parts | None:
             return None
         _, at = min(joined)
         stages = without(stages, at + 1, at)
-    found = Parts(tidy(spread(facts, _single(facts, stages), NOBODY)))
+    found = Parts(tidied(spread(facts, _single(facts, stages), NOBODY)))
     return space.levelled(found) if space.allows(found) else None
 
 

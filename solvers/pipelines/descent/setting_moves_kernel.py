@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.lazy import njit
 from solvers.kernels.plain import ONE, ZERO
-from solvers.kernels.uncounted import internal
 from solvers.pipelines.descent.facts import (
     AFTER,
     AGAIN,
@@ -28,12 +28,12 @@ from solvers.pipelines.descent.facts import (
 from solvers.pipelines.descent.operator_moves_kernel import Near
 from solvers.pipelines.descent.stages_kernel import (
     allowed_size,
-    can_share,
     divided,
     hosts_others,
     members_of,
     on_host,
     resized,
+    row_of,
     single_s,
     with_entry,
 )
@@ -43,7 +43,7 @@ MOST_BLOCK = 4
 MOST_ENDS = 8
 
 
-@internal
+@njit(cache=True)
 def _ends(graph: Graph, of: Ints, stage: int) -> Ints:
     """Members of a stage that nothing in it precedes, or follows: at most MOST_ENDS, from both ends."""
     members = members_of(of, stage)
@@ -62,7 +62,7 @@ def _ends(graph: Graph, of: Ints, stage: int) -> Ints:
     return found[: min(n, MOST_ENDS)]
 
 
-@internal
+@njit(cache=True)
 def add_glue(
     found: list[Change], facts: Facts, stages: Stages, stage: int, near: Near, busy: Floats, tiny_s: float
 ) -> None:
@@ -70,7 +70,7 @@ def add_glue(
     its own, or a stage that shares devices changes them or gets its own. busy: s of stages. tiny_s: next to no time."""
     table = stages.table
     own, size, replicas = table[stage, HOST] == stage, table[stage, SIZE], table[stage, REPLICAS]
-    hosts = [s for s in near.stage if table[s, HOST] == s and can_share(facts.costs, size, table[s, REPLICAS])]
+    hosts = [s for s in near.stage if table[s, HOST] == s and row_of(facts.costs, size, table[s, REPLICAS]) >= 0]
     if not own:
         for host in hosts:
             if host != table[stage, HOST]:
@@ -92,13 +92,13 @@ def add_glue(
                 lead_to(found, on_host(apart, len(table), host))
 
 
-@internal
+@njit(cache=True)
 def _takes_turns(rules: Rules) -> bool:
     """Whether forwards and backwards take turns, so that slack and blocks mean something."""
     return rules.backward and not rules.all_in_flight
 
 
-@internal
+@njit(cache=True)
 def add_settings(found: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools) -> None:
     """One stage recomputes or not, keeps more or fewer in flight, runs more or fewer in a row, or has larger or smaller
     micro-batches."""
@@ -125,7 +125,7 @@ def add_settings(found: list[Change], facts: Facts, stages: Stages, stage: int, 
                 lead_on(found, resized(facts, stages, sizes), NOBODY)
 
 
-@internal
+@njit(cache=True)
 def _for_all(stages: Stages, column: int, value: int) -> Stages:
     """The draft with one column of its table the same for all."""
     table = stages.table.copy()
@@ -133,7 +133,7 @@ def _for_all(stages: Stages, column: int, value: int) -> Stages:
     return Stages(stages.of, table)
 
 
-@internal
+@njit(cache=True)
 def add_settings_of_all(found: list[Change], facts: Facts, stages: Stages, sizes_only: bool) -> None:
     """The same for all stages at once."""
     rules, now = facts.rules, stages.table[:, SIZE]

@@ -12,8 +12,7 @@ from solvers.coarsening.traffic import Rows
 from solvers.kernels.arrays import Floats
 from solvers.pipelines.costs import SizeCosts, size_costs
 from solvers.pipelines.descent.facts import SIZE, Costs, Facts, Graph, Rules, Stages
-from solvers.pipelines.descent.looks_kernel import Look, after_of, allowed, hosted_s, levelled, look
-from solvers.pipelines.descent.stages_kernel import mean_s, tidy, works_of
+from solvers.pipelines.descent.looks_kernel import FirstLook, first_look, tidied
 from solvers.pipelines.seating import Seating
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Pipeline
@@ -53,7 +52,7 @@ def parts_of(draft: Draft) -> Parts:
         (s.micro_batch_size, s.replicas, s.recompute, s.block, s.slack, number if s.host is None else s.host)
         for number, s in enumerate(stages)
     ]
-    return Parts(tidy(Stages(of, np.array(rows, np.int64))))
+    return Parts(tidied(Stages(of, np.array(rows, np.int64))))
 
 
 def draft_of(parts: Parts) -> Draft:
@@ -139,28 +138,22 @@ class Space:
             self.facts = self.facts._replace(costs=self._costs(sorted(wanted)))
         return self.facts
 
-    def look(self, parts: Parts) -> Look:
-        """A first look at an allowed draft."""
-        facts = self.near(parts.stages)
-        return look(facts, parts.stages, works_of(facts, parts.stages), after_of(facts, parts.stages))
+    def first_look(self, parts: Parts) -> FirstLook:
+        """What is known of a draft, a partition, before any estimate."""
+        return first_look(self.near(parts.stages), parts.stages)
 
     def allows(self, parts: Parts) -> bool:
         """Whether the stages, a partition, are a draft of the problem."""
-        facts = self.near(parts.stages)
-        return bool(allowed(facts, parts.stages, works_of(facts, parts.stages), after_of(facts, parts.stages)))
+        return bool(self.first_look(parts).allowed)
 
     def levelled(self, parts: Parts) -> Parts:
         """The stages with as much slack as none of them waits for ever: see `looks_kernel.levelled`."""
-        facts = self.near(parts.stages)
-        return Parts(levelled(facts, parts.stages, after_of(facts, parts.stages)))
+        return Parts(self.first_look(parts).level)
 
     def begin_at(self, parts: Parts) -> None:
         """Allow as much glue as a draft has from which a search starts, if that is more than GLUE_SHARE."""
-        facts, table = self.near(parts.stages), parts.stages.table
-        works = works_of(facts, parts.stages)
-        mean = mean_s(table, works)
-        share = hosted_s(table, works) / mean * (1 + 1e-9) if mean else 0.0
-        self.facts = facts._replace(rules=facts.rules._replace(glue_share=max(GLUE_SHARE, share)))
+        share = max(GLUE_SHARE, self.first_look(parts).glue_share * (1 + 1e-9))
+        self.facts = self.facts._replace(rules=self.facts.rules._replace(glue_share=share))
 
 
 def _graph(edges: Iterable[tuple[int, int]], count: int) -> Graph:

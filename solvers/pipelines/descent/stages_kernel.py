@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.lazy import njit
 from solvers.kernels.plain import ONE
-from solvers.kernels.uncounted import internal
 from solvers.pipelines.descent.facts import (
     AGAIN,
     BACKWARD_S,
@@ -45,33 +44,20 @@ class Works(NamedTuple):
     """compute of all micro-batches"""
 
 
-@internal
-def size_index(costs: Costs, size: int) -> int:
-    """Where a size of micro-batches is among those known."""
+@njit(cache=True)
+def row_of(costs: Costs, size: int, replicas: int) -> int:
+    """The row of costs; -1 where so many devices cannot share micro-batches. size: one that is known."""
     k = 0
     while costs.sizes[k] != size:
         k += 1
-    return k
+    return int(costs.row[k, replicas]) if replicas < costs.row.shape[1] else -1
 
 
-@internal
-def row_of(costs: Costs, size: int, replicas: int) -> int:
-    """The row of costs; that of no such number of replicas is any."""
-    return int(costs.row[size_index(costs, size), min(replicas, costs.row.shape[1] - 1)])
-
-
-@internal
-def can_share(costs: Costs, size: int, replicas: int) -> bool:
-    """Whether so many devices can share micro-batches."""
-    return replicas < costs.row.shape[1] and bool(costs.row[size_index(costs, size), replicas] >= 0)
-
-
-@internal
+@njit(cache=True)
 def at_most(costs: Costs, size: int, devices: int) -> int:
     """The largest number of at most so many devices that can share micro-batches; 0 if there is none."""
-    k = size_index(costs, size)
     for replicas in range(min(devices, costs.row.shape[1] - 1), 0, -1):
-        if costs.row[k, replicas] >= 0:
+        if row_of(costs, size, replicas) >= 0:
             return replicas
     return 0
 
@@ -103,7 +89,7 @@ def works_of(facts: Facts, stages: Stages) -> Works:
     return Works(forward, backward, sync, static, saved, workspace, busy)
 
 
-@internal
+@njit(cache=True)
 def busy_on(facts: Facts, stages: Stages, stage: int, replicas: int) -> float:
     """Seconds in an iteration that a device of a stage computes, and adds up gradients, were it on so many devices; on
     one there are none to add up."""
@@ -143,7 +129,7 @@ def members_of(label: Ints, chosen: int) -> Ints:
     return np.flatnonzero(label == chosen)
 
 
-@internal
+@njit(cache=True)
 def hosts_others(table: Ints, stage: int) -> bool:
     """Whether other stages run on the devices of a stage."""
     return bool(np.count_nonzero(table[:, HOST] == stage) > (table[stage, HOST] == stage))
@@ -169,7 +155,7 @@ def mean_s(table: Ints, works: Works) -> float:
     return total / used_devices(table)
 
 
-@internal
+@njit(cache=True)
 def with_entry(stages: Stages, stage: int, column: int, value: int) -> Stages:
     """The draft with one entry of its table changed."""
     table = stages.table.copy()
@@ -177,13 +163,13 @@ def with_entry(stages: Stages, stage: int, column: int, value: int) -> Stages:
     return Stages(stages.of, table)
 
 
-@internal
+@njit(cache=True)
 def on_devices(stages: Stages, stage: int, replicas: int) -> Stages:
     """The draft with a stage on so many devices."""
     return with_entry(stages, stage, REPLICAS, replicas)
 
 
-@internal
+@njit(cache=True)
 def on_host(stages: Stages, stage: int, host: int) -> Stages:
     """The draft with a stage on the devices of another."""
     changed = with_entry(stages, stage, HOST, host)
@@ -191,7 +177,7 @@ def on_host(stages: Stages, stage: int, host: int) -> Stages:
     return changed
 
 
-@internal
+@njit(cache=True)
 def divided(stages: Stages, stage: int, upper: Bools) -> Stages:
     """The draft with some super-operators of a stage in a last stage of their own, which is as that one. upper:
     [super-operators] which; others than those of the stage are left."""
@@ -262,7 +248,7 @@ def tidy(stages: Stages) -> Stages:
     return Stages(rank[of], table)
 
 
-@internal
+@njit(cache=True)
 def hash_of(stages: Stages) -> np.uint64:
     """A number that tells drafts apart (FNV-1a on 64 bits)."""
     found, factor = np.uint64(14695981039346656037), np.uint64(1099511628211)
@@ -302,12 +288,12 @@ def spread(facts: Facts, stages: Stages, but: int) -> Stages:
         s = int(np.argmax(busy))
         if busy[s] == -np.inf:
             break
-        k, replicas = size_index(costs, table[s, SIZE]), table[s, REPLICAS]
+        size, replicas = table[s, SIZE], table[s, REPLICAS]
         more = replicas + 1
-        while more < costs.row.shape[1] and costs.row[k, more] < 0:
+        while more - replicas <= free and row_of(costs, size, more) < 0:
             more += 1
         takes = np.inf
-        if more < costs.row.shape[1] and more - replicas <= free:
+        if more - replicas <= free:
             takes = busy_on(facts, changed, s, more)
         if takes < busy[s]:
             free -= more - replicas
@@ -339,7 +325,7 @@ def squeeze(facts: Facts, stages: Stages, keep: int) -> Stages:
     return changed
 
 
-@internal
+@njit(cache=True)
 def resized(facts: Facts, stages: Stages, sizes: Ints) -> Stages:
     """The draft with other micro-batches, its stages on as many devices as these allow."""
     table = stages.table.copy()
@@ -349,7 +335,7 @@ def resized(facts: Facts, stages: Stages, sizes: Ints) -> Stages:
     return Stages(stages.of, table)
 
 
-@internal
+@njit(cache=True)
 def allowed_size(facts: Facts, size: int) -> bool:
     """Whether micro-batches may be of so many samples."""
     return bool((facts.rules.sizes == size).any())

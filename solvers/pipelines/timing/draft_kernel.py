@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.evaluation.holds_kernel import HandedOn, UnitBytes, holds_of, peaks_of
 from solvers.evaluation.routes_kernel import routes_of
@@ -18,6 +17,7 @@ from solvers.evaluation.tasks import Bundles, F, Messages, Rows, Sends, Tasks, U
 from solvers.evaluation.tasks_kernel import Rings, Wires, tasks_of
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
+from solvers.kernels.lazy import njit
 from solvers.kernels.links_kernel import ALIKE, class_of
 from solvers.kernels.plain import NO
 from solvers.pipelines.timing.lowering_kernel import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.evaluation.tasks import Bundles, Messages, Rows, U, Units
 from solvers.kernels.arrays import Bools, Ints
+from solvers.kernels.lazy import njit
 from solvers.pipelines.timing.stages_kernel import KINDS, runs_again
 
 

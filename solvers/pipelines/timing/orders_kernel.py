@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from solvers.evaluation.tasks import B, F, I, U, W
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.lazy import njit
 from solvers.pipelines.timing.stages_kernel import KINDS, StageCosts, topological
 from solvers.schedules.ordering.eager_order_kernel import EagerActions, eager
 

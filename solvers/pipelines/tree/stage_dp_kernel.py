@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 
 Steps = NDArray[np.int32]
 Cells = NDArray[np.int16]

@@ -8,9 +8,9 @@ what either sends to the other, [seats, seats], 0 for empty seats. node_of: the 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 from solvers.schedules.nodes.starts_kernel import grow, pack
 
 BETTER = 1e-9

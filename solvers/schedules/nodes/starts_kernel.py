@@ -7,9 +7,9 @@ ones follow. order: of the stages. room: devices of each node. node_of: is fille
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.lazy import njit
 
 
 @njit(cache=True)

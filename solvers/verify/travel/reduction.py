@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -17,25 +18,27 @@ from solvers.verify.work.jobs import BACKWARDS, FORWARD, Jobs
 
 
 def all_reduces(
-    problem: Problem, jobs: Jobs, wires: Wires
+    problem: Problem, jobs: Jobs, wires: Wires, times: int, onward: Mapping[int, int]
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Floats, Floats, Floats]:
     """The columns of `Expected`: round a ring of r replicas every link moves 2(r-1)/r of the bytes in 2(r-1) steps,
     whatever the transfer model. It goes before what else waits for a link, but for what the first turn of a
-    device reads."""
+    device reads. times: how many times as many replicas as ``jobs`` have are on the ring; onward: of every stage to
+    which device the last of them sends."""
     rows: list[tuple[int, int, int]] = []
     amounts: list[tuple[float, float]] = []
     if problem.training:
-        for stage in np.unique(jobs.stage[jobs.replicas > 1]).tolist():
+        for stage in np.unique(jobs.stage[jobs.replicas * times > 1]).tolist():
             mine = jobs.stage == stage
             if not np.isin(jobs.kind[mine], BACKWARDS).any():
                 continue
             replicas = _places(jobs, stage)
+            count = len(replicas) * times
             exchanged = _exchanged_bytes(problem, jobs, stage)
-            for src, dst in zip(replicas, replicas[1:] + replicas[:1], strict=True):
+            for src, dst in zip(replicas, (*replicas[1:], onward[stage]), strict=True):
                 link = problem.cluster.link(src, dst)
                 if exchanged > 0:
-                    steps = 2 * (len(replicas) - 1)
-                    moved = (len(replicas) - 1) / len(replicas) * exchanged
+                    steps = 2 * (count - 1)
+                    moved = (count - 1) / count * exchanged
                     speed = (np.nan, np.nan) if link is None else (link.latency_s, link.bandwidth_bytes_per_s)
                     rows.append((stage, src, dst))
                     amounts.append((moved, steps * speed[0] + moved / speed[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -67,8 +68,9 @@ class _Fate(NamedTuple):
     """[parts] whether the calls that read it fetch it"""
 
 
-def transfers_of(problem: Problem, jobs: Jobs, messages: Messages) -> Moves:
-    """What must travel between the turns of ``jobs``."""
+def transfers_of(problem: Problem, jobs: Jobs, messages: Messages, times: int, onward: Mapping[int, int]) -> Moves:
+    """What must travel between the turns of ``jobs``, and what those of one of ``times`` groups send for gradients; see
+    `all_reduces`."""
     routes, speeds, wires = Routes(problem, jobs, messages), Speeds(problem, messages.bundles), Wires(problem)
     sendings, parts = routes.sendings(), routes.parts()
     fate = _fate(problem, jobs, routes, speeds, sendings, parts)
@@ -100,7 +102,7 @@ def transfers_of(problem: Problem, jobs: Jobs, messages: Messages) -> Moves:
         fate.direct,
         Expected._make(column[sends] for column in departures),
         Expected._make(column[fate.arrives] for column in arrivals),
-        Expected(*all_reduces(problem, jobs, wires)),
+        Expected(*all_reduces(problem, jobs, wires, times, onward)),
         folded,
         wires.known(),
     )

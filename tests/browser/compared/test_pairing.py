@@ -93,9 +93,9 @@ def test_the_plan_at_hand_is_not_asked_for_again(talk):
     assert talk.backend.asked[-1][0].planners == ("graph-pipeline",)
     finish(talk, "graph-pipeline")
     assert talk.plan["planner"] == "pipedream-iter"
-    ends = [m["figure"]["layout"]["xaxis"]["range"][1] for m in talk.sent if m["type"] == "plan"]
+    ends = [m["figure"]["axis"]["end"] for m in talk.sent if m["type"] == "plan"]
     talk.receive({"type": "show-pair", "element": "0"})
-    assert [m for m in talk.sent if m["type"] == "plan"][-1]["figure"]["layout"]["xaxis"]["range"][1] == ends[-1]
+    assert [m for m in talk.sent if m["type"] == "plan"][-1]["figure"]["axis"]["end"] == ends[-1]
 
 
 def test_other_settings_are_another_question_and_coming_back_asks_nobody(talk):

@@ -7,7 +7,6 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from explorer.view.versus import moved
 from tests.browser.page import DIM
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -96,9 +95,3 @@ def test_a_link_says_whether_the_plan_is_the_one_it_was_made_of(real):
     page.until(lambda: page.text("same-plan") == "not the link's plan")
     page.change(lambda: page.put("micro-batches", "2"))
     assert page.js("return document.getElementById('same-plan').hidden")
-
-
-def test_an_operator_moved_if_it_is_not_on_the_counterparts_of_its_devices():
-    before, after = [[0], [1], [0, 1], [2]], [[1], [1], [0, 1], [0]]
-    assert moved(before, after, {0: 1, 1: 0}) == {1, 3}
-    assert moved(before, before, {0: 0, 1: 1, 2: 2}) == frozenset()

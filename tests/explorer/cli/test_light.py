@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from explorer.question.graphs.demos import FOLDER
+from solvers.planners.registry import HOMES
 
 HEAVY = ("torch", "dash", "plotly", "numba", "networkx", "fastapi")
 
@@ -58,6 +59,18 @@ def test_nor_does_one_that_was_traced_before(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.graphs", "answers.sqlite"]
     without = code.replace("'--library', " + repr(asked[-1]), "'--no-library'")
     assert run(without).splitlines()[-1] == "True"
+
+
+def test_an_answer_that_is_known_needs_no_planner_bound_or_compiler(tmp_path: Path) -> None:
+    asked = ["plan", "gpt-small", "--effort", "quick", "--library", str(tmp_path / "answers.sqlite")]
+    code = f"from explorer.cli import main; main({asked!r}); import sys; print(*sys.modules)"
+    assert "solvers.planners.portfolio" in run(code).splitlines()[-1].split()
+    lines = run(code).splitlines()
+    assert any(line.startswith("note       known since") for line in lines)
+    loaded = set(lines[-1].split())
+    searching = {home.partition(":")[0] for home in HOMES.values()} - {"solvers.planners.auto"}
+    searching |= {"solvers.planners.solve", "solvers.planners.portfolio", "solvers.bounds"}
+    assert loaded & ({*HEAVY, "scipy", "pulp", "highspy", "ortools", "pymetis"} | searching) == set()
 
 
 def test_python_m_explorer_is_the_command() -> None:

@@ -90,8 +90,8 @@ def test_each_run_is_a_row_with_its_result():
     assert [c.row.planner for c in done] == list(PAIR)
     for c in done:
         assert c.result is not None
-        assert c.row.objective_s == c.result.objective_s == c.row.iteration_s
-        assert c.row.peak_bytes > 0
+        assert c.row.objective_s == c.result.objective_s == c.row.figures.iteration_s
+        assert c.row.figures.peak_bytes > 0
 
 
 def test_looser_contiguity_is_never_worse_for_the_oracle():

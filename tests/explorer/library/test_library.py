@@ -60,7 +60,7 @@ def test_an_answer_is_found_by_its_question_as_it_was(path: Path) -> None:
 def test_an_answer_of_the_portfolio_comes_back_with_its_front_and_course(path: Path) -> None:
     of = chain(micro_batches=None, mini_batch=8)
     result = solve(of, "auto", time_limit_s=20)
-    from solvers.planners.portfolio import Auto
+    from solvers.planners.auto import Auto
 
     question = asked(of, Auto(), time_limit_s=20.0)
     with Library(path) as library:

@@ -11,8 +11,8 @@ import pytest
 from explorer.measured import compare_run, comparison_object, rank_agreement, rows
 from explorer.measured.measured_bars import measured_bars
 from explorer.measured.notes import same_hardware
-from explorer.measured.telling import signed_share
 from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.words.text import signed_share
 from solvers.errors import InvalidPlan, InvalidProblem, RunError
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import ComputeTable, Objective

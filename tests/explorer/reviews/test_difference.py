@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.reviews.difference import difference, difference_object, numbers
+from explorer.reviews.difference import difference, difference_object
 from explorer.reviews.matching import matched_devices
 from explorer.reviews.moves import Moved, moved_modules
 from solvers.errors import InvalidProblem
+from solvers.evaluation.evaluate import evaluate
 from solvers.plan.plan import Plan
 from solvers.problem.cluster import CPU_KIND, Device
 from solvers.problem.problem import Problem
@@ -37,7 +38,29 @@ def test_a_plan_does_not_differ_from_itself() -> None:
     told = difference((problem, even_plan(problem)), (problem, even_plan(problem)))
     assert (told.moved, told.questions, told.renamed) == ((), (), {})
     assert told.hashes[0] == told.hashes[1]
-    assert all(a == b for _, _, a, b in numbers(told))
+    assert all(a == b for _, _, a, b in told.numbers)
+
+
+def test_the_better_of_two_answers_to_one_question_is_told() -> None:
+    problem = chain_problem()
+    even, uneven = placed(problem, [2, 4, 6], [0, 1, 2, 3]), placed(problem, [5, 6, 7], [0, 1, 2, 3])
+    told = difference((problem, even), (problem, uneven))
+    assert evaluate(problem, uneven).iteration_s / evaluate(problem, even).iteration_s == pytest.approx(1.76, abs=5e-3)
+    assert told.verdict == "1.76× slower"
+    assert difference((problem, uneven), (problem, even)).verdict == "1.76× faster"
+    assert "verdict    the second is 1.76× slower" in str(told)
+    assert len(told.elsewhere) == told.moved_operators
+
+
+@pytest.mark.parametrize("asked", [{"mini_batch": 32}, {"max_replicas": 2}, {"pins": {0: 0}}])
+def test_a_plan_that_answers_another_question_is_never_called_better(asked: dict[str, object]) -> None:
+    problem = chain_problem()
+    other = replace(problem, **asked)  # type: ignore[arg-type]
+    told = difference((problem, even_plan(problem)), (other, even_plan(other)))
+    assert told.verdict is None
+    assert told.questions
+    assert "neither is the better one" in str(told)
+    assert "neither is the better one" in told._repr_html_()
 
 
 def test_labels_that_are_merely_permuted_move_nothing() -> None:

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.view.cards import Figures, cards, figures
+from explorer.view.cards import cards
+from explorer.view.figures import figures
 from explorer.view.plan_view import plan_view
 from solvers.evaluation.evaluate import evaluate
 from tests.explorer.view.small import chain_problem, even_plan
@@ -55,6 +56,6 @@ def test_what_did_not_change_and_what_has_nothing_before_it_is_not_told(view):
 
 
 def test_a_plan_that_has_run_tells_what_it_took_and_no_change(view):
-    told = cards(view, Figures("iteration", 1.0, 16, 1.0, 0.1, 1.0, 1.0), measured_s=0.5)
+    told = cards(view, replace(figures(view), objective_s=1.0, per_s=1.0, idle=0.1), measured_s=0.5)
     assert told[1].note == "run: 500 ms"
     assert [card.change for card in told] == [""] * 5

@@ -18,15 +18,18 @@ from explorer.view.comparison import (
     ranked,
     table,
 )
+from explorer.view.figures import Figures
 
-PLAN = Row("a", "acyclic", "exact", "paper", "FEASIBLE", objective_s=10e-3, bound_s=4e-3, runtime_s=1.0)
+PLAN = Row("a", "acyclic", "exact", "paper", "FEASIBLE", bound_s=4e-3, runtime_s=1.0)
+FIGURES = Figures(question="?", graph="g", objective="iteration", mini_batch=1, objective_s=None)
 
 
 def row(planner, objective_s=10e-3, bound_s=0.0, contiguity="acyclic", status="FEASIBLE", runtime_s=1.0, **more):
+    numbers = {name: more.pop(name) for name in ("max_load_s", "peak_bytes") if name in more}
     return replace(
         PLAN,
         planner=planner,
-        objective_s=objective_s,
+        figures=None if objective_s is None else replace(FIGURES, objective_s=objective_s, **numbers),
         bound_s=bound_s,
         contiguity=contiguity,
         status=status,

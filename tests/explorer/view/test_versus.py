@@ -1,40 +1,73 @@
 """Two plans in one line."""
 
+from dataclasses import replace
+
+import pytest
+
 from explorer.view import versus
+from explorer.view.figures import figures_of, question_hash
 from explorer.view.plan_view import plan_view
 from solvers.evaluation.evaluate import evaluate
+from solvers.problem.problem import Objective
 from tests.explorer.view.small import branches_problem, chain_problem, even_plan, pair_plans
 
 PROBLEM = branches_problem()
 
 
-def facts(plan, planner, problem=PROBLEM):
+def member(plan, planner, problem=PROBLEM):
     seconds = evaluate(problem, plan).iteration_s
-    return versus.facts(plan_view(problem, plan, planner=planner, objective_s=seconds, bound_s=0.0), planner)
+    return versus.member(plan_view(problem, plan, planner=planner, objective_s=seconds, bound_s=0.0), planner)
+
+
+def figures(problem, **asked):
+    asked_of = replace(problem, **asked)
+    return figures_of(asked_of, evaluate(asked_of, even_plan(asked_of)))
 
 
 def test_the_story_names_time_depth_and_bubble_and_how_much_faster():
     graph, row = pair_plans(PROBLEM)
-    told = [facts(graph, "graph-pipeline"), facts(row, "pipedream-iter/in-sequence")]
+    told = [member(graph, "graph-pipeline"), member(row, "pipedream-iter/in-sequence")]
     words = versus.story(told)
     assert words == "Graph pipeline 14.9 ms, depth 3, bubble 40 %; sequential 25.1 ms, depth 7, bubble 65 %"
-    assert versus.verdict(told) == "1.69× faster."
-    assert versus.verdict(told[::-1]) == "1.69× slower."
+    assert versus.pair_verdict(told) == "1.69× faster."
+    assert versus.pair_verdict(told[::-1]) == "1.69× slower."
 
 
 def test_on_a_chain_they_are_equal_and_it_says_why():
     problem = chain_problem()
     plan = even_plan(problem)
-    told = [facts(plan, "graph-pipeline", problem), facts(plan, "pipedream-iter/in-sequence", problem)]
-    assert versus.verdict(told) == "equally fast, as both are chains of stages."
-    told[1]["seconds"] *= 1.01
-    assert versus.verdict(told) == "1.01× faster; both are chains."
+    told = [member(plan, "graph-pipeline", problem), member(plan, "pipedream-iter/in-sequence", problem)]
+    assert versus.pair_verdict(told) == "equally fast, as both are chains of stages."
+    slower = replace(told[1].figures, objective_s=told[1].figures.objective_s * 1.01)
+    assert versus.pair_verdict([told[0], replace(told[1], figures=slower)]) == "1.01× faster; both are chains."
 
 
 def test_any_two_planners_are_told_by_their_names():
     graph, row = pair_plans(PROBLEM)
-    assert versus.story([facts(graph, "equal"), facts(row, "single")]).startswith("Equal split 14.9 ms")
-    assert "; single 25.1 ms" in versus.story([facts(graph, "equal"), facts(row, "single")])
-    assert "; PipeDream 25.1 ms" in versus.story([facts(graph, "heft"), facts(row, "pipedream")])
-    assert "; equal split 25.1 ms" in versus.story([facts(graph, "heft"), facts(row, "equal")])
-    assert "; Piper in sequence 25.1 ms" in versus.story([facts(graph, "heft"), facts(row, "piper/in-sequence")])
+    assert versus.story([member(graph, "equal"), member(row, "single")]).startswith("Equal split 14.9 ms")
+    assert "; single 25.1 ms" in versus.story([member(graph, "equal"), member(row, "single")])
+    assert "; PipeDream 25.1 ms" in versus.story([member(graph, "heft"), member(row, "pipedream")])
+    assert "; equal split 25.1 ms" in versus.story([member(graph, "heft"), member(row, "equal")])
+    assert "; Piper in sequence 25.1 ms" in versus.story([member(graph, "heft"), member(row, "piper/in-sequence")])
+
+
+@pytest.mark.parametrize("asked", [{"mini_batch": 32}, {"max_replicas": 2}, {"costs_from": "measured"}])
+def test_a_plan_that_answers_another_question_is_never_called_better(asked):
+    problem = chain_problem()
+    one, other = figures(problem), figures(problem, **asked)
+    assert not versus.is_one_question(one, other)
+    assert versus.verdict(one, other) == "not comparable"
+    assert versus.ratio(one, other) is not None  # how their times compare can still be told
+
+
+def test_times_of_another_objective_or_model_do_not_compare_at_all():
+    problem = chain_problem()
+    one = figures(problem)
+    assert versus.ratio(one, figures(problem, objective=Objective.MAX_LOAD)) is None
+    assert versus.ratio(one, replace(one, graph="another")) is None
+    assert versus.ratio(one, replace(one, mini_batch=2 * one.mini_batch)) == 0.5  # half the time a sample
+
+
+def test_a_question_is_the_same_whoever_asks_it():
+    assert question_hash(chain_problem()) == question_hash(chain_problem())
+    assert question_hash(chain_problem()) != question_hash(chain_problem(2))

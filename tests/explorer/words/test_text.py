@@ -5,6 +5,7 @@ import math
 import pytest
 
 from explorer.words import text
+from explorer.words.tables import aligned
 
 
 @pytest.mark.parametrize(
@@ -87,3 +88,35 @@ def test_a_long_name_keeps_both_ends():
 )
 def test_a_short_path_keeps_whole_names_where_it_can(path: str, shown: str) -> None:
     assert text.short_path(path, 12) == shown
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [(8, 9, "+12.5 %"), (8, 6, "−25 %"), (3.0, 3.0 * (1 + 1e-12), "equal"), (0, 0, "equal"), (0, 1, ""), (None, 1, ""),
+     (1, math.inf, "")],
+)  # fmt: skip
+def test_a_change_is_told_where_there_is_something_to_compare(before, after, told):
+    assert text.change(before, after) == told
+
+
+def test_a_change_too_small_to_matter_is_none():
+    assert text.change(100, 100.1, same=0.002, alike="as fast") == "as fast"
+    assert text.change(100, 100.3, same=0.002) == "+0.3 %"
+
+
+def test_shares_change_by_points():
+    assert text.points(0.1, 0.131) == "+3.1 points"
+    assert text.points(0.2, 0.1) == "−10 points"
+    assert (text.points(0.2, 0.2), text.points(None, 0.2)) == ("equal", "")
+
+
+@pytest.mark.parametrize(
+    ("unit", "told"), [("s", "2 s"), ("bytes", "2 B"), ("share", "200 %"), ("per s", "2 /s")]
+)  # fmt: skip
+def test_a_quantity_is_told_in_its_unit(unit, told):
+    assert text.quantity(2.0, unit) == told
+
+
+def test_columns_are_as_wide_as_their_widest_cell():
+    assert aligned([["a", "bb"], ["ccc", "d"]], {1}) == ["a    bb", "ccc   d"]
+    assert aligned([["a", ""], ["b", ""]]) == ["a", "b"]

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.errors import InvalidPlan
@@ -21,7 +20,8 @@ from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.simulator import Simulator
 from solvers.joint.planners.joint import Joint
 from solvers.kernels import interpreted as module
-from solvers.kernels.interpreted import WORTH_S, Interpreted, compile_at_once, interpreted, until_worth_it
+from solvers.kernels.interpreted import LOAD_S, WORTH_S, Interpreted, compile_at_once, interpreted, until_worth_it
+from solvers.kernels.lazy import njit
 from solvers.pipelines.timing.estimate import Estimator
 from solvers.planners.solve import solve
 from solvers.problem.problem import Contiguity, Execution, Objective, Transfers
@@ -116,7 +116,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> Interpreted:
     assert isinstance(kernel, Interpreted)
     monkeypatch.setattr(kernel, "_kept", lambda args: False)
     monkeypatch.setattr(module, "_worth_s", [WORTH_S])
-    monkeypatch.setattr(_added, "_compile_for_args", refuse)
+    monkeypatch.setattr(_added.dispatcher, "_compile_for_args", refuse)
     return kernel
 
 
@@ -135,8 +135,8 @@ def fails(call: Callable[[], object]) -> bool:
 
 def test_a_kernel_runs_interpreted_with_all_that_it_calls(added: Interpreted) -> None:
     assert added(np.arange(3.0)) == 6.0
-    assert not _added.signatures
-    assert not doubled.signatures
+    assert not _added.dispatcher.signatures
+    assert not doubled.dispatcher.signatures
 
 
 def test_a_kernel_that_ran_interpreted_for_long_is_compiled(
@@ -157,6 +157,26 @@ def test_a_kernel_that_would_run_for_long_is_compiled(added: Interpreted) -> Non
 def test_a_kernel_that_was_kept_is_not_interpreted(added: Interpreted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(added, "_kept", lambda args: True)
     assert fails(lambda: added(np.zeros(1)))
+
+
+def test_numba_is_imported_once_that_is_worth_it(added: Interpreted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then nobody looks whether the kernel was kept."""
+    monkeypatch.setattr(module, "is_loaded", lambda: False)
+    monkeypatch.setattr(module, "_unloaded_s", [LOAD_S])
+    monkeypatch.setattr(added, "_kept", lambda args: True)
+    clock = iter([0.0, LOAD_S * 2])
+    monkeypatch.setattr(time, "thread_time", lambda: next(clock))
+    assert added(np.arange(3.0)) == 6.0
+    assert fails(lambda: added(np.arange(3.0)))
+
+
+def test_a_large_call_does_not_wait_for_numba_to_be_worth_it(
+    added: Interpreted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "is_loaded", lambda: False)
+    monkeypatch.setattr(module, "_unloaded_s", [LOAD_S])
+    monkeypatch.setattr(added, "_kept", lambda args: True)
+    assert fails(lambda: added(np.zeros(400_000)))
 
 
 def test_warming_compiles_at_once(added: Interpreted) -> None:

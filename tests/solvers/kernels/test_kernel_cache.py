@@ -16,7 +16,7 @@ SOLVES = """
 import sys, solvers
 from solvers.kernels.heap_kernel import push_event
 print(solvers.__file__)
-print(push_event._cache.cache_path)
+print(push_event.dispatcher._cache.cache_path)
 """
 COMPILES = """
 import numpy as np

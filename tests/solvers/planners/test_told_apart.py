@@ -10,9 +10,9 @@ import pytest
 from solvers.evaluation.evaluate import evaluate
 from solvers.pipelines.ladder import levelled, on_some_kinds
 from solvers.plan.result import Result
+from solvers.planners.auto import Auto
 from solvers.planners.carry import relabelled
 from solvers.planners.check import check
-from solvers.planners.portfolio import Auto
 from solvers.planners.registry import PLANNERS
 from solvers.planners.solve import solve
 from solvers.problem.groups import together

@@ -13,8 +13,8 @@ import solvers.planners.warm as module
 SCRIPT = """
 import importlib, pkgutil
 from numba.core import event
-from numba.core.dispatcher import Dispatcher
 import solvers
+from solvers.kernels.lazy import Kernel
 from solvers.planners.warm import fill_cache, warm
 
 class Compiled(event.Listener):
@@ -34,7 +34,7 @@ if __name__ == "__main__":
         if not module.name.endswith("_kernel"):  # whose own calls are compiled with the kernel called
             for name, kernel in vars(importlib.import_module(module.name)).items():
                 kernel = getattr(kernel, "kernel", kernel)
-                if isinstance(kernel, Dispatcher) and not kernel.signatures:
+                if isinstance(kernel, Kernel) and not kernel.dispatcher.signatures:
                     print("not called:", module.name, name)
 """
 

@@ -35,7 +35,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a search, where the answer is known")
 
-    monkeypatch.setattr("solvers.planners.portfolio.Auto.__call__", refuse)
+    monkeypatch.setattr("solvers.planners.auto.Auto.__call__", refuse)
     monkeypatch.setattr("solvers.planners.baselines.EqualSplit.__call__", refuse)
 
 

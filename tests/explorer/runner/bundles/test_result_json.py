@@ -72,7 +72,7 @@ def test_a_request_comes_back_as_it_was(way: Way | None) -> None:
 
 
 def test_a_request_for_an_unknown_comparison_is_refused() -> None:
-    with pytest.raises(InvalidProblem, match="verify_by: expected whole, stages or null, found 'half'"):
+    with pytest.raises(InvalidProblem, match="verify_by: expected one of whole, stages, found 'half'"):
         read_request({"verify": True, "verify_by": "half"})
 
 

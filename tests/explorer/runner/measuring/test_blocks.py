@@ -85,7 +85,7 @@ def test_a_tied_parameter_counts_once_and_saved_tensors_at_once() -> None:
 
 
 def test_a_number_of_blocks_is_a_number() -> None:
-    with pytest.raises(InvalidProblem, match="blocks: expected a whole number from 1"):
+    with pytest.raises(InvalidProblem, match="blocks: expected an integer from 1"):
         RunRequest(blocks=0)
 
 

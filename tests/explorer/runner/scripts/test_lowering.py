@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from explorer.runner.scripts.channels import channels_of, gradients_of
-from explorer.runner.scripts.lowering import EventRun, make_script, text
+from explorer.runner.scripts.lowering import make_script, run_events, text
 from explorer.runner.scripts.replay import replay
 from explorer.runner.scripts.script import MESSAGES, Do, Script, parse_step
 from explorer.runner.scripts.segments import lay_out
@@ -163,9 +163,7 @@ def length_s(p: Problem, plan: Plan) -> float:
     gradients = gradients_of(p.graph)
     layout = lay_out(p, plan, gradients)
     channels = channels_of(p.graph, layout.segments, gradients, p.mini_batch, by_operator=layout.by_operator)
-    run = EventRun(Waits(p, layout, channels, plan.devices_used()), layout.loose)
-    run.run()
-    return run.length_s
+    return run_events(Waits(p, layout, channels, plan.devices_used()), layout.loose).length_s
 
 
 def test_joined_operators_take_as_long_as_the_simulator_says_of_single_ones() -> None:

@@ -9,11 +9,10 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from explorer.view.graph.elements import expanded_to
-from explorer.view.graph.palette import THEMES
+from explorer.view.graph.palette import THEMES, css_variables, palette
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.pictures.gantt import gantt_picture
 from explorer.view.pictures.graph import graph_picture
-from explorer.view.pictures.palette import css_variables, palette
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Rect, Stroke
 from explorer.view.pictures.stages import stages_picture
