@@ -28,8 +28,8 @@ _TENSOR = ("nbytes", "shape", "dtype", "sum_group")
 def graph_hash(graph: OpGraph) -> str:
     """sha256 of the graph's canonical JSON: equal graphs have equal hashes. Without `Operator.factorable_bytes`, which
     follow from the same parameters, buffers and causal masks, which follow from the same module, room for gradients and
-    updates, and regions, which are a way to run the same operators: plans and profiles of files that do not state them are of
-    the same graph."""
+    updates, and regions, which are a way to run the same operators: plans and profiles of files that do not state them
+    are of the same graph."""
     return hashlib.sha256(dump_json(graph_json(graph, whole=False)).encode()).hexdigest()
 
 
