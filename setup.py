@@ -52,6 +52,7 @@ setup(
         ],
         "demo_models": ["py.typed"],
         "explorer": ["py.typed"],
+        "explorer.costs": ["curves.json"],
         "solvers": ["py.typed"],
         "explorer.library": ["answers/*"],
         "explorer.question.graphs": ["traced/*"],

@@ -39,7 +39,7 @@
   function zoomed(message) {
     if (!ready() || message.turn !== turn || message.scale_s !== scale_s || message.reason === "pair") return null;
     const [from, to] = chart.range();
-    return to - from < 0.97 * chart.end() && to < message.figure.layout.xaxis.range[1] ? [from, to] : null;
+    return to - from < 0.97 * chart.end() && to < message.figure.axis.end ? [from, to] : null;
   }
 
   /* The bars of the part that is in sight now. */

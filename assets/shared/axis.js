@@ -19,16 +19,16 @@
   }
 
   /* Lines over the rows, and the times on a canvas of their own, which stays in sight while the rows scroll.
-     size: of a chart; x: pixels of a time; told: the figure's xaxis. */
-  function draw(pen, head, size, x, range, told) {
+     size: of a chart; x: pixels of a time; unit: of the times; colours: of the figure. */
+  function draw(pen, head, size, x, range, unit, colours) {
     head.font = "10.5px " + FONT;
     head.textBaseline = "middle";
     head.textAlign = "center";
-    head.fillStyle = told.tickfont.color;
-    pen.strokeStyle = told.gridcolor;
+    head.fillStyle = colours.quiet;
+    pen.strokeStyle = colours.grid;
     pen.lineWidth = 1;
     let last = -Infinity;
-    for (const tick of ticks(range, size.width, told.ticksuffix)) {
+    for (const tick of ticks(range, size.width, " " + unit)) {
       const at = x(tick.at);
       pen.beginPath();
       pen.moveTo(Math.round(at) + 0.5, size.top - 5);
@@ -42,16 +42,16 @@
     }
   }
 
-  /* A note at a time, on the side of it where there is room. told: an annotation as plotly has it; words: its text. */
-  function note(pen, size, at, y, told, words) {
+  /* A note at a time, on the side of it where there is room; later: where the axis goes on long after it. */
+  function note(pen, size, at, y, words, later, colours) {
     if (at < size.left || at > size.left + size.width) return;
-    pen.font = told.font.size + "px " + FONT;
+    pen.font = "10.5px " + FONT;
     const wide = pen.measureText(words).width;
-    const after = told.xanchor === "left" ? at + wide + 10 <= size.left + size.width : at - wide - 10 < size.left;
+    const after = later ? at + wide + 10 <= size.left + size.width : at - wide - 10 < size.left;
     const from = after ? at + 4 : at - 4 - wide;
-    pen.fillStyle = told.bgcolor;
+    pen.fillStyle = colours.background;
     pen.fillRect(from - 2, y - 15, wide + 4, 15);
-    pen.fillStyle = told.font.color;
+    pen.fillStyle = colours.text;
     pen.textAlign = "left";
     pen.textBaseline = "middle";
     pen.fillText(words, from, y - 7);

@@ -1,5 +1,5 @@
-/* The schedule on two canvases: bars below, and what lies over them above. The figure is the one that plotly takes; a frame
-   draws what is in sight of it.
+/* The schedule on two canvases: bars below, and what lies over them above. The figure is of explorer/view/timeline/canvas.py;
+   a frame draws what is in sight of it.
    frame: the element that is as large as the chart may be, and scrolls; place: where it is put. host: root(), whose CSS
    variables are the colours; pick(bar, event), pickRow(row), hover(bar or null), release(), ask(from, to) for the bars of a
    part that comes into sight, wheel(event): whether the wheel is the chart's; and, where wanted, moved() and laid(). */
@@ -17,6 +17,12 @@
   const PALEST = 0.3; /* of a run, however sparse its bars */
   const ASK_MS = 140;
   const PRINT_RATIO = 3;
+  const EDGED = 0.006; /* of the part of a schedule in sight: what a bar must take to have an edge */
+  const EDGE = 0.6; /* pixels */
+  const RIGHT = 12; /* pixels beside the plot, above it and below it */
+  const TOP = 26;
+  const BOTTOM = 6;
+  const LATE = 0.6; /* of the axis: a mark after it has its words before it */
   const HEAD_PX = 6; /* between the times above and the rows */
 
   ex.chart = function (frame, place, host) {
@@ -34,7 +40,6 @@
     let range = [0, 1];
     let size = null; /* pixels of the sheet, and the plot in it */
     let bands = []; /* the figure's shapes below the bars, each with its path */
-    let notes = [];
     let numbers = [];
     let over = []; /* see ex.shades */
     let painted = { below: 0, above: 0 };
@@ -42,7 +47,7 @@
     let asked = null;
     let shown = -1; /* the bar that was told last */
 
-    const end = () => plan.figure.layout.xaxis.range[1];
+    const end = () => plan.figure.axis.end;
     const spans = () => plan.spans || plan.bars;
     const perUnit = () => size.width / (range[1] - range[0]);
     const x = (time) => size.left + (time - range[0]) * perUnit();
@@ -52,46 +57,42 @@
     /* next: a scene's schedule; kept: the range to show of it, or null for all. */
     function draw(next, kept) {
       plan = next;
-      use(next.figure.data, next);
-      const layout = next.figure.layout;
-      bands = layout.shapes.map((told) => ({ told: told, path: told.type === "path" ? new Path2D(told.path) : null }));
-      notes = (layout.annotations || []).map((told) => ({ told: told, words: ex.tip.plain(told.text) }));
+      use(next.figure.lanes, next);
+      bands = next.figure.bands.map((told) => ({ fill: told.fill, path: new Path2D(told.path) }));
       over = [];
-      range = kept || [...layout.xaxis.range];
+      range = kept || [0, end()];
       tip.hide();
       layOut();
       if (kept) ask();
     }
 
-    function use(data, next) {
+    function use(told, next) {
       ({ bars, detail } = next);
-      lanes = ex.lanes.of(data);
+      lanes = ex.lanes.of(told);
       fill();
     }
 
     function refine(found) {
       if (!plan) return;
-      use(found.data, found);
+      use(found.lanes, found);
       request();
     }
 
-    const fill = () => lanes.forEach((lane) => { lane.filling = ex.filling(lane.trace.marker, below.getContext("2d"), size ? size.ratio : 1); });
+    const fill = () => lanes.forEach((lane) => { lane.filling = ex.filling(lane.told, below.getContext("2d"), size ? size.ratio : 1); });
 
     /* The sheet is as tall as its rows need, and scrolls in its frame. */
     function layOut(ratio) {
       if (!plan) return;
-      const layout = plan.figure.layout;
+      const { low, high, left: margin } = plan.figure;
       const total = plan.rows.height.reduce((sum, height) => sum + height, 0);
       const wide = frame.clientWidth;
       const least = total * Math.max(THIN_PX, ROW_PX * Math.min(1, FEW_ROWS / total));
       const tall = Math.max(frame.clientHeight, Math.round(least + 34));
       if (wide < 40 || tall < 40) return;
-      const [low, high] = layout.yaxis.range;
-      const margin = layout.margin;
       const indent = (plan.rows.groups || []).length ? ex.rowNames.BRACKET_PX : 0;
-      const left = Math.round(Math.min(margin.l + indent, 0.34 * wide));
-      size = { wide, tall, left, top: margin.t, width: wide - left - margin.r, height: tall - margin.t - margin.b, high,
-        row: (tall - margin.t - margin.b) / (low - high), ratio: ratio || window.devicePixelRatio || 1 };
+      const left = Math.round(Math.min(margin + indent, 0.34 * wide));
+      size = { wide, tall, left, top: TOP, width: wide - left - RIGHT, height: tall - TOP - BOTTOM, high,
+        row: (tall - TOP - BOTTOM) / (low - high), ratio: ratio || window.devicePixelRatio || 1 };
       sheet.style.height = tall + "px";
       for (const [canvas, high] of [[below, tall], [above, tall], [head, size.top - HEAD_PX]]) {
         canvas.width = Math.round(wide * size.ratio);
@@ -127,39 +128,46 @@
     function render() {
       if (wanted !== null) { cancelAnimationFrame(wanted); wanted = null; }
       if (!size || !plan) return;
-      const layout = plan.figure.layout;
+      const { axis, colours, mark } = plan.figure;
       const pen = begin(below);
       clip(pen);
-      for (const band of bands) if (band.told.layer === "below") drawBand(pen, band);
+      for (const band of bands) drawBand(pen, band);
       pen.restore();
-      ex.axis.draw(pen, begin(head), size, x, range, layout.xaxis);
+      ex.axis.draw(pen, begin(head), size, x, range, axis.unit, colours);
       clip(pen);
-      dividers(pen, layout.xaxis.gridcolor);
+      dividers(pen, colours.grid);
       painted.below = 0;
       for (const lane of lanes) drawLane(pen, lane);
       numbers = ex.numbers(lanes, bars, range, size.width, size.row);
       lanes.forEach((lane, i) => { if (numbers[i] && numbers[i].size) write(pen, lane, numbers[i]); });
-      for (const band of bands) if (band.told.layer !== "below") drawBand(pen, band);
-      for (const { told, words } of notes) ex.axis.note(pen, size, x(told.x), y(told.y), told, words);
+      if (mark) drawMark(pen, mark, colours);
       pen.restore();
       shade();
       if (host.moved) host.moved();
     }
 
-    /* A shape of the figure: a path in times and rows, or a line. */
-    function drawBand(pen, { told, path }) {
+    /* A path in times and rows. */
+    function drawBand(pen, { fill, path }) {
       const drawn = new Path2D();
       const scale = perUnit();
-      if (path) drawn.addPath(path, new DOMMatrix([scale, 0, 0, size.row, size.left - range[0] * scale, size.top - size.high * size.row]));
-      else { drawn.moveTo(x(told.x0), y(told.y0)); drawn.lineTo(x(told.x1), y(told.y1)); }
-      if (told.fillcolor) { pen.fillStyle = told.fillcolor; pen.fill(drawn); }
-      if (told.line && told.line.width) {
-        pen.strokeStyle = told.line.color;
-        pen.lineWidth = told.line.width;
-        pen.setLineDash(told.line.dash ? [5, 4] : []);
-        pen.stroke(drawn);
-        pen.setLineDash([]);
-      }
+      drawn.addPath(path, new DOMMatrix([scale, 0, 0, size.row, size.left - range[0] * scale, size.top - size.high * size.row]));
+      pen.fillStyle = fill;
+      pen.fill(drawn);
+    }
+
+    /* A dashed line across all rows, and what ends there. */
+    function drawMark(pen, mark, colours) {
+      const at = x(mark.at);
+      const foot = y(plan.figure.low);
+      pen.strokeStyle = colours.text;
+      pen.lineWidth = 1.5;
+      pen.setLineDash([5, 4]);
+      pen.beginPath();
+      pen.moveTo(at, y(-0.5));
+      pen.lineTo(at, foot);
+      pen.stroke();
+      pen.setLineDash([]);
+      ex.axis.note(pen, size, at, foot, mark.words, mark.at <= LATE * end(), colours);
     }
 
     /* A line between the rows of one node and those of the next. */
@@ -171,12 +179,12 @@
     }
 
     function drawLane(pen, lane) {
-      const { trace, filling } = lane;
+      const { told, filling } = lane;
       const tall = Math.max(lane.tall * size.row, 0.5);
       const hatched = tall >= HATCHED_TALL ? HATCHED : Infinity;
       const top = y(lane.y) - tall / 2;
-      const line = trace.marker.line || { width: 0 };
-      const opacity = trace.marker.opacity === undefined ? 1 : trace.marker.opacity;
+      const edged = !told.edge ? Infinity : told.edge.always ? 0 : EDGED * size.width;
+      const opacity = told.opacity === undefined ? 1 : told.opacity;
       const origin = x(0);
       const far = size.width + 20; /* what begins or ends beyond is cut there: canvases are bad at large numbers */
       pen.globalAlpha = opacity;
@@ -185,10 +193,9 @@
         painted.below += 1;
         pen.fillStyle = to - from >= hatched ? filling.at(origin) : filling.plain;
         pen.fillRect(size.left + left, top, right - left, tall);
-        const edge = Array.isArray(line.width) ? line.width[lane.at[i]] : line.width;
-        if (edge && to - from >= hatched) {
-          pen.strokeStyle = line.color;
-          pen.lineWidth = edge;
+        if (to - from >= Math.max(edged, hatched)) {
+          pen.strokeStyle = told.edge.colour;
+          pen.lineWidth = told.edge.always ? 1 : EDGE;
           pen.strokeRect(size.left + left, top, right - left, tall);
         }
       }, function (left, right, share) {
@@ -204,7 +211,7 @@
     /* Numbers, in the middle of what is in sight of their bars. */
     function write(pen, lane, told) {
       pen.font = told.size + "px " + ex.axis.FONT;
-      pen.fillStyle = lane.trace.textfont.color;
+      pen.fillStyle = lane.told.ink;
       pen.textAlign = "center";
       pen.textBaseline = "middle";
       const middle = y(lane.y) + 0.5;
@@ -281,7 +288,7 @@
         const lane = lanes[n];
         if (Math.abs(y(lane.y) - py) > Math.max((lane.tall * size.row) / 2, 2)) continue;
         const found = ex.lanes.barAt(lane, timeAt(px), slack);
-        if (found >= 0) return { bar: lane.trace.customdata[lane.at[found]], words: lane.trace.hovertext[lane.at[found]] };
+        if (found >= 0) return { bar: lane.told.at[lane.at[found]], words: lane.told.words[lane.at[found]] };
       }
       return null;
     }
@@ -411,8 +418,8 @@
       /* Where things are: {sheet, left, width, top(row), tall(row)}, pixels of the sheet. */
       sight: () => ({ sheet: sheet, left: size.left, width: size.width, top: (row) => y(plan.rows.middle[row]), tall: (row) => plan.rows.height[row] * size.row }),
       /* What is drawn, for who asks: the figure, its part in sight, what lies over it, numbers and pieces. */
-      drawn: () => ({ data: lanes.map((lane) => lane.trace), layout: plan.figure.layout, range: range, over: over, pieces: painted.below, row: size.row,
-        notes: notes.map((note) => note.words), numbers: numbers.flatMap((told) => (told ? told.text.filter(Boolean) : [])) }),
+      drawn: () => ({ lanes: lanes.map((lane) => lane.told), figure: plan.figure, range: range, over: over, pieces: painted.below, row: size.row,
+        notes: plan.figure.mark ? [plan.figure.mark.words] : [], numbers: numbers.flatMap((told) => (told ? told.text.filter(Boolean) : [])) }),
       clear() { plan = null; size = null; lanes = []; over = []; tip.hide(); sheet.style.height = ""; names.replaceChildren(); below.width = above.width = head.width = 1; },
       dispose() {
         clearTimeout(asked);

@@ -1,19 +1,19 @@
-/* The bars of a schedule, trace by trace, in the order of time: which are in sight, which are drawn as one, and which is
+/* The bars of a schedule, lane by lane, in the order of time: which are in sight, which are drawn as one, and which is
    under a pointer. */
 (function () {
   "use strict";
   const ex = window.explorer;
   const APART = 1; /* pixels: narrower bars are drawn as runs, and bridge gaps that are narrower */
 
-  /* traces: of a figure as plotly has it; the bars of one are all on a row. Returns a lane each: from, to, reach (until
-     when anything that began so far lasts) and at (positions in the trace), by ascending from; y, tall. */
-  function lanes(traces) {
-    return traces.map(function (trace) {
-      const at = trace.base.map((_, i) => i).sort((a, b) => trace.base[a] - trace.base[b]);
-      const from = Float64Array.from(at, (i) => trace.base[i]);
-      const to = Float64Array.from(at, (i) => trace.base[i] + trace.x[i]);
+  /* given: of explorer/view/timeline/canvas.py. Returns for each: told (itself), from, to, reach (until when anything that
+     began so far lasts) and at (positions in its columns), by ascending from; y, tall. */
+  function lanes(given) {
+    return given.map(function (told) {
+      const at = told.from.map((_, i) => i).sort((a, b) => told.from[a] - told.from[b]);
+      const from = Float64Array.from(at, (i) => told.from[i]);
+      const to = Float64Array.from(at, (i) => told.from[i] + told.long[i]);
       let reach = -Infinity;
-      return { trace: trace, at: at, from: from, to: to, reach: to.map((end) => (reach = Math.max(reach, end))), y: trace.y[0], tall: trace.width };
+      return { told: told, at: at, from: from, to: to, reach: to.map((end) => (reach = Math.max(reach, end))), y: told.y, tall: told.tall };
     });
   }
 

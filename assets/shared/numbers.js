@@ -12,12 +12,12 @@
     const scale = width / (range[1] - range[0]);
     let count = 0;
     const found = lanes.map(function (lane) {
-      if (!lane.trace.textfont) return null;
+      if (!lane.told.ink) return null;
       let size = SIZES.find((each) => each <= lane.tall * row) || 0;
       const [first, last] = ex.lanes.inSight(lane, range);
       const text = [];
       for (let at = first; at < last; at++) {
-        const i = lane.trace.customdata[lane.at[at]];
+        const i = lane.told.at[lane.at[at]];
         const micro = bars.micro[i];
         const wide = (bars.end[i] - bars.start[i]) * scale;
         if (bars.end[i] < range[0] || micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R") { text.push(""); continue; }

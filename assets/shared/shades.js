@@ -4,8 +4,8 @@
   "use strict";
   const ex = window.explorer;
   const MANY_RUNS = 120; /* of a critical path, beyond which its edges step back */
-  const EDGE = 0.3; /* half of a bar: its upper edge, where no number stands: BAR of explorer/view/timeline/gantt_paint.py */
-  const BESIDE = 0.4; /* where a device's row has its transfers, if links have no rows: explorer/view/timeline/gantt_paint.py */
+  const EDGE = 0.3; /* half of a bar: its upper edge, where no number stands: BAR of explorer/view/timeline/shapes.py */
+  const BESIDE = 0.4; /* where a device's row has its transfers, if links have no rows: explorer/view/timeline/shapes.py */
 
   /* A light veil over everything that is not kept: the complement of the kept bars. */
   function veil(spans, rows, end, keep) {

@@ -1,17 +1,17 @@
-/* How the bars of a trace are filled: plotly's names of patterns as tiles, and one tone where a bar is too narrow for one. */
+/* How the bars of a lane are filled: hatches as tiles, and one tone where a bar is too narrow for one. */
 (function () {
   "use strict";
   const ex = window.explorer;
-  const TILE = 6; /* pixels, as in explorer/view/timeline/gantt_paint.py */
-  const INKED = 1.6; /* of a pattern's solidity: how much of its tile the strokes below cover */
+  const TILE = 6; /* pixels, as in explorer/view/pictures/shapes.py */
+  const STROKE = 1; /* pixels */
+  const INKED = 0.352; /* how much of its tile the strokes below cover */
 
   const STROKES = {
     "/": (line) => { line(-1, 1, 1, -1); line(0, TILE, TILE, 0); line(TILE - 1, TILE + 1, TILE + 1, TILE - 1); },
     "\\": (line) => { line(-1, TILE - 1, 1, TILE + 1); line(0, 0, TILE, TILE); line(TILE - 1, -1, TILE + 1, 1); },
     "-": (line) => line(0, TILE / 2, TILE, TILE / 2),
-    "|": (line) => line(TILE / 2, 0, TILE / 2, TILE),
     x: (line) => { STROKES["/"](line); STROKES["\\"](line); },
-    "+": (line) => { STROKES["-"](line); STROKES["|"](line); },
+    "+": (line) => { line(0, TILE / 2, TILE, TILE / 2); line(TILE / 2, 0, TILE / 2, TILE); },
   };
 
   const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -29,9 +29,9 @@
     pen.scale(canvas.width / TILE, canvas.height / TILE);
     pen.fillStyle = under;
     pen.fillRect(0, 0, TILE, TILE);
-    pen.globalAlpha = told.fgopacity === undefined ? 1 : told.fgopacity;
-    pen.strokeStyle = pen.fillStyle = told.fgcolor;
-    pen.lineWidth = Math.max(0.8, TILE * told.solidity * 0.75);
+    pen.globalAlpha = told.strength;
+    pen.strokeStyle = pen.fillStyle = told.ink;
+    pen.lineWidth = STROKE;
     if (told.shape === ".") {
       pen.beginPath();
       pen.arc(TILE / 2, TILE / 2, 1, 0, 2 * Math.PI);
@@ -45,18 +45,16 @@
     return canvas;
   }
 
-  /* marker: of a trace. Returns {plain, at(x)}: the tone of narrow bars; the fill of others, whose pattern begins at x, so
-     that it moves with them. */
-  ex.filling = function (marker, pen, ratio) {
-    const told = marker.pattern;
-    if (!told || !told.shape) return { plain: marker.color, at: () => marker.color };
-    const under = told.bgcolor || marker.color;
-    const canvas = tile(told, under, ratio);
+  /* lane: what was told of it. Returns {plain, at(x)}: the tone of narrow bars; the fill of others, whose hatch begins at
+     x, so that it moves with them. */
+  ex.filling = function (lane, pen, ratio) {
+    const told = lane.hatch;
+    if (!told) return { plain: lane.fill, at: () => lane.fill };
+    const canvas = tile(told, lane.fill, ratio);
     const found = pen.createPattern(canvas, "repeat");
     const scale = TILE / canvas.width;
-    const share = told.solidity * INKED * (told.fgopacity === undefined ? 1 : told.fgopacity);
     return {
-      plain: tone(under, told.fgcolor, Math.min(1, share)),
+      plain: tone(lane.fill, told.ink, INKED * told.strength),
       at: function (x) {
         found.setTransform(new DOMMatrix([scale, 0, 0, scale, x % TILE, 0]));
         return found;

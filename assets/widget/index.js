@@ -201,7 +201,7 @@ function render({ model, el }) {
     const key = operator >= 0 ? gantt.spans().key[gantt.spans().operator.indexOf(operator)] : -1;
     if (key >= 0) select("operator", key);
     const [from, to] = [from_s / plan.scale_s, to_s / plan.scale_s];
-    const end = plan.figure.layout.xaxis.range[1];
+    const end = plan.figure.axis.end;
     const half = Math.min(end / 2, Math.max(12 * (to - from), end / 60));
     const middle = Math.min(Math.max((from + to) / 2, half), end - half);
     gantt.look(middle - half, middle + half);

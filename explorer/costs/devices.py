@@ -77,6 +77,24 @@ _LAPTOP_4060 = {
     "fp32": _LAPTOP_FP32,
 }
 
+# https://resources.nvidia.com/en-us-blackwell-architecture (data sheets of HGX B200 and GB200 NVL72, for one GPU;
+# half of the sparse 4,500 and 5,000, 2,200 and 2,500; 75 and 80 in single precision)
+_B200 = {"fp16": 2250 * TERA, "bf16": 2250 * TERA, "tf32": 1100 * TERA, "fp32": 75 * TERA}
+_GB200 = {"fp16": 2500 * TERA, "bf16": 2500 * TERA, "tf32": 1250 * TERA, "fp32": 80 * TERA}
+
+# https://resources.nvidia.com/en-us-l40s/l40s-datasheet-28413 (half of the sparse 733 and 366)
+_L40S = {"fp16": 362 * TERA, "bf16": 362 * TERA, "tf32": 183 * TERA, "fp32": 91.6 * TERA}
+
+# https://d1.awsstatic.com/product-marketing/ec2/NVIDIA_AWS_A10G_DataSheet_FINAL_02_17_2022.pdf
+_A10G = {"fp16": 70 * TERA, "bf16": 70 * TERA, "tf32": 35 * TERA, "fp32": 35 * TERA}
+
+# https://images.nvidia.com/aem-dam/Solutions/geforce/ada/nvidia-ada-gpu-architecture.pdf, appendix A (dense, with sums
+# in single precision: 165.2 and 82.6)
+_RTX4090 = {"fp16": 165.2 * TERA, "bf16": 165.2 * TERA, "tf32": 82.6 * TERA, "fp32": 82.6 * TERA}
+
+# https://www.amd.com/en/products/accelerators/instinct/mi300/mi300x.html (dense: 1307.4, 653.7, 163.4)
+_MI300X = {"fp16": 1307.4 * TERA, "bf16": 1307.4 * TERA, "tf32": 653.7 * TERA, "fp32": 163.4 * TERA}
+
 # Intel Xeon Platinum 8380, one socket, ark.intel.com product 212287: 40 cores at 2.3 GHz, each with two
 # AVX-512 multiply-add units (16 lanes x 2 operations x 2 units); 8 channels of DDR4-3200. It has no
 # half-precision products: they run at the single-precision rate.
@@ -97,7 +115,13 @@ _KINDS = (
     _gpu("H100-80GB", 80, 3350, _H100, 132),
     # https://www.nvidia.com/en-us/data-center/h200/: Hopper's rates, 4.8 TB/s
     _gpu("H200-141GB", 141, 4800, _H100, 132),
+    _gpu("B200-180GB", 180, 7700, _B200, 148),
+    _gpu("GB200-186GB", 186, 8000, _GB200, 148),
     _gpu("L4-24GB", 24, 300, _L4, 58),
+    _gpu("L40S-48GB", 48, 864, _L40S, 142),
+    _gpu("A10G-24GB", 24, 600, _A10G, 80),
+    _gpu("RTX4090-24GB", 24, 1008, _RTX4090, 128),
+    _gpu("MI300X-192GB", 192, 5300, _MI300X, 304),
     _gpu("RTX4060M-8GB", 8, 256, _LAPTOP_4060, 24),
     DeviceKind(
         CPU_KIND,

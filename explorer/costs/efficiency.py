@@ -1,7 +1,7 @@
-"""What share of a data sheet's rates operators reach, class by class, and who measured it on which device.
+"""Classes of operators, and the share of a data sheet's rates that each is assumed to reach where no kernels of it were
+measured (`curves`), with who published which share of which device.
 
-One share a class serves all devices: none is fitted to a model, a machine or a target. Where somebody published what a
-kind of device reaches, that is told beside it; where nobody did (that is known here), the share is assumed.
+One share a class serves all devices: none is fitted to a model, a machine or a target.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from typing import NamedTuple
 
 
 class WorkClass(StrEnum):
-    """Classes of operators. PRODUCTS: large, even ones of matrices; small ones reach less (`roofline`). ATTENTION is
-    the fused kernel. MEMORY: all that a device's memory bounds."""
+    """Classes of operators. PRODUCTS: of matrices. ATTENTION is the fused kernel. ELEMENTWISE, NORM and EMBEDDING are
+    bounded by a device's memory, as all the rest is (MEMORY)."""
 
     PRODUCTS = "products"
     CONVOLUTIONS = "convolutions"
     ATTENTION = "attention"
     ATTENTION_BACKWARD = "attention backward"
+    ELEMENTWISE = "elementwise"
+    NORM = "norm"
+    EMBEDDING = "embedding"
     MEMORY = "memory"
 
 
@@ -26,10 +29,13 @@ SHARES = {
     WorkClass.CONVOLUTIONS: 0.8,
     WorkClass.ATTENTION: 0.6,
     WorkClass.ATTENTION_BACKWARD: 0.5,
+    WorkClass.ELEMENTWISE: 0.83,
+    WorkClass.NORM: 0.83,
+    WorkClass.EMBEDDING: 0.83,
     WorkClass.MEMORY: 0.83,
 }
-"""Of the dense peak of the dtype, and of the stated bandwidth for MEMORY. Convolutions are taken to be as products,
-which they are made into (implicit GEMM)."""
+"""Of the dense peak of the dtype, and of the stated bandwidth for what memory bounds. Convolutions are taken to be as
+products, which they are made into (implicit GEMM)."""
 
 
 class Published(NamedTuple):

@@ -1,15 +1,16 @@
-"""Compute times from a device's datasheet: a roofline with tile and wave quantisation. An estimate.
+"""Compute times from a device's data sheet and from kernels that others measured on it. An estimate.
 
-seconds = max(arithmetic, bytes / bandwidth), and never less than a launch. What makes a device less
-efficient at small batches is quantisation, after NVIDIA's "Matrix Multiplication Background User's
-Guide", section 3 (https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/):
+Ideal seconds = max(arithmetic, bytes / bandwidth) at the rates of the data sheet; a kernel takes them times the
+slowdown that kernels of its class and size were measured to have (`curves`), or where none were, over the share of
+these rates that its class is assumed to reach (`efficiency`); and never less than a launch. What makes a device less
+efficient at small batches is quantisation, after NVIDIA's "Matrix Multiplication Background User's Guide", section 3
+(https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/):
 a product is cut into tiles (a partial tile costs a whole one; a product narrower than the tile takes
 narrower tiles where libraries have them), and tiles are computed in waves of one
 tile per multiprocessor (a partial wave costs a whole one). Where there are fewer tiles than
 multiprocessors, libraries cut the sum as well (split-K), which costs writing and reading partial sums.
 
-What share of its peak a class of operators reaches is in `efficiency`, with sources, for all devices alike. Nothing is
-fitted to any model or machine: measured costs are better wherever they can be had.
+Nothing is fitted to a model or an iteration: measured costs of one's own are better wherever they can be had.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.costs.curves import AttentionCurve, Curve, curves
 from explorer.costs.devices import DEVICES, DeviceKind
 from explorer.costs.efficiency import SHARES, WorkClass
-from explorer.costs.shapes import Shapes, Work, shapes
+from explorer.costs.shapes import Shapes, shapes
 from explorer.costs.updates import over_traced
 from solvers.errors import InvalidProblem
-from solvers.problem.graph import OpGraph, Phase
+from solvers.kernels.arrays import Floats
+from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Optimizer, Precision
 
 SAMPLES = tuple(2**power for power in range(11))
@@ -33,6 +36,9 @@ SAMPLES = tuple(2**power for power in range(11))
 
 ATTENTION_ROWS = 128
 """Queries of one head that one multiprocessor handles at a time (FlashAttention-2, section 3.3)."""
+
+CAUSAL_SHARE = 0.5
+"""Of attention's arithmetic that is left where a causal mask hides the other half (FlashAttention-2, section 3.1)."""
 
 SPLITS = (1, 2, 4, 8, 16)
 """Numbers of pieces that the sum of a product may be cut into."""
@@ -87,15 +93,15 @@ def estimate(
         raise InvalidProblem(f"unknown dtype {dtype!r}; expected bf16, fp16 or fp32")
     work = shapes(graph)
     samples = np.array(SAMPLES, dtype=np.float64)
-    flops = _at(graph, "flops", samples)
+    masked = np.array([CAUSAL_SHARE if operator.causal else 1.0 for operator in graph.operators])
+    flops = _at(graph, "flops", samples) * masked[:, None]
     moved = _at(graph, "moved_bytes", samples) * over_traced(graph, optimizer, precision)[:, None]
-    backward = np.array([operator.phase is not Phase.FORWARD for operator in graph.operators])
     growth = samples / graph.samples
-    seconds = {kind: _seconds(DEVICES[kind], dtype, work, flops, moved, backward, growth) for kind in kinds}
+    seconds = {kind: _seconds(DEVICES[kind], dtype, work, flops, moved, growth) for kind in kinds}
     return ComputeTable(SAMPLES, seconds)
 
 
-def _at(graph: OpGraph, what: str, samples: NDArray[np.float64]) -> NDArray[np.float64]:
+def _at(graph: OpGraph, what: str, samples: Floats) -> Floats:
     """Shape [operators, points]."""
     amounts = [getattr(operator, what) for operator in graph.operators]
     fixed = np.array([amount.fixed for amount in amounts])
@@ -103,34 +109,90 @@ def _at(graph: OpGraph, what: str, samples: NDArray[np.float64]) -> NDArray[np.f
     return fixed[:, None] + per_sample[:, None] * samples
 
 
+def measured_curve(device: DeviceKind, dtype: str, work: WorkClass) -> Curve | AttentionCurve | None:
+    """The curve of a class on a device, or its kin's; None where no kernels of it were measured. Kernels with
+    arithmetic were measured in 16 bit on tensor cores; those that memory bounds take their bytes in any dtype."""
+    if work in (WorkClass.PRODUCTS, WorkClass.ATTENTION, WorkClass.ATTENTION_BACKWARD):
+        rates = device.peak_flops_per_s
+        if dtype == "fp32" or rates[dtype] == rates["fp32"]:
+            return None
+    return curves().of(device.name, WorkClass.ATTENTION if work is WorkClass.ATTENTION_BACKWARD else work)
+
+
+def product_seconds(
+    device: DeviceKind,
+    dtype: str,
+    rows: Floats,
+    columns: Floats,
+    depth: Floats,
+    moved: Floats,
+    shares: tuple[float, float],
+) -> Floats:
+    """Seconds of products of matrices at shares of the peak and of the bandwidth, [products]."""
+    count, no = np.ones(len(rows)), np.zeros(len(rows), dtype=np.bool_)
+    work = Shapes(np.full(len(rows), WorkClass.PRODUCTS, dtype=np.str_), count, rows, columns, depth, no, no, no)
+    flops, moved = (2.0 * rows * columns * depth)[:, None], moved[:, None]
+    peak, bandwidth = device.peak_flops_per_s[dtype] * shares[0], device.memory_bytes_per_s * shares[1]
+    at = np.arange(len(rows))
+    arithmetic, partial_sums_s = _products(device, peak, bandwidth, work, at, flops, moved, np.ones(1))
+    return np.maximum(arithmetic, moved / bandwidth + partial_sums_s)[:, 0]
+
+
+def in_waves(device: DeviceKind, heads: Floats, queries: Floats) -> Floats:
+    """How much longer attention takes for its last wave of blocks of queries, which is not full.
+    heads: of all samples."""
+    blocks = heads * np.ceil(queries / ATTENTION_ROWS)
+    return np.ceil(blocks / device.multiprocessors) * device.multiprocessors / blocks
+
+
 def _seconds(
     device: DeviceKind,
     dtype: str,
     work: Shapes,
-    flops: NDArray[np.float64],
-    moved: NDArray[np.float64],
-    backward: NDArray[np.bool_],
-    growth: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    flops: Floats,
+    moved: Floats,
+    growth: Floats,
+) -> Floats:
     """flops and moved are [operators, points], growth [points] = samples over the traced samples."""
-    bandwidth = device.memory_bytes_per_s * SHARES[WorkClass.MEMORY]
-    arithmetic = flops / device.peak_flops_per_s["fp32"]
-    extra = np.zeros_like(flops)
-    for kind, of in ((Work.PRODUCT, WorkClass.PRODUCTS), (Work.CONVOLUTION, WorkClass.CONVOLUTIONS)):
-        rate = "tf32" if kind is Work.CONVOLUTION and dtype == "fp32" else dtype
-        at = np.flatnonzero(work.work == kind)
-        if at.size:
-            peak = device.peak_flops_per_s[rate] * SHARES[of]
-            arithmetic[at], extra[at] = _products(device, peak, bandwidth, work, at, flops[at], moved[at], growth)
-    at = np.flatnonzero(work.work == Work.ATTENTION)
-    if at.size:
-        shares = SHARES[WorkClass.ATTENTION_BACKWARD], SHARES[WorkClass.ATTENTION]
-        share = np.where(backward[at], *shares)[:, None]
-        blocks = work.count[at, None] * growth * np.ceil(work.rows[at] / ATTENTION_ROWS)[:, None]
-        waves = np.ceil(blocks / device.multiprocessors)
-        arithmetic[at] = flops[at] / (device.peak_flops_per_s[dtype] * share)
-        arithmetic[at] *= waves * device.multiprocessors / blocks
-    return np.maximum(np.maximum(arithmetic, moved / bandwidth + extra), device.launch_s)
+    seconds = np.empty_like(flops)
+    for each in np.unique(work.work):
+        of, at = WorkClass(each), np.flatnonzero(work.work == each)
+        seconds[at] = _of_class(device, dtype, of, work, at, flops[at], moved[at], growth)
+    return np.maximum(seconds, device.launch_s)
+
+
+def _of_class(
+    device: DeviceKind,
+    dtype: str,
+    of: WorkClass,
+    work: Shapes,
+    at: NDArray[np.int64],
+    flops: Floats,
+    moved: Floats,
+    growth: Floats,
+) -> Floats:
+    """Seconds of the operators of one class, at positions ``at``, by the curve that was measured of it; where there is
+    none, by the share of the data sheet's rates that is assumed of the class. All [operators, points]."""
+    curve = measured_curve(device, dtype, of)
+    share, memory_share = (SHARES[of], SHARES[WorkClass.MEMORY]) if curve is None else (1.0, 1.0)
+    bandwidth = device.memory_bytes_per_s * memory_share
+    if of in (WorkClass.PRODUCTS, WorkClass.CONVOLUTIONS):
+        rate = "tf32" if of is WorkClass.CONVOLUTIONS and dtype == "fp32" else dtype
+        peak = device.peak_flops_per_s[rate] * share
+        arithmetic, partial_sums_s = _products(device, peak, bandwidth, work, at, flops, moved, growth)
+        ideal = np.maximum(arithmetic, moved / bandwidth + partial_sums_s)
+    elif of in (WorkClass.ATTENTION, WorkClass.ATTENTION_BACKWARD):
+        ideal = flops / (device.peak_flops_per_s[dtype] * share)
+        if curve is None:
+            ideal *= in_waves(device, work.count[at, None] * growth, work.rows[at, None])
+        ideal = np.maximum(ideal, moved / bandwidth)
+    else:
+        ideal = np.maximum(flops / device.peak_flops_per_s["fp32"], moved / bandwidth)
+    if isinstance(curve, AttentionCurve):
+        # Of the backward no kernels were measured: it reaches less of the peak than the forward, as is assumed of them.
+        less = SHARES[WorkClass.ATTENTION] / SHARES[of]
+        return less * curve.seconds(ideal, work.rows[at], work.columns[at])
+    return ideal if curve is None else curve.seconds(ideal)
 
 
 def _products(
@@ -139,14 +201,14 @@ def _products(
     bandwidth: float,
     work: Shapes,
     at: NDArray[np.int64],
-    flops: NDArray[np.float64],
-    moved: NDArray[np.float64],
-    growth: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    flops: Floats,
+    moved: Floats,
+    growth: Floats,
+) -> tuple[Floats, Floats]:
     """(arithmetic, extra seconds of memory) of the products at positions ``at``, each [operators, points]:
     those of the number of pieces that takes least time."""
 
-    def grown(value: NDArray[np.float64], grows: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def grown(value: Floats, grows: NDArray[np.bool_]) -> Floats:
         return np.where(grows[at, None], value[at, None] * growth, value[at, None])
 
     count = grown(work.count, work.count_grows)
@@ -173,7 +235,7 @@ def _products(
     return arithmetic, extra
 
 
-def _side(length: NDArray[np.float64], side: int, narrowest: int) -> NDArray[np.float64]:
+def _side(length: Floats, side: int, narrowest: int) -> Floats:
     """The side of the tile for each length: halved while it still covers the length and the library has it."""
     chosen = np.full_like(length, side)
     while side // 2 >= narrowest:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.costs.efficiency import WorkClass
 from solvers.problem.graph import Operator, OpGraph, Phase
 
 MATRIX = frozenset({"aten.linear", "aten.addmm", "aten.mm", "aten.lstm", "aten.gru", "aten._grouped_mm",
@@ -30,21 +30,20 @@ CELLS = {"aten.lstm_cell": 4, "aten.gru_cell": 3, "aten.rnn_tanh_cell": 1, "aten
 ATTENTION = "aten.scaled_dot_product_attention"
 
 
-class Work(IntEnum):
-    """What bounds an operator's arithmetic."""
-
-    ELEMENTS = 0
-    PRODUCT = 1
-    CONVOLUTION = 2
-    ATTENTION = 3
+NORM = frozenset({"aten.layer_norm", "aten.rms_norm", "aten._fused_rms_norm", "aten.native_layer_norm"})
+"""Over the last dimension. Those over others (of batches, groups of channels) are of another kind of kernel."""
+EMBEDDING = frozenset({"aten.embedding", "aten.embedding_bag"})
+ELEMENTWISE = frozenset({"aten.add", "aten.sub", "aten.mul", "aten.div", "aten.neg", "aten.relu", "aten.gelu",
+                         "aten.silu", "aten.sigmoid", "aten.tanh", "aten.exp", "aten.rsqrt", "aten.pow",
+                         "aten.where", "aten.masked_fill", "aten.clone", "aten._to_copy", "aten.to"})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """Arrays of one entry an operator, at the traced batch. count, rows, columns, depth are 1 where
-    the work is not a product; grows_* say which of them is in proportion to the samples."""
+    """Arrays of one entry an operator, at the traced batch. work is its `WorkClass`. count, rows, columns, depth are 1
+    where the work is not a product; *_grows say which of them is in proportion to the samples."""
 
-    work: NDArray[np.int64]
+    work: NDArray[np.str_]
     count: NDArray[np.float64]
     rows: NDArray[np.float64]
     columns: NDArray[np.float64]
@@ -60,27 +59,34 @@ def shapes(graph: OpGraph) -> Shapes:
     columns = list(zip(*found, strict=True))
     count, rows, wide, depth = (np.array(column, dtype=np.float64) for column in columns[1:5])
     grows = [np.array(column, dtype=np.bool_) for column in columns[5:]]
-    return Shapes(np.array(columns[0], dtype=np.int64), count, rows, wide, depth, *grows)
+    return Shapes(np.array(columns[0], dtype=np.str_), count, rows, wide, depth, *grows)
 
 
-Entry = tuple[Work, float, float, float, float, bool, bool, bool]
-ELEMENTWISE: Entry = (Work.ELEMENTS, 1.0, 1.0, 1.0, 1.0, False, False, False)
+Entry = tuple[WorkClass, float, float, float, float, bool, bool, bool]
+
+
+def _without_product(op_type: str, phase: Phase) -> Entry:
+    """Of what memory bounds."""
+    by_type = ((ELEMENTWISE, WorkClass.ELEMENTWISE), (NORM, WorkClass.NORM), (EMBEDDING, WorkClass.EMBEDDING))
+    classes = (work for types, work in by_type if op_type in types and phase is not Phase.UPDATE)
+    return (next(classes, WorkClass.MEMORY), 1.0, 1.0, 1.0, 1.0, False, False, False)
 
 
 def _product(graph: OpGraph, position: int, operator: Operator) -> Entry:
     forward = position if operator.forward_of is None else operator.forward_of
     source = graph.operators[forward]
     if operator.phase is Phase.UPDATE or not graph.outputs[forward]:
-        return ELEMENTWISE
+        return _without_product(source.op_type, operator.phase)
     shape = graph.tensors[graph.outputs[forward][0]].shape
     size = _count_rows_columns(source.op_type, shape)
     flops = source.flops.at(graph.samples)
     if size is None or flops <= 0:
-        return ELEMENTWISE
+        return _without_product(source.op_type, operator.phase)
     work, count, rows, columns = size
     depth = max(1.0, flops / (2.0 * count * rows * columns))
     grows = source.flops.per_sample > 0
-    if work is Work.ATTENTION:
+    if work is WorkClass.ATTENTION:
+        work = WorkClass.ATTENTION if operator.phase is Phase.FORWARD else WorkClass.ATTENTION_BACKWARD
         return (work, count, rows, columns, depth, grows, False, False)
     batched = source.op_type in BATCHED
     if operator.phase is Phase.BACKWARD_INPUT:
@@ -90,17 +96,17 @@ def _product(graph: OpGraph, position: int, operator: Operator) -> Entry:
     return (work, count, rows, columns, depth, batched and grows, not batched and grows, False)
 
 
-def _count_rows_columns(op_type: str, shape: tuple[int, ...]) -> tuple[Work, float, float, float] | None:
+def _count_rows_columns(op_type: str, shape: tuple[int, ...]) -> tuple[WorkClass, float, float, float] | None:
     if not shape or 0 in shape:
         return None
     if op_type in MATRIX:
-        return Work.PRODUCT, 1.0, math.prod(shape[:-1]), shape[-1]
+        return WorkClass.PRODUCTS, 1.0, math.prod(shape[:-1]), shape[-1]
     if op_type in BATCHED and len(shape) >= 2:
-        return Work.PRODUCT, math.prod(shape[:-2]), shape[-2], shape[-1]
+        return WorkClass.PRODUCTS, math.prod(shape[:-2]), shape[-2], shape[-1]
     if op_type in CELLS:
-        return Work.PRODUCT, 1.0, math.prod(shape[:-1]), CELLS[op_type] * shape[-1]
+        return WorkClass.PRODUCTS, 1.0, math.prod(shape[:-1]), CELLS[op_type] * shape[-1]
     if op_type in CONVOLUTION and len(shape) >= 3:
-        return Work.CONVOLUTION, 1.0, shape[0] * math.prod(shape[2:]), shape[1]
+        return WorkClass.CONVOLUTIONS, 1.0, shape[0] * math.prod(shape[2:]), shape[1]
     if op_type == ATTENTION and len(shape) >= 2:
-        return Work.ATTENTION, math.prod(shape[:-2]), shape[-2], shape[-1]
+        return WorkClass.ATTENTION, math.prod(shape[:-2]), shape[-2], shape[-1]
     return None

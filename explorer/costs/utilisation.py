@@ -9,17 +9,20 @@ second time.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explorer.costs.devices import DEVICES
+from explorer.costs.efficiency import WorkClass
 from explorer.costs.roofline import stated_dtype
-from explorer.costs.shapes import Work, shapes
+from explorer.costs.shapes import shapes
 from solvers.kernels.arrays import Floats
 from solvers.plan.plan import Plan
-from solvers.problem.graph import BACKWARD_PHASES
 from solvers.problem.problem import Problem
 
 ATTENTION_BACKWARD = 2.0 / 2.5
 """Of the FLOPs of attention's backward, those that are not its forward's once more (see `tracing.backward`)."""
+PRODUCTS = (WorkClass.PRODUCTS, WorkClass.CONVOLUTIONS, WorkClass.ATTENTION, WorkClass.ATTENTION_BACKWARD)
+"""Classes whose arithmetic counts."""
 
 
 def utilisation(problem: Problem, plan: Plan, seconds: float) -> float | None:
@@ -30,7 +33,7 @@ def utilisation(problem: Problem, plan: Plan, seconds: float) -> float | None:
     if dtype is None or not seconds > 0 or any(device.kind not in DEVICES for device in devices):
         return None
     work = shapes(problem.graph).work
-    tf32 = (work == Work.CONVOLUTION) & (dtype == "fp32")
+    tf32 = (work == WorkClass.CONVOLUTIONS) & (dtype == "fp32")
     at_peak_s = 0.0
     for stage in plan.stages:
         operators = np.array(stage.operators)
@@ -42,9 +45,8 @@ def utilisation(problem: Problem, plan: Plan, seconds: float) -> float | None:
     return at_peak_s / (seconds * len(devices)) if at_peak_s > 0 else None
 
 
-def _flops(problem: Problem, work: np.ndarray[tuple[int, ...], np.dtype[np.int64]], samples: int) -> Floats:
+def _flops(problem: Problem, work: NDArray[np.str_], samples: int) -> Floats:
     """Of every operator, for so many samples: those of products."""
-    operators = problem.graph.operators
-    flops = np.array([operator.flops.at(samples) for operator in operators])
-    again = np.array([operator.phase in BACKWARD_PHASES for operator in operators]) & (work == Work.ATTENTION)
-    return np.where(work == Work.ELEMENTS, 0.0, np.where(again, flops * ATTENTION_BACKWARD, flops))
+    flops = np.array([operator.flops.at(samples) for operator in problem.graph.operators])
+    flops[work == WorkClass.ATTENTION_BACKWARD] *= ATTENTION_BACKWARD
+    return np.where(np.isin(work, PRODUCTS), flops, 0.0)

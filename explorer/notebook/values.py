@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 
 from explorer.notebook.plain import skeleton_of
+from explorer.view.graph.palette import swatch
+from explorer.view.plan_types import PlanView
 from explorer.view.plan_view import devices, result_view
 from explorer.view.scene import schedule_scene
 from explorer.view.session import Look
+from explorer.words import text
 from solvers.errors import InvalidProblem
 from solvers.evaluation.evaluate import Metrics, evaluate
 from solvers.plan.result import Result
@@ -20,6 +24,11 @@ if TYPE_CHECKING:
 
 ROW_PX, AROUND_PX = 34, 60
 """Pixels of a row of a figure, and around them all."""
+EDGE = 0.6
+MARKS = 3
+"""Colours beside a row's name."""
+UNNUMBERED = "RUT"
+"""Kinds of bars that have no number of a micro-batch written on them."""
 
 
 def figure(result: Result) -> go.Figure:
@@ -32,10 +41,74 @@ def figure(result: Result) -> go.Figure:
     if view is None:
         raise InvalidProblem(f"the result has no plan to draw: its status is {result.status.value}")
     found = schedule_scene(skeleton_of(result), view, "light", Look())
-    made = go.Figure(found["figure"])
-    rows = sum(found["rows"]["height"])
-    made.update_layout(height=round(ROW_PX * rows + AROUND_PX), paper_bgcolor="#ffffff")
+    shown, rows = found["figure"], found["rows"]
+    made = go.Figure({"data": [_trace(lane, found["bars"]) for lane in shown["lanes"]], "layout": _layout(shown, rows)})
+    made.update_layout(height=round(ROW_PX * sum(rows["height"]) + AROUND_PX))
     return made
+
+
+def _trace(lane: Mapping[str, Any], bars: Mapping[str, Any]) -> dict[str, Any]:
+    """A lane of `explorer.view.timeline.canvas.lanes_object` as bars of plotly, with the numbers of micro-batches."""
+    hatch, edge, labels = lane.get("hatch"), lane.get("edge"), bars["label"] or [""] * len(bars["micro"])
+    marker: dict[str, Any] = {"color": lane["fill"], "line": {"width": 0}}
+    if edge:
+        marker["line"] = {"width": EDGE, "color": edge["colour"]}
+    if hatch:
+        marker["pattern"] = {
+            "shape": hatch["shape"], "bgcolor": lane["fill"], "fgcolor": hatch["ink"], "fgopacity": hatch["strength"],
+            "size": 6, "solidity": 0.22,
+        }  # fmt: skip
+    numbers = [
+        labels[i] or ("" if bars["micro"][i] < 0 or bars["kind"][i] in UNNUMBERED else str(bars["micro"][i]))
+        for i in lane["at"]
+    ]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": lane["name"],
+        "base": lane["from"],
+        "x": lane["long"],
+        "y": [lane["y"]] * len(lane["at"]),
+        "width": lane["tall"],
+        "hovertext": lane["words"],
+        "hoverinfo": "text",
+        "marker": marker,
+        "text": numbers,
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "constraintext": "inside",
+        "textfont": {"size": 11, "color": lane.get("ink", lane["fill"])},
+    }
+
+
+def _layout(shown: Mapping[str, Any], rows: Mapping[str, Any]) -> dict[str, Any]:
+    colours = shown["colours"]
+    squares = [
+        "".join(f'<span style="color:{swatch(device, "light").fill}">■</span>' for device in devices[:MARKS])
+        for devices in rows["devices"]
+    ]
+    names = [f"{before} {text.plain(label)}" for before, label in zip(squares, rows["label"], strict=True)]
+    bands = [
+        {"type": "path", "layer": "below", "path": band["path"], "fillcolor": band["fill"], "line": {"width": 0}}
+        for band in shown["bands"]
+    ]
+    return {
+        "barmode": "overlay",
+        "bargap": 0,
+        "showlegend": False,
+        "uniformtext": {"minsize": 8, "mode": "hide"},
+        "hovermode": "closest",
+        "margin": {"l": shown["left"], "r": 12, "t": 26, "b": 6},
+        "paper_bgcolor": colours["background"],
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "system-ui, sans-serif", "size": 11, "color": colours["text"]},
+        "shapes": bands,
+        "xaxis": {"side": "top", "range": [0, shown["axis"]["end"]], "ticksuffix": f" {shown['axis']['unit']}",
+                  "gridcolor": colours["grid"], "zeroline": False},
+        "yaxis": {"range": [shown["low"], shown["high"]], "fixedrange": True, "tickvals": rows["middle"],
+                  "ticktext": names, "showgrid": False, "zeroline": False},
+    }  # fmt: skip
 
 
 def metrics(result: Result) -> Metrics:
@@ -76,7 +149,7 @@ def frame(result: Result) -> pd.DataFrame:
     return pd.DataFrame(_rows(result, result_view(result))).set_index("name")
 
 
-def _rows(result: Result, view: dict[str, Any] | None) -> list[dict[str, Any]]:
+def _rows(result: Result, view: PlanView | None) -> list[dict[str, Any]]:
     problem = result.problem
     names = [device["name"] for device in devices(problem)]
     samples = problem.graph.samples if view is None else view["samples"]

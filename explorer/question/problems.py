@@ -10,7 +10,7 @@ from explorer.costs.regions import ASKED, asked_regions
 from explorer.question.clusters import make_cluster
 from explorer.question.pins import resolve_pins
 from explorer.question.settings import MemoryModel, Settings
-from explorer.question.together import kept_together
+from explorer.question.together import in_units, kept_together
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.pipelines.folded import enclosed_share
@@ -53,6 +53,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         raise InvalidProblem(f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it anew")
     cluster = make_cluster(workload, settings)
     graph = kept_together(workload.graph, settings.together)
+    if settings.whole is not None:
+        graph = in_units(graph, settings.whole, workload.reference)
     _check_copies(settings)
     free = with_copies(graph) if settings.copy_tied else graph
     pins = resolve_pins(free, settings.pins)

@@ -16,7 +16,7 @@ from explorer.costs.profile import Profile
 from explorer.costs.regions import Regions
 from explorer.costs.times.library import Library
 from explorer.question.pins import parse_pin
-from explorer.question.together import parse_together
+from explorer.question.together import Unit, parse_together
 from explorer.question.written.declaring import (
     NUMBER,
     ONE_PASS,
@@ -515,6 +515,18 @@ class PipelineSettings(Group):
         metavar="NAME,NAME",
         link="together",
     )
+    whole: Unit | None = setting(
+        None,
+        Choice(Unit, optional=True),
+        "let no device hold a part of a layer (a numbered member of a module list), or of a module in a layer"
+        " (attention, MLP): what launchers that take whole layers can run (operators may part anywhere)",
+        control=Control(
+            id="whole", label="Keep whole", place=PIPELINES, term="whole", word="Keep whole",
+            labels={"auto": "operators", "modules": "modules", "layers": "layers"},
+            meaning="What no cut may go through: a whole layer, as Megatron, vLLM and Hugging Face place them, a module"
+            " in a layer (attention, MLP), or single operators, so that stages may end inside of a layer.",
+        ),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, init=False)

@@ -8,11 +8,11 @@ from typing import Any
 
 from explorer.reviews.lines import Line, Verdict
 from explorer.reviews.review import Review
+from explorer.view.graph.palette import css_variables, device
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import device_words
 from explorer.view.pictures.gantt import gantt_picture
 from explorer.view.pictures.graph import graph_picture
-from explorer.view.pictures.palette import css_variables, device
 from explorer.view.pictures.stages import stages_picture
 from explorer.view.pictures.svg import plain
 from explorer.view.timeline.charts import device_rows

@@ -13,7 +13,8 @@ from explorer.reviews.plan_hash import plan_hash
 from explorer.reviews.transfers import Transfer, transfers
 from explorer.view.folded import folded
 from explorer.view.graph.stage_graph import again_s
-from explorer.view.plan_view import PlanView, devices, plan_view, result_view
+from explorer.view.plan_types import PlanView
+from explorer.view.plan_view import devices, plan_view, result_view
 from explorer.view.timeline.bars import MAX_BARS, bars
 from explorer.words import text
 from solvers.errors import PlacementError

@@ -124,6 +124,7 @@ def _input_gradient(forward: Forward, group: int) -> Operator:
         workspace_bytes=carrying,
         colocation=operator.colocation,
         forward_of=group,
+        causal=operator.causal,
     )
 
 

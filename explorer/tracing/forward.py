@@ -75,6 +75,7 @@ def forward(small: Captured, large: Captured, folded: Folded, sizes: Sequence[tu
                 colocation=held.colocation.get(group),
                 replicable=group in sources,
                 checkpoint=node.region,
+                causal=any(bool(small.nodes[member].constants.get("is_causal")) for member in folded.groups[group]),
             )
         )
     reached = _on_a_gradient_path(small, folded, reads)

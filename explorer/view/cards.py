@@ -6,11 +6,10 @@ take it. More memory or a longer bubble may be the price of it, so that their ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from explorer.view.figures import NO_FIGURES, Figures, figures
+from explorer.view.plan_types import PlanView
 from explorer.words import text
 
 NAMES = {"iteration": "Iteration time", "makespan": "Makespan", "max-load": "Max-load"}
@@ -33,7 +32,7 @@ class Card:
     note_tone: str = ""
 
 
-def cards(plan: Mapping[str, Any], before: Figures | None, measured_s: float | None = None) -> list[Card]:
+def cards(plan: PlanView, before: Figures | None, measured_s: float | None = None) -> list[Card]:
     """before: of the plan of the same model that was shown before, to tell the changes; measured_s: what a run of
     this one took, where that is told instead."""
     now = figures(plan)
@@ -65,21 +64,21 @@ def cards(plan: Mapping[str, Any], before: Figures | None, measured_s: float | N
     ]
 
 
-def micro_batches(plan: Mapping[str, Any]) -> str:
+def micro_batches(plan: PlanView) -> str:
     """ "8", or "4–8" where stages differ."""
     sizes = {stage["micro_batch_size"] for stage in plan["stages"]}
     counts = sorted(plan["mini_batch"] // size for size in sizes)
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
 
 
-def _samples(plan: Mapping[str, Any], before: Figures | None) -> str:
+def _samples(plan: PlanView, before: Figures | None) -> str:
     if plan["objective"] == "makespan":
         return f"{plan['mini_batch']:,} in one pass"
     was = f", was {before.mini_batch:,}" if before is not None and before.mini_batch != plan["mini_batch"] else ""
     return f"mini-batch {plan['mini_batch']:,}{was}"
 
 
-def _bound(plan: Mapping[str, Any], change: str) -> Card:
+def _bound(plan: PlanView, change: str) -> Card:
     if plan["status"] == "OPTIMAL":
         return Card("Lower bound", _seconds(plan["bound_s"]), "proved optimal", change, note_tone="good")
     objective = plan["objective_s"]
@@ -92,7 +91,7 @@ def _seconds(value: float) -> str:
     return text.seconds(value) if value else text.NOTHING
 
 
-def _of_cap(plan: Mapping[str, Any]) -> str:
+def _of_cap(plan: PlanView) -> str:
     shares = [
         curve["peak_bytes"] / device["memory_bytes"]
         for curve, device in zip(plan["memory"], plan["devices"], strict=True)
@@ -101,14 +100,14 @@ def _of_cap(plan: Mapping[str, Any]) -> str:
     return f"{text.percent(max(shares))} of cap" if shares else "no cap"
 
 
-def _each(plan: Mapping[str, Any]) -> str:
+def _each(plan: PlanView) -> str:
     """The time of one sample, where the objective is of a mini-batch of several."""
     if not plan["objective_s"] or plan["objective"] == "max-load" or plan["mini_batch"] == 1:
         return ""
     return f"{text.seconds(plan['objective_s'] / plan['mini_batch'])} a sample"
 
 
-def _used(plan: Mapping[str, Any]) -> int:
+def _used(plan: PlanView) -> int:
     return sum(d.get("count", 1) for d, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)
 
 

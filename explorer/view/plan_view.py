@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import cast
 
 from explorer.costs.times.share import costs_words
 from explorer.costs.trained_in import assumed_notes
@@ -14,6 +14,7 @@ from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.instants.course import course
+from explorer.view.plan_types import Device, Metrics, PlanView
 from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
 from explorer.view.timeline.lanes import link_uses
@@ -28,9 +29,6 @@ from solvers.formats.json_text import finite_or_none
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
 from solvers.problem.problem import Execution, Objective, Origin, Problem
-
-PlanView = dict[str, Any]
-"""JSON. See `plan_view`."""
 
 
 def plan_view(
@@ -117,10 +115,10 @@ def plan_view(
         "bottleneck": bottleneck,
         "breakdown": breakdown(moves, bottleneck, span_s),
         "memory": [
-            {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(map(list, held.items()))}
+            {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(held.items())}
             for c, held in zip(schedule.memory, parts, strict=True)
         ],
-        "metrics": metrics_object(shown),
+        "metrics": cast(Metrics, metrics_object(shown)),
         "figures": asdict(figures_of(whole, metrics, bound_s, objective_s, _idle(busy, span_s) if single else None)),
     }
 
@@ -143,12 +141,12 @@ def result_view(result: Result) -> PlanView | None:
     )
 
 
-def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | None = None) -> list[dict[str, Any]]:
+def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | None = None) -> list[Device]:
     """Devices with the names people read: "GPU 3", "CPU 0", "CPU core 3"; memory_bytes is None without a cap. node: the
     host. every: the numbers of those for which each stands, where these are not their own; then alike says which these
     are: "0-127". gpus: how many accelerators there are of these."""
     gpus = len(problem.cluster.accelerators) if gpus is None else gpus
-    found = []
+    found: list[Device] = []
     for i, device in enumerate(problem.cluster.devices):
         same = every[i] if every else (i,)
         found.append(

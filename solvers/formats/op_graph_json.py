@@ -18,6 +18,7 @@ _AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
 _OPERATOR = (
     "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "factorable_bytes", "colocation",
     "forward_of", "replicable", "checkpoint", "cached", "buffer_bytes", "gradient_sum_bytes",
+    "causal",
 )  # fmt: skip
 _ROOM_FOLLOWS = frozenset({Phase.BACKWARD_WEIGHT, Phase.UPDATE})
 """Phases whose workspace is that of `solvers.problem.gradient_room`, which differs from question to question."""
@@ -26,9 +27,9 @@ _TENSOR = ("nbytes", "shape", "dtype", "sum_group")
 
 def graph_hash(graph: OpGraph) -> str:
     """sha256 of the graph's canonical JSON: equal graphs have equal hashes. Without `Operator.factorable_bytes`, which
-    follow from the same parameters, buffers, which follow from the same module, room for gradients and updates,
-    and regions, which are a way to run the same operators: plans and profiles of files that do not state them are of
-    the same graph."""
+    follow from the same parameters, buffers and causal masks, which follow from the same module, room for gradients and
+    updates, and regions, which are a way to run the same operators: plans and profiles of files that do not state them
+    are of the same graph."""
     return hashlib.sha256(dump_json(graph_json(graph, whole=False)).encode()).hexdigest()
 
 
@@ -92,6 +93,8 @@ def _operator_json(operator: Operator, whole: bool) -> dict[str, object]:
         written["buffer_bytes"] = _exact(operator.buffer_bytes)
     if whole and operator.gradient_sum_bytes:
         written["gradient_sum_bytes"] = _exact(operator.gradient_sum_bytes)
+    if whole and operator.causal:
+        written["causal"] = True
     return written
 
 
@@ -117,6 +120,7 @@ def _read_operator(field: Field) -> Operator:
         parts["cached"].flag() if "cached" in parts else False,
         parts["buffer_bytes"].number() if "buffer_bytes" in parts else 0.0,
         parts["gradient_sum_bytes"].number() if "gradient_sum_bytes" in parts else 0.0,
+        parts["causal"].flag() if "causal" in parts else False,
     )
 
 

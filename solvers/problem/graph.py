@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import wraps
@@ -64,7 +64,8 @@ class Operator:
     buffer_bytes: tensors of the module that it reads and that nobody trains (running statistics, masks, tables of
     angles), held by whoever runs it first of those that read them. gradient_sum_bytes: of gradients of its parameters
     that are added up apart, over several operators that read them, before they join those of earlier micro-batches;
-    it follows from the tensors and from what is asked for (`solvers.problem.gradient_room`).
+    it follows from the tensors and from what is asked for (`solvers.problem.gradient_room`). causal: attention in which
+    a token attends to those before it only: kernels leave out the blocks that the mask hides, half of ``flops``.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Operator:
     cached: bool = False
     buffer_bytes: float = 0.0
     gradient_sum_bytes: float = 0.0
+    causal: bool = False
 
     def __post_init__(self) -> None:
         clean_names(self, "name", "op_type", "module_path", "colocation", "checkpoint")
@@ -228,7 +230,23 @@ def _messages(tensors: Sequence[Tensor]) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, members))
 
 
-def topological_order(successors: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def edges_of(successors: Sequence[Iterable[int]]) -> Iterator[tuple[int, int]]:
+    """(node, one of its successors) for all of them."""
+    return ((u, v) for u, targets in enumerate(successors) for v in targets)
+
+
+def labels_after(
+    edges: Iterable[tuple[int, int]], label: Sequence[int] | Mapping[int, int], count: int
+) -> list[set[int]]:
+    """The labels that edges of each lead to, itself aside. label: of every node, below ``count``."""
+    after: list[set[int]] = [set() for _ in range(count)]
+    for u, v in edges:
+        if label[u] != label[v]:
+            after[label[u]].add(label[v])
+    return after
+
+
+def topological_order(successors: Sequence[Collection[int]]) -> tuple[int, ...]:
     """A topological order, lowest position first among the ready; shorter than the graph if cyclic."""
     waiting = [0] * len(successors)
     for targets in successors:

@@ -21,7 +21,7 @@ return Object.fromEntries(cy.nodes().map((n) => [n.id(), n.classes().find((c) =>
 """
 BARS = """
 const drawn = window.explorer.gantt.drawn();
-return drawn ? drawn.data.map((t) => [t.name, t.x.length]) : [];
+return drawn ? drawn.lanes.map((lane) => [lane.name, lane.at.length]) : [];
 """
 CENTRE = """
 const cy = document.getElementById('graph')._cyreg.cy;
@@ -46,13 +46,13 @@ const left = window.opened;
 return left && location.href.startsWith(arguments[0]) && location.search === left.shown ? left.query : null;
 """
 BAR = """
-const [trace, number] = arguments;
+const [lane, number] = arguments;
 const drawn = window.explorer.gantt.drawn();
-const told = drawn.data[trace];
+const told = drawn.lanes[lane];
 const sight = window.explorer.gantt.sight();
 const box = sight.plot.getBoundingClientRect();
-const row = sight.rows.middle.findIndex((middle, i) => Math.abs(told.y[number] - middle) <= sight.rows.height[i] / 2);
-const middle = told.base[number] + told.x[number] / 2;
+const row = sight.rows.middle.findIndex((middle, i) => Math.abs(told.y - middle) <= sight.rows.height[i] / 2);
+const middle = told.from[number] + told.long[number] / 2;
 const across = (middle - drawn.range[0]) / (drawn.range[1] - drawn.range[0]);
 return [box.left + sight.left + across * sight.width, box.top + sight.top(row)];
 """

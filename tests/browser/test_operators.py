@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LATTICE = "model=lattice&objective=makespan&theme=light"
 ENTRY = "m:encoder.layers.0.norm"  # a module of one operator
 LARGE = "model=lattice-large&objective=makespan&theme=light"
-COUNT = "return window.explorer.gantt.drawn().data.reduce((sum, t) => sum + t.x.length, 0)"
+COUNT = "return window.explorer.gantt.drawn().lanes.reduce((sum, lane) => sum + lane.at.length, 0)"
 PATH = "return window.explorer.gantt.drawn().over.filter((shape) => shape.name === 'path').length"
 RANGE = "return window.explorer.gantt.drawn().range"
 SHOWN = "return document.querySelector(arguments[0]).offsetParent !== null"
@@ -70,7 +70,7 @@ def test_zooming_in_takes_runs_apart(fake):
     fake.at(LARGE)
     assert "spans as" in fake.text("gantt-count")
     before = fake.js(COUNT)
-    runs = "return window.explorer.gantt.drawn().data.some((t) => t.hovertext.some((h) => h.includes('zoom in')))"
+    runs = "return window.explorer.gantt.drawn().lanes.some((lane) => lane.words.some((h) => h.includes('zoom in')))"
     assert fake.js(runs)
     canvas = fake.find(".gantt-card .canvas")
     for _ in range(11):

@@ -159,7 +159,7 @@ def test_the_theme_switches_everything_and_is_kept(fake):
     fake.click("#theme-toggle")
     fake.until(lambda: fake.theme == "dark")
     assert fake.js("return getComputedStyle(document.body).backgroundColor") != light
-    fake.until(lambda: fake.js("return window.explorer.gantt.drawn().layout.font.color") == "#e8eaee")
+    fake.until(lambda: fake.js("return window.explorer.gantt.drawn().figure.colours.text") == "#e8eaee")
     fake.open("devices=3")
     assert fake.theme == "dark"
     fake.js("localStorage.clear()")

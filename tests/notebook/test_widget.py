@@ -54,7 +54,7 @@ def test_steps_of_the_search_are_shown_while_it_goes_on(widget):
     widget.listed.step()
     assert widget.status == "solving"
     assert widget.result is None
-    assert drawn(widget)["_plan"]["figure"]["data"]
+    assert drawn(widget)["_plan"]["figure"]["lanes"]
     assert drawn(widget)["_told"]["busy"]
 
 
@@ -357,7 +357,7 @@ def test_the_theme_of_the_notebook_is_the_pictures(widget):
     widget.listed.answer()
     say(widget, {"type": "theme", "theme": "dark"})
     assert drawn(widget)["_theme"] == "dark"
-    assert drawn(widget)["_plan"]["figure"]["layout"]["font"]["color"] == "#e8eaee"
+    assert drawn(widget)["_plan"]["figure"]["colours"]["text"] == "#e8eaee"
     assert "#161b21" in widget.picture()
 
 

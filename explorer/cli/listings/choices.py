@@ -120,12 +120,28 @@ def devices(args: argparse.Namespace) -> int:
 
 
 def _efficiency(work: WorkClass, kind: str) -> dict[str, object]:
-    """What the estimate takes, and what was published of it."""
+    """What the estimate takes of a class in 16 bit: the curve of measured kernels, or else the share, with what was
+    published of it."""
+    from explorer.costs.devices import DEVICES
     from explorer.costs.efficiency import SHARES, published
+    from explorer.costs.roofline import measured_curve
 
-    found = published(work, kind)
-    told = None if found is None else {"low": found.low, "high": found.high, "source": found.source}
-    return {"share": SHARES[work], "published": told}
+    source, curve = published(work, kind), measured_curve(DEVICES[kind], "fp16", work)
+    measured = None
+    if curve is not None:
+        judged = curve.held_out
+        errors = {"low": judged.low, "median": judged.median, "high": judged.high}
+        measured = {
+            "device": curve.device,
+            "kernels": curve.rows,
+            "held_out": judged.rows,
+            "estimated_over_measured": errors,
+        }
+    return {
+        "share": SHARES[work],
+        "published": None if source is None else {"low": source.low, "high": source.high, "source": source.source},
+        "measured": measured,
+    }
 
 
 def clusters(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.costs.times.share import WORDS
 from explorer.view.graph.elements import GraphView, full_name
-from explorer.view.graph.skeleton import Skeleton
+from explorer.view.plan_types import Skeleton
 from explorer.words import text
 from solvers.problem.problem import Origin
 

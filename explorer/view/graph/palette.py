@@ -7,7 +7,9 @@ of the eight at least 16.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Literal
 
 Theme = Literal["light", "dark"]
@@ -53,6 +55,58 @@ SURFACES: dict[Theme, Surface] = {
 }
 
 
+Palette = dict[str, str]
+"""Name -> "#rrggbb"."""
+VERDICTS: dict[Theme, Palette] = {
+    "light": {"pass": "#1a7f37", "warn": "#9a6700", "fail": "#b42318"},
+    "dark": {"pass": "#57ab5a", "warn": "#d4a72c", "fail": "#f47067"},
+}
+_DEVICE = re.compile("device-([0-9]+)(?:-(.+))?")
+
+
+def device(index: int, part: str = "") -> str:
+    """The name of a device's colour: "device-3"; part: "text" (readable on it), "soft" or "soft-text"."""
+    return f"device-{index}" + (f"-{part}" if part else "")
+
+
+@lru_cache(maxsize=65536)
+def colour(name: str, theme: Theme) -> str:
+    """A colour by its name: of `Surface`, VERDICTS or a `device`, or "warm-up" and "drain", phases of a pipeline."""
+    surface = SURFACES[theme]
+    if found := _DEVICE.fullmatch(name):
+        paint = swatch(int(found[1]), theme)
+        return {None: paint.fill, "text": paint.text, "soft": paint.soft, "soft-text": paint.soft_text}[found[2]]
+    if name == "warm-up":
+        return mix(surface.accent, surface.background, 0.16 if theme == "light" else 0.22)
+    if name == "drain":
+        return mix(surface.warm, surface.background, 0.16 if theme == "light" else 0.17)
+    if name in VERDICTS[theme]:
+        return VERDICTS[theme][name]
+    found_in: str = getattr(surface, name)
+    return found_in
+
+
+def palette(theme: Theme, devices: int) -> Palette:
+    """All colours of a theme for that many devices."""
+    names = [*asdict(SURFACES[theme]), "warm-up", "drain", *VERDICTS[theme]]
+    names += [device(index, part) for index in range(devices) for part in ("", "text", "soft", "soft-text")]
+    return {name: colour(name, theme) for name in names}
+
+
+def css_variables(devices: int) -> str:
+    """The colours as CSS variables, those of the theme that the reader's system prefers."""
+    light, dark = ("".join(f"--{n}:{v};" for n, v in palette(theme, devices).items()) for theme in THEMES)
+    return (
+        f":root{{color-scheme:light dark;{light}}}\n"
+        f"@media (prefers-color-scheme: dark){{:root{{{dark}}}}}"
+    )  # fmt: skip
+
+
+def pattern_of(index: int) -> str:
+    """The hatch that tells a device from the one eight before it; "" for the first eight."""
+    return PATTERNS[index // 8 % 4]
+
+
 def hues(theme: Theme) -> tuple[str, ...]:
     """The eight hues in device order; black becomes white on a dark page."""
     return (BLUE, ORANGE, GREEN, YELLOW, PINK, INK if theme == "light" else PAPER, SKY, VERMILLION)
@@ -65,7 +119,7 @@ def swatch(device: int, theme: Theme) -> Swatch:
     fill = hues(theme)[device % 8]
     # Yellow on white and blue on black need their share of the hue to stay visible.
     soft = mix(fill, SURFACES[theme].background, 0.58 if theme == "light" else 0.5)
-    return Swatch(fill, text_on(fill), soft, text_on(soft), PATTERNS[device // 8 % 4])
+    return Swatch(fill, text_on(fill), soft, text_on(soft), pattern_of(device))
 
 
 def mix(colour: str, other: str, share: float) -> str:

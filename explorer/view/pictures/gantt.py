@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from explorer.view.pictures.palette import device, pattern_of
+from explorer.view.graph.palette import device
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Rect, Shape, Stroke, text_width
 from explorer.view.pictures.time_scale import BREAK, TimeScale, time_scale
 from explorer.view.timeline.bars import words
-from explorer.view.timeline.gantt_paint import BAR, HATCHES
-from explorer.view.timeline.gantt_rows import HIDDEN, Row, Rows, rows_of
+from explorer.view.timeline.gantt_rows import Row, Rows, rows_of
+from explorer.view.timeline.shapes import HATCHES, LINK_BAR, Lane, bands
+from explorer.view.timeline.shapes import lanes as lanes_of
 from explorer.words import text
 from explorer.words.actions import KIND_WORDS, TRANSFER
 
@@ -24,6 +26,8 @@ RIGHT = 16.0
 TICKS = 9
 MARKS = 2
 """Colours beside the name of a row; replicas show those of the first."""
+FAINTER = 0.5
+"""The most of a hatch's strength: lines on paper are finer than on a canvas."""
 NUMBERED = 12.0
 """Pixels from which a bar has room for the number of its micro-batch."""
 HATCHED = 3.0
@@ -60,30 +64,18 @@ def gantt_picture(
     shapes: list[Shape] = []
     if heading:
         shapes.append(Label(8, HEAD / 2 + 3, heading, "text", 13, bold=True))
-    shapes += _backgrounds(lanes.rows, middles, height, scale)
+    for band in bands(lanes.rows, middles, scale.end_s):
+        for x, wide in scale.parts(band.start_s, band.end_s):
+            half = band.half * height
+            shapes.append(Rect(x, band.middle - half, wide, 2 * half, band.colour))
     shapes += _axis(scale, top, bottom)
     shapes += _names(lanes.rows, middles)
-    shapes += _bars(plan, lanes, middles, height, scale, operators)
+    shapes += _bars(plan, lanes, top, height, scale, operators)
     if scale.is_cut:
         shapes += _break(scale, top, bottom)
     shapes += _legend(plan, lanes, left, bottom + FOOT / 2 + 2, scale)
     told = f"Schedule of {text.plural(len(plan['devices']), 'device')}, {text.seconds(plan['span_s'])}"
     return Picture(tuple(shapes), width, bottom + FOOT, told, len(plan["devices"]))
-
-
-def _backgrounds(rows: Sequence[Row], middles: Sequence[float], height: float, scale: TimeScale) -> list[Shape]:
-    found: list[Shape] = []
-    for row, middle in zip(rows, middles, strict=True):
-        if row.phases is None:
-            half = BAR / 2 * row.height * height
-            bands = [("lane", 0.0, scale.end_s)]
-        else:
-            half = height * row.height / 2
-            warm, drain = row.phases[0], row.phases[1]
-            bands = [("warm-up", 0.0, warm), ("lane", warm, drain), ("drain", drain, scale.end_s)]
-        for name, start, end in bands:
-            found += [Rect(x, middle - half, wide, 2 * half, name) for x, wide in scale.parts(start, end)]
-    return found
 
 
 def _axis(scale: TimeScale, top: float, bottom: float) -> list[Shape]:
@@ -127,83 +119,79 @@ def _names(rows: Sequence[Row], middles: Sequence[float]) -> list[Shape]:
 def _bars(
     plan: Mapping[str, Any],
     lanes: Rows,
-    middles: Sequence[float],
+    top: float,
     height: float,
     scale: TimeScale,
     operators: Sequence[str],
 ) -> list[Shape]:
-    names = [told["name"] for told in plan["devices"]]
-    highest = str(max(plan["bars"]["micro_batch"], default=0))
+    names, bars = [told["name"] for told in plan["devices"]], plan["bars"]
+    highest = str(max(bars["micro_batch"], default=0))
     found: list[Shape] = []
-    for bar in _melted(plan, lanes, scale):
-        first, count, row, x, wide, low, high = bar
-        bars = plan["bars"]
-        kind, who = bars["kind"][first], bars["device"][first]
-        whole = lanes.rows[row]
-        tall = BAR * height * whole.height
-        if kind == TRANSFER and not whole.links:
-            tall, y = max(2.0, 0.085 * height), middles[row] + 0.36 * height
-        else:
-            y = middles[row] - tall / 2
-        said = words(bars, first, names, operators) if count == 1 else f"{KIND_WORDS[kind]}, {count:,} bars"
-        begin = text.seconds(bars["start_s"][first])
-        title = f"{names[who]}: {said}, from {begin}"
-        if kind == TRANSFER:
-            paint = device(who) if whole.links and len(whole.devices) != 1 else "quiet"
-            found.append(Rect(x, y, max(wide, 0.6), tall, paint, title=title))
-            continue
-        edge = "background" if wide >= HATCHED else ""
-        if kind == "F":
-            hatch, ink, opacity = pattern_of(who), device(who, "text"), 0.35
-            fill, colour = device(who), device(who, "text")
-        else:
-            hatch, ink, opacity = HATCHES[kind], device(who), 0.5
-            fill, colour = device(who, "soft"), device(who, "soft-text")
-        found.append(Rect(x, y, max(wide, 0.6), tall, fill, edge, 0.8, 0.0, hatch if wide >= HATCHED else "", ink,
-                          opacity, title))  # fmt: skip
-        label = "" if low < 0 or kind in "RU" else str(low) if low == high else f"{low}–{high}"
+    for bar in _melted(plan, lanes_of(bars, lanes, names, lambda i: words(bars, i, names, operators)), scale):
+        lane, paint, kind = bar.lane, bar.lane.paint, bars["kind"][bar.first]
+        tall = max(lane.tall * height, 2.0 if lane.tall == LINK_BAR else 0.0)
+        y = top + (lane.middle + 0.5) * height - tall / 2
+        said = bar.words if bar.count == 1 else f"{KIND_WORDS[kind]}, {bar.count:,} bars"
+        title = f"{names[bars['device'][bar.first]]}: {said}, from {text.seconds(bars['start_s'][bar.first])}"
+        apart = bar.count == 1 or not plan["by_operator"]  # runs of operators touch one another
+        hatched = apart and bar.wide >= HATCHED
+        found.append(
+            Rect(bar.x, y, max(bar.wide, 0.6), tall, paint.fill, paint.edge if hatched else "", 0.8, 0.0,
+                 paint.hatch if hatched else "", paint.ink, min(paint.strength, FAINTER), title)
+        )  # fmt: skip
+        low, high = bar.numbers
+        label = "" if low < 0 or kind in (*"RU", TRANSFER) else str(low) if low == high else f"{low}–{high}"
         longest = label if low != high else highest  # of a row all have their number, or none
-        if label and tall >= 9 and wide >= max(NUMBERED, text_width(longest, 9.5) + 3):
-            rim = "" if kind == "F" and not hatch else fill
-            found.append(Label(x + wide / 2, y + tall / 2, label, colour, 9.5, "middle", halo=rim))
+        if label and tall >= 9 and bar.wide >= max(NUMBERED, text_width(longest, 9.5) + 3):
+            rim = "" if kind == "F" and not paint.hatch else paint.fill
+            found.append(Label(bar.x + bar.wide / 2, y + tall / 2, label, paint.text, 9.5, "middle", halo=rim))
     return found
 
 
-Melted = tuple[int, int, int, float, float, int, int]
-"""Position of the first bar, how many there are, row, x, width, first and last micro-batch (-1: none)."""
+@dataclass(slots=True)
+class Melted:
+    """Bars of a lane drawn as one: the position of the first, how many there are, pixels, the first and the last
+    micro-batch (-1: none), and the words of the first."""
+
+    lane: Lane
+    first: int
+    x: float
+    wide: float
+    numbers: tuple[int, int]
+    words: str
+    count: int = 1
 
 
-def _melted(plan: Mapping[str, Any], lanes: Rows, scale: TimeScale) -> list[Melted]:
+def _melted(plan: Mapping[str, Any], lanes: Sequence[Lane], scale: TimeScale) -> list[Melted]:
     """The bars that are to be seen, in the order of time; what is too narrow to be told apart is one."""
-    bars, sparse = plan["bars"], MELTED if plan["by_operator"] else SPARSE  # an operator is no repetition
-    widths: dict[tuple[int, int, str, int], list[float]] = {}
-    for i, row in enumerate(lanes.of_bar):
-        if row != HIDDEN:
-            key = (row, bars["device"][i], bars["kind"][i], bars["stage"][i])
-            widths.setdefault(key, []).append((bars["end_s"][i] - bars["start_s"][i]) * scale.per_s)
-    means = {key: sum(wide) / len(wide) for key, wide in widths.items()}
-    found: list[list[Any]] = []
-    latest: dict[tuple[int, bool], int] = {}
-    for i in sorted(range(len(lanes.of_bar)), key=lambda i: bars["start_s"][i]):
-        row, kind, number = lanes.of_bar[i], bars["kind"][i], bars["micro_batch"][i]
-        if row == HIDDEN:
-            continue
-        key = (row, bars["device"][i], kind, bars["stage"][i])
-        lane = (row, kind == TRANSFER)
-        for x, wide in scale.parts(bars["start_s"][i], bars["end_s"][i]):
-            before = found[latest[lane]] if lane in latest else None
-            narrow = MELTED if means[key] >= sparse else sparse
-            if before is not None and before[7] == key[1:3] and before[8] == key[3] and (
-                x - (before[3] + before[4]) < narrow / 2 and (wide < narrow or before[4] < narrow or narrow > MELTED)
+    sparse = MELTED if plan["by_operator"] else SPARSE  # an operator is no repetition
+    numbers = plan["bars"]["micro_batch"]
+    bars = sorted((lane.start_s[n], number, n) for number, lane in enumerate(lanes) for n in range(len(lane.at)))
+    means = [sum(lane.end_s) - sum(lane.start_s) for lane in lanes]
+    narrows = [
+        MELTED if mean * scale.per_s >= sparse * len(lane.at) else sparse
+        for mean, lane in zip(means, lanes, strict=True)
+    ]
+    found: list[Melted] = []
+    latest: dict[tuple[int, float], Melted] = {}
+    for start_s, number, n in bars:
+        lane, narrow = lanes[number], narrows[number]
+        for x, wide in scale.parts(start_s, lane.end_s[n]):
+            before = latest.get((lane.row, lane.middle))
+            if before is not None and before.lane is lane and (
+                x - (before.x + before.wide) < narrow / 2
+                and (wide < narrow or before.wide < narrow or narrow > MELTED)
             ):  # fmt: skip
-                before[4] = max(before[4], x + wide - before[3])
-                before[1] += 1
-                before[6] = number if number >= 0 and before[6] >= 0 else -1
-                before[5] = before[5] if before[6] >= 0 else -1
+                before.wide = max(before.wide, x + wide - before.x)
+                before.count += 1
+                known = numbers[lane.at[n]] >= 0 <= before.numbers[1]
+                before.numbers = (before.numbers[0], numbers[lane.at[n]]) if known else (-1, -1)
                 continue
-            latest[lane] = len(found)
-            found.append([i, 1, row, x, wide, number, number, key[1:3], key[3]])
-    return [(a, b, c, d, e, f, g) for a, b, c, d, e, f, g, *_ in found]
+            first = lane.at[n]
+            bar = Melted(lane, first, x, wide, (numbers[first], numbers[first]), lane.words[n])
+            latest[lane.row, lane.middle] = bar
+            found.append(bar)
+    return found
 
 
 def _break(scale: TimeScale, top: float, bottom: float) -> list[Shape]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.view.graph.palette import Theme
-from explorer.view.pictures.palette import palette
+from explorer.view.graph.palette import Theme, palette
 from explorer.view.pictures.png import png
 from explorer.view.pictures.shapes import Shape
 from explorer.view.pictures.svg import svg

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 from unicodedata import normalize
 
-from explorer.view.pictures.palette import Palette
+from explorer.view.graph.palette import Palette
 from explorer.view.pictures.shapes import HATCH_WIDTH, HATCHES, TILE, Label, Point, Polygon, Rect, Shape, Stroke
 from solvers.errors import UnsupportedProblem
 

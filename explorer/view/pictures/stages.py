@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from explorer.view.graph.palette import device, pattern_of
 from explorer.view.graph.stage_boxes import stage_boxes
-from explorer.view.pictures.palette import device, pattern_of
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Point, Polygon, Rect, Shape, Stroke
 from explorer.words import text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from html import escape
 
-from explorer.view.pictures.palette import Palette
+from explorer.view.graph.palette import Palette
 from explorer.view.pictures.shapes import HATCH_WIDTH, HATCHES, TILE, Label, Point, Polygon, Rect, Shape, Stroke
 from solvers.errors import printable_lines
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view.graph.palette import SURFACES, Theme, mix, swatch, text_on
-from explorer.view.timeline import gantt
-from explorer.view.timeline.bars import COLUMNS
-from explorer.view.timeline.gantt_paint import marker
+from explorer.view.graph.palette import Theme
+from explorer.view.timeline.canvas import canvas
+from explorer.view.timeline.gantt_rows import Row, Rows
+from explorer.view.timeline.shapes import BAR, Lane, Paint, paint
 from explorer.words import text
 from explorer.words.actions import KIND_WORDS, TRANSFER
 
@@ -19,47 +19,38 @@ LANE_HEIGHT, LANE_OFFSET = 0.36, 0.2
 """Of a row's height: what a lane takes, and how far its middle is from the row's."""
 PALE = 0.55
 """Opacity of what was only predicted."""
+WAITING = Paint("grid", hatch="/", ink="quiet", strength=1.0)
 SAME = 0.005
 """Relative difference of two times that is none to people."""
 
 Columns = Mapping[str, Sequence[Any]]
 
 
-def figure(
-    comparison: Mapping[str, Any],
-    devices: Sequence[str],
-    theme: Theme,
-    shown: Sequence[int] | None = None,
-    fed: bool = False,
-) -> dict[str, Any]:
-    """A plotly figure {data, layout}, as `explorer.view.timeline.gantt.figure` gives it: rows are devices.
+def figure(comparison: Mapping[str, Any], devices: Sequence[str], theme: Theme, both: bool = True) -> dict[str, Any]:
+    """What a canvas draws of a run (`explorer.view.timeline.canvas.canvas`): rows are devices.
 
-    comparison: of `explorer.measured.comparison_object`. devices: their names. shown: the devices to show, by
-    default those that the run or the prediction uses. fed: the upper lane is the simulation that was fed with
-    measured times, in place of the prediction. Each trace is one row, lane ("predicted", "measured" or "wait",
-    its ``meta``) and kind; customdata of a bar is its position in the columns that it comes from. A dashed
-    line marks the end of the upper lane.
+    comparison: of `explorer.measured.comparison_object`. devices: their names. both: whether the prediction is in a
+    lane above the run's. The positions of the run's bars follow those of the predicted ones, where these are drawn. A
+    dashed line marks the end of the prediction.
     """
-    upper: Columns = comparison["bars"]["fed" if fed else "predicted"]
+    upper: Columns = comparison["bars"]["predicted"]
     lower: Columns = comparison["bars"]["measured"]
-    ends = comparison["fed_s" if fed else "predicted_s"], comparison["drawn_s"]
-    used = {d for c in (upper, lower) for d, kind in zip(c["device"], c["kind"], strict=True) if kind != TRANSFER}
-    rows = list(shown) if shown is not None else sorted(used)
-    mark = (f"{'fed' if fed else 'predicted'} end {text.seconds(ends[0])}", ends[0])
-    nothing: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    drawn = gantt.figure(nothing, devices, ends[1], theme, rows, None, max(ends), mark)
-    scale, _ = text.time_unit(max(ends) or 1.0)
-    place = {device: row for row, device in enumerate(rows)}
+    ends = comparison["predicted_s"], comparison["drawn_s"]
+    rows = run_rows(comparison, devices)
     hover = _Hover(comparison, upper, lower, devices)
-    data: list[dict[str, Any]] = []
-    for lane, columns, offset in ((PREDICTED, upper, -LANE_OFFSET), (MEASURED, lower, LANE_OFFSET)):
-        for (row, kind), members in sorted(_grouped(columns, place).items()):
-            trace = _trace(columns, members, devices, kind, lane, theme, scale)
-            trace["y"] = [round(row + offset, 4)] * len(members)
-            trace["hovertext"] = [hover.words(lane, i) for i in members]
-            data.append(trace)
-    data += _waits(lower, place, scale, theme, devices)
-    return {"data": data, "layout": drawn["layout"]}
+    offset, tall, first = (LANE_OFFSET, LANE_HEIGHT, len(upper["device"])) if both else (0.0, BAR, 0)
+    drawn = _lanes(hover, PREDICTED, rows, -LANE_OFFSET, LANE_HEIGHT) if both else []
+    below = _lanes(hover, MEASURED, rows, offset, tall) + _waits(hover, rows, offset, tall)
+    drawn += [lane._replace(at=[first + i for i in lane.at]) for lane in below]
+    mark = f"predicted end {text.seconds(ends[0])}", ends[0]
+    return canvas(drawn, rows, ends[1], theme, max(ends), mark)
+
+
+def run_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> Rows:
+    """A row for every device that the run or the prediction uses."""
+    columns = comparison["bars"]["predicted"], comparison["bars"]["measured"]
+    used = {d for c in columns for d, kind in zip(c["device"], c["kind"], strict=True) if kind != TRANSFER}
+    return Rows("devices", tuple(Row(text.short(devices[d], 12), (d,)) for d in sorted(used)), ())
 
 
 def legend() -> list[dict[str, str]]:
@@ -101,15 +92,19 @@ class _Hover:
     """What a bar says: the time of its fellow on the other lane beside its own."""
 
     def __init__(self, comparison: Mapping[str, Any], upper: Columns, lower: Columns, devices: Sequence[str]) -> None:
-        self.columns = {PREDICTED: upper, MEASURED: lower}
+        self.columns = {PREDICTED: upper, MEASURED: lower, WAIT: lower}
         self.devices = devices
         segment_of = {stage: s["segment"] for s in comparison["segments"] for stage in s["stages"]}
         self.measured_s = {_key(lower, i, lower["segment"][i]): _took(lower, i) for i in range(len(lower["device"]))}
         self.segment_of = segment_of
 
     def words(self, lane: str, i: int) -> str:
+        """Of the bar at a position in the columns of its lane."""
         found = self.columns[lane]
         name = text.plain(self.devices[found["device"][i]])
+        if lane == WAIT:
+            waits = text.seconds(found["wait_s"][i])
+            return f"<b>{name}</b> · waits {waits} for messages<br>before {_what(found, i, 'segment')}"
         start, end = found["start_s"][i], found["end_s"][i]
         span = f"{text.seconds(start)} to {text.seconds(end)}"
         if lane == PREDICTED:
@@ -142,88 +137,42 @@ def _what(found: Columns, i: int, where: str) -> str:
     return WORDS[found["kind"][i]] + number + (f", micro-batch {micro_batch}" if micro_batch >= 0 else "") + merged
 
 
-def _grouped(found: Columns, place: Mapping[int, int]) -> dict[tuple[int, str], list[int]]:
-    """(row, kind) -> bars, transfers left out: they wait in no lane of a device."""
+def _lanes(hover: _Hover, of: str, rows: Rows, offset: float, tall: float) -> list[Lane]:
+    """A lane for every row and kind, transfers left out: they wait in no lane of a device."""
+    found = hover.columns[of]
+    place = {row.devices[0]: number for number, row in enumerate(rows.rows)}
     groups: dict[tuple[int, str], list[int]] = {}
     for i, (device, kind) in enumerate(zip(found["device"], found["kind"], strict=True)):
-        if device in place and kind != TRANSFER:
+        if kind != TRANSFER:
             groups.setdefault((place[device], kind), []).append(i)
-    return groups
+    return [
+        Lane(
+            f"{hover.devices[found['device'][at[0]]]} {WORDS[kind]}, {of}",
+            row,
+            row + offset,
+            tall,
+            Paint("quiet") if kind == SYNC else paint(kind, found["device"][at[0]]),
+            at,
+            [found["start_s"][i] for i in at],
+            [found["end_s"][i] for i in at],
+            [hover.words(of, i) for i in at],
+            of,
+            PALE if of == PREDICTED else 1.0,
+        )
+        for (row, kind), at in sorted(groups.items())
+    ]
 
 
-def _trace(
-    found: Columns, members: list[int], devices: Sequence[str], kind: str, lane: str, theme: Theme, scale: float
-) -> dict[str, Any]:
-    device = found["device"][members[0]]
-    edge = gantt.EDGE if len(members) <= gantt.EDGED else 0.0
-    painted = _sync_marker(theme) if kind == SYNC else marker(device, kind, theme, edge)
-    numbers = [found["micro_batch"][i] for i in members] if len(members) <= gantt.LABELLED and kind in "FBIW" else []
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": f"{devices[device]} {WORDS[kind]}, {lane}",
-        "meta": lane,
-        "base": [round(found["start_s"][i] / scale, 6) for i in members],
-        "x": [round(_took(found, i) / scale, 6) for i in members],
-        "width": LANE_HEIGHT,
-        "customdata": members,
-        "hoverinfo": "text",
-        "marker": {**painted, "opacity": PALE if lane == PREDICTED else 1.0},
-        "text": [str(n) if n >= 0 else "" for n in numbers],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "constraintext": "inside",
-        "textfont": {"size": 10, "color": _text_colour(device, kind, lane, theme)},
-    }
-
-
-def _text_colour(device: int, kind: str, lane: str, theme: Theme) -> str:
-    """Readable on a bar, on a pale one too."""
-    paint = swatch(device, theme)
-    fill = paint.fill if kind == "F" else paint.soft
-    return text_on(mix(fill, SURFACES[theme].background, PALE) if lane == PREDICTED else fill)
-
-
-def _sync_marker(theme: Theme) -> dict[str, Any]:
-    return {"color": SURFACES[theme].quiet, "line": {"width": 0}}
-
-
-def _waits(
-    lower: Columns, place: Mapping[int, int], scale: float, theme: Theme, devices: Sequence[str]
-) -> list[dict[str, Any]]:
+def _waits(hover: _Hover, rows: Rows, offset: float, tall: float) -> list[Lane]:
     """What a device waited for messages, pale and hatched, on the measured lane."""
-    surface = SURFACES[theme]
-    found = []
-    for device, row in place.items():
-        members = [i for i, d in enumerate(lower["device"]) if d == device and lower["wait_s"][i] > 0]
-        if not members:
-            continue
-        hover = [
-            f"<b>{text.plain(devices[device])}</b> · waits {text.seconds(lower['wait_s'][i])} for messages<br>"
-            f"before {_what(lower, i, 'segment')}"
-            for i in members
-        ]
-        found.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": f"{devices[device]} waiting, measured",
-                "meta": WAIT,
-                "base": [round((lower["start_s"][i] - lower["wait_s"][i]) / scale, 6) for i in members],
-                "x": [round(lower["wait_s"][i] / scale, 6) for i in members],
-                "y": [round(row + LANE_OFFSET, 4)] * len(members),
-                "width": LANE_HEIGHT,
-                "customdata": members,
-                "hovertext": hover,
-                "hoverinfo": "text",
-                "marker": {
-                    "opacity": PALE,
-                    "color": surface.grid,
-                    "line": {"width": 0},
-                    "pattern": {"shape": "/", "bgcolor": surface.grid, "fgcolor": surface.quiet, "size": 5,
-                                "solidity": 0.18},
-                },
-            }
-        )  # fmt: skip
-    return found
+    found = hover.columns[WAIT]
+    drawn = []
+    for number, row in enumerate(rows.rows):
+        at = [i for i, d in enumerate(found["device"]) if d == row.devices[0] and found["wait_s"][i] > 0]
+        if at:
+            ends = [found["start_s"][i] for i in at]
+            starts = [end - found["wait_s"][i] for i, end in zip(at, ends, strict=True)]
+            words = [hover.words(WAIT, i) for i in at]
+            name = f"{hover.devices[row.devices[0]]} waiting, measured"
+            drawn.append(Lane(name, number, number + offset, tall, WAITING, at, starts, ends, words, WAIT, PALE))
+    return drawn

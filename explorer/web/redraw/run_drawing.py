@@ -11,51 +11,45 @@ from dash import html
 from explorer.view.graph import errors
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme
-from explorer.view.graph.skeleton import Skeleton
+from explorer.view.plan_types import PlanView, Report, Skeleton
+from explorer.view.scene import Path, PlanScene
 from explorer.view.session import Look
 from explorer.view.timeline import measured_gantt
-from explorer.view.timeline.gantt_paint import BAR
-from explorer.view.timeline.gantt_rows import Row, Rows, rows_told
+from explorer.view.timeline.gantt_rows import rows_told
 from explorer.web.contract import ids
 from explorer.web.parts import panels
 from explorer.words import text
 
-NO_PATH: dict[str, list[Any]] = {"row": [], "link": [], "start": [], "end": []}
+NO_PATH: Path = {"row": [], "link": [], "start": [], "end": []}
 
 
-def until_s(comparison: Mapping[str, Any]) -> float:
+def until_s(comparison: Report) -> float:
     """Where the time axis ends that the prediction and the run share."""
     ends: tuple[float, float] = comparison["predicted_s"], comparison["drawn_s"]
     return max(ends)
 
 
-def schedule(plan: Mapping[str, Any], comparison: Mapping[str, Any], times: str, theme: Theme) -> dict[str, Any]:
-    """What of the plan's message differs while the run's times are drawn. times: "measured", or "both", the
-    prediction above the run in each row."""
+def schedule(predicted: PlanScene, plan: PlanView, comparison: Report, times: str, theme: Theme) -> PlanScene:
+    """The scene of a plan's schedule with the run's times. times: "measured", or "both", the prediction above the run
+    in each row."""
     names = [device["name"] for device in plan["devices"]]
-    figure = measured_gantt.figure(comparison, names, theme)
-    upper, lower = comparison["bars"]["predicted"], comparison["bars"]["measured"]
     both = times == "both"
-    if not both:
-        _alone(figure)
-    shift = len(upper["device"]) if both else 0
-    for trace in figure["data"]:
-        if trace["meta"] != measured_gantt.PREDICTED:
-            trace["customdata"] = [i + shift for i in trace["customdata"]]
-    drawn = _drawn_devices(upper, lower)
-    place = {device: row for row, device in enumerate(drawn)}
+    figure = measured_gantt.figure(comparison, names, theme, both)
+    upper, lower = comparison["bars"]["predicted"], comparison["bars"]["measured"]
+    rows = measured_gantt.run_rows(comparison, names)
+    place = {row.devices[0]: number for number, row in enumerate(rows.rows)}
     scale, _ = text.time_unit(until_s(comparison) or 1.0)
     lanes = [upper, lower] if both else [lower]
     bars = _joined([_columns(lane, place, scale, bool(plan["by_operator"])) for lane in lanes])
-    lanes_told = Rows("devices", tuple(Row(text.short(names[device], 12), (device,)) for device in drawn), ())
     end = until_s(comparison) / scale
     return {
+        **predicted,
         "figure": figure,
         "bars": bars,
         "spans": None,
         "detail": {"merged": False, "from": 0.0, "to": end},
         "rows": {
-            **rows_told(lanes_told, [device["node"] for device in plan["devices"]]),
+            **rows_told(rows, [device["node"] for device in plan["devices"]]),
             "can": False,
             "can_link": False,
             "links": False,
@@ -80,7 +74,7 @@ def legend(times: str) -> list[Any]:
     ]
 
 
-def over_graph(view: GraphView, comparison: Mapping[str, Any]) -> dict[str, Any]:
+def over_graph(view: GraphView, comparison: Report) -> dict[str, Any]:
     """Class and label of every box, for the colouring by errors."""
     found = errors.box_errors(view, comparison)
     for name, members in view.boxes.items():
@@ -90,7 +84,7 @@ def over_graph(view: GraphView, comparison: Mapping[str, Any]) -> dict[str, Any]
     return found
 
 
-def facts(kind: str, which: str, view: GraphView, comparison: Mapping[str, Any]) -> list[tuple[str, str]]:
+def facts(kind: str, which: str, view: GraphView, comparison: Report) -> list[tuple[str, str]]:
     """What the run says of a box or a device, as rows of the inspector."""
     if kind == "box" and which in view.boxes:
         predicted, measured = errors.seconds_of(comparison, view.boxes[which])
@@ -141,9 +135,9 @@ ERRORS = (("name", "Module or operator"), ("how", "Known by"), ("predicted", "Pr
 def tables(
     view: GraphView,
     skeleton: Skeleton,
-    plan: Mapping[str, Any],
+    plan: PlanView,
     shown: frozenset[str],
-    comparison: Mapping[str, Any],
+    comparison: Report,
     look: Look,
 ) -> dict[str, Any]:
     """The table twins of what is drawn of a run, those in ``shown``."""
@@ -155,19 +149,6 @@ def tables(
         rows = errors.table(view, skeleton, comparison)
         props[ids.GRAPH_TABLE] = {"children": panels.table(ERRORS, rows, "Errors", text_columns=2)}
     return props
-
-
-def _alone(figure: dict[str, Any]) -> None:
-    """The run's own lane, as tall as a schedule's bars are."""
-    figure["data"] = [trace for trace in figure["data"] if trace["meta"] != measured_gantt.PREDICTED]
-    for trace in figure["data"]:
-        trace["y"] = [round(y - measured_gantt.LANE_OFFSET, 4) for y in trace["y"]]
-        trace["width"] = BAR
-
-
-def _drawn_devices(upper: Mapping[str, Sequence[Any]], lower: Mapping[str, Sequence[Any]]) -> list[int]:
-    found = {d for c in (upper, lower) for d, kind in zip(c["device"], c["kind"], strict=True) if kind != "T"}
-    return sorted(found)
 
 
 def _columns(

@@ -29,7 +29,7 @@ window.WebSocket = class extends Own {
 };
 """
 HEARD = "return {first: window.__first, last: window.__final, state: document.body.dataset.state || ''}"
-DRAWN = "const drawn = window.explorer.gantt.drawn(); return drawn ? drawn.data.length : 0"
+DRAWN = "const drawn = window.explorer.gantt.drawn(); return drawn ? drawn.lanes.length : 0"
 
 
 @dataclass

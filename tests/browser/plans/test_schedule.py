@@ -22,7 +22,7 @@ return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame((
 """
 PIECES = """
 const [base, x, range, scale] = arguments;
-const [lane] = window.explorer.lanes.of([{ base: base, x: x, y: base.map(() => 0), width: 0.6 }]);
+const [lane] = window.explorer.lanes.of([{ from: base, long: x, y: 0, tall: 0.6 }]);
 const found = [];
 window.explorer.lanes.pieces(lane, range, scale, (i, left, right) => found.push(['one', left, right]),
   (left, right, share) => found.push(['run', left, right, share]));
@@ -30,7 +30,7 @@ return found;
 """
 AT = """
 const [base, x, time, slack] = arguments;
-const [lane] = window.explorer.lanes.of([{ base: base, x: x, y: base.map(() => 0), width: 0.6 }]);
+const [lane] = window.explorer.lanes.of([{ from: base, long: x, y: 0, tall: 0.6 }]);
 const found = window.explorer.lanes.barAt(lane, time, slack);
 return found < 0 ? -1 : lane.at[found];
 """

@@ -8,7 +8,7 @@ from selenium.webdriver.common.keys import Keys
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-LANES = "return [...new Set((window.explorer.gantt.drawn()?.data || []).map((t) => t.meta || 'plan'))].sort()"
+LANES = "return [...new Set((window.explorer.gantt.drawn()?.lanes || []).map((lane) => lane.of || 'plan'))].sort()"
 HISTORY = "return [...document.querySelectorAll('#run-history tbody tr')].map((r) => r.lastChild.innerText)"
 HIDDEN = "return document.getElementById(arguments[0]).hidden"
 OVERFLOW = "return [...document.querySelectorAll(arguments[0])].map((e) => e.scrollWidth - e.clientWidth)"

@@ -40,4 +40,7 @@ def test_the_list_of_devices_tells_them(capsys) -> None:
     products = kinds["H100-80GB"]["efficiency"]["products"]
     assert products["share"] == 0.8
     assert (products["published"]["low"], products["published"]["high"]) == (0.8, 0.9)
-    assert kinds["L4-24GB"]["efficiency"]["products"] == {"share": 0.8, "published": None}
+    assert (products["measured"]["device"], products["measured"]["kernels"]) == ("H100-80GB", 17850)
+    other = kinds["L4-24GB"]["efficiency"]["products"]
+    assert (other["share"], other["published"], other["measured"]["device"]) == (0.8, None, "L40S-48GB")
+    assert kinds["cpu"]["efficiency"]["products"] == {"share": 0.8, "published": None, "measured": None}

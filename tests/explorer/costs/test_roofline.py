@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from explorer.costs import DEVICES, dtype_of, estimate, label
+from explorer.costs.roofline import CAUSAL_SHARE, product_seconds
 from solvers.errors import InvalidProblem
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from tests.explorer.tracing.models import shipped
@@ -33,7 +34,7 @@ def test_no_operator_is_faster_than_the_datasheet_or_a_launch(name: str) -> None
         device = DEVICES[kind]
         peak = max(device.peak_flops_per_s.values())
         for point, samples in enumerate(table.samples):
-            flops = np.array([o.flops.at(samples) for o in graph.operators])
+            flops = np.array([o.flops.at(samples) * (CAUSAL_SHARE if o.causal else 1.0) for o in graph.operators])
             moved = np.array([o.moved_bytes.at(samples) for o in graph.operators])
             least = np.maximum(np.maximum(flops / peak, moved / device.memory_bytes_per_s), device.launch_s)
             assert (seconds[:, point] >= least * (1 - 1e-12)).all()
@@ -71,8 +72,13 @@ def test_a_partial_tile_costs_a_whole_one() -> None:
 
 def test_one_tile_beyond_a_wave_costs_up_to_a_wave_more() -> None:
     # 108 multiprocessors: 12 x 9 tiles fill one wave; a short sum is not worth splitting.
-    full, beyond = (seconds_of(product(12 * 128, columns * 128, 512)) for columns in (9, 10))
+    rows, depth = np.full(2, 12.0 * 128), np.full(2, 512.0)
+    columns = np.array([9.0, 10.0]) * 128
+    moved = np.zeros(2)
+    full, beyond = product_seconds(DEVICES["A100-80GB"], "bf16", rows, columns, depth, moved, (1.0, 1.0))
     assert beyond / full == pytest.approx(2.0, rel=0.05)
+    full, beyond = (seconds_of(product(12 * 128, columns * 128, 512)) for columns in (9, 10))
+    assert beyond / full > 1.5
 
 
 def test_a_narrow_product_is_bound_by_reading_its_matrix() -> None:

@@ -9,10 +9,11 @@ import pytest
 import explorer
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.question.together import kept_together, parse_together
+from explorer.question.together import Unit, in_units, kept_together, parse_together
 from solvers.errors import InvalidProblem
-from solvers.problem.graph import OpGraph
+from solvers.problem.graph import Operator, OpGraph, Phase
 from tests.explorer.question.test_problems import GRAPH, TRACED
+from tests.explorer.tracing.models import shipped
 from tests.explorer.view.small import chain_workload
 
 
@@ -84,3 +85,51 @@ def test_a_plan_obeys_it_and_is_no_better_than_without() -> None:
     on = kept.plan.placement()
     assert on[index[names[0]]] == on[index[names[-1]]]
     assert kept.objective_s >= free.objective_s
+
+
+def units(model: str, unit: Unit) -> dict[str, set[str]]:
+    """By the name of a group the module paths of its forward operators, of a demo."""
+    graph = in_units(shipped(model).graph, unit, model)
+    found: dict[str, set[str]] = {}
+    for operator in graph.operators:
+        if operator.colocation is not None and operator.phase is Phase.FORWARD:
+            found.setdefault(operator.colocation, set()).add(operator.module_path)
+    return found
+
+
+def test_whole_layers_are_one_group_each_and_what_is_in_none_is_free() -> None:
+    together = [{".".join(path.split(".")[:2]) for path in paths} for paths in units("gpt-small", Unit.LAYERS).values()]
+    assert together == [{f"blocks.{i}"} for i in range(4)]
+
+
+def test_whole_modules_are_those_in_a_layer() -> None:
+    together = [
+        {".".join(path.split(".")[:3]) for path in paths} for paths in units("gpt-small", Unit.MODULES).values()
+    ]
+    assert together == [{f"blocks.{i}.{module}"} for i in range(4) for module in ("attn", "mlp")]
+
+
+def test_layers_that_share_a_parameter_are_one_group() -> None:
+    tied = [
+        replace(o, colocation="tied") if o.name in ("blocks.0.attn.qkv/linear", "blocks.3.mlp.down/linear") else o
+        for o in shipped("gpt-small").graph.operators
+    ]
+    graph = in_units(replace(shipped("gpt-small").graph, operators=tuple(tied)), Unit.LAYERS, "gpt-small")
+    layers = [{name.split("/")[0].split(".")[1] for name in group} for group in groups(graph)]
+    assert sorted(map(sorted, layers)) == [["0", "3"], ["1"], ["2"]]
+
+
+def test_a_model_without_layers_is_refused_with_what_to_do() -> None:
+    bare = OpGraph((Operator("a", module_path="left"), Operator("b", module_path="right")), ())
+    with pytest.raises(InvalidProblem, match="bare has no layers of several operators; leave it out"):
+        in_units(bare, Unit.LAYERS, "bare")
+
+
+@pytest.mark.parametrize("model", ["gpt-small", "llama-small", "bert-small"])
+def test_a_plan_of_whole_layers_is_taken_by_launchers_that_place_layers(model: str) -> None:
+    result = explorer.plan(model, devices=2, whole="layers", effort="quick")
+    plan = result.plan
+    assert plan is not None
+    assert len(plan.devices_used()) == 2
+    for launcher in ("megatron", "vllm", "device-map", "deepspeed"):
+        assert explorer.export(result, launcher)

@@ -12,7 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from demo_models import MODELS
 from explorer.tracing import trace_module
 from explorer.tracing.flops import PRODUCTS
-from tests.explorer.tracing.models import forward
+from solvers.problem.graph import Phase
+from tests.explorer.tracing.models import demo, forward
 
 
 class Call(nn.Module):
@@ -90,3 +91,11 @@ def test_a_fused_lstm_counts_as_its_unrolled_cells() -> None:
 def test_a_whole_model_counts_as_torch_counts_it(name: str) -> None:
     module, inputs = MODELS[name].build()
     assert of_products(module.eval(), inputs) == counted(module, inputs)
+
+
+def test_attention_says_whether_its_mask_is_causal() -> None:
+    """GPT's looks back only, BERT's everywhere; the backward is as its forward."""
+    for name, causal in (("gpt-small", True), ("bert-small", False)):
+        operators = [o for o in demo(name).graph.operators if o.op_type == "aten.scaled_dot_product_attention"]
+        assert {o.phase for o in operators} == {Phase.FORWARD, Phase.BACKWARD_INPUT}
+        assert {o.causal for o in operators} == {causal}

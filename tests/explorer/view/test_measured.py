@@ -46,21 +46,22 @@ COMPARISON = comparison_object(compare_run(PROBLEM, PLAN, WAITING))
 SKELETON = skeleton(chain_workload())
 
 
-def traces(figure: dict, lane: str) -> list[dict]:
-    return [trace for trace in figure["data"] if trace["meta"] == lane]
+def lanes(figure: dict, of: str) -> list[dict]:
+    return [lane for lane in figure["lanes"] if lane["of"] == of]
 
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_predicted_bars_lie_above_measured_ones_on_one_time_axis(theme):
     drawn = measured_gantt.figure(COMPARISON, NAMES, theme)
-    predicted, measured = (traces(drawn, lane) for lane in ("predicted", "measured"))
-    assert sum(len(t["x"]) for t in predicted) == sum(len(t["x"]) for t in measured) == 4 * 2 * 8
-    assert {round(y % 1, 2) for t in predicted for y in t["y"]} == {0.8}
-    assert {round(y % 1, 2) for t in measured for y in t["y"]} == {0.2}
-    ends = [base + x for t in measured for base, x in zip(t["base"], t["x"], strict=True)]
+    predicted, measured = (lanes(drawn, of) for of in ("predicted", "measured"))
+    assert sum(len(t["at"]) for t in predicted) == sum(len(t["at"]) for t in measured) == 4 * 2 * 8
+    assert {round(t["y"] % 1, 2) for t in predicted} == {0.8}
+    assert {round(t["y"] % 1, 2) for t in measured} == {0.2}
+    assert {t["opacity"] for t in predicted} == {measured_gantt.PALE}
+    ends = [start + long for t in measured for start, long in zip(t["from"], t["long"], strict=True)]
     assert max(ends) == pytest.approx((COMPARISON["drawn_s"] - 1e-3) * 1e3, abs=1e-4)  # in ms
-    assert drawn["layout"]["xaxis"]["range"][1] == pytest.approx(COMPARISON["drawn_s"] * 1e3 * 1.005)
-    assert len(drawn["layout"]["yaxis"]["ticktext"]) == 4
+    assert drawn["axis"]["end"] == pytest.approx(COMPARISON["drawn_s"] * 1e3 * 1.005)
+    assert len(measured_gantt.run_rows(COMPARISON, NAMES).rows) == 4
     json.dumps(drawn, allow_nan=False)
 
 
@@ -70,37 +71,36 @@ def test_lanes_of_one_device_do_not_overlap():
 
 
 def test_a_dashed_line_marks_where_the_prediction_ends():
-    layout = measured_gantt.figure(COMPARISON, NAMES, "light")["layout"]
-    assert layout["annotations"][0]["text"].startswith("predicted end ")
-    assert layout["annotations"][0]["x"] == pytest.approx(COMPARISON["predicted_s"] * 1e3)
-    fed = measured_gantt.figure(COMPARISON, NAMES, "light", fed=True)["layout"]
-    assert fed["annotations"][0]["text"].startswith("fed end ")
+    mark = measured_gantt.figure(COMPARISON, NAMES, "light")["mark"]
+    assert mark["words"].startswith("predicted end ")
+    assert mark["at"] == pytest.approx(COMPARISON["predicted_s"] * 1e3)
 
 
 def test_a_measured_bar_says_what_was_predicted_and_the_other_way_round():
     drawn = measured_gantt.figure(COMPARISON, NAMES, "light")
-    by_name = {trace["name"]: trace for trace in drawn["data"]}
-    assert "measured 9.6 ms · predicted 4.8 ms (+100 %)" in by_name["GPU 1 forward, measured"]["hovertext"][0]
-    assert "waited 100 µs before" in by_name["GPU 1 forward, measured"]["hovertext"][0]
-    assert "as predicted" in by_name["GPU 0 forward, measured"]["hovertext"][0]
-    above = by_name["GPU 1 forward, predicted"]["hovertext"][0]
+    by_name = {lane["name"]: lane for lane in drawn["lanes"]}
+    assert "measured 9.6 ms · predicted 4.8 ms (+100 %)" in by_name["GPU 1 forward, measured"]["words"][0]
+    assert "waited 100 µs before" in by_name["GPU 1 forward, measured"]["words"][0]
+    assert "as predicted" in by_name["GPU 0 forward, measured"]["words"][0]
+    above = by_name["GPU 1 forward, predicted"]["words"][0]
     assert re.search(r"predicted 4\.8 ms · measured 9\.6 ms", above)
 
 
 def test_waiting_is_drawn_just_before_the_action_that_waited():
     drawn = measured_gantt.figure(COMPARISON, NAMES, "dark")
-    (wait,) = traces(drawn, "wait")
+    (wait,) = lanes(drawn, "wait")
     bars = COMPARISON["bars"]["measured"]
-    (bar,) = wait["customdata"]
+    (bar,) = (i - len(COMPARISON["bars"]["predicted"]["device"]) for i in wait["at"])
     assert (bars["device"][bar], bars["kind"][bar], bars["micro_batch"][bar]) == (1, "F", 0)
-    assert wait["base"][0] + wait["x"][0] == pytest.approx(bars["start_s"][bar] * 1e3, abs=1e-5)
-    assert wait["marker"]["pattern"]["shape"] == "/"
+    assert wait["from"][0] + wait["long"][0] == pytest.approx(bars["start_s"][bar] * 1e3, abs=1e-5)
+    assert wait["hatch"]["shape"] == "/"
 
 
-def test_a_filter_keeps_only_the_rows_asked_for():
-    drawn = measured_gantt.figure(COMPARISON, NAMES, "light", shown=[2])
-    assert {trace["name"][:5] for trace in drawn["data"]} == {"GPU 2"}
-    assert {round(y) for trace in drawn["data"] for y in trace["y"]} == {0}
+def test_a_run_alone_has_its_lanes_in_the_middle_of_the_rows():
+    drawn = measured_gantt.figure(COMPARISON, NAMES, "light", both=False)
+    assert {lane["of"] for lane in drawn["lanes"]} == {"measured", "wait"}
+    assert {lane["y"] % 1 for lane in drawn["lanes"]} == {0}
+    assert max(i for lane in drawn["lanes"] for i in lane["at"]) < len(COMPARISON["bars"]["measured"]["device"])
 
 
 def test_the_table_twin_tells_both_times():

@@ -12,12 +12,13 @@ from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import stage_boxes
 from explorer.view.plan_view import plan_view
 from explorer.view.session import Look
-from explorer.view.timeline import gantt, gantt_rows, why
+from explorer.view.timeline import gantt_rows, why
 from explorer.view.timeline.bars import COLUMNS
 from explorer.view.timeline.lanes import lane_label, link_uses
 from explorer.view.timeline.moves import endpoints
 from explorer.view.timeline.operator_bars import drawn
 from explorer.view.timeline.operator_words import OperatorWords
+from explorer.view.timeline.shapes import lanes
 from explorer.web.parts import panels
 from explorer.web.redraw import drawing
 from solvers.evaluation.simulation import simulate
@@ -226,7 +227,7 @@ def test_figures_and_messages_are_small_and_complete():
     told, model = large(), skeleton(workload)
     boxes = graph_view(model, expanded_to(model, 3))
     message = drawing.plan_message(boxes, model, told, "light", None, Look())
-    count = sum(len(trace["x"]) for trace in message["figure"]["data"])
+    count = sum(len(lane["at"]) for lane in message["figure"]["lanes"])
     assert count == len(message["bars"]["device"]) <= 1500
     assert len(message["spans"]["device"]) == len(told["bars"]["device"])
     assert message["detail"]["merged"]
@@ -264,12 +265,9 @@ def test_memory_binds_in_a_pass_too():
     assert why.explain(view(slow))["binding"].startswith("Transfers bind: ")
 
 
-def test_a_figure_of_operators_has_a_trace_a_row_and_kind():
+def test_a_figure_of_operators_has_a_lane_for_each_row_and_kind():
     rows = gantt_rows.rows_of(VIEW, "auto", "auto")
-    figure = gantt.figure(VIEW["bars"], NAMES, VIEW["span_s"], "dark", None, rows, edged_s=1e-4)
-    transfers = [trace for trace in figure["data"] if trace["name"].endswith("transfer")]
+    drawn = lanes(VIEW["bars"], rows, NAMES, str)
+    transfers = [lane for lane in drawn if lane.name.endswith("transfer")]
     assert len(transfers) == len(VIEW["links"])
-    assert all(trace["y"][0] > 3.5 for trace in transfers)
-    widths = [w for trace in figure["data"] for w in (trace["marker"]["line"]["width"] or [0])
-              if isinstance(trace["marker"]["line"]["width"], list)]  # fmt: skip
-    assert set(widths) == {0.0, gantt.EDGE}
+    assert all(lane.middle > 3.5 for lane in transfers)

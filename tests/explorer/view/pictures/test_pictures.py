@@ -9,15 +9,15 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from explorer.view.graph.elements import expanded_to
-from explorer.view.graph.palette import THEMES
+from explorer.view.graph.palette import THEMES, css_variables, palette
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.pictures.gantt import gantt_picture
 from explorer.view.pictures.graph import graph_picture
-from explorer.view.pictures.palette import css_variables, palette
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Rect, Stroke
 from explorer.view.pictures.stages import stages_picture
-from explorer.view.plan_view import PlanView, plan_view
+from explorer.view.plan_types import PlanView
+from explorer.view.plan_view import plan_view
 from solvers.errors import UnsupportedProblem
 from solvers.evaluation.evaluate import judge
 from solvers.problem.problem import Pipeline

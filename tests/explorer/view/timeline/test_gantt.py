@@ -3,13 +3,23 @@
 import pytest
 
 from explorer.view.graph.palette import THEMES
-from explorer.view.timeline import bars, gantt
+from explorer.view.timeline import bars
+from explorer.view.timeline.canvas import canvas, hover
+from explorer.view.timeline.gantt_rows import Row, Rows
+from explorer.view.timeline.shapes import lanes
 from solvers.evaluation.simulation import simulate
 from tests.explorer.view.small import chain_problem, even_plan
 
 PROBLEM = chain_problem()
 SCHEDULE = simulate(PROBLEM, even_plan(PROBLEM))
 NAMES = ["GPU 0", "GPU 1", "GPU 2", "GPU 3"]
+
+
+def figure(theme="light", names=NAMES):
+    found = bars.bars(SCHEDULE)
+    rows = Rows("devices", tuple(Row(name, (i,)) for i, name in enumerate(names)), tuple(found["device"]))
+    drawn = lanes(found, rows, names, lambda i: hover(found, i, names))
+    return canvas(drawn, rows, SCHEDULE.makespan_s, theme)
 
 
 def test_every_span_is_a_bar_when_they_are_few():
@@ -27,32 +37,27 @@ def test_the_limit_is_kept_and_no_time_is_lost():
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_figure_has_one_trace_per_device_and_kind_on_a_linear_axis(theme):
-    drawn = gantt.figure(bars.bars(SCHEDULE), NAMES, SCHEDULE.makespan_s, theme)
-    names = [trace["name"] for trace in drawn["data"]]
+def test_there_is_a_lane_for_each_device_and_kind_on_an_axis_in_one_unit(theme):
+    drawn = figure(theme)
+    names = [lane["name"] for lane in drawn["lanes"]]
     assert len(names) == len(set(names))
     assert {"GPU 0 forward", "GPU 0 backward", "GPU 0 transfer"} <= set(names)
-    assert drawn["layout"]["xaxis"]["type"] == "linear"
-    assert drawn["layout"]["xaxis"]["ticksuffix"] == " ms"
+    assert drawn["axis"]["unit"] == "ms"
+    ends = [start + long for lane in drawn["lanes"] for start, long in zip(lane["from"], lane["long"], strict=True)]
+    assert max(ends) == pytest.approx(SCHEDULE.makespan_s * 1e3, rel=1e-6)
+    assert sum(len(lane["at"]) for lane in drawn["lanes"]) == len(SCHEDULE.spans)
 
 
-def test_forward_is_plain_and_backward_is_hatched_with_micro_batch_numbers():
-    drawn = gantt.figure(bars.bars(SCHEDULE), NAMES, SCHEDULE.makespan_s, "light")
-    by_name = {trace["name"]: trace for trace in drawn["data"]}
-    assert "pattern" not in by_name["GPU 0 forward"]["marker"]
-    assert by_name["GPU 0 backward"]["marker"]["pattern"]["shape"] == "/"
-    assert by_name["GPU 0 forward"]["text"] == list("01234567")
-
-
-def test_a_filter_keeps_only_the_lanes_asked_for():
-    drawn = gantt.figure(bars.bars(SCHEDULE), NAMES, SCHEDULE.makespan_s, "light", shown=[2])
-    assert {trace["name"].split()[1] for trace in drawn["data"]} == {"2"}
-    assert len(drawn["layout"]["yaxis"]["ticktext"]) == 1
+def test_forward_is_plain_and_backward_is_hatched():
+    by_name = {lane["name"]: lane for lane in figure()["lanes"]}
+    assert "hatch" not in by_name["GPU 0 forward"]
+    assert by_name["GPU 0 backward"]["hatch"]["shape"] == "/"
+    assert "ink" not in by_name["GPU 0 transfer"], "no number is written on it"
 
 
 def test_names_are_shown_literally():
-    drawn = gantt.figure(bars.bars(SCHEDULE), ["<b>x", "1", "2", "3"], SCHEDULE.makespan_s, "light")
-    assert "&lt;b&gt;x" in drawn["layout"]["yaxis"]["ticktext"][0]
+    drawn = figure(names=["<b>x", "1", "2", "3"])
+    assert drawn["lanes"][0]["words"][0].startswith("<b>&lt;b&gt;x</b> · ")
 
 
 def test_the_table_twin_tells_the_first_bars_in_time_order():

@@ -3,7 +3,8 @@
 import pytest
 
 from explorer.view.plan_view import plan_view
-from explorer.view.timeline import bars, gantt, gantt_rows, phases
+from explorer.view.timeline import bars, gantt_rows, phases
+from explorer.view.timeline.canvas import canvas
 from solvers.evaluation.evaluate import evaluate
 from solvers.problem.problem import Objective, Pipeline
 from tests.explorer.view.small import branches_problem, chain_problem, drafted, even_plan, pair_plans
@@ -97,23 +98,18 @@ def test_interleaved_stages_are_rows_only_when_asked_for():
 
 def test_the_phases_are_bands_below_the_bars():
     told = view(GRAPH)
-    drawn = gantt.figure(told["bars"], [d["name"] for d in told["devices"]], told["span_s"], "light", None,
-                         gantt_rows.rows_of(told, "auto"))  # fmt: skip
-    shapes = drawn["layout"]["shapes"]
-    assert [s["type"] for s in shapes] == ["path"] * 3
-    assert len({s["fillcolor"] for s in shapes}) == 3
-    assert all(s["path"].count("Z") == 7 for s in shapes)
+    drawn = canvas([], gantt_rows.rows_of(told, "auto"), told["span_s"], "light")["bands"]
+    assert len({band["fill"] for band in drawn}) == len(drawn) == 3
+    assert all(band["path"].count("Z") == 7 for band in drawn)
 
 
 def test_another_end_and_its_mark_set_the_time_scale():
     told = view(GRAPH)
-    names = [d["name"] for d in told["devices"]]
     end = told["span_s"] * 2
-    rows = gantt_rows.rows_of(told, "auto")
-    drawn = gantt.figure(told["bars"], names, told["span_s"], "dark", None, rows, end, ("<other>", end))
-    assert drawn["layout"]["xaxis"]["range"][1] == pytest.approx(end * 1.005 * 1e3)
-    assert drawn["layout"]["annotations"][0]["text"] == "&lt;other&gt;"
-    assert drawn["layout"]["shapes"][-1]["x0"] == pytest.approx(end * 1e3)
+    drawn = canvas([], gantt_rows.rows_of(told, "auto"), told["span_s"], "dark", end, ("<other>", end))
+    assert drawn["axis"]["end"] == pytest.approx(end * 1.005 * 1e3)
+    assert drawn["mark"] == {"at": pytest.approx(end * 1e3), "words": "<other>"}
+    assert drawn["low"] > canvas([], gantt_rows.rows_of(told, "auto"), told["span_s"], "dark")["low"]
 
 
 def test_bars_of_one_stage_stay_apart_from_those_of_another_when_they_melt():

@@ -1,0 +1,1 @@
+"""Fits `costs.curves` to measured kernels: ``python -m explorer.costs.fit FOLDER``."""

@@ -1,0 +1,97 @@
+"""``python -m explorer.costs.fit FOLDER``: curves by device and class from measured kernels, and how well they hold."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explorer.costs import curves as shipped
+from explorer.costs.curves import AttentionCurve, Curve
+from explorer.costs.efficiency import WorkClass
+from explorer.costs.fit.fitting import estimated, fit, held_out, judged
+from explorer.costs.fit.kernels import Kernels, read_kernels
+from explorer.files import write_file
+from solvers.errors import InvalidProblem
+
+SOURCE = (
+    "ai-dynamo/aiconfigurator, aic-core/src/aiconfigurator_core/systems/data (Apache-2.0);"
+    " microsoft/vidur, data/profiling (MIT)"
+)
+DIGITS = 4
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes the table and prints held-out errors before and after, in Markdown."""
+    parser = argparse.ArgumentParser(
+        prog="python -m explorer.costs.fit",
+        description="Fit curves of kernels to those in FOLDER (gemm_*.csv.gz: m, n, k, milliseconds;"
+        " attention_*.csv.gz: batch, sequence, heads, kv_heads, head_dim, milliseconds;"
+        " layer_operators_*.csv.gz: operator, tokens, hidden, milliseconds), half of them held out.",
+        epilog="example: python -m explorer.costs.fit measured --dry-run",
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("--source", default=SOURCE, help="where the kernels are from, and under which licence")
+    parser.add_argument("--dry-run", action="store_true", help="print how well the curves hold, and write nothing")
+    args = parser.parse_args(argv)
+    try:
+        written = []
+        print("| device | class | kernels fitted | held out | by shares alone, 10 / 50 / 90 % | by the curve |")
+        print("|---|---|---:|---:|---:|---:|")
+        for kernels in read_kernels(args.folder):
+            curve = fit(kernels)
+            written.append(_json(curve))
+            print(_row(kernels, curve), flush=True)
+        if not args.dry_run:
+            value = {"source": args.source, "fitted": f"{datetime.now(UTC):%Y-%m-%d}", "curves": written}
+            write_file(shipped.TABLE, json.dumps(value, indent=1) + "\n", "keeping the curves of kernels")
+    except InvalidProblem as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _row(kernels: Kernels, curve: Curve | AttentionCurve) -> str:
+    """A line of the table: estimated over measured of held-out kernels, by shares alone and by the curve."""
+    at = held_out(kernels)
+    before, after = (judged(kernels, seconds, at) for seconds in (kernels.by_shares_s, estimated(curve, kernels)))
+    told = [f"{each.low:.2f} / {each.median:.2f} / {each.high:.2f}" for each in (before, after)]
+    return f"| {kernels.device} | {kernels.work} | {curve.rows:,} | {after.rows:,} | {told[0]} | {told[1]} |"
+
+
+def _json(curve: Curve | AttentionCurve) -> dict[str, Any]:
+    """`curves.read_curves` reads it back."""
+    held_out = curve.held_out
+    judgement = {"rows": held_out.rows} | {key: _rounded(getattr(held_out, key)) for key in ("low", "median", "high")}
+    if isinstance(curve, AttentionCurve):
+        of: dict[str, Any] = {
+            "class": WorkClass.ATTENTION.value,
+            "widths": _rounded(curve.widths),
+            "sequence": _rounded(curve.sequence),
+            "share": _rounded(curve.share),
+            "start_us": _rounded(curve.start_s * 1e6),
+        }
+    else:
+        of = {
+            "class": curve.work.value,
+            "ideal_us": _rounded(curve.ideal_s * 1e6),
+            "slowdown": _rounded(curve.slowdown),
+        }
+    return {"device": curve.device, **of, "rows": curve.rows, "held_out": judgement}
+
+
+def _rounded(value: Any) -> Any:
+    """To a few digits, lists of lists as well."""
+    if np.ndim(value):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.{DIGITS}g}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

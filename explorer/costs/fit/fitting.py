@@ -1,0 +1,106 @@
+"""Curves from kernels: medians by size, made monotone, judged on kernels that were held out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from explorer.costs.curves import AttentionCurve, Curve, HeldOut
+from explorer.costs.efficiency import WorkClass
+from explorer.costs.fit.kernels import Kernels
+from solvers.errors import InvalidProblem
+from solvers.kernels.arrays import Bools, Floats
+
+LEAST_ROWS = 4
+"""A point of a curve stands on that many kernels at the least."""
+LEAST_ATTENTION_S = 20e-6
+"""Ideal seconds from which on attention is judged: below, a start is all there is."""
+
+
+def fit(kernels: Kernels) -> Curve | AttentionCurve:
+    """The curve of a device's class. Raises InvalidProblem if there are too few kernels for one point."""
+    return _attention(kernels) if kernels.work is WorkClass.ATTENTION else _by_size(kernels)
+
+
+def estimated(curve: Curve | AttentionCurve, kernels: Kernels) -> Floats:
+    """Seconds that a curve gives each of the kernels, [kernels]."""
+    if isinstance(curve, Curve):
+        return curve.seconds(kernels.ideal_s)
+    return curve.seconds(kernels.ideal_s[:, None], kernels.sequence, kernels.width)[:, 0]
+
+
+def judged(kernels: Kernels, seconds: Floats, at: Bools) -> HeldOut:
+    """Estimated over measured seconds of the kernels at ``at``."""
+    low, median, high = np.percentile(seconds[at] / kernels.measured_s[at], (10, 50, 90))
+    return HeldOut(int(at.sum()), float(low), float(median), float(high))
+
+
+def _by_size(kernels: Kernels) -> Curve:
+    """A point for each doubling of the ideal seconds: medians of what was fitted in it."""
+    ideal_s, measured_s = kernels.ideal_s[kernels.fitted], kernels.measured_s[kernels.fitted]
+    doubling = np.floor(np.log2(ideal_s))
+    points = [doubling == each for each in np.unique(doubling)]
+    points = [at for at in points if at.sum() >= LEAST_ROWS]
+    if not points:
+        raise InvalidProblem(f"{kernels.device}, {kernels.work}: fewer than {LEAST_ROWS} kernels of one size")
+    x = np.array([np.median(ideal_s[at]) for at in points])
+    slowdown = np.array([np.median(measured_s[at] / ideal_s[at]) for at in points])
+    weights = np.array([at.sum() for at in points], dtype=np.float64)
+    # A larger kernel is never less efficient, and never faster: what is a few percent off that is pooled.
+    slowdown = np.maximum(never_more(slowdown, weights), 1.0)
+    slowdown = np.maximum.accumulate(slowdown * x) / x
+    curve = Curve(kernels.device, kernels.work, x, slowdown, int(kernels.fitted.sum()), HeldOut(0, 1.0, 1.0, 1.0))
+    return replace(curve, held_out=judged(kernels, estimated(curve, kernels), held_out(kernels)))
+
+
+def _attention(kernels: Kernels) -> AttentionCurve:
+    """For each width of a head and doubling of the sequence the start and share with the least relative errors."""
+    widths = np.unique(kernels.width)
+    octaves = np.unique(np.floor(np.log2(kernels.sequence)))
+    share, start_s = np.full((len(widths), len(octaves)), np.nan), np.full((len(widths), len(octaves)), np.nan)
+    for i, width in enumerate(widths):
+        for j, octave in enumerate(octaves):
+            at = kernels.fitted & (kernels.width == width) & (np.floor(np.log2(kernels.sequence)) == octave)
+            if at.sum() >= LEAST_ROWS:
+                ideal, measured = kernels.ideal_s[at], kernels.measured_s[at]
+                start_s[i, j], slowdown = _line(ideal, measured)
+                share[i, j] = 1 / max(slowdown, 1.0)
+    complete = ~np.isnan(share).any(axis=0)
+    if not complete.any():
+        raise InvalidProblem(f"{kernels.device}, attention: fewer than {LEAST_ROWS} kernels of one length and width")
+    share, start_s = share[:, complete], start_s[:, complete]
+    octave = np.floor(np.log2(kernels.sequence))
+    lengths = np.array([np.median(kernels.sequence[kernels.fitted & (octave == each)]) for each in octaves[complete]])
+    rows, none = int(kernels.fitted.sum()), HeldOut(0, 1.0, 1.0, 1.0)
+    curve = AttentionCurve(kernels.device, widths, lengths, share, start_s, rows, none)
+    return replace(curve, held_out=judged(kernels, estimated(curve, kernels), held_out(kernels)))
+
+
+def _line(ideal: Floats, measured: Floats) -> tuple[float, float]:
+    """(start, slowdown) of measured = start + slowdown x ideal, neither below 0, of least relative errors."""
+    ones = np.ones(len(ideal))
+    (start, slowdown), *_ = np.linalg.lstsq(np.stack([1 / measured, ideal / measured], axis=1), ones)
+    if start >= 0 and slowdown >= 0:
+        return float(start), float(slowdown)
+    of = ideal / measured if start < 0 else 1 / measured
+    alone = float(of.sum() / (of**2).sum())
+    return (0.0, alone) if start < 0 else (alone, 0.0)
+
+
+def never_more(values: Floats, weights: Floats) -> Floats:
+    """The sequence that never rises with least weighted squares from ``values`` (pool adjacent violators)."""
+    pools: list[tuple[float, float, int]] = []  # mean, weight, members
+    for value, weight in zip(values, weights, strict=True):
+        mean, total, members = float(value), float(weight), 1
+        while pools and pools[-1][0] < mean:
+            before, of, count = pools.pop()
+            mean, total, members = (before * of + mean * total) / (of + total), of + total, members + count
+        pools.append((mean, total, members))
+    return np.repeat([mean for mean, _, _ in pools], [members for _, _, members in pools])
+
+
+def held_out(kernels: Kernels) -> Bools:
+    """The kernels that judge a curve, [kernels]."""
+    judges = kernels.work is not WorkClass.ATTENTION or kernels.ideal_s >= LEAST_ATTENTION_S
+    return ~kernels.fitted & judges
