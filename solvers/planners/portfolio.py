@@ -222,7 +222,8 @@ class Portfolio:
             monitor.begin("going on from the answers to simpler questions")
             best = [] if monitor.best is None else [monitor.best]
             graph.go_on(problem, monitor, [*starts, *best])
-        if self.improve and monitor.best is not None:
+        moved = isinstance(members[-1], RepeatedBlocks)  # which does so itself
+        if self.improve and monitor.best is not None and not moved:
             monitor.member = "boundary moves"
             monitor.begin("moving operators across stage boundaries")
             improve(problem, monitor)
