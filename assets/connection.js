@@ -138,7 +138,6 @@
     lesson: function (message) { ex.lessons.draw(message); },
     hello: function (message) { ex.files.hello(message); },
     opened: function (message) { ex.files.opened(message); },
-    refused: function () {},
     taking: function (message) { ex.take.tell(message); },
     pins: function (message) { ex.pins.told(message); },
     kept: function (message) { ex.scenarios.keep(message); },
@@ -148,7 +147,6 @@
     go: function (message) { ex.go(message.controls); },
     sweep: function (message) { ex.sweep.draw(message); },
     take: function (message) { ex.take.fetch(message); },
-    choose: function (message) { ex.choose(message); },
     graph: function (message) {
       release(); /* its incumbent belongs to the graph before */
       ex.graph.draw(message);

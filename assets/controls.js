@@ -3,6 +3,7 @@
   "use strict";
   const ex = (window.explorer = window.explorer || {});
   const GIB = 1024 ** 3;
+  const HERE = ["cap", "show-kept"]; /* what buttons do of which the server does not hear */
   const HOLD_MS = 400; /* while a solve runs, a newer question waits this long before it replaces it */
   let session = null;
   let solved = null;
@@ -204,9 +205,6 @@
     markStale();
     if (timer) { clearTimeout(timer); timer = null; changed(); }
   };
-
-  /* A row's plan is on the page: the controls say what would have led to it, and nothing is asked. */
-  ex.choose = function (message) { ex.go({ planner: message.planner, in_sequence: message.in_sequence }); };
 
   /* Files that take the place of settings, by the names that the server gave them; and what they are called. */
   let files = { profile: null, times_file: null, cluster: null };
@@ -508,7 +506,7 @@
       return nothing();
     },
     cancelRun: function () { ex.send({ type: "cancel-run" }); return nothing(); },
-    runTarget: function (target) { ex.send({ type: "run-target", target: target }); return nothing(); },
+    runTarget: function (target) { ex.send({ type: "run-target", element: target }); return nothing(); },
   };
 
   /* Tables are sent only while they are open. */
@@ -536,7 +534,7 @@
       if (!button) return;
       const argument = button.dataset.arg;
       if (button.dataset.act === "cap") ex.setCap(+argument);
-      else ex.send({ type: button.dataset.act, element: argument });
+      if (!HERE.includes(button.dataset.act)) ex.send({ type: button.dataset.act, element: argument });
     });
     const onClick = (id, act) => document.getElementById(id).addEventListener("click", act);
     onClick("shallower", () => ex.send({ type: "depth", step: -1 }));

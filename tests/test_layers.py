@@ -90,6 +90,7 @@ LADDER = (
     "explorer.runner",
     "explorer.runner.training",
     # what is shown
+    "explorer.view.plan_types",
     "explorer.view.graph",
     "explorer.view.timeline",
     "explorer.view.instants",
@@ -107,10 +108,11 @@ LADDER = (
     "explorer.jobs.workers",
     # what people touch
     "explorer.web.contract",
+    "explorer.web.state",
     "explorer.web.parts",
     "explorer.web.layout",
     "explorer.web.redraw",
-    "explorer.web.talk",
+    "explorer.web.handlers",
     "explorer.web.serving",
     "explorer.web",
     "explorer.cli.terminal",

@@ -64,7 +64,7 @@
       const button = event.target.closest("[data-value]");
       if (button) ex.looks.press("sweep-axis", button.dataset.value);
     });
-    document.getElementById("sweep-start").addEventListener("click", () => ex.send({ type: "sweep", axis: axis() }));
+    document.getElementById("sweep-start").addEventListener("click", () => ex.send({ type: "sweep", element: axis() }));
     document.getElementById("sweep-stop").addEventListener("click", () => ex.send({ type: "stop-sweep" }));
     const plot = document.getElementById("sweep-plot");
     plot.addEventListener("keydown", function (event) {

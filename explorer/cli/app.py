@@ -76,22 +76,14 @@ def run(args: argparse.Namespace) -> int:
     if any(origin.startswith("http:") for origin in origins) or (args.host not in LOOPBACK and not origins):
         print(CLEAR, file=sys.stderr)
     try:
-        from explorer.web import serve
+        from explorer.web import Config, serve
+        from explorer.web.serving.jobs_backend import JobsBackend
     except ImportError as error:
         raise InvalidProblem(f"the page needs {error.name}: pip install 'placement-explorer[app]'") from None
     try:
-        serve(
-            args.model or None,
-            host=args.host,
-            port=args.port,
-            open_browser=not args.no_browser and not args.allow_remote,
-            query=query,
-            lessons=args.lessons,
-            workers=args.workers,
-            secret=secret,
-            origins=origins,
-            quotas=quotas,
-        )
+        backend = JobsBackend(args.model or None, args.workers, all_idle=secret is not None)
+        config = Config(backend, query, args.host, lessons=args.lessons, secret=secret, origins=origins, quotas=quotas)
+        serve(config, args.port, not args.no_browser and not args.allow_remote)
     except KeyboardInterrupt:  # as a server does, when it has closed what it had open
         print("placement-explorer: stopped", file=sys.stderr)
     return 0

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     refuse_invalid(args.plan, violations(file))
     schedule = simulate(file.problem, file.plan)
     if args.chrome_trace:
-        trace = chrome_trace(schedule, file.problem.graph, file.problem.cluster)
+        trace = chrome_trace(simulate(file.problem, file.plan, fold=False), file.problem.graph, file.problem.cluster)
         write_file(args.chrome_trace, dump_json(trace), "saving the schedule as a trace")
     if args.json:
         print_json(_schedule_object(file, schedule))
@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
     from explorer.runner.scripts.with_engine import run_seconds
+    from solvers.formats.number_runs import runs
     from solvers.formats.plan_json import messages_json
 
     operators = file.problem.graph.operators
@@ -76,6 +77,7 @@ def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
         "run_s": run_seconds(file.problem, file.plan),
         "peak_memory_bytes": [finite_or_none(peak) for peak in schedule.peak_bytes()],
         "critical": list(schedule.critical),
+        "alike": [runs(same) for same in schedule.alike],
         "messages": messages_json(file.plan),
         "spans": spans,
     }
@@ -84,6 +86,7 @@ def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
 def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
     from explorer.cli.reports.pass_report import is_pass_of_operators, print_pass
     from explorer.cli.reports.report import print_run_seconds
+    from explorer.view.folded import numbers_words
     from explorer.words import text
 
     problem = file.problem
@@ -107,11 +110,13 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
     )
     print_messages(file)
     print_run_seconds(problem, file.plan)
-    for index, device in enumerate(problem.cluster.devices):
+    others = {same[0]: f", and {numbers_words(same[1:])} alike" for same in schedule.alike}
+    for index in others or range(len(problem.cluster)):
+        device = problem.cluster.devices[index]
         spans = [span for span in schedule.spans if span.device == index and not span.is_transfer]
         sent = [span for span in schedule.spans if span.device == index and span.is_transfer]
         print(
-            f"\n{index} {device.name}: busy {text.seconds(schedule.busy_s(index))},"
+            f"\n{index} {device.name}{others.get(index, '')}: busy {text.seconds(schedule.busy_s(index))},"
             f" idle {text.seconds(schedule.idle_s(index))}, {text.plural(len(sent), 'transfer')} out"
         )
         for span in spans[:SHOWN_SPANS]:

@@ -19,6 +19,7 @@ from explorer.notebook.showing import Showing
 from explorer.notebook.solving import Event
 from explorer.notebook.still import still_html, still_picture
 from explorer.view.figures import Figures
+from explorer.view.plan_types import PlanView
 from solvers.errors import InvalidProblem, PlacementError
 
 
@@ -118,7 +119,7 @@ class DrawnWidget(anywidget.AnyWidget):
             self._overlay = self._showing.overlay()
             self._draw_selected()
 
-    def _draw_plan(self, view: Mapping[str, Any] | None) -> None:
+    def _draw_plan(self, view: PlanView | None) -> None:
         self._showing.plan = view
         self._drawn = self._turn if view is not None else -1
         with self.hold_sync():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from explorer.view.graph.skeleton import Skeleton, skeleton
+from explorer.view.graph.skeleton import skeleton
+from explorer.view.plan_types import Skeleton
 from explorer.words import text
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan

@@ -10,7 +10,7 @@ from typing import Any
 from explorer.question.written.closest import closest
 from explorer.view.graph import pinning
 from explorer.view.graph.elements import GraphView
-from explorer.view.graph.skeleton import Skeleton
+from explorer.view.plan_types import Skeleton
 from explorer.words import text
 from solvers.errors import InvalidProblem
 

@@ -12,7 +12,7 @@ from explorer.view import scene
 from explorer.view.cards import cards
 from explorer.view.figures import Figures
 from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view, opened_for
-from explorer.view.graph.find import find
+from explorer.view.graph.find import Found, find
 from explorer.view.graph.inspect import Facts, box_facts, device_facts
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.operator_facts import operator_facts
@@ -20,6 +20,7 @@ from explorer.view.graph.palette import Theme
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import stage_facts
 from explorer.view.graph.stylesheet import stylesheet
+from explorer.view.plan_types import PlanView
 from explorer.view.session import Look
 from explorer.view.timeline import charts, why
 from explorer.view.timeline.legend import legend_kinds
@@ -38,7 +39,7 @@ class Showing:
     def __init__(self, workload: Workload) -> None:
         self.theme: Theme = "light"
         self.look = Look()
-        self.plan: Mapping[str, Any] | None = None
+        self.plan: PlanView | None = None
         self.canvas: tuple[float, float] | None = None
         self.show_model(workload)
 
@@ -98,7 +99,7 @@ class Showing:
         return {**scene.graph_scene(self.view, self.skeleton), "style": stylesheet(self.theme)}
 
     def overlay(self) -> dict[str, Any]:
-        return NOTHING if self.plan is None else scene.overlay_scene(self.view, self.skeleton, self.plan)
+        return NOTHING if self.plan is None else dict(scene.overlay_scene(self.view, self.skeleton, self.plan))
 
     def picture(self, before: Figures | None, turn: int) -> dict[str, Any]:
         """All that stands around the plan, too. turn: of the question that it answers."""
@@ -115,14 +116,14 @@ class Showing:
             "device_rows": charts.device_rows(plan),
         }
 
-    def window(self, start: float, end: float) -> dict[str, Any]:
+    def window(self, start: float, end: float) -> Mapping[str, Any]:
         """Bars of a part of the schedule, in the unit of its axis."""
         if self.plan is None:
             return NOTHING
         span_s = self.plan["span_s"]
         return scene.window_scene(self.skeleton, self.plan, self.theme, self.look, (start, end), span_s)
 
-    def found(self, wanted: str) -> dict[str, Any]:
+    def found(self, wanted: str) -> Found:
         return find(self.skeleton, self.plan, wanted)
 
     def selected(self, selection: Selection | None, pins: Mapping[str, int]) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from typing import Any
 
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.palette import Theme
-from explorer.view.graph.skeleton import Skeleton
 from explorer.view.pictures.card import image
 from explorer.view.pictures.gantt import gantt_picture
 from explorer.view.pictures.graph import graph_picture
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Rect, Shape, Stroke
+from explorer.view.plan_types import Skeleton
 
 GAP = 12.0
 WIDE, SMALL = 900.0, 620.0

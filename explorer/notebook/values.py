@@ -9,6 +9,7 @@ import networkx as nx
 
 from explorer.notebook.plain import skeleton_of
 from explorer.view.graph.palette import swatch
+from explorer.view.plan_types import PlanView
 from explorer.view.plan_view import devices, result_view
 from explorer.view.scene import schedule_scene
 from explorer.view.session import Look
@@ -148,7 +149,7 @@ def frame(result: Result) -> pd.DataFrame:
     return pd.DataFrame(_rows(result, result_view(result))).set_index("name")
 
 
-def _rows(result: Result, view: dict[str, Any] | None) -> list[dict[str, Any]]:
+def _rows(result: Result, view: PlanView | None) -> list[dict[str, Any]]:
     problem = result.problem
     names = [device["name"] for device in devices(problem)]
     samples = problem.graph.samples if view is None else view["samples"]

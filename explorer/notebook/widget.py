@@ -26,6 +26,7 @@ from explorer.question.written.declaring import Setting
 from explorer.view.events import result as result_event
 from explorer.view.figures import Figures, figures
 from explorer.view.graph import pinning
+from explorer.view.plan_types import PlanView
 from explorer.view.plan_view import result_view
 from explorer.words import text
 from solvers.errors import InvalidProblem, PlacementError
@@ -290,7 +291,7 @@ class PlacementWidget(DrawnWidget):
                 self._stands = stands
                 self._tell()
 
-    def _settle(self, stands: Status, view: Mapping[str, Any] | None) -> None:
+    def _settle(self, stands: Status, view: PlanView | None) -> None:
         """A search is over: view of its plan, or None."""
         self._stands = stands
         self._draw_plan(view)

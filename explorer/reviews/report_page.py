@@ -88,7 +88,7 @@ def report_page(told: Review, problem: Problem, reference: str, notes: Sequence[
         ]
     parts.append(_notes(notes))
     parts.append(_footer(told, problem))
-    count = len(problem.cluster)
+    count = len(problem.cluster) if view is None else len(view["devices"])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'

@@ -11,8 +11,10 @@ from explorer.reviews import questions
 from explorer.reviews.lines import Line, Verdict, worst
 from explorer.reviews.plan_hash import plan_hash
 from explorer.reviews.transfers import Transfer, transfers
+from explorer.view.folded import folded
 from explorer.view.graph.stage_graph import again_s
-from explorer.view.plan_view import PlanView, devices, plan_view, result_view
+from explorer.view.plan_types import PlanView
+from explorer.view.plan_view import devices, plan_view, result_view
 from explorer.view.timeline.bars import MAX_BARS, bars
 from explorer.words import text
 from solvers.errors import PlacementError
@@ -62,8 +64,8 @@ def review(problem: Problem, plan: Plan, result: Result | None = None) -> Review
         try:
             view = view_of(problem, plan, result)
             metrics = evaluate(problem, plan)
-            sent = transfers(problem, plan)
-            schedule = simulate(problem, plan, fold=False)
+            shown = folded(problem, plan, simulate(problem, plan))
+            sent = transfers(shown.problem, shown.plan)
         except PlacementError as error:
             what = "no deadlock" if "wait" in str(error) else "simulation"
             lines.append(Line(what, Verdict.FAIL, str(error)))
@@ -71,8 +73,9 @@ def review(problem: Problem, plan: Plan, result: Result | None = None) -> Review
     if view is not None and metrics is not None:
         names = [told["name"] for told in view["devices"]]
         lines += questions.counted(problem, plan, metrics, sent)
-        lines += questions.memory(problem, plan, metrics.peak_memory_bytes, names)
-        lines += [questions.waiting(problem, plan, schedule), questions.largest(sent, view)]
+        peaks = [metrics.peak_memory_bytes[same[0]] for same in shown.every]
+        lines += questions.memory(shown.problem, shown.plan, peaks, names)
+        lines += [questions.waiting(shown.problem, shown.plan, shown.schedule), questions.largest(sent, view)]
         lines += questions.balance(view, metrics)
     lines += [questions.proved(result), *questions.known(problem, plan)]
     digest = plan_hash(problem, plan)
@@ -102,7 +105,7 @@ def view_of(problem: Problem, plan: Plan, result: Result | None = None) -> PlanV
         told = plan_view(problem, plan, planner="", objective_s=objective, bound_s=0.0)
     if told["by_operator"] or not MAX_BARS < told["spans"] <= FINE:
         return told
-    schedule = simulate(problem, plan)
+    _, plan, schedule, _ = folded(problem, plan, simulate(problem, plan))
     links = {use["resource"]: i for i, use in enumerate(told["links"])}
     return {**told, "bars": bars(schedule, 2 * FINE, again_s(plan, schedule), links)}
 
@@ -114,7 +117,7 @@ def review_object(told: Review, problem: Problem) -> dict[str, Any]:
         "plan_sha256": told.plan_sha256,
         "graph_sha256": told.graph_sha256,
         "lines": [{"what": line.what, "verdict": line.verdict.value, "reason": line.reason} for line in told.lines],
-        "largest_transfers": transfer_rows(told, devices(problem)),
+        "largest_transfers": transfer_rows(told, devices(problem) if told.view is None else told.view["devices"]),
     }
 
 

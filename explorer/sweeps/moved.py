@@ -13,7 +13,8 @@ from solvers.problem.groups import together
 from solvers.problem.problem import Problem
 from solvers.schedules.assemble import assemble
 from solvers.schedules.ordering.arrange import arranged
-from solvers.schedules.ordering.orders import in_flight, stage_successors, stage_waits
+from solvers.schedules.ordering.in_flight import in_flight
+from solvers.schedules.ordering.orders import stage_successors, stage_waits
 
 Place = tuple[int, ...]
 """A device, or the devices of replicas."""
@@ -101,8 +102,9 @@ def _arranged(problem: Problem, stages: list[Stage]) -> Iterator[Plan]:
     try:
         waits = stage_waits(problem.graph, sets)
         if len({stage.micro_batch_size for stage in stages}) == 1:
-            kept = in_flight(problem, stage_successors(problem, sets), problem.mini_batch // stages[0].micro_batch_size)
-            stages = [replace(stage, in_flight=keeps) for stage, keeps in zip(stages, kept, strict=True)]
+            sizes, blocks = [stages[0].micro_batch_size] * len(sets), [1] * len(sets)
+            flights = in_flight(problem, stage_successors(problem, sets), sizes, blocks)
+            stages = [replace(stage, in_flight=most) for stage, most in zip(stages, flights, strict=True)]
         yield arranged(problem, stages, waits)
     except PlacementError:
         return

@@ -6,11 +6,10 @@ take it. More memory or a longer bubble may be the price of it, so that their ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from explorer.view.figures import NO_FIGURES, Figures, figures, gap
+from explorer.view.plan_types import PlanView
 from explorer.words import text
 
 NAMES = {"iteration": "Iteration time", "makespan": "Makespan", "max-load": "Max-load"}
@@ -33,7 +32,7 @@ class Card:
     note_tone: str = ""
 
 
-def cards(plan: Mapping[str, Any], before: Figures | None, measured_s: float | None = None) -> list[Card]:
+def cards(plan: PlanView, before: Figures | None, measured_s: float | None = None) -> list[Card]:
     """before: of the plan of the same model that was shown before, to tell the changes; measured_s: what a run of
     this one took, where that is told instead."""
     now = figures(plan)
@@ -65,14 +64,14 @@ def cards(plan: Mapping[str, Any], before: Figures | None, measured_s: float | N
     ]
 
 
-def micro_batches(plan: Mapping[str, Any]) -> str:
+def micro_batches(plan: PlanView) -> str:
     """ "8", or "4–8" where stages differ."""
     sizes = {stage["micro_batch_size"] for stage in plan["stages"]}
     counts = sorted(plan["mini_batch"] // size for size in sizes)
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
 
 
-def _samples(plan: Mapping[str, Any], before: Figures | None) -> str:
+def _samples(plan: PlanView, before: Figures | None) -> str:
     if plan["objective"] == "makespan":
         return f"{plan['mini_batch']:,} in one pass"
     was = f", was {before.mini_batch:,}" if before is not None and before.mini_batch != plan["mini_batch"] else ""
@@ -86,7 +85,7 @@ def _bound(now: Figures, proved: bool, change: str) -> Card:
     return Card("Lower bound", text.seconds(now.bound_s or None), note, change, note_tone="good" if proved else "")
 
 
-def _of_cap(plan: Mapping[str, Any]) -> str:
+def _of_cap(plan: PlanView) -> str:
     shares = [
         curve["peak_bytes"] / device["memory_bytes"]
         for curve, device in zip(plan["memory"], plan["devices"], strict=True)
@@ -100,8 +99,8 @@ def _each(now: Figures) -> str:
     return f"{text.seconds(now.sample_s)} a sample" if now.sample_s and now.sample_s != now.objective_s else ""
 
 
-def _used(plan: Mapping[str, Any]) -> int:
-    return sum(1 for busy in plan["busy_s"] if busy > 0)
+def _used(plan: PlanView) -> int:
+    return sum(device["count"] for device, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)
 
 
 def _relative(then: float | None, now: float | None, more_is: str = "") -> tuple[str, str]:

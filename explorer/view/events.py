@@ -9,8 +9,9 @@ from typing import Any
 
 from explorer.view.comparison import Row, contradictions
 from explorer.view.graph.search import thinned
-from explorer.view.graph.skeleton import Skeleton, skeleton
-from explorer.view.plan_view import PlanView, devices, plan_view, result_view
+from explorer.view.graph.skeleton import skeleton
+from explorer.view.plan_types import Lean, PlanView, Skeleton
+from explorer.view.plan_view import devices, plan_view, result_view
 from explorer.words import text
 from solvers.evaluation.evaluate import evaluate, judge
 from solvers.formats.json_text import finite_or_none
@@ -133,7 +134,7 @@ def held_view(outcome: Result, held: str) -> PlanView | None:
     return None if view is None else {**view, "held": held, "front": front(outcome)}
 
 
-def front(outcome: Result) -> list[dict[str, Any]]:
+def front(outcome: Result) -> list[Lean]:
     """The plans beside an answer, the fastest first: slower, the share of the answer's objective; less_bytes on
     ``device``, the one that holds most in the answer; peak_bytes, of the device that holds most in this plan."""
     if outcome.plan is None or not outcome.front:
@@ -184,9 +185,15 @@ def packed(view: PlanView | Skeleton) -> bytes:
     return zlib.compress(json.dumps(view, allow_nan=False).encode(), 1)
 
 
-def unpacked(view: bytes) -> dict[str, Any]:
+def unpacked(view: bytes) -> PlanView:
     """Only for what `packed` made in this program."""
-    found: dict[str, Any] = json.loads(zlib.decompress(view))
+    found: PlanView = json.loads(zlib.decompress(view))
+    return found
+
+
+def unpacked_graph(view: bytes) -> Skeleton:
+    """The same for a graph's skeleton."""
+    found: Skeleton = json.loads(zlib.decompress(view))
     return found
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from explorer.view.graph.skeleton import structure_hash
+from explorer.view.plan_types import PlanView
 from solvers.evaluation.evaluate import Metrics
 from solvers.formats.json_text import dump_json, finite_or_none
 from solvers.formats.problem_json import problem_json
@@ -107,7 +107,7 @@ def metrics_object(metrics: Metrics) -> dict[str, Any]:
     }
 
 
-def figures(plan: Mapping[str, Any]) -> Figures:
+def figures(plan: PlanView) -> Figures:
     """Of a plan's view, under the bound that is known by now."""
     return Figures(**{**plan["figures"], "bound_s": plan["bound_s"]})
 

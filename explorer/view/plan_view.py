@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import cast
 
-from explorer.costs.devices import device_name
 from explorer.costs.times.share import costs_words
 from explorer.costs.trained_in import assumed_notes
 from explorer.view.figures import figures_of, metrics_object
+from explorer.view.folded import class_name, folded, numbers_words, of_devices
 from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.instants.course import course
+from explorer.view.plan_types import Device, Metrics, PlanView
 from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
 from explorer.view.timeline.lanes import link_uses
@@ -28,9 +29,6 @@ from solvers.formats.json_text import finite_or_none
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
 from solvers.problem.problem import Execution, Objective, Origin, Problem
-
-PlanView = dict[str, Any]
-"""JSON. See `plan_view`."""
 
 
 def plan_view(
@@ -55,21 +53,24 @@ def plan_view(
     operator its compute time for one micro-batch; origins: where each of these is from (`Origin`), None where they do
     not differ; pinned: the operators that are;
     bottleneck: the device that decides the objective; course: see `explorer.view.instants.course`; metrics: see
-    `metrics_object`; figures: the fields of `Figures`.
+    `metrics_object`; figures: the fields of `Figures`. Of many devices that do the same there is one (see `devices`).
     """
     metrics, schedule = examine(problem, plan)
+    whole, (problem, plan, schedule, every) = problem, folded(problem, plan, schedule)
+    shown = of_devices(metrics, [same[0] for same in every])
+    parts = memory_parts(problem, plan, shown.peak_memory_bytes)
     span_s = schedule.makespan_s
     single = problem.objective is Objective.MAKESPAN
     by_operator = single and problem.execution is Execution.OPERATOR
-    told = devices(problem)
+    told = devices(problem, every, len(whole.cluster.accelerators))
     names = [device["name"] for device in told]
     links = link_uses(schedule, names)
     at = {use["resource"]: i for i, use in enumerate(links)}
     senders = endpoints(schedule) if by_operator else [UNKNOWN] * len(schedule.spans)
-    found, whole = operator_bars(schedule, senders, at) if by_operator else (
+    found, all_spans = operator_bars(schedule, senders, at) if by_operator else (
         bars(schedule, again_s=again_s(plan, schedule), links=at), False)  # fmt: skip
     busy = schedule.busy_per_device_s()
-    loads = metrics.load_s if problem.objective is Objective.MAX_LOAD else busy
+    loads = shown.load_s if problem.objective is Objective.MAX_LOAD else busy
     bottleneck = max(range(len(loads)), key=lambda d: loads[d])
     moves = [(s.device, s.to_device, s.start_s, s.end_s) for s in schedule.spans]
     placement, stage_of = _placement(problem, plan)
@@ -104,7 +105,7 @@ def plan_view(
         "origins": _origins(problem, placement, samples),
         "bars": found,
         "by_operator": by_operator,
-        "all_spans": whole,
+        "all_spans": all_spans,
         "links": links,
         "path": path_view(schedule, senders, [o.name for o in problem.graph.operators], names, at),
         "spans": len(schedule.spans),
@@ -114,11 +115,11 @@ def plan_view(
         "bottleneck": bottleneck,
         "breakdown": breakdown(moves, bottleneck, span_s),
         "memory": [
-            {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(map(list, parts.items()))}
-            for c, parts in zip(schedule.memory, memory_parts(problem, plan, metrics.peak_memory_bytes), strict=True)
+            {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(held.items())}
+            for c, held in zip(schedule.memory, parts, strict=True)
         ],
-        "metrics": metrics_object(metrics),
-        "figures": asdict(figures_of(problem, metrics, bound_s, objective_s, _idle(busy, span_s) if single else None)),
+        "metrics": cast(Metrics, metrics_object(shown)),
+        "figures": asdict(figures_of(whole, metrics, bound_s, objective_s, _idle(busy, span_s) if single else None)),
     }
 
 
@@ -140,16 +141,20 @@ def result_view(result: Result) -> PlanView | None:
     )
 
 
-def devices(problem: Problem) -> list[dict[str, Any]]:
+def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | None = None) -> list[Device]:
     """Devices with the names people read: "GPU 3", "CPU 0", "CPU core 3"; memory_bytes is None without a cap. node: the
-    host."""
-    found = []
+    host. every: the numbers of those for which each stands, where these are not their own; then alike says which these
+    are: "0-127". gpus: how many accelerators there are of these."""
+    gpus = len(problem.cluster.accelerators) if gpus is None else gpus
+    found: list[Device] = []
     for i, device in enumerate(problem.cluster.devices):
-        number = i - len(problem.cluster.accelerators) if device.is_cpu else i
+        same = every[i] if every else (i,)
         found.append(
             {
                 "index": i,
-                "name": device_name(device.kind, number),
+                "name": class_name(device.kind, same, gpus),
+                "alike": numbers_words(same) if len(same) > 1 else "",
+                "count": len(same),
                 "kind": device.kind,
                 "memory_bytes": finite_or_none(device.memory_bytes),
                 "node": device.node,

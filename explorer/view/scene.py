@@ -2,27 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
 from explorer.view.graph import elements, pinning, stage_boxes
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme
-from explorer.view.graph.skeleton import Skeleton
+from explorer.view.plan_types import Bars, PlanView, Skeleton
 from explorer.view.session import Look
 from explorer.view.timeline import canvas, charts, gantt_rows, memory_strips, operator_bars, repeated, shapes
-from explorer.view.timeline.bars import Bars
 from explorer.view.timeline.gantt_rows import Rows
 from explorer.view.timeline.operator_words import OperatorWords
 from explorer.words import text
 from explorer.words.actions import REPEATED
 
-Scene = dict[str, Any]
-"""JSON."""
+Columns = Mapping[str, Sequence[Any] | None]
+"""Bars as a drawing takes them, a list a property."""
+
+
+class GraphScene(TypedDict):
+    """Boxes and edges, before any plan. count: "16 boxes, 192 operators"."""
+
+    elements: Sequence[Mapping[str, Any]]
+    max_zoom: float
+    expandable: list[str]
+    count: str
+    depth: str
+
+
+class OverlayScene(TypedDict):
+    """What a plan lays over a graph, by box. cuts: label and width of the edges whose tensors cross devices; inside: of
+    the boxes that are cut themselves, the bytes; keys: the forward operators, where those are scheduled one by one."""
+
+    nodes: Mapping[str, list[int]]
+    cuts: Mapping[str, tuple[str, float]]
+    inside: Mapping[str, str]
+    stages: Mapping[str, list[int]]
+    keys: Mapping[str, list[int]] | None
+    pinned: list[str]
+    errors: Mapping[str, Any] | None
+
+
+class Path(TypedDict):
+    """A chain of spans through the rows of a schedule. link: whether one is of a link, or on which."""
+
+    row: Sequence[int]
+    link: Sequence[bool]
+    start: Sequence[float]
+    end: Sequence[float]
+
+
+Detail = TypedDict("Detail", {"merged": bool, "from": float, "to": float})
+"""Whether bars stand for several spans, and the part of the axis that is drawn in detail."""
+
+
+class PlanScene(TypedDict):
+    """The schedule of a plan, the DAG of its stages, memory over time. memory: a card a device, or of many devices
+    ``strips``; count: "one pass · 2,594 spans"."""
+
+    figure: Mapping[str, Any]
+    bars: Columns
+    spans: Columns | None
+    detail: Detail
+    rows: Mapping[str, Any]
+    path: Path
+    scale_s: float
+    by_operator: bool
+    can_draw_stages: bool
+    devices: list[str]
+    dag: Mapping[str, Any]
+    memory: Sequence[Mapping[str, Any]]
+    strips: Mapping[str, Any] | None
+    count: str
+
+
+class BarsScene(TypedDict):
+    """The bars to draw while a part of the schedule is in sight."""
+
+    lanes: Sequence[Mapping[str, Any]]
+    bars: Columns
+    detail: Detail
+
+
 SPAN_COLUMNS = ("row", "device", "stage", "key", "operator", "to", "start", "end")
 
 
-def graph_scene(view: GraphView, skeleton: Skeleton) -> Scene:
+def graph_scene(view: GraphView, skeleton: Skeleton) -> GraphScene:
     """Boxes and edges, before any plan: elements, max_zoom, expandable; count ("16 boxes, 192 operators") and depth, as
     text."""
     boxes = len(view.boxes)
@@ -37,8 +102,8 @@ def graph_scene(view: GraphView, skeleton: Skeleton) -> Scene:
 
 
 def overlay_scene(
-    view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], errors: Mapping[str, Any] | None = None
-) -> Scene:
+    view: GraphView, skeleton: Skeleton, plan: PlanView, errors: Mapping[str, Any] | None = None
+) -> OverlayScene:
     """Devices, cut tensors and stages of the boxes: what a plan lays over a graph. inside: of the boxes that are cut
     themselves, the bytes that cross devices in them or on the way into them. errors: of its run, by box."""
     found = elements.assignment(view, skeleton, plan["placement"], plan["samples"])
@@ -53,7 +118,7 @@ def overlay_scene(
     return {
         "nodes": found["nodes"],
         "cuts": {
-            edge: ["" if edge in into else label, round(2.0 + 3.0 * (size / largest if largest else 0.0), 2)]
+            edge: ("" if edge in into else label, round(2.0 + 3.0 * (size / largest if largest else 0.0), 2))
             for edge, (label, size) in cuts.items()
         },
         "inside": {box: text.nbytes(size) for box, size in bytes_at.items()},
@@ -68,12 +133,12 @@ def overlay_scene(
 
 def schedule_scene(
     skeleton: Skeleton,
-    plan: Mapping[str, Any],
+    plan: PlanView,
     theme: Theme,
     look: Look,
     until_s: float | None = None,
     mark: tuple[str, float] | None = None,
-) -> Scene:
+) -> PlanScene:
     """The schedule of a plan's view, the DAG of its stages, memory over time. until_s: where the time axis ends, if not
     with the plan; mark: see `canvas`. memory: a card a device, or of many devices ``strips``."""
     until_s = until_s or plan["span_s"]
@@ -107,8 +172,8 @@ def schedule_scene(
 
 
 def window_scene(
-    skeleton: Skeleton, plan: Mapping[str, Any], theme: Theme, look: Look, window: tuple[float, float], until_s: float
-) -> Scene:
+    skeleton: Skeleton, plan: PlanView, theme: Theme, look: Look, window: tuple[float, float], until_s: float
+) -> BarsScene:
     """The bars to draw while ``window`` (from and to, in the unit of the axis) is in sight; until_s: where
     the axis of the whole ends."""
     scale, _ = text.time_unit(until_s or 1.0)
@@ -121,7 +186,7 @@ def window_scene(
     }
 
 
-def waits_scene(plan: Mapping[str, Any], look: Look, found: Mapping[str, Any], until_s: float) -> Scene:
+def waits_scene(plan: PlanView, look: Look, found: Mapping[str, Any], until_s: float) -> Path:
     """The columns of a chain (`explorer.view.instants.wait_words.chain_columns`) as the critical path is drawn."""
     scale, _ = text.time_unit(until_s or 1.0)
     shown, _ = _drawn(plan, (0.0, until_s))
@@ -136,18 +201,18 @@ def waits_scene(plan: Mapping[str, Any], look: Look, found: Mapping[str, Any], u
     }
 
 
-def _drawn(plan: Mapping[str, Any], window: tuple[float, float]) -> tuple[Bars, bool]:
+def _drawn(plan: PlanView, window: tuple[float, float]) -> tuple[Bars, bool]:
     """The bars to draw for a window in seconds, and whether there are runs among them that come apart."""
     if not plan["by_operator"]:
         return repeated.drawn(plan, window)
     return operator_bars.drawn(plan["bars"], window)
 
 
-def _names(plan: Mapping[str, Any]) -> list[str]:
+def _names(plan: PlanView) -> list[str]:
     return [device["name"] for device in plan["devices"]]
 
 
-def _lanes(plan: Mapping[str, Any], shown: Bars, rows: Rows, skeleton: Skeleton) -> list[shapes.Lane]:
+def _lanes(plan: PlanView, shown: Bars, rows: Rows, skeleton: Skeleton) -> list[shapes.Lane]:
     """The lanes of the bars that are shown."""
     names = _names(plan)
     if not plan["by_operator"]:
@@ -156,9 +221,7 @@ def _lanes(plan: Mapping[str, Any], shown: Bars, rows: Rows, skeleton: Skeleton)
     return shapes.lanes(shown, rows, names, lambda i: words.hover(shown, i))
 
 
-def _columns(
-    plan: Mapping[str, Any], found: Bars, rows: tuple[int, ...], skeleton: Skeleton, scale: float
-) -> dict[str, Any]:
+def _columns(plan: PlanView, found: Bars, rows: tuple[int, ...], skeleton: Skeleton, scale: float) -> dict[str, Any]:
     """Bars as the browser needs them. key: what is highlighted together, the stage of a bar or, where
     operators are scheduled one by one, the forward operator that it belongs to."""
     anchors = skeleton["anchors"]
@@ -177,14 +240,14 @@ def _columns(
     }
 
 
-def _spans(plan: Mapping[str, Any], look: Look, skeleton: Skeleton, scale: float) -> dict[str, Any]:
+def _spans(plan: PlanView, look: Look, skeleton: Skeleton, scale: float) -> dict[str, Any]:
     """All bars of a schedule, for what is highlighted where runs are drawn."""
     found = plan["bars"]
     told = _columns(plan, found, gantt_rows.rows_of(plan, look.rows, look.links).of_bar, skeleton, scale)
     return {name: told[name] for name in SPAN_COLUMNS}
 
 
-def _path(plan: Mapping[str, Any], lanes: Rows, scale: float) -> dict[str, Any]:
+def _path(plan: PlanView, lanes: Rows, scale: float) -> Path:
     path = plan["path"]
     return {
         "row": gantt_rows.path_rows(lanes, plan),
@@ -194,7 +257,7 @@ def _path(plan: Mapping[str, Any], lanes: Rows, scale: float) -> dict[str, Any]:
     }
 
 
-def _count(plan: Mapping[str, Any], shown: Bars) -> str:
+def _count(plan: PlanView, shown: Bars) -> str:
     """ "one pass · 2,594 spans", or as how many bars they are drawn."""
     bars = len(shown["device"])
     order = "one pass" if plan["pipeline"] == "none" else plan["pipeline"].upper()

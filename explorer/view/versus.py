@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from explorer.view.figures import Figures, figures
 from explorer.view.graph.stage_boxes import depth
+from explorer.view.plan_types import PlanView
 from explorer.view.session import IN_SEQUENCE
 from explorer.words import text
 
@@ -41,7 +41,7 @@ class Member:
     chain: bool
 
 
-def member(plan: Mapping[str, Any], name: str) -> Member:
+def member(plan: PlanView, name: str) -> Member:
     """Of a plan's view."""
     deepest = depth(plan)
     chain = deepest == sum(1 for stage in plan["stages"] if not stage["glue"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import re
+import socket
 import threading
 import webbrowser
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ from explorer.web.layout.plain import called_back, with_plain
 from explorer.web.serving.callbacks import register
 from explorer.web.serving.gate import Gate
 from explorer.web.serving.live import PATH, add_live_route
-from explorer.web.serving.log_lines import StrangersWords
 from explorer.web.serving.patience import SLOW_S, patient
 from explorer.web.serving.public import LOOPBACK, names_of
 from explorer.web.serving.quotas import SHARED, UNLIMITED, Quotas
@@ -33,6 +33,7 @@ from explorer.web.serving.security import LOCAL_HOSTS, Guard, Names, content_sec
 from explorer.web.serving.unknown import refuse_unknown
 from solvers.errors import InvalidProblem
 
+LOCALHOST = "127.0.0.1"
 _UNUSED = re.compile(r'<script src="[^"]*/(?:polyfill@|dash_table/|dash/dcc/)[^"]*"></script>')
 INDEX = """<!DOCTYPE html>
 <html lang="en">
@@ -51,19 +52,36 @@ INDEX = """<!DOCTYPE html>
 
 @dataclass(frozen=True)
 class Config:
-    """backend: who traces and solves. query: the page's state when its address has none.
-    hosts: names the server answers for, besides the loopback's. lessons: a folder of the owner's lessons. secret: what
-    opens the server; None for one that only this machine reaches. origins: where others reach it, see `Names`.
-    quotas: of each visitor. slow_s: how long a file that is handed in may stand still."""
+    """A server of the page.
+
+    backend: who traces and solves; it is closed with the server.
+    query: the page's state when its address has none.
+    host: the address it listens on; hosts: more names that it answers for, besides the loopback's.
+    lessons: a folder of the owner's lessons beside those that are shipped.
+    secret: of a token that everybody must show; without one, ``host`` must be this machine's own.
+    origins: where others reach the server, see `Names`.
+    quotas: of each visitor, by default `quotas.SHARED` with a secret and none without.
+    slow_s: how long a file that is handed in may stand still, and a connection with something to take; see
+    `patience.patient`.
+    """
 
     backend: Backend
     query: str = ""
+    host: str = LOCALHOST
     hosts: tuple[str, ...] = ()
     lessons: str = ""
     secret: Secret | None = None
     origins: tuple[str, ...] = ()
-    quotas: Quotas = UNLIMITED
+    quotas: Quotas | None = None
     slow_s: float = SLOW_S
+
+    def check(self) -> None:
+        """Raises InvalidProblem for an address that others reach without a secret."""
+        if self.secret is None and (self.host not in LOOPBACK or self.origins):
+            raise InvalidProblem(f"host {self.host}: others would reach this page without a token; use {LOCALHOST}")
+
+    def quotas_of_visitor(self) -> Quotas:
+        return self.quotas or (UNLIMITED if self.secret is None else SHARED)
 
 
 def create_app(config: Config) -> dash.Dash:
@@ -71,22 +89,22 @@ def create_app(config: Config) -> dash.Dash:
 
     Raises InvalidProblem for a lesson of the owner's that cannot be read.
     """
-    catalogue = config.backend.catalogue()
+    catalogue, quotas = config.backend.catalogue(), config.quotas_of_visitor()
     choices = Choices(
         tuple(m.name for m in catalogue.models),
         tuple(p.name for p in catalogue.planners),
         tuple(k.name for k in catalogue.kinds),
         tuple(t.name for t in catalogue.targets),
         clusters=tuple(c.name for c in catalogue.clusters),
-        most_time_limit_s=config.quotas.search_s,
+        most_time_limit_s=quotas.search_s,
         profiles=catalogue.profiles,
         times=catalogue.times,
     )
     server = FastAPI(title="Placement Explorer", docs_url=None, redoc_url=None, openapi_url=None)
     lessons = all_lessons(choices, config.lessons)
-    named = {name for name in map(hostname, config.hosts) if name}
+    named = {name for name in map(hostname, (config.host, *config.hosts)) if name}
     names = Names(LOCAL_HOSTS | named, frozenset(config.origins))
-    add_live_route(server, config.backend, choices, lessons, names, config.quotas, config.slow_s)
+    add_live_route(server, config.backend, choices, lessons, names, quotas, config.slow_s)
     app = _Page(
         "placement_explorer",
         server=server,
@@ -117,75 +135,48 @@ def create_app(config: Config) -> dash.Dash:
     return app
 
 
-def serve(
-    model: str | None = None,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8050,
-    open_browser: bool = True,
-    query: str = "",
-    hosts: tuple[str, ...] = (),
-    backend: Backend | None = None,
-    log_level: str = "warning",
-    lessons: str = "",
-    workers: int | None = None,
-    secret: Secret | None = None,
-    origins: tuple[str, ...] = (),
-    quotas: Quotas | None = None,
-    slow_s: float = SLOW_S,
-) -> None:
+def serve(config: Config, port: int = 8050, open_browser: bool = True, log_level: str = "warning") -> None:
     """Serve until interrupted; prints the address once it answers.
 
-    model: what to show first; a demo name, or a file or callable that the person who starts the
-    server trusts (a browser can only choose among the names in the catalogue). query: the page's
-    state when its address has none. hosts: more names to answer for. backend: by default worker
-    processes; it is closed at the end. lessons: a folder of lessons beside those that are shipped. workers: how many
-    search at once, by default what the machine takes. secret: of a token that everybody must show; without one,
-    ``host`` must be this machine's own. origins: where others reach the server. quotas: of each visitor,
-    by default `quotas.SHARED` with a secret and none without. slow_s: see `patience.patient`. Raises
-    InvalidProblem for a lesson that cannot be read, and for an address that others reach without a secret.
+    Raises InvalidProblem for a lesson that cannot be read, and for an address that others reach without a secret.
     """
-    if secret is None and (host not in LOOPBACK or origins):
-        raise InvalidProblem(f"host {host}: others would reach this page without a token; use 127.0.0.1")
-    if quotas is None:
-        quotas = UNLIMITED if secret is None else SHARED
-    if backend is None:
-        from explorer.web.serving.jobs_backend import JobsBackend
-
-        backend = JobsBackend(model, workers, all_idle=secret is not None)
     try:
-        app = create_app(Config(backend, query, (host, *hosts), lessons, secret, origins, quotas, slow_s))
+        config.check()
+        app = create_app(config)
     except InvalidProblem:
-        backend.close()
+        config.backend.close()
         raise
+    host = config.host
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     shown = f"[{here}]" if ":" in here else here
+    assert isinstance(AutoWebSocketsProtocol, type)  # websockets is required
     settings = uvicorn.Config(
         app.server,
         host=host,
         port=port,
         log_level=log_level,
-        access_log=secret is None,  # an address may bring the token
-        http=patient(AutoHTTPProtocol, slow_s),
-        ws=patient(AutoWebSocketsProtocol, slow_s),
+        access_log=config.secret is None,  # an address may bring the token
+        http=patient(AutoHTTPProtocol, config.slow_s),
+        ws=patient(AutoWebSocketsProtocol, config.slow_s),
         ws_max_size=65_536,
         ws_per_message_deflate=False,
         server_header=False,
         timeout_graceful_shutdown=1,
     )
     logging.getLogger("uvicorn.error").addFilter(StrangersWords())
-    server = _Announcing(settings, f"http://{shown}:{port}/", open_browser, origins)
+    server = _Announcing(settings, f"http://{shown}:{port}/", open_browser, config.origins)
     try:
         server.run()
     finally:
-        backend.close()
+        config.backend.close()
 
 
 class _Page(dash.Dash):
     """Without what Dash adds to every page and this one does not use: polyfills, its core components and tables."""
 
     def interpolate_index(self, **parts: str) -> str:
-        return super().interpolate_index(**{**parts, "scripts": _UNUSED.sub("", parts["scripts"])})
+        index: str = super().interpolate_index(**{**parts, "scripts": _UNUSED.sub("", parts["scripts"])})
+        return index
 
 
 class _Announcing(uvicorn.Server):
@@ -195,13 +186,23 @@ class _Announcing(uvicorn.Server):
         super().__init__(config)
         self.address, self.open_browser, self.origins = address, open_browser, origins
 
-    async def startup(self, sockets=None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             others = f"; for others {', '.join(self.origins)}" if self.origins else ""
             print(f"Placement Explorer: {self.address}{others}  (Ctrl-C stops it)", flush=True)
             if self.open_browser:
                 threading.Thread(target=webbrowser.open, args=(self.address,), daemon=True).start()
+
+
+class StrangersWords(logging.Filter):
+    """For the log of uvicorn, which tells of a message that is no UTF-8 as of an error of its own."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], UnicodeError):
+            record.exc_info = record.exc_text = None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
 
 
 def assets_folder() -> Path:

@@ -12,23 +12,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import networkx as nx
 import numpy as np
 
 from solvers.bounds.chain_cuts import IN, OUT, ROUNDING, Cuts, Groups, cuts_of
-from solvers.bounds.paths import heads_and_tails_s
 from solvers.bounds.reach import downstream_s, upstream_s
 from solvers.bounds.sent import sent_s
+from solvers.bounds.times import Times, greatest_ruled_out_s, times_of
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.contiguity import forward_edges
-from solvers.problem.graph import BACKWARD_PHASES, Phase
+from solvers.plan.successors import components
+from solvers.problem.graph import Phase
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
 
-PRECISION = 1e-3
-"""How closely the least time is found that is not ruled out; what is told is ruled out."""
 MOST_GROUPS = 6000
-"""Of more groups of operators nothing is told: it would take seconds."""
+"""Of more groups of operators nothing is proved: it would take seconds."""
 SLIGHT = 1e-3
 """Part of all work that an operator without predecessors may be to be left out."""
 
@@ -43,20 +41,7 @@ def chain_bound_s(problem: Problem, choices: Sequence[int], at_least_s: float, a
     if at_least_s >= at_most_s or not _applies(problem):
         return min(at_least_s, at_most_s)
     model = _modelled(problem, choices)
-    if model is None or not model.ruled_out(at_least_s):
-        return at_least_s
-    low, high = at_least_s, min(at_least_s * 2.0, at_most_s)
-    while high < at_most_s and model.ruled_out(high):
-        low, high = high, min(high * 2.0, at_most_s)
-    if high == at_most_s and model.ruled_out(high):
-        return at_most_s
-    while high > low * (1 + PRECISION):
-        middle = (low + high) / 2
-        if model.ruled_out(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return at_least_s if model is None else greatest_ruled_out_s(model.ruled_out, at_least_s, at_most_s)
 
 
 def _applies(problem: Problem) -> bool:
@@ -88,10 +73,10 @@ class _Chain:
 
     def ruled_out(self, time_s: float) -> bool:
         """Whether no plan takes so long or less."""
-        kept = int(np.searchsorted(-self.apart_s, -time_s * (1 + ROUNDING), side="left"))
-        if kept not in self._cuts:
-            self._cuts[kept] = self._between(kept)
-        cuts, spare = self._cuts[kept], float(self.groups.work_s.sum()) * ROUNDING
+        pairs = int(np.searchsorted(-self.apart_s, -time_s * (1 + ROUNDING), side="left"))
+        if pairs not in self._cuts:
+            self._cuts[pairs] = self._between(pairs)
+        cuts, spare = self._cuts[pairs], float(self.groups.work_s.sum()) * ROUNDING
         count = len(cuts.enter_s)
         # How far the cut after so many devices may be, and how long its ways are at least, [stretches]; -inf where
         # there is no such cut. Before the first device there is one cut alone.
@@ -108,41 +93,31 @@ class _Chain:
             ways = np.where(np.isfinite(furthest), ways, 0.0)
         return True
 
-    def _between(self, kept: int) -> Cuts:
-        """Where cuts may be when the ends of the first ``kept`` pairs are on one device each."""
+    def _between(self, pairs: int) -> Cuts:
+        """Where cuts may be when the ends of the first so many ``pairs`` are on one device each."""
         groups = len(self.groups.work_s)
-        graph = nx.DiGraph()
-        graph.add_nodes_from(range(groups))
-        graph.add_edges_from(self.edges.tolist())
-        graph.add_edges_from(self.ends[:kept].tolist())
-        graph.add_edges_from(self.ends[:kept, ::-1].tolist())
-        merged = nx.condensation(graph)
-        number = np.array([merged.graph["mapping"][group] for group in range(groups)], np.int64)
-        count = len(merged)
+        ends = self.ends[:pairs]
+        edges = np.concatenate([self.edges, ends, ends[:, ::-1]])
+        number = components(groups, map(tuple, edges.tolist()))
+        count = int(number.max(initial=-1)) + 1
         work: Floats = np.bincount(number, self.groups.work_s, count).astype(np.float64)
-        before = np.zeros((count, count), np.bool_)  # itself included
-        for node in nx.topological_sort(merged):
-            for source in merged.predecessors(node):
-                before[node] |= before[source]
-            before[node, node] = True
+        before = np.eye(count, dtype=np.bool_)  # itself included
+        joined = np.unique(number[edges], axis=0)  # by the first: all that comes before it is known by then
+        for source, target in joined[np.argsort(joined[:, 1], kind="stable")].tolist():
+            before[target] |= before[source]
         earliest_end = before @ work
         latest_start = work.sum() - before.T @ work
         return cuts_of(self.groups, earliest_end[number], latest_start[number])
 
 
-class _Times(NamedTuple):
+class _Timed(NamedTuple):
     """What is known of operators, [operators], and of the groups that they are of, [groups]."""
 
+    times: Times
     number: Ints
     """of the group of each operator"""
-    update: Bools
-    backward: Bools
     outside: Bools
     """of operators: whether a copy, or of a group that is left out"""
-    each_s: Floats
-    """one micro-batch, at best"""
-    seconds: Floats
-    """one micro-batch of those that run for each, all of an update"""
     head_s: Floats
     tail_s: Floats
     work_s: Floats
@@ -156,13 +131,13 @@ class _Times(NamedTuple):
 
     def least(self, values: Floats, chosen: Bools) -> Floats:
         """Of the chosen operators of every group, [groups, ...]; inf where there are none."""
-        found = np.full((self.groups, *values.shape[1:]), np.inf)
-        np.minimum.at(found, self.number[chosen], values[chosen])
-        return found
+        least = np.full((self.groups, *values.shape[1:]), np.inf)
+        np.minimum.at(least, self.number[chosen], values[chosen])
+        return least
 
 
 class _Sent(NamedTuple):
-    """What transfers between groups add. [operators] where not said otherwise."""
+    """What transfers between groups add. [operators] unless stated otherwise."""
 
     first_s: Floats
     """head, with the transfer of what it reads of other groups"""
@@ -176,61 +151,56 @@ class _Sent(NamedTuple):
 
 def _modelled(problem: Problem, choices: Sequence[int]) -> _Chain | None:
     """None where nothing is left that takes any time."""
-    times = _timed(problem, choices)
-    if times is None:
+    timed = _timed(problem, choices)
+    if timed is None:
         return None
-    sent = _sent(problem, choices, times)
-    ways_in, ways_out = times.least(sent.first_s, ~times.update), times.least(sent.last_s, ~times.update)
-    left = np.zeros(times.groups, np.bool_)
-    left[times.number[times.outside]] = True
-    kept = ~left & np.isfinite(ways_in)
-    run, first_run = _runs(problem, times)
+    sent, moves = _sent(problem, choices, timed), ~timed.times.update
+    ways_in, ways_out = timed.least(sent.first_s, moves), timed.least(sent.last_s, moves)
+    left = np.zeros(timed.groups, np.bool_)
+    left[timed.number[timed.outside]] = True
+    inside = ~left & np.isfinite(ways_in)
+    run, first_run = _runs(problem, timed)
     groups = Groups(
-        times.work_s[kept], ways_in[kept], ways_out[kept],
-        run[kept], first_run[kept], sent.hop_s[kept],
+        timed.work_s[inside], ways_in[inside], ways_out[inside],
+        run[inside], first_run[inside], sent.hop_s[inside],
     )  # fmt: skip
-    apart = {pair: seconds for pair, seconds in sent.apart.items() if kept[list(pair)].all()}
+    apart = {pair: seconds for pair, seconds in sent.apart.items() if inside[list(pair)].all()}
     pairs = sorted(apart, key=lambda pair: -apart[pair])
-    place = np.cumsum(kept) - 1
+    place = np.cumsum(inside) - 1
     return _Chain(
         groups,
-        place[times.edges[kept[times.edges].all(axis=1)]],
+        place[timed.edges[inside[timed.edges].all(axis=1)]],
         np.array([apart[pair] for pair in pairs]),
         place[np.array(pairs, np.int64).reshape(-1, 2)],
         len(problem.cluster),
     )
 
 
-def _timed(problem: Problem, choices: Sequence[int]) -> _Times | None:
+def _timed(problem: Problem, choices: Sequence[int]) -> _Timed | None:
     """None where something cannot run, or nothing takes any time."""
-    graph, kind = problem.graph, problem.cluster.devices[0].kind
-    number, count = group_of(graph), len(together(graph))
-    update = np.array([operator.phase is Phase.UPDATE for operator in graph.operators])
-    backward = np.array([operator.phase in BACKWARD_PHASES for operator in graph.operators])
-    by_count = [problem.compute.at(kind, problem.mini_batch // micro_batches) for micro_batches in choices]
-    each = np.min(by_count, axis=0)
-    in_all = np.min([many * seconds for many, seconds in zip(choices, by_count, strict=True)], axis=0)
-    seconds = np.where(update, problem.compute.at(kind, problem.mini_batch), each)
-    if not np.isfinite(seconds).all():
+    graph, number = problem.graph, group_of(problem.graph)
+    times = times_of(problem, choices)
+    if not np.isfinite(times.shortest_s).all():
         return None
-    head, tail = heads_and_tails_s(graph, seconds, whole=problem.whole_backwards)
-    work: Floats = np.bincount(number, np.where(update, 0.0, in_all), count).astype(np.float64)
+    head, tail = times.heads_and_tails_s(problem)
+    running = np.where(times.update, 0.0, times.all_s[:, 0])
+    work: Floats = np.bincount(number, running, len(together(graph))).astype(np.float64)
     copied = np.array([operator.replicable for operator in graph.operators])
     pairs = {(number[u], number[v]) for u, v in forward_edges(graph) if not copied[u] and not copied[v]}
     edges = np.array(sorted((u, v) for u, v in pairs if u != v), np.int64).reshape(-1, 2)
     left = _left_out(work, edges, number[copied])
     if not (work[~left] > 0).any():
         return None
-    return _Times(number, update, backward, copied | left[number], each, seconds, head, tail, work, edges)
+    return _Timed(times, number, copied | left[number], head, tail, work, edges)
 
 
-def _sent(problem: Problem, choices: Sequence[int], times: _Times) -> _Sent:
-    number, head, tail, seconds = times.number, times.head_s, times.tail_s, times.seconds
+def _sent(problem: Problem, choices: Sequence[int], timed: _Timed) -> _Sent:
+    number, head, tail, seconds = timed.number, timed.head_s, timed.tail_s, timed.times.shortest_s
     first, last = head.copy(), tail.copy()
     one_s, all_s = sent_s(problem, choices)
-    shortest = np.full((times.groups, 2), np.inf)
+    shortest = np.full((timed.groups, 2), np.inf)
     apart: dict[tuple[int, int], float] = {}
-    skipped = times.outside | times.update
+    skipped = timed.outside | timed.times.update
     for position, tensor in enumerate(problem.graph.tensors):
         u = tensor.producer
         for v in tensor.consumers:
@@ -246,22 +216,22 @@ def _sent(problem: Problem, choices: Sequence[int], times: _Times) -> _Sent:
     return _Sent(first, last, np.where(np.isfinite(shortest), shortest, 0.0), apart)
 
 
-def _runs(problem: Problem, times: _Times) -> tuple[Floats, Floats]:
+def _runs(problem: Problem, timed: _Timed) -> tuple[Floats, Floats]:
     """`Groups.run_s` and `Groups.first_run_s`, of all groups."""
     graph, operators = problem.graph, problem.graph.operators
-    forward = ~times.backward & ~times.update
-    in_s, out_s = (np.where(runs & ~times.outside, times.each_s, 0.0) for runs in (forward, times.backward))
-    run = np.stack([np.bincount(times.number, one, times.groups) for one in (in_s, out_s)], axis=1).astype(np.float64)
+    times, inside = timed.times, ~timed.outside
+    in_s, out_s = (np.where(runs & inside, times.each_s[:, 0], 0.0) for runs in (times.forward, times.backward))
+    run = np.stack([np.bincount(timed.number, one, timed.groups) for one in (in_s, out_s)], axis=1).astype(np.float64)
     mirrored = np.zeros(len(graph), np.bool_)
     mirrored[[o.forward_of for o in operators if o.forward_of is not None and o.phase is not Phase.UPDATE]] = True
     mirrors = np.array([operator.forward_of is not None for operator in operators])
-    begins = times.least(upstream_s(graph, in_s), ~times.update & ~mirrors)
+    begins = timed.least(upstream_s(graph, in_s), ~times.update & ~mirrors)
     after_s = downstream_s(graph, out_s, whole=problem.whole_backwards)
-    return run, np.stack([begins, times.least(after_s, ~times.update & ~(forward & mirrored))], axis=1)
+    return run, np.stack([begins, timed.least(after_s, ~times.update & ~(times.forward & mirrored))], axis=1)
 
 
 def _left_out(work: Floats, edges: Ints, copied: Ints) -> Bools:
-    """Groups that say nothing of where others are: copies, and slight ones that may be as late as wanted, [groups]."""
+    """Groups that do not restrict where others are: copies, and slight ones that may be as late as wanted, [groups]."""
     left = np.zeros(len(work), np.bool_)
     left[copied] = True
     slight = work <= SLIGHT * work.sum()

@@ -12,7 +12,7 @@ import numpy as np
 from solvers.kernels.arrays import Floats, Ints
 
 MOST_CUTS = 500
-"""Stretches of positions that are told apart."""
+"""Stretches of positions that are distinguished."""
 ROUNDING = 1e-9
 """Of all work: positions that differ by less are one."""
 IN, OUT = range(2)
@@ -37,7 +37,7 @@ class Groups(NamedTuple):
 
 
 class Cuts(NamedTuple):
-    """Stretches of positions at which a cut may be, ascending, [stretches] where not said otherwise. The first is that
+    """Stretches of positions at which a cut may be, ascending, [stretches] unless stated otherwise. The first is that
     of no cut, before all; the last the end of all."""
 
     enter_s: Floats
@@ -87,18 +87,18 @@ def _positions(earliest_end: Floats, latest_start: Floats, starts: Floats, whole
     """Of stretches of positions that are inside of no operator and beyond which the same groups may be: where each
     begins and ends, and how many groups, by latest start, begin before it. starts: the latest starts, ascending."""
     spare = whole * ROUNDING
-    found: list[tuple[float, float, int]] = []
+    stretches: list[tuple[float, float, int]] = []
     for begin, end in _outside(earliest_end, latest_start, whole):
         first, last = np.searchsorted(starts, [begin, end], side="left").tolist()
         marks = [begin, *starts[first:last].tolist(), end]
         for i in range(len(marks) - 1):
             if i == 0 or marks[i + 1] - marks[i] > 2 * spare:
-                found.append((marks[i], marks[i + 1], first + i))
+                stretches.append((marks[i], marks[i + 1], first + i))
             else:
-                found[-1] = (found[-1][0], marks[i + 1], found[-1][2])
-    firsts = np.unique(np.linspace(0, len(found), MOST_CUTS, endpoint=False).astype(np.int64))
-    lasts = np.append(firsts[1:], len(found)) - 1
-    enter, leave, at = (np.array(column) for column in zip(*found, strict=True))
+                stretches[-1] = (stretches[-1][0], marks[i + 1], stretches[-1][2])
+    firsts = np.unique(np.linspace(0, len(stretches), MOST_CUTS, endpoint=False).astype(np.int64))
+    lasts = np.append(firsts[1:], len(stretches)) - 1
+    enter, leave, at = (np.array(column) for column in zip(*stretches, strict=True))
     return enter[firsts], leave[lasts], at[firsts]
 
 
@@ -107,11 +107,11 @@ def _outside(earliest_end: Floats, latest_start: Floats, whole: float) -> list[t
     spare = whole * ROUNDING
     inside = np.flatnonzero(latest_start + 2 * spare < earliest_end)
     inside = inside[np.argsort(latest_start[inside], kind="stable")]
-    found, at = [], -spare
+    stretches, at = [], -spare
     for begin, end in zip(
         (latest_start[inside] + spare).tolist(), (earliest_end[inside] - spare).tolist(), strict=True
     ):
         if begin >= at:
-            found.append((at, begin))
+            stretches.append((at, begin))
         at = max(at, end)
-    return [*found, (at, max(at, whole + spare))]
+    return [*stretches, (at, max(at, whole + spare))]

@@ -48,12 +48,12 @@ def improved_bound_s(
     upper_s: float,
     check: Callable[[], None] = lambda: None,
     budget: float = 2e8,
-    tell: Callable[[float], None] = lambda _: None,
+    on_bound: Callable[[float], None] = lambda _: None,
 ) -> float:
     """`lower_bound_s`, raised with more effort for one pass of single operators (`solvers.bounds.makespan.improve`).
 
     upper_s: the makespan of a plan, in seconds (inf: none is known, and nothing is raised). check is called
-    often and may raise to stop; tell is called with every bound as soon as it is proved, so that a stop loses
+    often and may raise to stop; on_bound is called with every bound as soon as it is proved, so that a stop loses
     none. budget: what may be spent, in arcs of the graph looked at (100 million take
     about a second); the same budget gives the same bound. At most ``upper_s``.
     """
@@ -63,7 +63,7 @@ def improved_bound_s(
     check()
     shape = pass_shape(problem)
     check()
-    return bound if shape is None else improved_s(shape, bound, upper_s, check, budget, tell)
+    return bound if shape is None else improved_s(shape, bound, upper_s, check, budget, on_bound)
 
 
 def bound_with_s(problem: Problem, micro_batches: int) -> float:

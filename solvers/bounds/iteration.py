@@ -12,19 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.bounds.paths import heads_and_tails_s
 from solvers.bounds.sent import sent_s
+from solvers.bounds.times import greatest_ruled_out_s, times_of
 from solvers.evaluation.columns import best_of_links
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.cluster import Cluster, Ring
-from solvers.problem.graph import Phase
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Objective, Problem
 
-PRECISION = 1e-3
-"""How closely the least time is found that is not ruled out; what is told is ruled out."""
 THRESHOLDS = 12
-"""Ways in, and ways out, for which it is asked how much work must fit between them."""
+"""Ways in, and ways out, for which the work between them must fit between them."""
 
 
 def iteration_bound_s(problem: Problem, choices: Sequence[int], at_least_s: float = 0.0) -> float:
@@ -33,7 +30,7 @@ def iteration_bound_s(problem: Problem, choices: Sequence[int], at_least_s: floa
 
     A time T is ruled out where, with those numbers of replicas alone with which a group of operators that share a
     device can be done by T, the work of all groups, or of those between a way in and a way out, does not fit into the
-    time of all devices. Without replicas also where operators that would take more than T to tell each other of one
+    time of all devices. Without replicas also where operators that would take more than T to send each other one
     tensor, and so share a device, have more than T to do. Only for accelerators of one kind.
     """
     cluster = problem.cluster
@@ -42,7 +39,7 @@ def iteration_bound_s(problem: Problem, choices: Sequence[int], at_least_s: floa
         return at_least_s
     groups = _groups(problem, choices)
     if problem.max_replicas == 1:
-        at_least_s = max(at_least_s, _kept_together_s(problem, choices, groups))
+        at_least_s = max(at_least_s, _joined_s(problem, choices, groups))
     return groups.least_s(at_least_s)
 
 
@@ -73,21 +70,8 @@ class _Groups:
         """The least time that is not ruled out, within `PRECISION` and no more than that."""
         done = self.done_s()
         low = max(at_least_s, float(done.min(axis=1).max()))
-        high = float(done.max(axis=1, where=np.isfinite(done), initial=0.0).sum()) + low
-        if not np.isfinite(high) or not self._ruled_out(low, done):
-            return low
-        high = low * 2.0
-        for _ in range(60):
-            if not self._ruled_out(high, done):
-                break
-            low, high = high, high * 2.0
-        while high > low * (1 + PRECISION):
-            middle = (low + high) / 2
-            if self._ruled_out(middle, done):
-                low = middle
-            else:
-                high = middle
-        return low
+        most = float(done.max(axis=1, where=np.isfinite(done), initial=0.0).sum()) + low
+        return greatest_ruled_out_s(lambda time_s: self._ruled_out(time_s, done), low) if np.isfinite(most) else low
 
     def _ruled_out(self, time_s: float, done_s: Floats) -> bool:
         usable = done_s <= time_s
@@ -111,43 +95,30 @@ def _thresholds(ways_s: Floats) -> Floats:
 
 
 def _groups(problem: Problem, choices: Sequence[int]) -> _Groups:
-    graph, cluster = problem.graph, problem.cluster
-    kind = cluster.devices[0].kind
-    replicas = problem.degrees()
-    most = len(replicas)
-    update = np.array([operator.phase is Phase.UPDATE for operator in graph.operators])
-    backward = np.array([o.phase not in (Phase.FORWARD, Phase.UPDATE) for o in graph.operators])
-    once_s = problem.compute.at_each(kind, problem.mini_batch / replicas)
-    each_s = np.full((len(graph), most), np.inf)
-    all_s = np.full((len(graph), most), np.inf)
-    for count in choices:
-        size = problem.mini_batch // count
-        may = np.array([problem.can_share(size, int(r)) for r in replicas])
-        took = np.where(may, problem.compute.at_each(kind, size / replicas), np.inf)
-        each_s, all_s = np.minimum(each_s, took), np.minimum(all_s, count * took)
-    shortest = np.where(update, once_s.min(axis=1), each_s.min(axis=1))
-    head, tail = heads_and_tails_s(graph, shortest, whole=problem.whole_backwards)
+    graph, cluster, replicas = problem.graph, problem.cluster, problem.degrees()
+    times = times_of(problem, choices)
+    update = times.update
+    head, tail = times.heads_and_tails_s(problem)
     number, count = group_of(graph), len(together(graph))
 
     def summed(values: Floats, chosen: Bools) -> Floats:
-        found = np.zeros((count, values.shape[1]))
-        np.add.at(found, number[chosen], values[chosen])
-        return found
+        totals = np.zeros((count, values.shape[1]))
+        np.add.at(totals, number[chosen], values[chosen])
+        return totals
 
     before, after = np.full(count, np.inf), np.full(count, np.inf)
     np.minimum.at(before, number, head)
     np.minimum.at(after, number[~update], tail[~update])
-    sync = np.zeros((count, most))
-    if problem.training and problem.contiguity is Contiguity.ACYCLIC and most > 1:
-        forward = ~update & ~backward
-        bytes_of = np.where(forward, problem.exchanged_bytes(problem.mini_batch), 0.0)
-        gradients = np.bincount(number, bytes_of, count) * (np.bincount(number, backward, count) > 0)
+    sync = np.zeros((count, len(replicas)))
+    if problem.training and problem.contiguity is Contiguity.ACYCLIC and len(replicas) > 1:
+        bytes_of = np.where(times.forward, problem.exchanged_bytes(problem.mini_batch), 0.0)
+        gradients = np.bincount(number, bytes_of, count) * (np.bincount(number, times.backward, count) > 0)
         fixed, per_byte = _rings(cluster, replicas)
         sync = np.where(gradients[:, None] > 0, fixed + per_byte * gradients[:, None], 0.0)
     return _Groups(
         replicas,
-        summed(all_s, ~update),
-        summed(once_s, update),
+        summed(times.all_s, ~update),
+        summed(times.once_s, update),
         sync,
         before,
         np.where(np.isfinite(after), after, 0.0),
@@ -165,8 +136,8 @@ def _rings(cluster: Cluster, replicas: Ints) -> tuple[Floats, Floats]:
     return np.array([ring.steps for ring in rings]) * latency_s, np.array([r.nbytes(1.0) for r in rings]) / bandwidth
 
 
-def _kept_together_s(problem: Problem, choices: Sequence[int], groups: _Groups) -> float:
-    """The least time T for which operators fit that share a device as they would take longer than T to tell each
+def _joined_s(problem: Problem, choices: Sequence[int], groups: _Groups) -> float:
+    """The least time T for which operators fit that share a device as they would take longer than T to send each
     other of one tensor."""
     number, tensors, operators = group_of(problem.graph), problem.graph.tensors, problem.graph.operators
     parent = list(range(len(groups.before_s)))
@@ -182,7 +153,7 @@ def _kept_together_s(problem: Problem, choices: Sequence[int], groups: _Groups) 
     update = groups.update_s[:, 0].copy()
     most_s = float((before + work + np.maximum(after, update)).max())
     for tensor in np.argsort(-seconds, kind="stable").tolist():
-        if seconds[tensor] <= most_s:  # with a time between the two nothing more is kept together
+        if seconds[tensor] <= most_s:  # with a time between the two nothing more is joined
             return most_s
         if operators[tensors[tensor].producer].replicable:  # where it is read there may be a copy of it
             continue

@@ -7,6 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 from solvers.kernels.arrays import Floats
+from solvers.plan.successors import with_mirrors
 from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
 
 
@@ -27,16 +28,6 @@ def heads_and_tails_s(graph: OpGraph, seconds: Floats, *, whole: bool = False) -
     for operator in reversed(order):
         tail[operator] = max((took[target] + tail[target] for target in after[operator]), default=0.0)
     return np.array(head), np.array(tail)
-
-
-@per_graph
-def with_mirrors(graph: OpGraph) -> tuple[list[list[int]], tuple[int, ...]]:
-    """Successors, mirrors after their forward operator among them, and a topological order of that."""
-    after = [list(targets) for targets in graph.successors]
-    for operator, spec in enumerate(graph.operators):
-        if spec.forward_of is not None:
-            after[spec.forward_of].append(operator)
-    return after, topological_order(after)
 
 
 @per_graph

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.bounds.paths import with_mirrors, with_whole_backwards
+from solvers.bounds.paths import with_whole_backwards
 from solvers.kernels.arrays import Floats
 from solvers.plan.contiguity import forward_edges
+from solvers.plan.successors import with_mirrors
 from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
 from solvers.problem.groups import group_of, together
 
@@ -32,23 +33,17 @@ def downstream_s(graph: OpGraph, seconds: Floats, *, whole: bool) -> Floats:
 
 def _summed(ahead: Ahead, seconds: Floats) -> Floats:
     operators, rows = ahead
-    found, chosen = np.zeros(len(seconds)), seconds[operators].astype(np.float64)
+    sums, chosen = np.zeros(len(seconds)), seconds[operators].astype(np.float64)
     for begin in range(0, len(operators), ROWS_AT_ONCE):
         part = np.unpackbits(rows[begin : begin + ROWS_AT_ONCE], axis=1, count=len(operators), bitorder="little")
-        found[operators[begin : begin + ROWS_AT_ONCE]] = part @ chosen
-    return found
+        sums[operators[begin : begin + ROWS_AT_ONCE]] = part @ chosen
+    return sums
 
 
 @per_graph
 def _before(graph: OpGraph) -> Ahead:
     forward = [o.phase is Phase.FORWARD and not o.replicable for o in graph.operators]
-    operators, rank = _ranked(forward)
-    masks = [0] * len(graph)
-    for operator in graph.topological_order:
-        if forward[operator]:
-            for source in graph.predecessors[operator]:
-                if forward[source]:
-                    masks[operator] |= masks[source] | 1 << rank[source]
+    operators, _, masks = _along(forward, graph.predecessors, graph.topological_order)
     return np.array(operators, np.int64), _packed([masks[operator] for operator in operators])
 
 
@@ -64,22 +59,26 @@ def _behind_whole(graph: OpGraph) -> Ahead:
 
 def _reached(graph: OpGraph, after: Sequence[Sequence[int]], order: Sequence[int]) -> Ahead:
     backward = [o.phase not in (Phase.FORWARD, Phase.UPDATE) and not o.replicable for o in graph.operators]
-    operators, rank = _ranked(backward)
-    masks = [0] * len(graph)
-    for operator in reversed(order):
-        if backward[operator]:
-            for target in after[operator]:
-                if backward[target]:
-                    masks[operator] |= masks[target] | 1 << rank[target]
+    operators, rank, masks = _along(backward, after, order[::-1])
     number, earlier = group_of(graph).tolist(), _earlier(graph, rank)
-    kept = [masks[operator] & earlier[number[operator]] for operator in operators]
-    return np.array(operators, np.int64), _packed(kept)
+    inside = [masks[operator] & earlier[number[operator]] for operator in operators]
+    return np.array(operators, np.int64), _packed(inside)
 
 
-def _ranked(meant: Sequence[bool]) -> tuple[list[int], dict[int, int]]:
-    """The operators that are meant, and which of them each is."""
+def _along(
+    meant: Sequence[bool], near: Sequence[Sequence[int]], order: Sequence[int]
+) -> tuple[list[int], dict[int, int], list[int]]:
+    """The operators that are meant; which of them each is; and, as bits, which are met on the way from each operator
+    along ``near``. order: every operator after those near it."""
     operators = [operator for operator, is_meant in enumerate(meant) if is_meant]
-    return operators, {operator: rank for rank, operator in enumerate(operators)}
+    rank = {operator: number for number, operator in enumerate(operators)}
+    masks = [0] * len(meant)
+    for operator in order:
+        if meant[operator]:
+            for other in near[operator]:
+                if meant[other]:
+                    masks[operator] |= masks[other] | 1 << rank[other]
+    return operators, rank, masks
 
 
 def _earlier(graph: OpGraph, rank: Mapping[int, int]) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers.evaluation.columns import best_of_links
+from solvers.evaluation.columns import best_of_links, graph_columns
 from solvers.kernels.arrays import Floats
 from solvers.problem.problem import Problem
 
@@ -19,8 +19,7 @@ def sent_s(problem: Problem, choices: Sequence[int]) -> tuple[Floats, Floats]:
         stated = np.array(problem.transfer_s, np.float64)
         return stated * min(sizes), stated * problem.mini_batch
     latency, bandwidth = best_of_links(problem.cluster)
-    fixed = np.array([tensor.nbytes.fixed for tensor in problem.graph.tensors])
-    per_sample = np.array([tensor.nbytes.per_sample for tensor in problem.graph.tensors])
+    fixed, per_sample = graph_columns(problem.graph).tensor_bytes.T
     nbytes = [fixed + per_sample * size for size in sizes]
     each = [np.where(of_one > 0, latency + of_one / bandwidth, 0.0) for of_one in nbytes]
     return np.min(each, axis=0), np.min([count * one for count, one in zip(choices, each, strict=True)], axis=0)

@@ -6,20 +6,24 @@ super-operator; order is that of the forward graph; communication is a cut of hy
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from solvers.coarsening.contracted import Contracted, Shape
-from solvers.coarsening.traffic import gather
+from solvers.coarsening.traffic import traffic_of
 from solvers.coarsening.trivial_merges import TRIVIAL_S, TRIVIAL_SHARE, merge_leaves
 from solvers.errors import InvalidProblem
+from solvers.evaluation.columns import FORWARD, UPDATE, graph_columns
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.contiguity import forward_edges
+from solvers.plan.successors import components
 from solvers.problem.graph import Phase, topological_order
 from solvers.problem.groups import together
 from solvers.problem.problem import Contiguity, Problem, Transfers
 
+Key = TypeVar("Key", bound=Hashable)
 Speed = tuple[float, float]
 """Of a link: its latency in seconds and its bandwidth in bytes per second."""
 
@@ -49,19 +53,17 @@ class Condensed:
         self.node_of: Ints = component[group_of]
         self.count = int(component.max()) + 1
         self.edges = {(int(component[u]), int(component[v])) for u, v in edges if component[u] != component[v]}
-        self._messages: Ints = np.array([message[0] for message in graph.messages], np.int64)
-        self._net_of_message, self.nets = self._hyperedges()
-        self._update: Bools = np.array([o.phase is Phase.UPDATE for o in graph.operators])
-        self._forward: Bools = np.array([o.phase is Phase.FORWARD for o in graph.operators])
+        columns = graph_columns(graph)
+        self._messages = columns.message_tensor
+        self._update, self._forward = columns.phase == UPDATE, columns.phase == FORWARD
         self._ends = self._message_ends()
+        self._net_of_message, self.nets = self._hyperedges()
         self._feeds_backward = self._feeding_backward()
         self._contracted: dict[tuple[int, bool, int, str, Speed | None], Contracted] = {}
         self._into: dict[int, Ints] = {}
         self._shapes: dict[tuple[int, ...], tuple[Shape, Ints, Ints, Ints]] = {}
         self._link_kinds = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.speeds}
-        nbytes = [graph.tensors[t].nbytes for t in self._messages]
-        self._fixed: Floats = np.array([amount.fixed for amount in nbytes])
-        self._per_sample: Floats = np.array([amount.per_sample for amount in nbytes])
+        self._fixed, self._per_sample = columns.tensor_bytes[self._messages].T
 
     def at(
         self,
@@ -76,7 +78,7 @@ class Condensed:
 
         replicas: the costs of one of so many devices that share every micro-batch equally; seconds
         stay per sample of the whole, and the shape is that of one replica. kind: of the accelerators,
-        the first by name if it is not said. speed: of the links, the slowest if it is not said. Neither
+        the first by name if it is not given. speed: of the links, the slowest if it is not given. Neither
         changes the shape.
         """
         key = (samples, merge_trivial, replicas, kind, speed)
@@ -128,7 +130,7 @@ class Condensed:
             _sums(message_to, (self._fixed + self._per_sample > 0).astype(float), len(shape.traffic)).astype(np.int64),
             np.where(supported, by_pass(acc), 0.0),
             by_pass(cpu),
-            total(problem.reduced_bytes(samples) * np.array([o.phase is Phase.FORWARD for o in operators])),
+            total(problem.reduced_bytes(samples) * self._forward),
             self.count - len(shape),
         )
 
@@ -149,7 +151,7 @@ class Condensed:
         return np.where(self._update, problem.compute.at(kind, mini_batch / replicas) / mini_batch, each)
 
     def _message_s(self, samples: int, replicas: int = 1, speed: Speed | None = None) -> Floats:
-        """Seconds per sample of every message; over the slowest link if links differ and no speed is said.
+        """Seconds per sample of every message; over the slowest link if links differ and no speed is given.
 
         Without links more than all the work together, so that no plan that sends is better than one
         device; inf could not be subtracted again.
@@ -188,22 +190,8 @@ class Condensed:
 
     def _hyperedges(self) -> tuple[Ints, list[tuple[int, ...]]]:
         """Message -> hyperedge (the last, extra one: inside a super-operator), and the hyperedges' pins."""
-        graph, number = self.problem.graph, {}
-        found: list[tuple[int, ...]] = []
-        of: list[int] = []
-        node_of = self.node_of.tolist()
-        for message in graph.messages:
-            pins = {node_of[graph.tensors[t].producer] for t in message}
-            pins.update(node_of[consumer] for consumer in graph.tensors[message[0]].consumers)
-            if len(pins) == 1:
-                of.append(-1)
-                continue
-            key = tuple(sorted(pins))
-            if key not in number:
-                number[key] = len(found)
-                found.append(key)
-            of.append(number[key])
-        return np.array([len(found) if net < 0 else net for net in of], np.int64), found
+        pins = [tuple(sorted({*makers, *readers})) for makers, readers, _ in self._ends]
+        return _numbered(key if len(key) > 1 else None for key in pins)
 
     def _message_ends(self) -> list[tuple[list[int], list[int], bool]]:
         """Super-operators that make and that read every message, and whether it is of the backward pass."""
@@ -252,38 +240,32 @@ class Condensed:
         shape; message -> message of its traffic."""
         key = tuple(into.tolist())
         if key not in self._shapes:
-            kept = [node for node in range(self.count) if key[node] == node]
-            after: dict[int, set[int]] = {node: set() for node in kept}
+            remaining = [node for node in range(self.count) if key[node] == node]
+            after: dict[int, set[int]] = {node: set() for node in remaining}
             for u, v in self.edges:
                 if key[u] != key[v]:
                     after[key[u]].add(key[v])
-            dense = {node: i for i, node in enumerate(kept)}
-            order = _order([sorted(dense[v] for v in after[node]) for node in kept])
+            dense = {node: i for i, node in enumerate(remaining)}
+            order = _order([sorted(dense[v] for v in after[node]) for node in remaining])
             position = np.zeros(self.count, np.int64)
             for rank, i in enumerate(order):
-                position[kept[i]] = rank
+                position[remaining[i]] = rank
             final = position[into]
-            members: list[list[int]] = [[] for _ in kept]
+            members: list[list[int]] = [[] for _ in remaining]
             for operator, node in enumerate(self.node_of):
                 members[final[node]].append(operator)
-            edges = sorted((int(position[u]), int(position[v])) for u in kept for v in after[u])
-            number: dict[tuple[int, ...], int] = {}
-            net_to = []
-            for pins in self.nets:
-                now = tuple(sorted({int(final[pin]) for pin in pins}))
-                net_to.append(-1 if len(now) == 1 else number.setdefault(now, len(number)))
-            renumbered = np.array([len(number) if net < 0 else net for net in net_to], np.int64)
+            edges = sorted((int(position[u]), int(position[v])) for u in remaining for v in after[u])
             now_at: list[int] = final.tolist()
-            traffic, rows = gather(
-                (
-                    (tuple(sorted({now_at[m] for m in makers})), tuple(sorted({now_at[r] for r in readers})), backward)
-                    for makers, readers, backward in self._ends
-                ),
-                len(kept),
-            )
-            to_traffic = np.array([len(traffic) if row < 0 else row for row in rows], np.int64)
-            shape = Shape(tuple(map(tuple, members)), tuple(edges), tuple(number), traffic)
-            self._shapes[key] = (shape, position, renumbered, to_traffic)
+
+            def now(nodes: Iterable[int]) -> tuple[int, ...]:
+                return tuple(sorted({now_at[node] for node in nodes}))
+
+            pins = map(now, self.nets)
+            net_to, nets = _numbered(key if len(key) > 1 else None for key in pins)
+            ends = [(now(makers), now(readers), backward) for makers, readers, backward in self._ends]
+            to_traffic, sent = _numbered(end if len({*end[0], *end[1]}) > 1 else None for end in ends)
+            shape = Shape(tuple(map(tuple, members)), tuple(edges), tuple(nets), traffic_of(sent, len(remaining)))
+            self._shapes[key] = (shape, position, net_to, to_traffic)
         return self._shapes[key]
 
 
@@ -305,6 +287,13 @@ def _sums(label: Ints, values: Floats, count: int) -> Floats:
     return np.bincount(label, values, count + 1)[:count].astype(np.float64)
 
 
+def _numbered(keys: Iterable[Key | None]) -> tuple[Ints, list[Key]]:
+    """The number of every key in the order of first ones, and the keys; None has the number after all of them."""
+    number: dict[Key, int] = {}
+    labels = [-1 if key is None else number.setdefault(key, len(number)) for key in keys]
+    return np.array([len(number) if label < 0 else label for label in labels], np.int64), list(number)
+
+
 def _labels(groups: Sequence[Sequence[int]], count: int) -> Ints:
     label = np.zeros(count, np.int64)
     for number, group in enumerate(groups):
@@ -313,19 +302,9 @@ def _labels(groups: Sequence[Sequence[int]], count: int) -> Ints:
 
 
 def _components(count: int, edges: Iterable[tuple[int, int]]) -> Ints:
-    """Node -> number of its strongly connected component."""
-    after: list[set[int]] = [set() for _ in range(count)]
-    for u, v in edges:
-        if u != v:
-            after[u].add(v)
-    if len(topological_order([sorted(targets) for targets in after])) == count:
-        return np.arange(count)
-    import networkx  # rarely needed, and slow to import
-
-    graph: networkx.DiGraph[int] = networkx.DiGraph()  # DiGraph(edges) imports pandas to see whether they are a table
-    graph.add_edges_from((u, v) for u in range(count) for v in (*after[u], u))
-    components = networkx.strongly_connected_components(graph)
-    return _labels(sorted((sorted(c) for c in components), key=lambda c: c[0]), count)
+    """Node -> number of its strongly connected component, in the order of their first nodes."""
+    _, first, number = np.unique(components(count, edges), return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[number]
 
 
 def _order(after: Sequence[Sequence[int]]) -> list[int]:

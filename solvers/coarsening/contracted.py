@@ -15,7 +15,7 @@ class Shape:
     """Which operators are one super-operator, their order, and which of them share a hyperedge.
 
     Super-operators are numbered in a topological order of the forward graph (as far as it has one,
-    where contiguity is not asked for). members: positions in the operator graph. nets: the
+    where contiguity is not required). members: positions in the operator graph. nets: the
     super-operators on each hyperedge (two or more, ascending). traffic: the same, directed.
     """
 

@@ -19,6 +19,9 @@ from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import ComputeTable, Problem
 
+BYTES = ("param_bytes", "frozen_bytes", "factorable_bytes", "buffer_bytes", "gradient_sum_bytes")
+"""Sizes of operators that do not depend on samples."""
+
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
@@ -136,8 +139,8 @@ def _operators(graph: OpGraph, unit_of: Ints, into: Ints, members: Sequence[Sequ
     columns = graph_columns(graph)
     sizes = np.array(
         [
-            (o.flops.fixed, o.flops.per_sample, o.moved_bytes.fixed, o.moved_bytes.per_sample, o.param_bytes,
-             o.frozen_bytes, o.factorable_bytes, o.buffer_bytes, o.gradient_sum_bytes)
+            [*(getattr(o, name) for name in BYTES), o.flops.fixed, o.flops.per_sample, o.moved_bytes.fixed,
+             o.moved_bytes.per_sample]
             for o in graph.operators
         ]
     )  # fmt: skip
@@ -153,14 +156,10 @@ def _operators(graph: OpGraph, unit_of: Ints, into: Ints, members: Sequence[Sequ
         made.append(
             replace(
                 first,
-                flops=Amount(*amounts[0:2]),
-                moved_bytes=Amount(*amounts[2:4]),
-                param_bytes=amounts[4],
-                frozen_bytes=amounts[5],
-                factorable_bytes=amounts[6],
-                buffer_bytes=amounts[7],
-                gradient_sum_bytes=amounts[8],
-                saved_bytes=Amount(*amounts[9:11]),
+                **dict(zip(BYTES, amounts, strict=False)),
+                flops=Amount(*amounts[-6:-4]),
+                moved_bytes=Amount(*amounts[-4:-2]),
+                saved_bytes=Amount(*amounts[-2:]),
                 workspace_bytes=Amount(*working),
                 colocation=f"unit {unit}" if home is None else None,
                 forward_of=None if home is None or home == number else home,

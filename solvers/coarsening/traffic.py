@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from solvers.evaluation.columns import rows_of
 from solvers.kernels.arrays import Bools, Ints
 
 
@@ -18,11 +19,8 @@ class Rows:
     items: Ints
 
     @staticmethod
-    def of(rows: Sequence[Iterable[int]]) -> Rows:
-        lists = [list(row) for row in rows]
-        start = np.zeros(len(lists) + 1, np.int64)
-        np.cumsum([len(row) for row in lists], out=start[1:])
-        return Rows(start, np.array([item for row in lists for item in row], np.int64))
+    def of(rows: Sequence[Sequence[int]]) -> Rows:
+        return Rows(*rows_of(rows))
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -73,11 +71,7 @@ def _some(rows: Rows, chosen: Bools) -> Bools:
     return np.logical_or.reduceat(chosen[rows.items], rows.start[:-1])
 
 
-def gather(ends: Iterable[tuple[tuple[int, ...], tuple[int, ...], bool]], nodes: int) -> tuple[Traffic, list[int]]:
-    """The traffic of messages given as (makers, readers, backward), and for each its row, -1 if it
-    stays inside one node."""
-    number: dict[tuple[tuple[int, ...], tuple[int, ...], bool], int] = {}
-    row = [-1 if len({*end[0], *end[1]}) == 1 else number.setdefault(end, len(number)) for end in ends]
-    found = list(number)
-    backward = np.array([end[2] for end in found], bool)
-    return Traffic(Rows.of([e[0] for e in found]), Rows.of([e[1] for e in found]), backward, nodes), row
+def traffic_of(messages: Sequence[tuple[tuple[int, ...], tuple[int, ...], bool]], nodes: int) -> Traffic:
+    """The traffic of messages given as (makers, readers, backward)."""
+    makers, readers = Rows.of([made for made, _, _ in messages]), Rows.of([read for _, read, _ in messages])
+    return Traffic(makers, readers, np.array([backward for _, _, backward in messages], bool), nodes)

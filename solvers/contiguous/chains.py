@@ -163,11 +163,11 @@ def best_linear_chain(
 
     Calls ``check`` often.
     """
-    found = NO_CHAIN
+    best_chain = NO_CHAIN
     states = (limits.accelerators + 1) * (limits.cpus + 1)
     for order in orders:
         best = np.full((len(order) + 1, states), np.inf)
-        load = load_of(costs, limits, best, np.zeros(0), found.load_s, 1)
+        load = load_of(costs, limits, best, np.zeros(0), best_chain.load_s, 1)
         for begin, end in positions_a_call(len(order), len(order) * states, check):
             cut_order(order, load, begin, end)
 
@@ -175,8 +175,8 @@ def best_linear_chain(
             return tuple(sorted(order[source:here].tolist()))
 
         chain = chain_of(load, nodes)
-        found = chain if chain.load_s < found.load_s else found
-    return found
+        best_chain = chain if chain.load_s < best_chain.load_s else best_chain
+    return best_chain
 
 
 def load_of(costs: Costs, limits: Limits, best: Floats, remaining_s: Floats, below_s: float, depths: int) -> Load:

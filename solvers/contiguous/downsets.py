@@ -102,13 +102,9 @@ def _enlarged(at: Growing, count: int, relations: int, elements: int, check: Che
     more = 2 * len(at.key) if count + elements >= len(at.key) else len(at.key)
     larger = 2 * len(at.up_to) if relations + elements >= len(at.up_to) else len(at.up_to)
     new = _room(at.words.shape[1], more, larger)
-    new.words[: len(at.words)] = at.words
-    new.key[: len(at.key)] = at.key
-    new.parent[: len(at.parent)] = at.parent
-    new.via[: len(at.via)] = at.via
-    new.up_start[: len(at.up_start)] = at.up_start
-    new.up_element[: len(at.up_element)] = at.up_element
-    new.up_to[: len(at.up_to)] = at.up_to
+    arrays: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(new[:-1], at[:-1], strict=True)  # the table is last
+    for to, array in arrays:
+        to[: len(array)] = array
     for first, end in slices(count, check):
         file_keys(new.table, new.key, first, end)
     return new

@@ -127,32 +127,32 @@ def expand(order: Order, element_key: Words, at: Growing, cursor: Ints, budget: 
             wanted = key[current] ^ element_key[v]
             slot = np.int64(wanted & mask)
             while True:
-                found = table[slot]
-                if found < 0:
+                target = table[slot]
+                if target < 0:
                     break
-                if key[found] == wanted:
+                if key[target] == wanted:
                     same = True
                     for w in range(width):
                         expected = words[current, w] | bit if w == word else words[current, w]
-                        if words[found, w] != expected:
+                        if words[target, w] != expected:
                             same = False
                             break
                     if same:
                         break
                 slot = (slot + 1) & (len(table) - 1)
-            if found < 0:
+            if target < 0:
                 if count >= budget:
                     return OVER_BUDGET
-                found = count
+                target = count
                 count += 1
                 for w in range(width):
-                    words[found, w] = words[current, w]
-                words[found, word] |= bit
-                key[found] = wanted
-                parent[found] = current
-                via[found] = v
-                table[slot] = found
-            up_to[e] = found
+                    words[target, w] = words[current, w]
+                words[target, word] |= bit
+                key[target] = wanted
+                parent[target] = current
+                via[target] = v
+                table[slot] = target
+            up_to[e] = target
         current += 1
     cursor[0], cursor[1], cursor[2] = current, count, relations
     return DONE

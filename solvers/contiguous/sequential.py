@@ -43,8 +43,8 @@ def sequential_problems(problem: Problem, orders: int = 4) -> list[Problem]:
     contracted = Condensed(problem, ordered=True).at(problem.mini_batch, merge_trivial=False)
     operators = problem.graph.operators
     rank = {operator: place for place, operator in enumerate(problem.graph.topological_order)}
-    found: dict[tuple[int, ...], None] = {}
+    sequences: dict[tuple[int, ...], None] = {}
     for nodes in topological_orders(contracted.shape, orders):
         groups = [sorted(contracted.shape.members[node], key=rank.__getitem__) for node in nodes[::-1].tolist()]
-        found.setdefault(tuple(o for group in groups for o in group if operators[o].phase is Phase.FORWARD))
-    return [in_sequence(problem, order) for order in found]
+        sequences.setdefault(tuple(o for group in groups for o in group if operators[o].phase is Phase.FORWARD))
+    return [in_sequence(problem, order) for order in sequences]

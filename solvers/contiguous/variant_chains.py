@@ -30,7 +30,7 @@ PAIRS_A_CALL = 150_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Outcome:
     """The chain with the least largest load in the last pass whose loads are all below bounds given.
 
     loads_s: its largest load in each pass, [passes], inf without one.
@@ -44,19 +44,19 @@ class Found:
 
 Pools = Sequence[tuple[int, ...]]
 """The devices of every class of accelerators."""
-Below = Callable[[VariantCosts, Floats], Found]
+Below = Callable[[VariantCosts, Floats], Outcome]
 """The best chain with these costs and loads below these bounds, [passes]."""
 
 
 def best_variant_chain(
     downsets: Downsets, costs: VariantCosts, limits: VariantLimits, pools: Pools, below_s: float, check: Check
 ) -> Search:
-    """As `downsets.best_chain`, exact for the variant that costs and limits tell."""
+    """As `downsets.best_chain`, exact for the variant of costs and limits."""
     floor_of: dict[int, Floats] = {}
     # Messages count as work there, so a second of a device must not be worth less than one of work.
     cut = limits.available[0] == 0 and limits.transfers == BLOCKING and bool((limits.worth[1:] >= 1 - 1e-12).all())
 
-    def below(c: VariantCosts, bounds: Floats) -> Found:
+    def below(c: VariantCosts, bounds: Floats) -> Outcome:
         if len(bounds) not in floor_of:
             floor_of[len(bounds)] = _floors(downsets, c, cut, check)
         return _walk(downsets, c, limits, pools, floor_of[len(bounds)], bounds, check)
@@ -67,15 +67,15 @@ def best_variant_chain(
 def best_linear_variant(
     costs: VariantCosts, limits: VariantLimits, pools: Pools, orders: Sequence[Ints], check: Check
 ) -> Chain:
-    """As `chains.best_linear_chain`, for the variant that costs and limits tell."""
+    """As `chains.best_linear_chain`, for the variant of costs and limits."""
     chain = NO_CHAIN
     for order in orders:
 
-        def below(c: VariantCosts, bounds: Floats, order: Ints = order) -> Found:
+        def below(c: VariantCosts, bounds: Floats, order: Ints = order) -> Outcome:
             return _cut(order, c, limits, pools, bounds, check)
 
-        found = _best(below, costs, limits, chain.load_s).chain
-        chain = found if found.parts else chain
+        outcome = _best(below, costs, limits, chain.load_s).chain
+        chain = outcome if outcome.parts else chain
     return chain
 
 
@@ -83,12 +83,12 @@ def _best(below: Below, costs: VariantCosts, limits: VariantLimits, below_s: flo
     """The chain with the least sum over the passes of its largest load, if one is below ``below_s``.
 
     With two passes (GPipe; Tarnawski et al. 2020, appendix on training): among the chains whose
-    forward loads are below a ceiling the least backward load is found; the ceiling falls from one
+    forward loads are below a ceiling the least backward load is outcome; the ceiling falls from one
     such chain's forward load to the next, until what the passes take at least adds up to the best sum.
     """
     if costs.acc_s.shape[1] == 1:
-        found = below(costs, np.array([min(below_s, 1e300)]))
-        return Search(_chain(found), found.memory_was_short, found.pairs)
+        outcome = below(costs, np.array([min(below_s, 1e300)]))
+        return Search(_chain(outcome), outcome.memory_was_short, outcome.pairs)
     best, sum_s = NO_CHAIN, min(below_s, 1e300)
     _, backward_s = least_load_s(costs, limits).tolist()
     forward = below(_only_forward(costs), np.array([sum_s - backward_s]))
@@ -96,19 +96,19 @@ def _best(below: Below, costs: VariantCosts, limits: VariantLimits, below_s: flo
     forward_s = float(forward.loads_s[0])
     ceiling = sum_s - backward_s
     while forward_s < ceiling:
-        found = below(costs, np.array([ceiling, sum_s - forward_s]))
-        short, pairs = short or found.memory_was_short, pairs + found.pairs
-        if not found.parts:
+        outcome = below(costs, np.array([ceiling, sum_s - forward_s]))
+        short, pairs = short or outcome.memory_was_short, pairs + outcome.pairs
+        if not outcome.parts:
             break
-        if found.loads_s.sum() < sum_s:
-            best, sum_s = _chain(found), float(found.loads_s.sum())
+        if outcome.loads_s.sum() < sum_s:
+            best, sum_s = _chain(outcome), float(outcome.loads_s.sum())
         # A chain below the ceiling takes at least as long backward as this one.
-        ceiling = min(float(found.loads_s[0]), sum_s - float(found.loads_s[1]))
+        ceiling = min(float(outcome.loads_s[0]), sum_s - float(outcome.loads_s[1]))
     return Search(best, short, pairs)
 
 
-def _chain(found: Found) -> Chain:
-    return Chain(float(found.loads_s.sum()), found.parts) if found.parts else NO_CHAIN
+def _chain(outcome: Outcome) -> Chain:
+    return Chain(float(outcome.loads_s.sum()), outcome.parts) if outcome.parts else NO_CHAIN
 
 
 def _only_forward(costs: VariantCosts) -> VariantCosts:
@@ -123,12 +123,14 @@ def _only_forward(costs: VariantCosts) -> VariantCosts:
     )
 
 
-def _cut(order: Ints, costs: VariantCosts, limits: VariantLimits, pools: Pools, bounds: Floats, check: Check) -> Found:
+def _cut(
+    order: Ints, costs: VariantCosts, limits: VariantLimits, pools: Pools, bounds: Floats, check: Check
+) -> Outcome:
     best = np.full((len(order) + 1, len(limits.used), len(bounds)), np.inf)
     at = _variant(costs, limits, best, 1, np.zeros((0, 0)), bounds)
     for begin, end in positions_a_call(len(order), len(order) * len(limits.used) * len(limits.need), check):
         cut_order_variant(order, at, begin, end)
-    return _found(at, pools, lambda here, source: tuple(sorted(order[source:here].tolist())), False, 0)
+    return _outcome(at, pools, lambda here, source: tuple(sorted(order[source:here].tolist())), False, 0)
 
 
 def _floors(downsets: Downsets, costs: VariantCosts, cut: bool, check: Check) -> Floats:
@@ -148,13 +150,13 @@ def _walk(
     floor_s: Floats,
     bounds: Floats,
     check: Check,
-) -> Found:
+) -> Outcome:
     _, passes, elements = costs.acc_s.shape
     best = unreached((len(downsets), len(limits.used), passes), check)
     at = _variant(costs, limits, best, elements + 2, floor_s, bounds)
     quota = PAIRS_A_CALL // (len(limits.need) * passes)
     cursor = finish(walk_variant, downsets, at, len(limits.used), quota, check).cursor
-    return _found(at, pools, downsets.difference, bool(cursor[SHORT]), int(cursor[PAIRS]))
+    return _outcome(at, pools, downsets.difference, bool(cursor[SHORT]), int(cursor[PAIRS]))
 
 
 def _variant(
@@ -191,15 +193,17 @@ def _variant(
     return at
 
 
-def _found(at: Variant, pools: Pools, nodes: Callable[[int, int], tuple[int, ...]], short: bool, pairs: int) -> Found:
+def _outcome(
+    at: Variant, pools: Pools, nodes: Callable[[int, int], tuple[int, ...]], short: bool, pairs: int
+) -> Outcome:
     """The chain that a table ends with. nodes: what lies between two rows of the table."""
     last, need = at.best[-1], at.limits.need
     state = int(np.lexsort((last[:, 0], last[:, -1]))[0])
     if math.isinf(last[state, -1]):
-        return Found(np.full(last.shape[1], np.inf), (), short, pairs)
+        return Outcome(np.full(last.shape[1], np.inf), (), short, pairs)
     parts = []
     for source, here, way, _ in trace_back(at.came_from, state, at.limits.step):
         draw = need[way, 1:].tolist()
         drawn = tuple(pool for pool, count in zip(pools, draw, strict=True) for _ in range(count))
         parts.append(Part(way == 0, nodes(here, source), max(sum(draw), 1), drawn if len(pools) > 1 else ()))
-    return Found(last[state].copy(), tuple(parts), short, pairs)
+    return Outcome(last[state].copy(), tuple(parts), short, pairs)

@@ -44,7 +44,7 @@ def variant_of(problem: Problem) -> Variant:
 
 
 def is_plain(variant: Variant, contracted: Contracted, classes: int = 1) -> bool:
-    """Whether cuts of hyperedges tell the loads: no replicas, one pass, no directions, accelerators of one class, and
+    """Whether cuts of hyperedges are the loads: no replicas, one pass, no directions, accelerators of one class, and
     no message of several makers to several readers, which can be both sent and received by one device."""
     if classes > 1 or variant.passes > 1 or variant.replicas > 1 or variant.transfers is Transfers.DUPLEX:
         return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from solvers.problem.problem import Problem
 
 MOST_STATES = 1_000
-"""Numbers of devices in use, class by class, that the dynamic programmes tell apart."""
+"""Numbers of devices in use, class by class, that the dynamic programmes distinguish."""
 MOST_WAYS = 100
 
 
@@ -30,7 +30,7 @@ class Ways:
 def ways_of(problem: Problem, replicas: int) -> Ways:
     """One device, or up to ``replicas`` accelerators of one kind, of whatever memories.
 
-    Devices of one kind that differ in memory are one class, with the least of it, where telling them apart would make
+    Devices of one kind that differ in memory are one class, with the least of it, where distinguishing them would make
     more than MOST_STATES or MOST_WAYS.
     """
     apart = _ways(problem, replicas, by_memory=True)
@@ -45,7 +45,7 @@ def states(problem: Problem, ways: Ways) -> int:
 
 
 def too_many(problem: Problem, replicas: int) -> str | None:
-    """Why the dynamic programmes cannot tell the kinds of accelerators apart, or None."""
+    """Why the dynamic programmes cannot distinguish the kinds of accelerators, or None."""
     ways = ways_of(problem, replicas)
     count = states(problem, ways)
     kinds = {problem.cluster.devices[devices[0]].kind for devices in ways.classes}

@@ -18,6 +18,7 @@ from solvers.problem.links import Tiers, Wire
 
 PHASES = tuple(Phase)
 """A phase's number is its position here: forward, gradients of inputs, of parameters, update."""
+FORWARD, UPDATE = PHASES.index(Phase.FORWARD), PHASES.index(Phase.UPDATE)
 
 
 class GraphColumns(NamedTuple):

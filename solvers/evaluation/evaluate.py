@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.errors import InvalidPlan, NoLink
-from solvers.evaluation.columns import plan_columns
 from solvers.evaluation.load import loads
 from solvers.evaluation.simulation import Simulation, run, static_bytes_per_device
 from solvers.plan.contiguity import broken_contiguity
 from solvers.plan.crossings import messages_between_stages
-from solvers.plan.plan import ACTION_KINDS, Plan
+from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 from solvers.problem.cluster import around
 from solvers.problem.gathering import owned_bytes
@@ -22,7 +21,7 @@ from solvers.problem.groups import together
 from solvers.problem.problem import Objective, Problem
 from solvers.problem.training import ZERO_PARAMETERS
 
-IN_PARTS = (ACTION_KINDS.index("I"), ACTION_KINDS.index("W"))
+IN_PARTS = ("I", "W")
 """Actions of a backward that runs in two parts."""
 MEMORY_SLACK = 1e-9
 """Relative excess over a memory cap that is rounding, not a violation."""
@@ -156,7 +155,8 @@ def _too_many(problem: Problem, plan: Plan) -> str:
         if wrong is not None:
             allowed = ", ".join(map(str, problem.stage_choices()))
             return f"micro-batches of {wrong} samples: the mini-batch may be split into {allowed} of them"
-        if problem.whole_backwards and np.isin(plan_columns(plan).action_kind, IN_PARTS).any():
+        rows = {id(row): row for row in plan.order} if problem.whole_backwards else {}
+        if any(action.kind in IN_PARTS for row in rows.values() for action in row):
             return f"backwards run in two parts, which the pipeline {problem.pipeline.value} does not"
     if problem.is_latency and problem.subgraphs_per_device is not None:
         for device in problem.cluster.accelerators:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +21,8 @@ from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
 from solvers.plan.alike import Alike
 from solvers.plan.plan import ACTION_KINDS, Action, Plan
-from solvers.problem.cluster import Cluster
+from solvers.problem.cluster import Cluster, Repeats
+from solvers.problem.links import LinkClass, Wire
 from solvers.problem.problem import Objective, Problem, Transfers
 
 MODES = tuple(Transfers)
@@ -49,6 +51,8 @@ class Lowered:
     def resource_name(self, resource: int) -> str:
         """The name of a resource of `Tasks`."""
         group, number = divmod(resource, len(self.shared))
+        if group > 2 and self.wires[resource - 3 * len(self.shared)] >= len(self.shared) ** 2:
+            return f"to the next group {self.wires[resource - 3 * len(self.shared)]}"
         if group > 2:
             return wire_name(self.cluster, int(self.wires[resource - 3 * len(self.shared)]))
         return f"{('device', 'lane' if self.one_lane else 'out', 'in')[group]} {number}"
@@ -57,7 +61,8 @@ class Lowered:
 def lower(problem: Problem, plan: Plan, objective: Objective, alike: Alike | None = None) -> Lowered:
     """The tasks of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
 
-    alike: where the plan is the first of several groups that do the same, these.
+    alike: where the plan is the first of several groups that do the same, these; else the question's `Repeats` tell
+    how gradients go on.
     Raises InvalidPlan if the plan's order, of actions or of messages, is incomplete, an operator cannot run where it
     is placed, or the plan needs a link that is not there.
     """
@@ -205,9 +210,17 @@ def _mirrors(problem: Problem, units: Units, by_operator: bool) -> Ints:
 def _rings(problem: Problem, plan: Plan, units: Units, single: bool, alike: Alike | None) -> Rings:
     group = np.empty(len(plan.stages), np.int64)
     group[units.stage] = units.group
-    following = units.group_device[units.group_start[group]] if alike is None else alike.following
-    times = 1 if alike is None else len(alike.groups)
-    return Rings(_gradients(problem, plan, single, times), group, times, following)
+    following, repeats = units.group_device[units.group_start[group]], problem.repeats
+    if alike is not None:
+        following, repeats = alike.following, Repeats(len(alike.groups))
+    return Rings(_gradients(problem, plan, single, repeats.times), group, following, *repeated(repeats))
+
+
+def repeated(repeats: Repeats) -> tuple[int, float, float, bool, bool]:
+    """The last fields of `Rings`."""
+    link = repeats.link or LinkClass(math.inf, 0.0, Wire.PAIR)
+    by_node, by_receiver = link.wire in (Wire.NODE, Wire.NODES), link.wire in (Wire.PAIR, Wire.NODES)
+    return repeats.times, link.latency_s, link.bandwidth_bytes_per_s, by_node, by_receiver
 
 
 def _gradients(problem: Problem, plan: Plan, single: bool, times: int) -> Floats:

@@ -45,19 +45,24 @@ class Wires(NamedTuple):
 
 
 class Rings(NamedTuple):
-    """The all-reduces of gradients among the replicas of stages.
-
-    alike: how many groups of replicas do the same, of which the plan has the first (`solvers.plan.alike`); 1 for a
-    plan that has all.
-    """
+    """The all-reduces of gradients among the replicas of stages."""
 
     nbytes: Floats
     """[stages] B that the replicas of each add up, 0 for none"""
     group: Ints
     """[stages] the devices of each"""
-    alike: int
     following: Ints
     """[stages] the device to which the last of these sends: the first of the next group, or of this one"""
+    times: int
+    """how many groups of devices do the same at once, of which the plan has the first; 1 for a plan that has all"""
+    latency_s: float
+    """of the link from a group to the next"""
+    bandwidth: float
+    """B/s of it; inf where there is none, or ``following`` is in the next group and its link tells"""
+    by_node: bool
+    """whether devices of a node send over one wire to the next group, else each has one of its own"""
+    by_receiver: bool
+    """whether there is one for each node, or each device, that receives"""
 
 
 class Cargo(NamedTuple):
@@ -432,12 +437,22 @@ def _around_sums(units: Units, rows: Rows, s: int) -> tuple[Ints, Ints]:
 
 
 @njit(cache=True)
+def _onward(rings: Rings, wires: Wires, src: int, dst: int) -> int:
+    """The number of the wire from a device to what ``dst`` is in the next group, beyond those of the cluster."""
+    devices, head, tail = len(wires.is_cpu), src, dst if rings.by_receiver else 0
+    if rings.by_node:
+        head = 0 if wires.alike else wires.links.node[src]
+        tail = 0 if wires.alike or not rings.by_receiver else wires.links.node[dst]
+    return int((devices + head) * devices + tail)
+
+
+@njit(cache=True)
 def _synchronise(sink: Sink, units: Units, rows: Rows, rings: Rings, wires: Wires) -> None:
     """All-reduce of the gradients of replicated stages, around a ring."""
     devices, gradient = len(wires.is_cpu), rings.nbytes
     for s in range(len(gradient)):
         begin, end = units.group_start[rings.group[s]], units.group_start[rings.group[s] + 1]
-        replicas = units.replicas[rings.group[s]] * rings.alike
+        replicas = units.replicas[rings.group[s]] * rings.times
         if replicas == 1 or gradient[s] <= 0:
             continue
         backwards, updates = _around_sums(units, rows, int(s))
@@ -446,6 +461,8 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, rings: Rings, wires: Wire
         for at in range(begin, end):
             src, dst = units.group_device[at], rings.following[s] if at + 1 == end else units.group_device[at + 1]
             wire, latency_s, bandwidth = _link(wires, src, dst)
+            if at + 1 == end and rings.bandwidth < np.inf:
+                wire, latency_s, bandwidth = _onward(rings, wires, src, dst), rings.latency_s, rings.bandwidth
             moved = ring_bytes(replicas, gradient[s])
             seconds = 0.0
             if bandwidth > 0:

@@ -8,9 +8,10 @@ import numpy as np
 
 from solvers.evaluation.columns import GraphColumns, graph_columns, plan_columns
 from solvers.evaluation.holds_kernel import UnitBytes
-from solvers.evaluation.parted_kernel import Flow, held_until_next
+from solvers.evaluation.parted_kernel import held_until_next
 from solvers.evaluation.tasks import F, I, Units
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
 from solvers.kernels.lazy import njit
 from solvers.plan.plan import Plan
 from solvers.problem.graph import OpGraph, per_graph
@@ -50,8 +51,7 @@ def _held_until_next(problem: Problem, plan: Plan, columns: GraphColumns, units:
     """See `parted_kernel.held_until_next`: a backward that runs its forward again is done at once, in I."""
     again = {} if problem.plain is None else regions_of(problem.plain.graph).of
     parted = [not stage.recompute and again.keys().isdisjoint(stage.operators) for stage in plan.stages]
-    flow = Flow(*(getattr(columns, name) for name in Flow._fields))
-    return held_until_next(flow, units, share, np.array(parted, np.bool_))
+    return held_until_next(columns, units, share, np.array(parted, np.bool_))
 
 
 def _parts_of_regions_keep(problem: Problem, plan: Plan, units: Units, share: Floats) -> Floats:
@@ -89,6 +89,7 @@ def _reading_columns(graph: OpGraph) -> tuple[Ints, Ints, Ints, Ints]:
     return tensor, producer, reader, counted
 
 
+@until_worth_it
 @njit(cache=True)
 def _live_peaks(member_start: Ints, member: Ints, samples: Floats, graph: GraphColumns) -> Floats:
     """Most bytes that each set of operators holds at once while they run one after the other in inference: the

@@ -1,4 +1,4 @@
-"""Kernels that run interpreted until compiling them is worth it: a plan of a small model is told in milliseconds
+"""Kernels that run interpreted until compiling them is worth it: a plan of a small model is evaluated in milliseconds
 by Python, and in half a minute by a compiler that has not met it yet."""
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ class Interpreted:
             return self.kernel(*args)
         would_s = PER_ITEM_S * sum(_items(args))
         if not self._sought and (is_loaded() or would_s >= _unloaded_s[0]):
-            self._sought, self._compiled = True, self._kept(args)
+            self._sought, self._compiled = True, self._is_cached(args)
         if self._compiled or self.spent_s + would_s >= _worth_s[0]:
             self._compiled = True
             return self.kernel(*args)
         began = time.thread_time()
         with np.errstate(all="ignore"):
-            found = interpreted(self.kernel)(*args)
+            result = interpreted(self.kernel)(*args)
         took_s = time.thread_time() - began
         self.spent_s += took_s
         _unloaded_s[0] -= took_s
-        return found
+        return result
 
-    def _kept(self, args: tuple[Any, ...]) -> bool:
+    def _is_cached(self, args: tuple[Any, ...]) -> bool:
         """Whether an earlier process has left the compiled kernel."""
         from numba import typeof
         from numba.core.compiler_lock import global_compiler_lock
@@ -72,7 +72,7 @@ class Interpreted:
         kernel = self.kernel.dispatcher
         if kernel is self.kernel.py_func:  # numba is switched off
             return True
-        with global_compiler_lock:  # which tells `Compiling` that time goes into getting ready
+        with global_compiler_lock:  # which `Compiling` hears of that time goes into getting ready
             return kernel._cache.load_overload(tuple(map(typeof, args)), kernel.targetctx) is not None
 
 
@@ -81,10 +81,10 @@ def until_worth_it(kernel: Function) -> Function:
     return cast(Function, Interpreted(cast(Kernel, kernel)))
 
 
-def is_kept(kernel: Kernel) -> bool:
+def is_cached(kernel: Callable[..., Any]) -> bool:
     """Whether an earlier process has left a kernel compiled, for whichever arguments."""
-    dispatcher = kernel.dispatcher
-    return dispatcher is kernel.py_func or os.path.exists(dispatcher._cache._cache_file._index_path)
+    lazy = cast(Kernel, kernel)
+    return lazy.dispatcher is lazy.py_func or os.path.exists(lazy.dispatcher._cache._cache_file._index_path)
 
 
 def compile_at_once() -> None:

@@ -23,10 +23,10 @@ def settle(package: Path) -> None:
     numba keeps kernels in $NUMBA_CACHE_DIR if set, else beside the source in ``package``, else in the user's
     cache folder. Where none can be written, a folder that is deleted at the end, and one warning.
     """
-    asked = os.environ.get(VARIABLE)
-    elsewhere = [_users(), *([Path(asked)] if asked else [])]
+    chosen = os.environ.get(VARIABLE)
+    elsewhere = [_users(), *([Path(chosen)] if chosen else [])]
     if any(_writable(folder) for folder in (package / "__pycache__", *elsewhere)):
-        used = Path(asked) if asked else package / "__pycache__" if _writable(package / "__pycache__") else _users()
+        used = Path(chosen) if chosen else package / "__pycache__" if _writable(package / "__pycache__") else _users()
         with suppress(OSError):  # made now, so that what is compiled today is known tomorrow
             used.mkdir(parents=True, exist_ok=True)
         drop_stale(package, elsewhere)

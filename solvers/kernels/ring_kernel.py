@@ -1,4 +1,4 @@
-"""The all-reduce of gradients among replicas, on plain arrays: `solvers.problem.cluster.Ring` told to kernels."""
+"""The all-reduce of gradients among replicas, on plain arrays: `solvers.problem.cluster.Ring` for kernels."""
 
 from __future__ import annotations
 

@@ -33,14 +33,14 @@ def drop_stale(package: Path, elsewhere: Sequence[Path]) -> None:
             continue
         with suppress(OSError):  # another process may be at it too
             for name in stale:
-                for compiled in _kept_in(paths[name].parent, folder).glob(f"{paths[name].stem}.*.nb[ic]"):
+                for compiled in _cache_folder(paths[name].parent, folder).glob(f"{paths[name].stem}.*.nb[ic]"):
                     compiled.unlink(missing_ok=True)
             beside = record.with_suffix(f".{os.getpid()}")
             beside.write_text(json.dumps(made_of))
             beside.replace(record)
 
 
-def _kept_in(source: Path, folder: Path | None) -> Path:
+def _cache_folder(source: Path, folder: Path | None) -> Path:
     """Where numba keeps what it compiled of the files in ``source``."""
     if folder is None:
         return source / "__pycache__"
@@ -49,10 +49,10 @@ def _kept_in(source: Path, folder: Path | None) -> Path:
 
 def _read(record: Path) -> dict[str, str]:
     try:
-        found = json.loads(record.read_text())
+        content = json.loads(record.read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _made_of(package: Path) -> tuple[dict[str, Path], dict[str, str]]:
@@ -74,9 +74,9 @@ def _made_of(package: Path) -> tuple[dict[str, Path], dict[str, str]]:
 
 
 def _reached(name: str, imports: dict[str, list[str]]) -> set[str]:
-    found, todo = {name}, [name]
+    reached, todo = {name}, [name]
     while todo:
-        new = set(imports[todo.pop()]) - found
-        found |= new
+        new = set(imports[todo.pop()]) - reached
+        reached |= new
         todo += new
-    return found
+    return reached

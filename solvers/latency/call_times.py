@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from solvers.kernels.arrays import Ints
 from solvers.latency.model import LatencyModel
-from solvers.problem.graph import topological_order
+from solvers.problem.graph import edges_of, labels_after, topological_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,11 @@ def times_of(latency: LatencyModel, call: Ints, pieces: int, unit_s: float) -> C
             takes[at[u]] += message
         for c in {at[r] for r in readers} - {-1, at[u]}:
             takes[c] += message
-    after: list[set[int]] = [set() for _ in takes]
+    after = labels_after(edges_of(graph.successors), entity, len(takes))
     for c in range(calls - 1):
         if (c + 1) % pieces:
             after[c].add(c + 1)
-    for v in range(len(graph)):
-        for u in graph.predecessors[v]:
-            if entity[u] != entity[v]:
-                after[entity[u]].add(entity[v])
-    order = topological_order([sorted(targets) for targets in after])
+    order = topological_order(after)
     if len(order) < len(takes):
         return None
     start, end = [0.0] * len(takes), [0.0] * len(takes)

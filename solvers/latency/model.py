@@ -104,6 +104,12 @@ class LatencyModel:
     def groups(self) -> int:
         return len(self.group_bytes)
 
+    @property
+    def serial_s(self) -> float:
+        """Seconds that no best plan exceeds: every operator where it is slowest, every message out and in."""
+        copies = np.diff(self.calls.reader_start) + 1
+        return float(self.calls.seconds.max(axis=0).sum() + (self.calls.message_s * copies).sum())
+
     def group(self, number: int) -> list[int]:
         """The operators of a group."""
         members: list[int] = self.members.items[self.members.start[number] : self.members.start[number + 1]].tolist()

@@ -10,7 +10,7 @@ from solvers.latency.latency_kernel import Scratch, cut_into_pieces, latency, sc
 from solvers.latency.model import LatencyModel
 from solvers.plan.plan import Action, Plan, Stage
 from solvers.plan.segments import stages_of_placement
-from solvers.problem.graph import topological_order
+from solvers.problem.graph import edges_of, labels_after, topological_order
 
 
 def pieces_of(model: LatencyModel, place: Ints, pieces: int) -> Ints | None:
@@ -72,17 +72,12 @@ def _rounds(model: LatencyModel, call: Ints, pieces: int, work: Scratch) -> list
     device; so neither the stages nor the order on the devices close a cycle.
     """
     graph = model.problem.graph
-    after: list[set[int]] = [set() for _ in range(len(graph))]
     entity = [c if c >= 0 else -1 - v for v, c in enumerate(call.tolist())]
     numbers: dict[int, int] = {}
     of = [numbers.setdefault(e, len(numbers)) for e in entity]
     device = {number: e // pieces if e >= 0 else -1 - int(model.cpu_of[-1 - e]) for e, number in numbers.items()}
     on_cpu = {number: e < 0 for e, number in numbers.items()}
-    after = [set() for _ in numbers]
-    for v in range(len(graph)):
-        for u in graph.predecessors[v]:
-            if of[u] != of[v]:
-                after[of[u]].add(of[v])
+    after = labels_after(edges_of(graph.successors), of, len(numbers))
     taken = sorted((e for e in numbers if e >= 0), key=lambda e: int(work.position[e]))
     last: dict[int, int] = {}
     for e in taken:
@@ -90,7 +85,7 @@ def _rounds(model: LatencyModel, call: Ints, pieces: int, work: Scratch) -> list
             after[last[e // pieces]].add(numbers[e])
         last[e // pieces] = numbers[e]
     rounds = [0] * len(numbers)
-    for number in topological_order([sorted(targets) for targets in after]):
+    for number in topological_order(after):
         for target in after[number]:
             step = on_cpu[target] and device[number] != device[target]
             rounds[target] = max(rounds[target], rounds[number] + step)
@@ -100,11 +95,7 @@ def _rounds(model: LatencyModel, call: Ints, pieces: int, work: Scratch) -> list
 def _sequence(model: LatencyModel, stages: tuple[Stage, ...], ranks: list[int]) -> list[int]:
     """All stages in an order that respects tensors and the order in which calls are taken."""
     stage_of = {operator: number for number, stage in enumerate(stages) for operator in stage.operators}
-    after: list[set[int]] = [set() for _ in stages]
-    for operator, sources in enumerate(model.problem.graph.predecessors):
-        for source in sources:
-            if stage_of[source] != stage_of[operator]:
-                after[stage_of[source]].add(stage_of[operator])
+    after = labels_after(edges_of(model.problem.graph.successors), stage_of, len(stages))
     last: dict[int, int] = {}
     for number in sorted(range(len(stages)), key=lambda stage: ranks[stage]):
         if ranks[number] >= 0:
@@ -112,7 +103,7 @@ def _sequence(model: LatencyModel, stages: tuple[Stage, ...], ranks: list[int]) 
             if device in last:
                 after[last[device]].add(number)
             last[device] = number
-    found = topological_order([sorted(targets) for targets in after])
+    found = topological_order(after)
     if len(found) < len(stages):
         raise InvalidPlan("stages wait for each other")
     return list(found)

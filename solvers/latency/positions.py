@@ -13,9 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from solvers.programs.cp_solver import cp_solver
-
-Message = dict[str, Any]
+from solvers.programs.cp_solver import Message, cp_solver, minimise
 
 SCALE = 1_000_000
 """Integer units in the best latency known. Times are rounded down, so a bound stays one."""
@@ -28,7 +26,7 @@ MEMORY_SCALE = 1_000_000
 
 
 def run(payload: Message, send: Callable[[Message], None], receive: Callable[[], list[Message]]) -> None:
-    """Search, and tell what is found.
+    """Search, and send what is found.
 
     payload: slots (accelerators); unit_of [operators] number of the unit (block) that moves as a
     whole; edges (pairs of operators); messages (producer, readers, seconds); acc_s, cpu_s [operators],
@@ -46,20 +44,14 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     solver.parameters.linearization_level = 2
     if payload["work"] is not None:
         solver.parameters.max_deterministic_time = payload["work"]
-
-    class Told(cp_model.CpSolverSolutionCallback):
-        def on_solution_callback(self) -> None:
-            send({"position": program.positions(self.value)})
-
-    def tell_bound(bound: float) -> None:
-        send({"bound": math.floor(bound + 1e-6) / program.units_per_s})
-
-    solver.best_bound_callback = tell_bound
-    status = solver.solve(program.model, Told())
-    if status == cp_model.OPTIMAL:
-        tell_bound(solver.best_objective_bound)
-    names = {cp_model.OPTIMAL: "optimal", cp_model.INFEASIBLE: "infeasible"}
-    send({"status": names.get(status, "stopped")})
+    status = minimise(
+        solver,
+        program.model,
+        send,
+        lambda at: {"position": program.positions(at.value)},
+        lambda bound: math.floor(bound + 1e-6) / program.units_per_s,
+    )
+    send({"status": status})
 
 
 class Positions:

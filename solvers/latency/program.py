@@ -10,17 +10,15 @@ import numpy as np
 from solvers.kernels.arrays import Floats, Ints
 from solvers.latency.call_times import CallTimes, messages_of, times_of
 from solvers.latency.model import ROUNDING, LatencyModel
-from solvers.noncontiguous.max_load_model import SCALE
-from solvers.programs.integer_program import Model
+from solvers.problem.graph import edges_of
+from solvers.programs.scaled_model import ScaledModel, Term, new_numbers
 
 CONVEX_VARIABLES = 2000
 """Most variables spent on convex calls. Times imply them (a call cannot wait for its own output), so
 they only help branching, and on large graphs the first bound comes sooner without."""
 
-Term = tuple[int, float]
 
-
-class LatencyProgram:
+class LatencyProgram(ScaledModel[CallTimes]):
     """The integer program of a latency model with at most ``pieces`` pieces per accelerator.
 
     Slot ``accelerator * pieces + piece`` is one call; the pieces of an accelerator run in turn.
@@ -36,24 +34,24 @@ class LatencyProgram:
     def __init__(
         self, latency: LatencyModel, pieces: int, most_s: float, check: Callable[[], None] = lambda: None
     ) -> None:
+        super().__init__(most_s)
         self.latency, self.pieces, graph = latency, pieces, latency.problem.graph
-        self.unit_s = 10.0 ** math.floor(math.log10(most_s)) / SCALE if most_s > 0 else 1.0
         self.most = most_s / self.unit_s
-        self.model = Model()
         self.slots = latency.accelerators * pieces
         self.check = check
         self.unit_of = latency.group_of.tolist() if pieces == 1 else list(range(len(graph)))
-        self.edges = [(u, v) for v in range(len(graph)) for u in graph.predecessors[v]]
+        self.edges = list(edges_of(graph.successors))
         self.messages = messages_of(latency, self.unit_s)
         self._crossings: dict[tuple[frozenset[int], frozenset[int], int], int] = {}
-        self._values: list[Callable[[CallTimes, list[float]], None]] = []
         self.classes = _interchangeable(latency)
         self.heaviest = np.argsort(-_group_s(latency), kind="stable").tolist()
         self.last = self.model.variable(0.0, self.most, cost=1.0)
         self.x, self.on_cpu = self._placed()
         self._memory()
         if self.slots * len(graph) <= CONVEX_VARIABLES:
-            self._convex()
+            edges = [(u, v) for v in graph.topological_order for u in graph.predecessors[v]]
+            rows = [self.x[unit] for unit in self.unit_of]
+            self.convex(rows, edges, lambda times: times.call)
         head, tail = self._heads_and_tails()
         self.done = [self.model.variable(head[v], max(self.most - tail[v], head[v])) for v in range(len(graph))]
         self.start = [self.model.variable(0.0, self.most) for _ in range(self.slots)]
@@ -77,48 +75,31 @@ class LatencyProgram:
         """The same calls with interchangeable accelerators renumbered as the program wants them."""
         place = np.full(self.latency.groups, -1)
         place[self.latency.group_of] = np.where(call >= 0, call // self.pieces, -1)
-        new_of = list(range(self.latency.accelerators))
-        for devices in self.classes:
-            seen = list(dict.fromkeys(int(place[g]) for g in self.heaviest if place[g] in devices))
-            for new, old in zip(devices, seen + [d for d in devices if d not in seen], strict=True):
-                new_of[old] = new
-        return np.array([new_of[c // self.pieces] * self.pieces + c % self.pieces if c >= 0 else -1 for c in call])
+        new = new_numbers(place.tolist(), self.heaviest, self.classes)
+        moved = [new.get(c // self.pieces, c // self.pieces) * self.pieces + c % self.pieces for c in call.tolist()]
+        return np.where(call >= 0, moved, -1)
 
-    def values_of(self, call: Ints) -> list[float] | None:
-        """A value for every variable; None if the calls wait for each other. Broken rules show in
-        ``model.violation``."""
-        times = times_of(self.latency, call, self.pieces, self.unit_s)
-        if times is None:
-            return None
-        values = [0.0] * len(self.model)
-        for v, c in enumerate(call.tolist()):
-            values[self.on_cpu[self.unit_of[v]] if c < 0 else self.x[self.unit_of[v]][c]] = 1.0
-        for fill in self._values:
-            fill(times, values)
-        return values
-
-    def turns(self, call: Ints) -> Ints | None:
-        """[slots] when each call is taken, the pieces of an accelerator in turn; None if they wait for each other."""
-        times = times_of(self.latency, call, self.pieces, self.unit_s)
-        return None if times is None else np.array(times.turn, np.int64)
+    def times_of(self, call: Ints) -> CallTimes | None:
+        """The times of calls, the pieces of an accelerator in turn; None if they wait for each other."""
+        return times_of(self.latency, call, self.pieces, self.unit_s)
 
     # ---------------------------------------------------------------- rows
 
     def _placed(self) -> tuple[list[list[int]], list[int]]:
         """Every unit in one slot or on a CPU, the operators of a group on one device."""
-        latency, model = self.latency, self.model
-        rank = {g: i for i, g in enumerate(self.heaviest)}
-        late = {device: position for devices in self.classes for position, device in enumerate(devices)}
-        x, on_cpu = [], []
-        group_of = list(range(latency.groups)) if self.pieces == 1 else latency.group_of.tolist()
-        for g in group_of:
-            allowed = [
-                bool(latency.allowed[g, s // self.pieces]) and late.get(s // self.pieces, 0) <= rank[g]
-                for s in range(self.slots)
-            ]
-            x.append([model.binary(allowed=a) for a in allowed])
-            on_cpu.append(model.binary(allowed=bool(latency.allowed[g, -1])))
-            model.row([(v, 1.0) for v in (*x[-1], on_cpu[-1])], 1.0, 1.0)
+        latency, model, pieces = self.latency, self.model, self.pieces
+        rank = np.argsort(self.heaviest)
+        groups = np.arange(latency.groups) if pieces == 1 else latency.group_of
+        allowed = np.repeat(latency.allowed[groups], [pieces] * latency.accelerators + [1], axis=1)
+        classes = [[device * pieces + piece for device in alike] for alike in self.classes for piece in range(pieces)]
+        placed = self.placed(allowed.tolist(), classes, rank[groups].tolist())
+        x, on_cpu = [row[:-1] for row in placed], [row[-1] for row in placed]
+
+        def fill(times: CallTimes, values: list[float]) -> None:
+            for v, c in enumerate(times.call):
+                values[placed[self.unit_of[v]][c]] = 1.0  # the last place is a CPU, as is -1
+
+        self.on_fill(fill)
         if self.pieces > 1:
             for g in range(latency.groups):
                 first, *others = latency.group(g)
@@ -144,33 +125,6 @@ class LatencyProgram:
                 here = self._on(self.x[unit], place) if place < latency.accelerators else [(self.on_cpu[unit], 1.0)]
                 terms += [(v, nbytes / cap) for v, _ in here]
             self.model.row(terms, most=1.0)
-
-    def _convex(self) -> None:
-        """No path leaves a call and comes back: z[v][s], whether slot s can still follow, is 0 behind an
-        edge that leaves it."""
-        model, x, unit = self.model, self.x, self.unit_of
-        z = [[model.variable() for _ in range(self.slots)] for _ in unit]
-        for v, row in enumerate(z):
-            for s, variable in enumerate(row):
-                model.row([(variable, 1.0), (x[unit[v]][s], -1.0)], least=0.0)
-        for u, v in self.edges:
-            for s in range(self.slots):
-                model.row([(z[u][s], 1.0), (z[v][s], -1.0)], least=0.0)
-                if unit[u] != unit[v]:
-                    model.row([(z[v][s], 1.0), (x[unit[v]][s], -1.0), (x[unit[u]][s], 1.0)], most=1.0)
-        order = self.latency.problem.graph.topological_order
-        after = self.latency.problem.graph.successors
-
-        def fill(times: CallTimes, values: list[float]) -> None:
-            reached: list[set[int]] = [set() for _ in unit]
-            for v in reversed(order):
-                reached[v] = {times.call[v]} - {-1}
-                for w in after[v]:
-                    reached[v] |= reached[w]
-                for s in reached[v]:
-                    values[z[v][s]] = 1.0
-
-        self._values.append(fill)
 
     def _times(self, tail: Sequence[float]) -> None:
         """Starts, ends and outputs: a call waits for its inputs, fetches, computes and sends."""
@@ -217,7 +171,7 @@ class LatencyProgram:
             for s in range(self.slots):
                 values[self.start[s]], values[self.end[s]] = times.start[s], times.end[s]
 
-        self._values.append(fill)
+        self.on_fill(fill)
 
     def _unit_seconds(self, device: int) -> dict[int, float]:
         total: dict[int, float] = {}
@@ -244,7 +198,7 @@ class LatencyProgram:
                 most = max(values[self.x[a][slot]] for a in here)
                 values[result] = max(0.0, most - min(values[self.x[b][slot]] for b in there))
 
-            self._values.append(fill)
+            self.on_fill(fill)
         return self._crossings[key]
 
     def _potentials(self) -> None:
@@ -282,7 +236,7 @@ class LatencyProgram:
                     before = max(before, values[potential[u]] + ends * carried.get((u, v), 0.0))
                 values[potential[v]] = before + float(seconds[call[v] // self.pieces if call[v] >= 0 else -1, v])
 
-        self._values.append(fill)
+        self.on_fill(fill)
 
     def _heads_and_tails(self) -> tuple[list[float], list[float]]:
         """When an output is there at the earliest, and what must follow it: the operators of a call all

@@ -14,7 +14,7 @@ from solvers.noncontiguous.sets import where_of
 from solvers.noncontiguous.slots import speeds
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Objective, Problem, Transfers
-from solvers.search.monitor import PROVED, Monitor
+from solvers.search.monitor import PROVED, Monitor, also_checking
 
 if TYPE_CHECKING:
     from solvers.bounds.cover.bound import CoverBound
@@ -113,21 +113,16 @@ def covering(problem: Problem, condensed: Condensed, monitor: Monitor, after_s: 
 def beside(monitor: Monitor, bound: Covering | None, limit_s: float = math.inf, near: float = 0.0) -> Iterator[None]:
     """While this lasts (at most ``limit_s`` seconds), every check takes in what the bound's child found. near: the
     relative gap at which it ends too."""
-    asked, ends_s = monitor.should_stop, monitor.elapsed_s + limit_s
+    ends_s = monitor.elapsed_s + limit_s
 
-    def should_stop() -> bool:
+    def look() -> None:
         if bound is not None:
             bound.listen()
         if monitor.elapsed_s > ends_s or (near > 0 and monitor.objective_s <= monitor.bound_s * (1 + near)):
             raise _Enough
-        return asked()
 
-    monitor.should_stop = should_stop
-    try:
-        with suppress(_Enough):
-            yield
-    finally:
-        monitor.should_stop = asked
+    with suppress(_Enough), also_checking(monitor, look):
+        yield
 
 
 class _Enough(Exception):

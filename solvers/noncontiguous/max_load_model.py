@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,22 +14,18 @@ from solvers.kernels.arrays import Ints
 from solvers.noncontiguous.followers import by_leader, leaders
 from solvers.noncontiguous.slots import Order, Slot, costs_of, nodes_of, slots_of, taken
 from solvers.plan.segments import Place
-from solvers.problem.graph import topological_order
+from solvers.problem.graph import labels_after, topological_order
 from solvers.problem.problem import Contiguity, Transfers
-from solvers.programs.integer_program import Model
+from solvers.programs.scaled_model import ScaledModel, Term, new_numbers
 
-SCALE = 1e4
-"""What the objective of a start is scaled to, at least: solvers decide by absolute tolerances, and
-operators of microseconds must not vanish in them."""
-
-Expression = list[tuple[int, float]]
+Expression = list[Term]
 """Variables and their coefficients."""
 
 CAP_SLACK = 1e-9
 """Relative excess over a memory cap that is rounding, as in `evaluate`."""
 
 
-class MaxLoadModel:
+class MaxLoadModel(ScaledModel[Ints]):
     """The integer program of one problem at one micro-batch size, and its reading of placements.
 
     A super-operator v is in slot s (`slots_of`) where ``x[v][s]`` is 1. Without contiguity, and for CONVEX, slots
@@ -52,26 +48,26 @@ class MaxLoadModel:
         flights: int = 0,
         order: Order | None = None,
     ) -> None:
+        super().__init__(typical_s)
         self.problem, self.contracted, self.variant = condensed.problem, contracted, variant
-        self.model = Model()
-        self.unit_s = 10.0 ** math.floor(math.log10(typical_s)) / SCALE if 0 < typical_s < math.inf else 1.0
         self.chain = self.problem.contiguity is Contiguity.ACYCLIC
         self.slots = [slot for slot in slots_of(self.problem, variant.replicas, order) if self._possible(slot)]
         self.costs = costs_of(condensed, contracted, variant, self.slots, flights)
         self.on_cpu = [slot.on_cpu for slot in self.slots]
         self.accelerator_slots = [s for s, cpu in enumerate(self.on_cpu) if not cpu]
-        self._values: list[Callable[[Ints, list[float]], None]] = []
         self.leader = list(range(len(contracted)))
         self.peaks = [self.model.variable(0.0, math.inf, cost=1.0) for _ in range(variant.passes)]
         self.classes = [] if self.chain else _interchangeable(self.slots)
         self.heaviest = np.argsort(-contracted.acc_s, kind="stable")
-        self.x = self._placed()
+        self.x = self.placed(self._allowed(), self.classes, np.argsort(self.heaviest).tolist())
+        self.on_fill(self._fill_placed)
         self.used = self._used()
         self._memory()
         if self.chain:
             self._ascending()
         elif self.problem.contiguity is Contiguity.CONVEX:
-            self._convex()
+            edges = sorted(contracted.shape.edges, key=lambda edge: edge[1])  # numbers are topological
+            self.convex(self.x, edges, lambda slots: slots.tolist())
         self._loads()
 
     def limit(self, least_s: float, most_s: float) -> None:
@@ -124,12 +120,9 @@ class MaxLoadModel:
                     return None
                 slot_of[place] = slot
                 free.remove(slot)
-        renamed = list(range(len(self.slots)))
-        for alike in self.classes:
-            seen = list(dict.fromkeys(slot_of[places[v]] for v in self.heaviest if slot_of[places[v]] in alike))
-            for new, old in zip(alike, seen + [s for s in alike if s not in seen], strict=True):
-                renamed[old] = new
-        return np.array([renamed[slot_of[place]] for place in places], np.int64)
+        slots = [slot_of[place] for place in places]
+        new = new_numbers(slots, self.heaviest.tolist(), self.classes)
+        return np.array([new.get(slot, slot) for slot in slots], np.int64)
 
     def _holds(self, slot: int, place: Place) -> bool:
         return len(place) == self.slots[slot].replicas and set(place) <= set(self.slots[slot].devices)
@@ -145,39 +138,28 @@ class MaxLoadModel:
                 moved[a] = moved[self.leader[a]]
         return moved
 
-    def values_of(self, slots: Ints) -> list[float]:
-        """A value for every variable, the least that a placement allows; one that breaks a rule shows in
-        ``model.violation``."""
-        values = [0.0] * len(self.model)
-        for node, slot in enumerate(slots.tolist()):
-            values[self.x[node][slot]] = 1.0
-        for fill in self._values:
-            fill(slots, values)
-        return values
-
     def objective_s(self, values: Sequence[float]) -> float:
         return self.model.objective_at(values) * self.unit_s
 
     # ---------------------------------------------------------------- rows
 
-    def _placed(self) -> list[list[int]]:
-        """x: every super-operator in exactly one slot that can take it."""
-        contracted, model, pins = self.contracted, self.model, self.problem.pins
-        pinned = [{pins[o] for o in members if o in pins} for members in contracted.shape.members]
-        rank = np.argsort(self.heaviest)
-        late = {slot: position for alike in self.classes for position, slot in enumerate(alike)}
-        x = []
-        for v in range(len(contracted)):
-            able = [
+    def _allowed(self) -> list[list[bool]]:
+        """Whether every super-operator may be in each slot."""
+        pins = self.problem.pins
+        pinned = [{pins[o] for o in members if o in pins} for members in self.contracted.shape.members]
+        return [
+            [
                 bool(np.isfinite(costs.seconds[:, v]).all())
-                and all(slot.devices == (device,) for device in pinned[v])
-                and late.get(s, 0) <= rank[v]
+                and all(slot.devices == (device,) for device in devices)
                 and bool(costs.nbytes[v] <= costs.cap * (1 + CAP_SLACK))
-                for s, (slot, costs) in enumerate(zip(self.slots, self.costs, strict=True))
+                for slot, costs in zip(self.slots, self.costs, strict=True)
             ]
-            x.append([model.binary(allowed=a) for a in able])
-            model.row([(variable, 1.0) for variable in x[v]], 1.0, 1.0)
-        return x
+            for v, devices in enumerate(pinned)
+        ]
+
+    def _fill_placed(self, slots: Ints, values: list[float]) -> None:
+        for row, slot in zip(self.x, slots.tolist(), strict=True):
+            values[row[slot]] = 1.0
 
     def _used(self) -> dict[int, int]:
         """used[s], whether anything may be in a slot, where not all of them may be used: of every class no more
@@ -210,7 +192,7 @@ class MaxLoadModel:
             for slot in set(slots.tolist()) & set(used):
                 values[used[slot]] = 1.0
 
-        self._values.append(fill)
+        self.on_fill(fill)
         return used
 
     def _memory(self) -> None:
@@ -240,30 +222,7 @@ class MaxLoadModel:
                 for s in range(slot, last):
                     values[y[v][s]] = 1.0
 
-        self._values.append(fill)
-
-    def _convex(self) -> None:
-        """No forward path leaves a set and returns: z[v][s], whether a set is reachable from v, is 0
-        behind an edge that leaves it."""
-        model, edges = self.model, self.contracted.shape.edges
-        z = [[model.variable() for _ in row] for row in self.x]
-        for v, row in enumerate(z):
-            for s, variable in enumerate(row):
-                model.row([(variable, 1.0), (self.x[v][s], -1.0)], least=0.0)
-        for u, v in edges:
-            for s in range(len(self.on_cpu)):
-                model.row([(z[u][s], 1.0), (z[v][s], -1.0)], least=0.0)
-                model.row([(z[v][s], 1.0), (self.x[v][s], -1.0), (self.x[u][s], 1.0)], most=1.0)
-
-        def fill(slots: Ints, values: list[float]) -> None:
-            reached = [{slot} for slot in slots.tolist()]
-            for u, v in sorted(edges, reverse=True):  # super-operators are in topological order
-                reached[u] |= reached[v]
-            for v, slots_reached in enumerate(reached):
-                for s in slots_reached:
-                    values[z[v][s]] = 1.0
-
-        self._values.append(fill)
+        self.on_fill(fill)
 
     def _loads(self) -> None:
         """The largest load of each pass, as the transfer model has it."""
@@ -292,7 +251,7 @@ class MaxLoadModel:
             for _slot, peak, _number, lane in self.lanes:
                 values[peak] = max(values[peak], math.fsum(c * values[v] for v, c in lane))
 
-        self._values.append(fill)
+        self.on_fill(fill)
 
     def _together(self) -> None:
         """The devices of a class have no more to do than so many at the peak: implied where each is a slot, but not
@@ -392,9 +351,7 @@ class MaxLoadModel:
         result = self.model.variable()
         for v in inside:
             self.model.row([(result, 1.0), (self.x[v][slot], -1.0)], least=0.0)
-        self._values.append(
-            lambda slots, values: values.__setitem__(result, float((slots[list(inside)] == slot).any()))
-        )
+        self.on_fill(lambda slots, values: values.__setitem__(result, float((slots[list(inside)] == slot).any())))
         return result
 
     def _beyond(self, inside: tuple[int, ...], outside: tuple[int, ...], around: tuple[int, ...], slot: int) -> int:
@@ -413,7 +370,7 @@ class MaxLoadModel:
                         model.row([(result, 1.0), (x[a][slot], -1.0), *((x[b][s], 1.0) for s in around)], least=0.0)
         else:
             with_outside(self._any(inside, slot))
-        self._values.append(
+        self.on_fill(
             lambda slots, values: values.__setitem__(
                 result,
                 float((slots[list(inside)] == slot).any() and not np.isin(slots[list(outside)], around).all()),
@@ -423,11 +380,8 @@ class MaxLoadModel:
 
     def _chain_of(self, places: Sequence[Place]) -> Ints | None:
         found = sorted(set(places))
-        after: list[set[int]] = [set() for _ in found]
-        for u, v in self.contracted.shape.edges:
-            if places[u] != places[v]:
-                after[found.index(places[u])].add(found.index(places[v]))
-        order = topological_order([sorted(targets) for targets in after])
+        label = [found.index(place) for place in places]
+        order = topological_order(labels_after(self.contracted.shape.edges, label, len(found)))
         if len(order) < len(found):
             return None
         slot_of: dict[Place, int] = {}

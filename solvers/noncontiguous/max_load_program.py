@@ -11,9 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from solvers.programs.cp_solver import cp_solver
-
-Message = dict[str, Any]
+from solvers.programs.cp_solver import Message, cp_solver, minimise
+from solvers.programs.scaled_model import new_numbers
 
 SCALE = 1_000_000_000
 """Integer units in the best max-load known. Times are rounded down, so a bound stays one."""
@@ -30,7 +29,7 @@ MEMORY_SCALE = 100_000_000
 
 
 def run(payload: Message, send: Callable[[Message], None], receive: Callable[[], list[Message]]) -> None:
-    """Search, and tell what is found.
+    """Search, and send what is found.
 
     payload: seconds [super-operators][devices], None where it cannot run; is_cpu [devices]; nets:
     pairs of pins and seconds, which an accelerator pays that holds some but not all of the pins;
@@ -63,32 +62,26 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
             else:
                 solver.parameters.max_time_in_seconds = limit_s
             solver.parameters.use_lns_only = nearby
-            if _solve(cp_model, solver, program, send):
+            if _solve(solver, program, send):
                 return
             left -= max(solver.response_proto.deterministic_time, LEAST_WORK)
         slice_s *= 2
 
 
-def _solve(cp_model: Any, solver: Any, program: Packing, send: Callable[[Message], None]) -> bool:
+def _solve(solver: Any, program: Packing, send: Callable[[Message], None]) -> bool:
     """Search from the best placement known for as long as ``solver`` may; whether it is proved best."""
 
-    class Told(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
-        def on_solution_callback(self) -> None:
-            if self.objective_value < program.best:
-                program.best = self.objective_value
-                program.found = program.where(self.boolean_value)
-                send({"where": program.found})
+    def better(at: Any) -> Message | None:
+        if at.objective_value >= program.best:
+            return None
+        program.best = at.objective_value
+        program.found = program.where(at.boolean_value)
+        return {"where": program.found}
 
-    def tell_bound(bound: float) -> None:
-        send({"bound": math.floor(bound + 1e-6) / program.units_per_s})
-
-    solver.best_bound_callback = tell_bound
-    status = solver.solve(program.model, Told())
+    status = minimise(solver, program.model, send, better, lambda bound: math.floor(bound + 1e-6) / program.units_per_s)
     if program.found:
         program.hint(program.found)
-    if status == cp_model.OPTIMAL:
-        tell_bound(solver.best_objective_bound)
-    return bool(status == cp_model.OPTIMAL)
+    return status == "optimal"
 
 
 def whole_bound(cp_model: Any, program: Packing) -> int:
@@ -129,11 +122,8 @@ def whole_bound(cp_model: Any, program: Packing) -> int:
 def renamed(where: list[int], alike: list[list[int]], seconds: list[list[float | None]]) -> list[int]:
     """The same placement with exchangeable devices numbered as the program wants them: in the order
     of the heaviest super-operator on each."""
-    new: dict[int, int] = {}
-    for devices in alike:
-        seen = list(dict.fromkeys(where[v] for v in heaviest(seconds) if where[v] in devices))
-        new.update(zip(seen + [d for d in devices if d not in seen], devices, strict=True))
-    return [new.get(d, d) for d in where]
+    new = new_numbers(where, heaviest(seconds), alike)
+    return [new.get(device, device) for device in where]
 
 
 def heaviest(seconds: list[list[float | None]]) -> list[int]:
@@ -158,7 +148,7 @@ class Packing:
         self.model.minimize(self.peak)
 
     def hint(self, where: list[int]) -> None:
-        """Begin from a placement; every variable is told, as a solver does little with a part."""
+        """Begin from a placement; every variable has a hint, as a solver does little with a part."""
         model = self.model
         model.clear_hints()
         for row, device in zip(self.at, where, strict=True):

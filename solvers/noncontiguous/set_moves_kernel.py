@@ -6,7 +6,7 @@ super-operator (Tarnawski et al., NeurIPS 2020, appendix on local search).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ ANY, CONVEX, ACYCLIC = 0, 1, 2
 """Which sets a device may hold."""
 MAKES, READS = 1, 2
 """What a super-operator does with a message; added up if it does both."""
+NOWHERE = cast(int, np.int64(-1))
+"""No device."""
 SLACK = 1e-9
 """Relative excess over a memory cap that is rounding, as in `evaluate`."""
 
@@ -258,29 +260,37 @@ def seat_elsewhere(sets: Sets, at: State, v: int, b: int) -> None:
 
 
 @inlined
-def excess(sets: Sets, at: State) -> float:
-    """By how much sets are larger than their devices' memory, each as a share of it, added up."""
+def move(sets: Sets, at: State, v: int, b: int) -> None:
+    """Move node ``v`` to device ``b``, not its own."""
+    try_move(sets, at, v, b)
+    make_move(sets, at, v, b)
+
+
+@inlined
+def _excess_if(sets: Sets, at: State, a: int, b: int, nbytes: float) -> float:
+    """`excess` with so many bytes on device ``b`` rather than ``a``."""
     total = 0.0
     for d in range(len(sets.cap)):
-        if at.bytes_held[d] > sets.cap[d] * (1 + SLACK):
-            total += (at.bytes_held[d] - sets.cap[d]) / max(sets.cap[d], 1.0)
+        held = at.bytes_held[d]
+        if d == a:
+            held -= nbytes
+        elif d == b:
+            held += nbytes
+        if held > sets.cap[d] * (1 + SLACK):
+            total += (held - sets.cap[d]) / max(sets.cap[d], 1.0)
     return total
+
+
+@inlined
+def excess(sets: Sets, at: State) -> float:
+    """By how much sets are larger than their devices' memory, each as a share of it, added up."""
+    return _excess_if(sets, at, NOWHERE, NOWHERE, 0.0)
 
 
 @inlined
 def excess_then(sets: Sets, at: State, v: int, b: int) -> float:
     """`excess` after moving node ``v`` to device ``b``."""
-    a = at.where[v]
-    total = 0.0
-    for d in range(len(sets.cap)):
-        held = at.bytes_held[d]
-        if d == a:
-            held -= sets.held[v]
-        elif d == b:
-            held += sets.held[v]
-        if held > sets.cap[d] * (1 + SLACK):
-            total += (held - sets.cap[d]) / max(sets.cap[d], 1.0)
-    return total
+    return _excess_if(sets, at, at.where[v], b, sets.held[v])
 
 
 @inlined
@@ -346,6 +356,26 @@ def max_load(at: State) -> float:
         for d in range(at.load.shape[1]):
             largest = max(largest, at.load[p, d])
         total += largest
+    return total
+
+
+@inlined
+def smooth_load_then(sets: Sets, at: State, a: int, b: int, weight: float) -> float:
+    """`max_load` plus ``weight`` times the 4-norm of the loads, which tells more placements apart; after the tried move
+    from device ``a`` to ``b``, or as it is where both are NOWHERE."""
+    total = 0.0
+    for p in range(len(at.load)):
+        largest, powers = 0.0, 0.0
+        for d in range(at.load.shape[1]):
+            load = at.load[p, d]
+            if d == a:
+                load = load_then(sets, at, p, d, 0)
+            elif d == b:
+                load = load_then(sets, at, p, d, 1)
+            square = load * load
+            powers += square * square
+            largest = max(largest, load)
+        total += largest + weight * np.sqrt(np.sqrt(powers))
     return total
 
 

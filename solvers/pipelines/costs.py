@@ -11,6 +11,7 @@ from solvers.coarsening.traffic import Traffic
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.seating import kinds_by_speed
 from solvers.problem.cluster import Cluster
+from solvers.problem.links import Speed
 from solvers.problem.problem import Problem
 
 
@@ -61,8 +62,8 @@ def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
         message_s = np.array([copy.message_s * samples for copy in copies])
     else:
         message_s = np.array([copy.message_tensors * latency + copy.message_bytes / bandwidth for copy in copies])
-    gradients = np.array(degrees) > 1 if problem.training else np.zeros(len(degrees), bool)
-    rings = np.where(gradients, 2.0 * (np.array(degrees) - 1), 0.0)
+    fastest = [Speed(latency, bandwidth, inside=True, from_cpu=False, to_cpu=False)]
+    sync = np.array([problem.repeats.over_worst_s(r, fastest) for r in degrees]) * problem.training
     return SizeCosts(
         samples,
         np.array(degrees, np.int64),
@@ -75,8 +76,8 @@ def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
         copies[0].param_bytes,
         message_s,
         np.array([copy.message_bytes for copy in copies]),
-        rings * latency,
-        rings / np.array(degrees) / bandwidth,
+        sync[:, 0],
+        sync[:, 1],
     )
 
 

@@ -76,8 +76,11 @@ def simpler(problem: Problem, one_by_one: bool = False) -> Iterator[Rung]:
 
     one_by_one: whether to go down by one device, up to ONE_BY_ONE of them, so that a device more is never worse. Else,
     and from more, the next question is on the largest power of two that is less than all: few steps lead from many
-    devices to two, and no answer is behind that for half of them.
+    devices to two, and no answer is behind that for half of them. None for a part of a cluster, whose plans have
+    replicas in all other parts.
     """
+    if problem.repeats.times > 1:
+        return
     if problem.max_replicas > 1:
         yield Rung(problem, replace(problem, max_replicas=1), tuple(range(len(problem.cluster))))
     count = len(problem.cluster.accelerators)

@@ -1,4 +1,4 @@
-"""Thousands of equal devices: plans of a part of them, which all other parts do too, each with its share of a batch."""
+"""Many equal devices: plans of a part of them, which all other parts do too, each with its share of a batch."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 
 from solvers.plan.alike import multiplied
 from solvers.plan.plan import Plan
-from solvers.problem.cluster import Cluster
+from solvers.problem.cluster import Cluster, Repeats
 from solvers.problem.links import Tiers
 from solvers.problem.problem import Objective, Problem
 
-MOST_DEVICES = 256
-"""Searches look at every pair of devices up to here; above, a part of them is planned."""
-PART = 64
-"""Devices of such a part."""
+MOST_DEVICES = 64
+"""Searches look at every pair of devices up to here; above, a part of at most as many is planned."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,41 +28,53 @@ class Part:
         return multiplied(plan, self.groups, len(self.of.cluster), len(self.groups))
 
 
-def part_of_many(problem: Problem) -> Part | None:
-    """The question about a part of more than `MOST_DEVICES` devices, whose replicas in all parts are those of a stage:
-    nodes that are alike, as many parts as share the mini-batch. None where there are fewer devices, or nothing is
-    replicated, or devices are told apart."""
+def parts_of_many(problem: Problem) -> list[Part]:
+    """The questions about parts of more than `MOST_DEVICES` devices, the largest part first: of some nodes that are
+    alike, where as many parts as share the mini-batch leave the fewest devices idle. None where there are fewer
+    devices, or nothing is replicated, or devices are told apart."""
     cluster = problem.cluster
     told_apart = problem.pins or cluster.cpus or problem.objective is not Objective.ITERATION
     if len(cluster) <= MOST_DEVICES or told_apart or not isinstance(cluster.links, Tiers):
-        return None
-    groups = _equal_groups(cluster, cluster.links)
-    most = min(len(groups), problem.max_replicas)
-    times = max((n for n in range(1, most + 1) if problem.mini_batch % n == 0), default=1)
-    if problem.micro_batches is not None:
-        times = max(n for n in range(1, times + 1) if problem.mini_batch // problem.micro_batches % n == 0)
-    if not groups:
-        return None
+        return []
+    alike = _equal_nodes(cluster, cluster.links)
+    found = []
+    for each in range(max(1, MOST_DEVICES // len(alike[0])), 0, -1):
+        times = _sharing(problem, len(alike) // each)
+        if times > 1:
+            rows = (alike[i * each : (i + 1) * each] for i in range(times))
+            groups = tuple(tuple(device for node in row for device in node) for row in rows)
+            found.append(_part(problem, cluster.links, groups))
+    most = max((len(part.groups) * len(part.groups[0]) for part in found), default=0)
+    return [part for part in found if len(part.groups) * len(part.groups[0]) == most]
+
+
+def _sharing(problem: Problem, most: int) -> int:
+    """The largest number of parts, at most so many, that can share every micro-batch."""
+    samples = problem.mini_batch // (problem.micro_batches or 1)
+    return max((n for n in range(1, min(most, problem.max_replicas) + 1) if samples % n == 0), default=1)
+
+
+def _part(problem: Problem, tiers: Tiers, groups: tuple[tuple[int, ...], ...]) -> Part:
+    times, first, second = len(groups), groups[0], groups[1]
+    onward = {tiers.class_of(src, dst) for src in first for dst in second}
+    slowest = max(onward, key=lambda link: (-link.bandwidth_bytes_per_s, link.latency_s))
     question = replace(
         problem,
-        cluster=cluster.part(groups[0]),
+        cluster=problem.cluster.part(first),
         mini_batch=problem.mini_batch // times,
-        max_replicas=min(problem.max_replicas // times, len(groups[0])),
+        max_replicas=min(problem.max_replicas // times, len(first)),
+        repeats=Repeats(times, slowest),
     )
-    return Part(problem, question, groups[:times])
+    return Part(problem, question, groups)
 
 
-def _equal_groups(cluster: Cluster, tiers: Tiers) -> tuple[tuple[int, ...], ...]:
-    """Nodes in their order, put together to groups of at most `PART` devices, that are as the first such group is."""
+def _equal_nodes(cluster: Cluster, tiers: Tiers) -> list[list[int]]:
+    """The devices of nodes in their order that are as the first is."""
     members: dict[int, list[int]] = {}
     for device, node in enumerate(tiers.nodes):
         members.setdefault(node, []).append(device)
-    first = next(iter(members.values()))
-    wanted = _looks(cluster, tiers, first)
-    alike = [some for some in members.values() if _looks(cluster, tiers, some) == wanted]
-    each = max(1, PART // len(first))
-    rows = [alike[i : i + each] for i in range(0, len(alike) - each + 1, each)]
-    return tuple(tuple(device for some in row for device in some) for row in rows)
+    wanted = _looks(cluster, tiers, next(iter(members.values())))
+    return [some for some in members.values() if _looks(cluster, tiers, some) == wanted]
 
 
 def _looks(cluster: Cluster, tiers: Tiers, devices: Sequence[int]) -> list[tuple[object, ...]]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import networkx as nx
+import numpy as np
 
 from solvers.errors import InvalidPlan
 from solvers.plan.contiguity import forward_edges
+from solvers.plan.successors import components
 from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
 
 Place = tuple[int, ...]
@@ -74,9 +75,8 @@ def stages_of_placement(graph: OpGraph, placement: Sequence[Place]) -> list[tupl
 
 def _tangled(edges: Edges, place: Sequence[int]) -> set[int]:
     """Places on a cycle of the quotient."""
-    quotient: nx.DiGraph[int] = nx.DiGraph()  # DiGraph(edges) imports pandas to see whether they are a table
-    quotient.add_edges_from({(place[u], place[v]) for u, v in edges if place[u] != place[v]})
-    return {p for component in nx.strongly_connected_components(quotient) if len(component) > 1 for p in component}
+    number = components(max(place) + 1, {(place[u], place[v]) for u, v in edges})
+    return set(np.flatnonzero(np.bincount(number)[number] > 1).tolist())
 
 
 def _levels(graph: OpGraph, place: Sequence[int], tangled: set[int]) -> list[int]:

@@ -33,6 +33,10 @@ class Auto:
 
     Where devices are alike, an ITERATION on one device less is answered in full, and so on down (`simpler`), as far as
     the bound there is below what was found: up to ONE_BY_ONE devices a device more is never worse.
+
+    More than 64 devices in equal nodes with replicas are answered by parts of them that all do the same
+    (`parts_of_many`): at quick effort a model with repeated blocks is planned over as many pieces as a part has
+    devices.
     """
 
     name: ClassVar[str] = "auto"

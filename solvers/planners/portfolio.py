@@ -19,7 +19,7 @@ from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
 from solvers.noncontiguous.planners.non_contiguous import NonContiguous
 from solvers.pipelines.boundary_moves import improve
 from solvers.pipelines.ladder import levelled, on_some_kinds, simpler
-from solvers.pipelines.part_of_many import part_of_many
+from solvers.pipelines.part_of_many import Part, parts_of_many
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.pipelines.planners.interleaved import Interleaved
 from solvers.pipelines.planners.repeated_blocks import RepeatedBlocks, first_split
@@ -48,6 +48,8 @@ is a question of its own or on the ladder of another, so that this holds all tha
 LADDER_SHARE = 0.9
 """Of the time that is left, what the next question of a ladder may take: halved on each of a dozen, none would be left
 for the last."""
+PARTS = 2
+"""Parts of many devices that are planned in full at normal effort."""
 LARGE = 800
 """Co-location groups from which on repeated blocks are planned as such before the whole graph is."""
 APART = (GraphPipeline, Joint, Latency, NonContiguous, Annealing, LocalSearch)
@@ -71,10 +73,10 @@ class Portfolio:
     def begin(self, problem: Problem, monitor: Monitor) -> None:
         """A first plan, within a tenth of a second: everything on one device, in the fewest or the most micro-batches,
         if that fits. Where it does not, layers split over pieces of what the model repeats."""
-        part = part_of_many(problem)
-        if part is not None:
+        for part in parts_of_many(problem):
             self.begin(part.question, monitor.asking(part.question, part.answer))
-            return
+            if monitor.best is not None:
+                return
         monitor.member = SingleDevice.name
         pinned = set(problem.pins.values())
         devices = sorted(problem.cluster.accelerators, key=lambda d: -problem.cluster.devices[d].memory_bytes) or [0]
@@ -96,10 +98,9 @@ class Portfolio:
 
     def _run(self, problem: Problem, monitor: Monitor, answers: Answers) -> bool:
         """answers: of the ladder so far, on which this question may be."""
-        many = part_of_many(problem)
-        if many is not None:
-            self._answer(many.question, monitor, many.answer)
-            monitor.note(f"planned for {len(many.question.cluster)} devices, {len(many.groups):,} times alike")
+        parts = parts_of_many(problem)
+        if parts:
+            self._answer_parts(parts, monitor)
             return False
         starts: list[Plan] = []
         free = levelled(problem)
@@ -130,6 +131,23 @@ class Portfolio:
         if self.improve and not unequal and problem.objective is Objective.ITERATION:
             self._descend(problem, monitor, answers)
         return False
+
+    def _answer_parts(self, parts: Sequence[Part], monitor: Monitor) -> None:
+        """Answer the questions about parts of many devices: plainly from the largest down, until less is worse, then in
+        full those whose plain plans take least, done by all devices."""
+        plain: list[tuple[Monitor, Part]] = []
+        for part in parts:
+            inner = monitor.asking(part.question, part.answer)
+            if EqualSplit().unsupported(part.question) is None:
+                _ask(EqualSplit(), part.question, inner)
+            if inner.best is None:
+                self.begin(part.question, inner)
+            if plain and inner.objective_s >= plain[0][0].objective_s:
+                break
+            plain.insert(0, (inner, part))
+        for inner, part in plain[: monitor.effort.of(PARTS)]:
+            monitor.note(f"planned for {len(part.question.cluster)} devices, {len(part.groups):,} times alike")
+            self._run(part.question, inner, {})
 
     def _descend(self, problem: Problem, monitor: Monitor, answers: Answers) -> None:
         """Answer the next simpler questions, and go on from a plan of theirs that is better. answers: those of the
@@ -247,7 +265,12 @@ class Portfolio:
                 turns: list[Planner] = [Interleaved()] if problem.pipeline is Pipeline.INTERLEAVED else []
                 ends = TiedEnds(evaluations=graph.evaluations)
                 large = len(together(problem.graph)) >= LARGE
-                blocks: list[Planner] = [RepeatedBlocks(evaluations=graph.evaluations)] if large else []
+                quickly = problem.repeats.times > 1 and effort is Effort.QUICK
+                pieces = len(problem.cluster.accelerators) if quickly else RepeatedBlocks.pieces
+                evaluations = graph.evaluations // 4 if quickly else graph.evaluations
+                blocks: list[Planner] = [RepeatedBlocks(pieces, evaluations)] if large else []
+                if blocks and quickly:  # the equal split was the plain one
+                    return [SelectiveRecompute(), *blocks, *turns]
                 return [
                     EqualSplit(),
                     LayerSplit(),

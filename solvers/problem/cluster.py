@@ -14,7 +14,19 @@ from solvers.problem.links import Link, LinkClass, Speed, Tiers, Wire, check_lin
 from solvers.problem.names import clean_names
 from solvers.problem.rebuilt import Rebuilt
 
-__all__ = ["CPU_KIND", "Cluster", "Device", "Link", "Ring", "Wires", "around", "two_level_cluster", "uniform_cluster"]
+__all__ = [
+    "CPU_KIND",
+    "ONCE",
+    "Cluster",
+    "Device",
+    "Link",
+    "Repeats",
+    "Ring",
+    "Wires",
+    "around",
+    "two_level_cluster",
+    "uniform_cluster",
+]
 
 CPU_KIND = "cpu"
 
@@ -82,6 +94,28 @@ class Ring:
         latency = max(speed.latency_s for speed in speeds)
         slowest = min(speed.bandwidth_bytes_per_s for speed in speeds)
         return self.steps * latency, self.nbytes(1.0) / slowest
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Groups of devices as those of a question do the same at once, each with a mini-batch of its own; gradients are
+    added up round all of them. times: how many. link: from each to the next; None where a plan names devices there."""
+
+    times: int = 1
+    link: LinkClass | None = None
+
+    def over_worst_s(self, replicas: int, speeds: Collection[Speed]) -> tuple[float, float]:
+        """`Ring.over_worst_s` of the replicas of all groups, so many in each, none of them alone."""
+        if replicas * self.times == 1:
+            return 0.0, 0.0
+        among = list(speeds) if replicas > 1 else []
+        if self.link is not None:
+            onward = self.link.latency_s, self.link.bandwidth_bytes_per_s
+            among.append(Speed(*onward, inside=False, from_cpu=False, to_cpu=False))
+        return Ring(replicas * self.times).over_worst_s(among)
+
+
+ONCE = Repeats()
 
 
 def around(devices: Sequence[int]) -> list[tuple[int, int]]:

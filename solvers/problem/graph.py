@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import wraps
@@ -230,7 +230,23 @@ def _messages(tensors: Sequence[Tensor]) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, members))
 
 
-def topological_order(successors: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def edges_of(successors: Sequence[Iterable[int]]) -> Iterator[tuple[int, int]]:
+    """(node, one of its successors) for all of them."""
+    return ((u, v) for u, targets in enumerate(successors) for v in targets)
+
+
+def labels_after(
+    edges: Iterable[tuple[int, int]], label: Sequence[int] | Mapping[int, int], count: int
+) -> list[set[int]]:
+    """The labels that edges of each lead to, itself aside. label: of every node, below ``count``."""
+    after: list[set[int]] = [set() for _ in range(count)]
+    for u, v in edges:
+        if label[u] != label[v]:
+            after[label[u]].add(label[v])
+    return after
+
+
+def topological_order(successors: Sequence[Collection[int]]) -> tuple[int, ...]:
     """A topological order, lowest position first among the ready; shorter than the graph if cyclic."""
     waiting = [0] * len(successors)
     for targets in successors:

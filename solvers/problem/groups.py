@@ -6,19 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.problem.graph import OpGraph, per_graph
+from solvers.problem.ties import Ties
 
 
 @per_graph
 def together(graph: OpGraph) -> tuple[tuple[int, ...], ...]:
     """Operators that must share a device: same co-location, or mirrors of one forward operator."""
-    parent = list(range(len(graph)))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
+    ties = Ties(len(graph))
     first: dict[str, int] = {}
     for position, operator in enumerate(graph.operators):
         others = [operator.forward_of]
@@ -26,10 +20,10 @@ def together(graph: OpGraph) -> tuple[tuple[int, ...], ...]:
             others.append(first.setdefault(operator.colocation, position))
         for other in others:
             if other is not None:
-                parent[root(position)] = root(other)
+                ties.tie(position, other)
     groups: dict[int, list[int]] = {}
     for position in range(len(graph)):
-        groups.setdefault(root(position), []).append(position)
+        groups.setdefault(ties.root(position), []).append(position)
     return tuple(tuple(group) for group in groups.values())
 
 

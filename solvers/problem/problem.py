@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from solvers.errors import InvalidProblem, printable
 from solvers.kernels.arrays import Floats, Ints
-from solvers.problem.cluster import Cluster
+from solvers.problem.cluster import ONCE, Cluster, Repeats
 from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph
 from solvers.problem.names import clean_names
@@ -213,7 +213,8 @@ class Problem:
     costs_from: a label for people: where the compute times come from. plain: where regions of the graph run again,
     the graph and the times without that, `graph` and `compute` being what they make of them
     (`solvers.problem.regions`); None where nothing does. engine: what running a plan takes beside that, where it was
-    measured; no objective counts it (see `EngineCosts`). copy_tied: whether `graph` has a copy of each tied parameter
+    measured; no objective counts it (see `EngineCosts`). repeats: of a question about a part of a cluster, how often
+    its plan is done at once. copy_tied: whether `graph` has a copy of each tied parameter
     at every operator that reads it (`solvers.problem.tied`), which `plain` has not.
     """
 
@@ -242,6 +243,7 @@ class Problem:
     plain: Plain | None = None
     engine: EngineCosts | None = None
     copy_tied: bool = False
+    repeats: Repeats = ONCE
 
     def __post_init__(self) -> None:
         clean_names(self, "costs_from")

@@ -3,49 +3,48 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any
 
 from solvers.programs.background import Background
 from solvers.search.monitor import Monitor
 
 LOOK_EVERY_S = 0.03
-"""How often a planner looks at what the solver has told."""
+"""How often a planner looks at what the solver has sent."""
 
 
-class CPSearch:
-    """CP-SAT in a process of its own; plans and bounds go to the monitor when looked for.
+def cp_search(
+    task: str,
+    payload: dict[str, Any],
+    monitor: Monitor,
+    offer: Callable[[dict[str, Any]], None],
+    *,
+    most_s: float,
+    unit_s: float = 1.0,
+    claims: bool = True,
+    settled: Callable[[], bool] | None = None,
+) -> str:
+    """Run CP-SAT in a process of its own until it ends or the question is settled; its status: "optimal",
+    "infeasible" or "stopped".
 
-    task and payload: as `Background` takes them. A subclass says in `hear` what a message means.
+    task, payload: as `Background` takes them. offer: takes a message with a solution. most_s: seconds of the best plan
+    known, which bounds do not exceed. unit_s: seconds in the unit of the program's bounds. claims: whether these are
+    bounds of the problem. settled: by default whether the monitor's best plan is proved best.
+    Raises Stop, through ``monitor.check``.
     """
-
-    def __init__(self, task: str, payload: dict[str, Any], monitor: Monitor) -> None:
-        self.monitor = monitor
-        self.child = Background(task, payload)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.child.error is not None:
-            self.monitor.note(f"the constraint program ended early: {self.child.error}")
-        self.child.close()
-
-    @property
-    def done(self) -> bool:
-        """Whether the child has ended and its messages are dealt with."""
-        return self.child.done
-
-    def look(self) -> None:
-        """Deal with what the child has told meanwhile; does not wait."""
-        for message in self.child.poll():
-            self.hear(message)
-
-    def wait(self) -> None:
-        """Wait a moment, and look; raises Stop as ``monitor.check`` does."""
-        self.monitor.check()
-        time.sleep(LOOK_EVERY_S)
-        self.look()
-
-    def hear(self, message: dict[str, Any]) -> None:
-        """Deal with one message."""
-        raise NotImplementedError
+    settled = monitor.is_proved if settled is None else settled
+    status = "stopped"
+    with Background(task, payload) as child:
+        while not child.done and not settled():
+            monitor.check()
+            time.sleep(LOOK_EVERY_S)
+            for message in child.poll():
+                if "status" in message:
+                    status = message["status"]
+                elif "bound" not in message:
+                    offer(message)
+                elif claims:
+                    monitor.raise_bound(min(message["bound"] * unit_s, most_s))
+        if child.error is not None:
+            monitor.note(f"the constraint program ended early: {child.error}")
+    return status

@@ -10,11 +10,9 @@ from typing import Literal, get_args
 
 from solvers.programs.background import Background
 from solvers.programs.integer_program import Model
+from solvers.programs.optional import lacking
+from solvers.programs.scaled_model import TOLERANCE
 from solvers.search.monitor import Monitor
-
-TOLERANCE = 1e-6
-"""Relative error that a solver's own tolerances (1e-6 on integrality and rows) may leave in a bound:
-bounds are lowered by it before anything is concluded, and objectives this close are called equal."""
 
 LOOK_EVERY_S = 0.02
 """How often the child is listened to, and the monitor asked whether to stop."""
@@ -25,6 +23,13 @@ of the time, before the time is up."""
 
 Solver = Literal["highs", "cbc"]
 SOLVERS: tuple[str, ...] = get_args(Solver)
+
+
+def no_solver(solver: str) -> str | None:
+    """Why an integer program cannot be solved with a solver of this name, or None."""
+    if missing := lacking("pulp"):
+        return missing
+    return None if solver in SOLVERS else f"there is no solver {solver!r}; there are: {', '.join(SOLVERS)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from solvers.plan.plan import Plan, Stage
 from solvers.plan.segments import Place, stages_of_placement
 from solvers.problem.problem import Contiguity, Pipeline, Problem
 from solvers.schedules.ordering.arrange import arranged
-from solvers.schedules.ordering.orders import in_flight, stage_successors, stage_waits
+from solvers.schedules.ordering.in_flight import in_flight
+from solvers.schedules.ordering.orders import stage_successors, stage_waits
 
 
 def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -> Plan:
@@ -29,8 +30,9 @@ def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -
         raise InvalidPlan("backward tensors flow round the devices, though forward ones do not")
     members = [operators for operators, _ in sets]
     waits = stage_waits(problem.graph, members)
-    flights = in_flight(problem, stage_successors(problem, members), micro_batches)
     size = problem.mini_batch // micro_batches
+    count = len(members)
+    flights = in_flight(problem, stage_successors(problem, members), [size] * count, [1] * count)
     stages = tuple(
         Stage(operators, devices, size, flight) for (operators, devices), flight in zip(sets, flights, strict=True)
     )

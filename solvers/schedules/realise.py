@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from solvers.errors import InvalidPlan
 from solvers.plan.drafts import Draft
 from solvers.plan.plan import Plan, Stage
-from solvers.problem.problem import Pipeline, Problem
+from solvers.problem.problem import Problem
 from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.arrange import arranged
-from solvers.schedules.ordering.in_flight import in_flight_samples
+from solvers.schedules.ordering.in_flight import in_flight
 from solvers.schedules.ordering.orders import stage_successors, stage_waits
 
 
@@ -27,8 +27,8 @@ def realise(problem: Problem, draft: Draft, devices: Sequence[tuple[int, ...]] |
     waits = stage_waits(problem.graph, sets)
     chosen = map_stages(problem, draft.stages, sets) if devices is None else devices
     stages = tuple(
-        Stage(operators, places, stage.micro_batch_size, keeps, stage.recompute)
-        for stage, operators, places, keeps in zip(
+        Stage(operators, places, stage.micro_batch_size, most, stage.recompute)
+        for stage, operators, places, most in zip(
             draft.stages, sets, chosen, _in_flight(problem, draft, sets), strict=True
         )
     )
@@ -37,17 +37,10 @@ def realise(problem: Problem, draft: Draft, devices: Sequence[tuple[int, ...]] |
 
 def _in_flight(problem: Problem, draft: Draft, sets: Sequence[tuple[int, ...]]) -> list[int]:
     """Micro-batches each stage keeps."""
-    counts = [problem.mini_batch // stage.micro_batch_size for stage in draft.stages]
-    if not problem.has_backward():
-        return [1] * len(counts)
-    if problem.pipeline is Pipeline.GPIPE:
-        return counts
-    after = stage_successors(problem, sets)
     sizes = [stage.micro_batch_size for stage in draft.stages]
+    counts = [problem.mini_batch // size for size in sizes]
     blocks = [min(stage.block, count) for stage, count in zip(draft.stages, counts, strict=True)]
     hosted = {index for index, stage in enumerate(draft.stages) if stage.host is not None}
-    samples = in_flight_samples(after, sizes, blocks, problem.mini_batch, hosted)
-    return [
-        min(count, kept // size + stage.slack)
-        for stage, kept, size, count in zip(draft.stages, samples, sizes, counts, strict=True)
-    ]
+    most = in_flight(problem, stage_successors(problem, sets), sizes, blocks, hosted)
+    slack = [stage.slack if problem.has_backward() else 0 for stage in draft.stages]
+    return [min(count, held + more) for count, held, more in zip(counts, most, slack, strict=True)]

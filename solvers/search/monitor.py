@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from solvers.evaluation.evaluate import Judged, cut_bytes, judge
 from solvers.plan.plan import Plan
@@ -88,10 +88,7 @@ class Monitor:
     def apart(self) -> Monitor:
         """A monitor for a search within this one, which knows of no plan but those given: it goes on as if it were
         alone, so that this one never ends with less than it would have found alone. What it is told is told here."""
-        inner = Monitor(
-            self.problem, self.time_limit_s, self.gap, self.seed, self.should_stop, ignore, self.clock,
-            self.uncounted_s, self.effort,
-        )  # fmt: skip
+        inner = replace(self, on_progress=ignore)
         inner.started_s = self.started_s
         inner.bound_s = self.bound_s
         for plan, judged in self.given:
@@ -103,10 +100,7 @@ class Monitor:
         """A monitor for another question that is asked on the way. Nothing of it is told here but, with ``taken_over``,
         who is at work and on what, and each plan that is its best so far, and better than that here, as ``taken_over``
         makes it one of this question."""
-        inner = Monitor(
-            question, self.remaining_s, 0.0, self.seed, self.should_stop, ignore, self.clock, self.uncounted_s,
-            self.effort,
-        )  # fmt: skip
+        inner = replace(self, problem=question, time_limit_s=self.remaining_s, gap=0.0, on_progress=ignore)
         least_s = math.inf
 
         def tell(step: Progress, plan: Plan | None) -> None:
@@ -228,20 +222,32 @@ class Monitor:
 
 
 @contextmanager
-def at_most(monitor: Monitor, checks: int) -> Iterator[None]:
-    """While this lasts, `check` raises Stop (STATE_LIMIT) after so many calls: a limit of work, for a search that calls
-    it after equal pieces of work."""
-    asked, left = monitor.should_stop, checks
+def also_checking(monitor: Monitor, look: Callable[[], None]) -> Iterator[None]:
+    """While this lasts, every check looks first, which may raise."""
+    before = monitor.should_stop
 
     def should_stop() -> bool:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise Stop(StopReason.STATE_LIMIT)
-        return asked()
+        look()
+        return before()
 
     monitor.should_stop = should_stop
     try:
         yield
     finally:
-        monitor.should_stop = asked
+        monitor.should_stop = before
+
+
+@contextmanager
+def at_most(monitor: Monitor, checks: int) -> Iterator[None]:
+    """While this lasts, `check` raises Stop (STATE_LIMIT) after so many calls: a limit of work, for a search that calls
+    it after equal pieces of work."""
+    left = checks
+
+    def look() -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Stop(StopReason.STATE_LIMIT)
+
+    with also_checking(monitor, look):
+        yield

@@ -14,11 +14,12 @@ from explorer.view.timeline.gantt_rows import usual_kind
 from explorer.web.contract import ids
 from explorer.web.redraw import picture
 from explorer.web.serving.live import encode
-from explorer.web.talk.answers import MAX_ANSWERS, Answers
-from explorer.web.talk.conversation import REMEMBERED, Conversation
+from explorer.web.state.answers import MAX_ANSWERS, Answers
+from explorer.web.state.server import REMEMBERED
 from solvers.plan.result import Progress, Result, Status, StopReason
 from solvers.search.effort import Effort
 from tests.explorer.view.small import chain_problem, chain_workload, even_plan
+from tests.explorer.web.pages import OpenPage
 
 CHOICES = Choices(("chain", "other"), ("auto", "single", "linear-dp"), ("toy",))
 
@@ -32,15 +33,9 @@ class Recorder:
     def expect_file(self):
         self.expecting += 1
 
-    def start(self, request, on_event):
+    def start(self, request, on_event, visitor=""):
         self.asked.append((request, on_event))
         return f"job{len(self.asked)}"
-
-    def compare(self, request, on_event):
-        return self.start(request, on_event)
-
-    def about(self, request, on_event):
-        return self.start(request, on_event)
 
     def cancel(self, job):
         self.cancelled.append(job)
@@ -48,10 +43,7 @@ class Recorder:
 
 @pytest.fixture
 def talk():
-    sent = []
-    talk = Conversation(Recorder(), CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event))
-    talk.sent = sent
-    return talk
+    return OpenPage(Recorder(), CHOICES)
 
 
 def solve(talk, **session):
@@ -187,7 +179,7 @@ def test_the_change_against_the_plan_before_is_told(talk):
     tell = solve(talk, devices=4)
     tell(events.model(chain_workload()))
     tell(result())
-    talk.shown = replace(talk.shown, objective_s=talk.shown.objective_s * 2)
+    talk.state.shown = replace(talk.shown, objective_s=talk.shown.objective_s * 2)
     tell = solve(talk, devices=5)
     tell(result())
     assert "−50 %" in encode([m for m in talk.sent if m["type"] == "plan"][-1]).encode().decode("unicode_escape")
@@ -195,10 +187,10 @@ def test_the_change_against_the_plan_before_is_told(talk):
 
 def test_only_so_many_models_are_remembered(talk):
     for i in range(REMEMBERED + 3):
-        talk.skeletons[str(i)] = {}
+        talk.server.skeletons[str(i)] = {}
     tell = solve(talk)
     tell(events.model(chain_workload()))
-    assert len(talk.skeletons) == REMEMBERED
+    assert len(talk.server.skeletons) == REMEMBERED
 
 
 def test_compiling_is_told_in_the_header_and_its_end_is_what_was_told_before(talk):
@@ -251,10 +243,7 @@ def test_the_header_waits_then_traces_then_solves(talk):
 
 
 def test_only_a_plan_of_the_question_that_stands_can_be_run():
-    sent = []
-    choices = replace(CHOICES, targets=("local",))
-    talk = Conversation(Recorder(), choices, {}, sent.append, lambda turn, event: talk.on_event(turn, event))
-    talk.sent = sent
+    talk = OpenPage(Recorder(), replace(CHOICES, targets=("local",)))
     tell = solve(talk)
     tell(events.model(chain_workload()))
     tell({**result(), "plan": {**result()["plan"], "held": "plan-1"}})

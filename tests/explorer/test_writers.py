@@ -22,8 +22,8 @@ SANCTIONED = {
     "solvers/kernels/stale.py": "what compiled kernels were made of, beside them, which may be lost",
     "solvers/kernels/kernel_cache.py": "a folder for kernels where nothing else can be written, that is removed",
     "solvers/programs/mip.py": "a folder of scratch files, for programs of other people, that is removed",
-    "explorer/web/serving/uploads.py": "a file that arrives, into the part that the shelf made for it",
-    "explorer/web/talk/shelf.py": "a scratch folder of what was handed in, which is removed with the server",
+    "explorer/web/serving/files.py": "a file that arrives, into the part that the shelf made for it",
+    "explorer/web/state/shelf.py": "a scratch folder of what was handed in, which is removed with the server",
     "explorer/runner/targets/ray_ranks.py": "makes the folder of a rank, which is removed",
 }
 METHODS = {"write_text", "write_bytes", "touch", "rename", "symlink_to", "hardlink_to", "to_csv", "to_json", "savefig",

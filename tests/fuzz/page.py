@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 from explorer.view import events
+from explorer.web.contract.messages import Outgoing
 from explorer.web.serving.live import decoded, encode
-from explorer.web.talk.conversation import Conversation
 from solvers.formats.workload import Workload
 from tests.browser.test_conversation import CHOICES, Recorder, result
 from tests.explorer.view.lessons.written import read
 from tests.explorer.view.small import chain_workload
+from tests.explorer.web.pages import OpenPage
 from tests.fuzz.shown import check_texts
 
 SESSION = {
@@ -30,7 +31,7 @@ ASKED: tuple[dict[str, Any], ...] = (
     {"type": "run", "target": "local", "steps": 5, "verify": True},
     {"type": "export", "what": "png", "format": "png"},
     {"type": "lesson", "lesson": "two-devices", "step": 1},
-    {"type": "sweep", "devices": "1,2,4", "session": SESSION},
+    {"type": "sweep", "element": "devices"},
     {"type": "why-here", "element": "3"},
     {"type": "pin", "element": "3", "device": 1},
 )
@@ -55,12 +56,7 @@ LOOKS: tuple[dict[str, Any], ...] = (
 
 
 class Backend(Recorder):
-    """Remembers what it was asked, of runs and files too."""
-
-    def prepare(self, request: object, on_event: object) -> str:
-        return self.start(request, on_event)
-
-    run = show_run = read = place = prepare
+    """Knows of no runs."""
 
     def past_runs(self, model: str) -> list[object]:
         return []
@@ -76,32 +72,30 @@ def told(data: bytes) -> None:
     if message is None:
         return
     for shows in (False, True):
-        sent: list[dict[str, Any]] = []
-        talk = Conversation(Backend(), CHOICES, {}, sent.append, lambda turn, event: None, lessons=(read(),))
+        talk = OpenPage(Backend(), CHOICES, lessons=(read(),))
         if shows:
             _answered(talk, chain_workload(), result())
         talk.receive(message)
-        _check(sent)
+        _check(talk.sent)
         talk.close()
 
 
 def drawn(workload: Workload, ended: events.Event) -> None:
     """Show a model and the end of its search on a page, with what is opened of it."""
-    sent: list[dict[str, Any]] = []
-    talk = Conversation(Backend(), CHOICES, {}, sent.append, lambda turn, event: None, lessons=(read(),))
+    talk = OpenPage(Backend(), CHOICES, lessons=(read(),))
     _answered(talk, workload, ended)
     for message in LOOKS:
         talk.receive(dict(message))
-    _check(sent)
+    _check(talk.sent)
     talk.close()
 
 
-def _answered(talk: Conversation, workload: Workload, ended: events.Event) -> None:
+def _answered(talk: OpenPage, workload: Workload, ended: events.Event) -> None:
     talk.receive({"type": "solve", "session": {"model": "chain"}})
     talk.on_event(talk.turn, events.model(workload))
     talk.on_event(talk.turn, ended)
 
 
-def _check(sent: list[dict[str, Any]]) -> None:
+def _check(sent: list[Outgoing]) -> None:
     for message in sent:
         check_texts(json.loads(encode(message)))

@@ -14,10 +14,12 @@ from explorer.costs.times.share import costs_words, share
 from explorer.costs.trained_in import assumed_notes, notes_of_model
 from explorer.costs.utilisation import utilisation
 from explorer.view.figures import metrics_object
+from explorer.view.folded import numbers_words
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
 from solvers.formats.json_text import finite_or_none
+from solvers.formats.number_runs import ONE_BY_ONE, runs
 from solvers.formats.result_json import options_json
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result, Status, StopReason
@@ -95,11 +97,11 @@ def front_object(result: Result) -> list[dict[str, object]]:
     ]
 
 
-def placement_object(problem: Problem, plan: Plan) -> dict[str, int | list[int]]:
+def placement_object(problem: Problem, plan: Plan) -> dict[str, object]:
     """Operator name -> device, or a list of devices where it is replicated."""
     operators = problem.graph.operators
     return {
-        operators[operator].name: devices[0] if len(devices) == 1 else list(devices)
+        operators[operator].name: devices[0] if len(devices) == 1 else _devices_object(problem, devices)
         for operator, devices in sorted(plan.placement().items())
     }
 
@@ -109,12 +111,17 @@ def stages_object(problem: Problem, plan: Plan) -> list[dict[str, object]]:
     return [
         {
             "operators": [operators[operator].name for operator in stage.operators],
-            "devices": list(stage.devices),
+            "devices": _devices_object(problem, stage.devices),
             "micro_batch_size": stage.micro_batch_size,
             "in_flight": stage.in_flight,
         }
         for stage in plan.stages
     ]
+
+
+def _devices_object(problem: Problem, devices: Sequence[int]) -> list[int] | list[int | str]:
+    """Of many devices by runs, as a plan.json has them: "0-127"."""
+    return list(devices) if len(problem.cluster) <= ONE_BY_ONE else runs(devices)
 
 
 def print_report(model: str, result: Result, why: Infeasibility | None = None, notes: Sequence[str] = ()) -> None:
@@ -256,25 +263,31 @@ def _print_devices(problem: Problem, plan: Plan, metrics: Metrics) -> None:
     optional = [*(["node"] if in_nodes else []), *(["stages"] if several else [])]
     rows = [["device", *optional, "operators", "load/sample", "compute", "peak memory", "of cap"]]
     held = [0] * len(problem.cluster)
-    for devices in plan.placement().values():
-        for index in devices:
-            held[index] += 1
+    for stage in plan.stages:
+        for index in stage.devices:
+            held[index] += len(stage.operators)
+    alike: dict[tuple[str, ...], list[int]] = {}
     for index, device in enumerate(problem.cluster.devices):
         share = metrics.busy_s[index] / metrics.iteration_s if metrics.iteration_s > 0 else math.nan
         peak = metrics.peak_memory_bytes[index]
         cap = "no cap" if math.isinf(device.memory_bytes) else text.percent(peak / device.memory_bytes)
-        rows.append(
-            [
-                f"{index} {device.name}",
-                *([text.count(device.node)] if in_nodes else []),
-                *([text.count(stages[index])] if several else []),
-                text.count(held[index]),
-                text.seconds(metrics.load_s[index]),
-                text.percent(share),
-                text.nbytes(peak),
-                cap,
-            ]
-        )
+        cells = [
+            *([text.count(stages[index])] if several else []),
+            text.count(held[index]),
+            text.seconds(metrics.load_s[index]),
+            text.percent(share),
+            text.nbytes(peak),
+            cap,
+        ]
+        one_by_one = [str(index)] if len(problem.cluster) <= ONE_BY_ONE else [device.kind]
+        alike.setdefault((*one_by_one, *cells), []).append(index)
+    for (_, *cells), numbers in alike.items():
+        if len(problem.cluster) > ONE_BY_ONE:
+            names = f"{numbers_words(numbers)} {problem.cluster.devices[numbers[0]].kind}"
+        else:
+            names = f"{numbers[0]} {problem.cluster.devices[numbers[0]].name}"
+        nodes = numbers_words(sorted({problem.cluster.devices[index].node for index in numbers}))
+        rows.append([names, *([nodes] if in_nodes else []), *cells])
     print_table(rows, right=frozenset(range(1, len(rows[0]))))
 
 

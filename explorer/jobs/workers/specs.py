@@ -70,10 +70,10 @@ def warm_page() -> None:
 
 def page_is_compiled() -> bool:
     """Whether `warm_page` would only load."""
-    from solvers.kernels.interpreted import is_kept
+    from solvers.kernels.interpreted import is_cached
     from solvers.pipelines.tree.stage_dp_kernel import place_branches
 
-    return is_kept(place_branches)  # the last
+    return is_cached(place_branches)  # the last
 
 
 SOLVING = WorkerSpec("solving", all_kinds, warm_page, page_is_compiled)

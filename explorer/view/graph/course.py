@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.view.graph.search import Step
+from explorer.view.plan_types import Step
 from explorer.words import text
 
 
@@ -36,7 +36,7 @@ def members(steps: Sequence[Step]) -> list[dict[str, Any]]:
         if better:
             best_s = objective
             row |= {"plans": row["plans"] + 1, "best_s": objective, "at_s": elapsed_s}
-        if higher:
+        if bound is not None and higher:
             bound_s = row["bound_s"] = bound
     order = sorted(rows.values(), key=lambda row: (row["best_s"] is None, row["best_s"] or 0.0, row["by"]))
     best = text.seconds_alike([row["best_s"] for row in order], 4)

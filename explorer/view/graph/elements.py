@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.view.graph.layered_layout import GAP_Y, NODE_HEIGHT, NODE_WIDTH, Layout, layered_layout
-from explorer.view.graph.skeleton import Skeleton
+from explorer.view.plan_types import Skeleton
 from explorer.words import text
 
 MAX_BOXES = 1500

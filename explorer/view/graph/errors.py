@@ -14,7 +14,7 @@ from typing import Any
 
 from explorer.view.graph.elements import GraphView, full_name
 from explorer.view.graph.palette import BLUE, ORANGE, SKY, SURFACES, VERMILLION, Theme, mix, text_on
-from explorer.view.graph.skeleton import Skeleton
+from explorer.view.plan_types import Skeleton
 from explorer.words import text
 
 STEPS_PER_OCTAVE = 4

@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.costs.times.share import WORDS
 from explorer.view.graph.elements import GraphView, full_name
-from explorer.view.graph.skeleton import Skeleton
+from explorer.view.plan_types import Skeleton
 from explorer.words import text
 from solvers.problem.problem import Origin
 
@@ -70,6 +70,7 @@ def device_facts(device: int, plan: Mapping[str, Any]) -> Facts | None:
     cap = told["memory_bytes"]
     rows = (
         ("Kind", told["kind"]),
+        *([("Alike", told["alike"])] if told.get("alike") else []),
         *([] if plan["by_operator"] else [("Stages", text.listing([str(s) for s in stages], 6))]),
         ("Operators", text.count(held)),
         ("Busy", text.percent(plan["busy_s"][device] / plan["span_s"] if plan["span_s"] else 0.0)),

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from explorer.view.graph.elements import graph_view, module_parts, owners
 from explorer.view.graph.layered_layout import label_px
-from explorer.view.graph.skeleton import Skeleton
+from explorer.view.plan_types import Skeleton
 
 READABLE = 60
 """Boxes that still read well at once."""

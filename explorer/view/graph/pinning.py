@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from explorer.view.graph.elements import GraphView
-from explorer.view.graph.skeleton import Skeleton
+from explorer.view.plan_types import Skeleton
 from explorer.words import text
 from solvers.errors import InvalidProblem
 

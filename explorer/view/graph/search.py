@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
+from explorer.view.plan_types import Step
 from solvers.formats.json_text import finite_or_none
 from solvers.plan.result import Progress
 
@@ -15,14 +16,10 @@ HIGHEST = 2.0
 FAR = 0.5
 """A bound below this share of the best plan is told in words, not drawn to scale."""
 
-Step = list[Any]
-"""JSON: elapsed_s, objective_s (None before there is a plan), bound_s, note, and the planner at work ("" where one
-works alone)."""
-
 
 def step(progress: Progress) -> Step:
     objective_s, bound_s = finite_or_none(progress.objective_s), finite_or_none(progress.bound_s)
-    return [progress.elapsed_s, objective_s, bound_s, progress.note, progress.member]
+    return progress.elapsed_s, objective_s, bound_s, progress.note, progress.member
 
 
 def thinned(trace: Sequence[Progress], most: int = MOST) -> list[Step]:
@@ -37,7 +34,23 @@ def evenly(steps: Sequence[Step], most: int = MOST) -> list[Step]:
     return [steps[round(i * (len(steps) - 1) / (most - 1))] for i in range(most)]
 
 
-def curve(steps: Sequence[Step], elapsed_s: float | None = None) -> dict[str, Any]:
+class Curve(TypedDict):
+    """See `curve`."""
+
+    objective: list[list[float]]
+    bound: list[list[float]]
+    marks: list[list[float]]
+    low_s: float
+    high_s: float
+    end_s: float
+    bound_below: bool
+    plans: int
+    first_s: float | None
+    best_s: float | None
+    bound_s: float
+
+
+def curve(steps: Sequence[Step], elapsed_s: float | None = None) -> Curve:
     """What the chart of a search draws, all as shares of its frame: objective and bound as corners (x to the
     right, y upwards) of staircases, marks (a plan each). low_s, high_s: what bottom and top stand for;
     end_s: what the right edge does. bound_below: whether the bound is below the frame; plans: how many there

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import Any
 
 import numpy as np
 
 from explorer.question.accelerators import make_accelerators
 from explorer.question.settings import Settings
+from explorer.view.plan_types import Skeleton
 from solvers.formats.workload import Workload
 from solvers.problem.graph import NOTHING, OpGraph, Phase, per_graph
 
@@ -18,19 +18,12 @@ CHUNK = 40
 """Operators per box when a graph names no modules and is too large to show one by one."""
 FLAT_LIMIT = 600
 
-Skeleton = dict[str, Any]
-"""JSON. hash, graph (see `structure_hash`), name, reference, operators (their number), parameters, costs_from, stated
-(whether the source brings its own times), memory_bytes (of the largest device of such a source, 0 without a cap; None:
-devices are chosen), samples, training, notes; and per operator: names, types, modules, phases, anchors (the
-forward operator that stands for it on screen), work (FLOPs, or seconds where the source states them), params
-(bytes), saved ([fixed, per sample] bytes); tensors: [producer,
-[consumers], fixed bytes, bytes per sample]."""
-
 
 def skeleton(workload: Workload) -> Skeleton:
     """The plain-data twin of a workload; equal graphs have equal hashes."""
     graph = workload.graph
     found: Skeleton = {
+        "hash": "",
         "graph": structure_hash(graph),
         "name": graph.name,
         "reference": workload.reference,
@@ -51,10 +44,9 @@ def skeleton(workload: Workload) -> Skeleton:
         "work": _work(workload),
         "params": [o.param_bytes for o in graph.operators],
         "saved": [[o.saved_bytes.fixed, o.saved_bytes.per_sample] for o in graph.operators],
-        "tensors": [[t.producer, list(t.consumers), t.nbytes.fixed, t.nbytes.per_sample] for t in graph.tensors],
+        "tensors": [(t.producer, list(t.consumers), t.nbytes.fixed, t.nbytes.per_sample) for t in graph.tensors],
     }
-    found["hash"] = _hash(found)
-    return found
+    return {**found, "hash": _hash({name: value for name, value in found.items() if name != "hash"})}
 
 
 @per_graph

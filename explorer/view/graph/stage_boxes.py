@@ -101,8 +101,9 @@ def stage_facts(stage: int, plan: Plan) -> Facts | None:
     names = [d["name"] for d in plan["devices"]]
     sends = [f"{text.nbytes(b)} → stage {t}" for s, t, b, _ in plan["stage_edges"] if s == stage and b]
     receives = [f"{text.nbytes(b)} ← stage {s}" for s, t, b, _ in plan["stage_edges"] if t == stage and b]
+    count = sum(plan["devices"][d].get("count", 1) for d in told["devices"])
     rows = [
-        ("Devices", box["who"] + (f" (×{len(told['devices'])})" if len(told["devices"]) > 1 else "")),
+        ("Devices", box["who"] + (f" (×{count:,})" if count > 1 else "")),
         ("Operators", text.count(told["operators"])),
         ("Fwd / bwd time", box["times"]),
         ("Share of work", box["share"]),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
+from explorer.view.plan_types import Stage
 from explorer.words.actions import BACKWARD, TRANSFER, told
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Plan
@@ -22,7 +22,7 @@ Edge = tuple[int, int, float, bool]
 """(source, target, bytes, between nodes), see `stage_edges`."""
 
 
-def stage_facts(plan: Plan, schedule: Schedule, edges: Sequence[Edge]) -> list[dict[str, Any]]:
+def stage_facts(plan: Plan, schedule: Schedule, edges: Sequence[Edge]) -> list[Stage]:
     """Per stage: devices, operators (their number), micro_batch_size, in_flight, recompute, forward_s and
     backward_s (compute of one micro-batch on one replica), busy_s (compute of an iteration on one
     replica), share (of all devices' compute), glue and depth."""

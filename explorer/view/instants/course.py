@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from explorer.view.plan_types import Course
 from explorer.words.actions import TRANSFER
 from solvers.plan.schedule import SPAN_KINDS, Schedule
-
-Course = dict[str, Any]
-"""JSON. span_s; resources: names; memory: per device times_s and nbytes, from each time on. Columns, one entry a span,
-in the order of their starts: start_s, end_s, kind (of `explorer.words.actions`), of (the kind of the action that made
-what a transfer carries, or S for an all-reduce; of an action its own), stage, micro_batch, device, to_device (-1 for
-compute), on (the device that it occupies, or -1), resource (position in resources), nbytes, operator (that runs or
-sends, -1 if that is no single one), cause (position of the span whose end let it start, or -1), ready_s (from when it
-could have started, had its resource been free)."""
 
 MOST_SPANS = 40_000
 """Of a larger schedule there is no course: nobody plays hundreds of thousands of spans."""

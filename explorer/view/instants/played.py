@@ -2,31 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
-from explorer.view.instants.course import Course
 from explorer.view.instants.span_words import SpanWords
+from explorer.view.plan_types import Course, Held, PlanView
 from explorer.words.actions import BACKWARD, TRANSFER
 
 Flight = tuple[int, float, float]
 """A micro-batch on a device: its number, when its first forward there begins, when its last backward ends."""
 
 
-def played(course: Course, plan: Mapping[str, Any], operators: Sequence[str] = ()) -> dict[str, Any]:
+class Stretches(TypedDict):
+    """Columns, by their begin."""
+
+    start_s: list[float]
+    end_s: list[float]
+
+
+class Occupied(Stretches):
+    """What a device does: label, positions in the labels of the course; see `played`."""
+
+    name: str
+    label: list[int]
+    flights: list[Flight]
+    memory: Held
+    cap_bytes: float | None
+
+
+class Played(TypedDict):
+    """See `played`."""
+
+    span_s: float
+    labels: list[str]
+    devices: list[Occupied]
+    moves: Stretches
+
+
+def played(course: Course, plan: PlanView, operators: Sequence[str] = ()) -> Played:
     """JSON. span_s; labels: what devices do, in words; devices: per device name, label and start_s and end_s of what
     occupies it (columns, by start), flights (see `flights`), memory (times_s, nbytes) and cap_bytes; moves: start_s and
     end_s of transfers. operators: names by position, where spans are single operators."""
     names = [device["name"] for device in plan["devices"]]
     words = SpanWords(course, names, operators)
     labels: dict[str, int] = {}
-    told: list[dict[str, Any]] = [
+    told: list[Occupied] = [
         {"name": name, "label": [], "start_s": [], "end_s": [], "flights": list(flown), "memory": memory,
          "cap_bytes": device["memory_bytes"]}
         for name, flown, memory, device in zip(names, flights(course, len(names)), course["memory"], plan["devices"],
                                                strict=True)
     ]  # fmt: skip
-    moves: dict[str, list[float]] = {"start_s": [], "end_s": []}
+    moves: Stretches = {"start_s": [], "end_s": []}
     for i, on in enumerate(course["on"]):
         start, end = course["start_s"][i], course["end_s"][i]
         if course["kind"][i] == TRANSFER:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from explorer.view.instants.course import Course
+from explorer.view.plan_types import Course
 from explorer.view.timeline.lanes import lane_label
 from explorer.words import text
 from explorer.words.actions import BACKWARD, KIND_WORDS, TRANSFER

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view.instants.course import Course
 from explorer.view.instants.span_words import SYNC, SpanWords
 from explorer.view.instants.waits import LAST, Leg, Wait, legs
+from explorer.view.plan_types import Course
 from explorer.words import text
 from explorer.words.actions import TRANSFER
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from explorer.view.instants.course import Course
+from explorer.view.plan_types import Course
 from explorer.words.actions import TRANSFER
 
 LAST = -1

@@ -12,9 +12,9 @@ from explorer.view.graph.elements import GraphView, assignment, full_name, graph
 from explorer.view.graph.layered_layout import NODE_HEIGHT, NODE_WIDTH
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.palette import device, pattern_of
-from explorer.view.graph.skeleton import Skeleton
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Point, Polygon, Rect, Shape, Stroke, curve, text_width
+from explorer.view.plan_types import Skeleton
 from explorer.words import text
 
 ASPECT = 1.5

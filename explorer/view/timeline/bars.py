@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+from explorer.view.plan_types import Bars
 from explorer.words import text
 from explorer.words.actions import BACKWARD, KIND_WORDS, REPEATED, TRANSFER, told
 from solvers.plan.schedule import Schedule, Span
 
 MAX_BARS = 5000
 
-Bars = dict[str, list[Any]]
-"""JSON, one list a column: device, start_s, end_s, kind (F B I W U, R for a forward that runs again, or T
-for a transfer), stage (-1 unknown), micro_batch (-1: several, or none), to_device (-1: not a transfer),
-nbytes, spans (how many spans were merged into it), link (position of the resource that a transfer occupies
-in `explorer.view.timeline.lanes.link_uses`, or -1), operator (the one that runs or sends, -1: none or several) and
-reader (of a transfer: the operator that waits for it, or -1)."""
 COLUMNS = ("device", "start_s", "end_s", "kind", "stage", "micro_batch", "to_device", "nbytes", "spans", "link",
            "operator", "reader")  # fmt: skip
 
@@ -39,7 +34,18 @@ def bars(
             rows = _merged(rows, width, alike)
             width = width * 2 or 1.0 + schedule.makespan_s
     rows.sort(key=lambda row: (row[0], row[1]))
-    return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}
+    return columns_of(rows)
+
+
+def columns_of(rows: Sequence[Sequence[Any]]) -> Bars:
+    """Bars of rows in the order of COLUMNS."""
+    return cast(Bars, {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)})
+
+
+def row_of(found: Bars, i: int) -> list[Any]:
+    """A bar in the order of COLUMNS."""
+    columns = cast("dict[str, list[Any]]", found)
+    return [columns[name][i] for name in COLUMNS]
 
 
 def table(found: Bars, devices: Sequence[str], limit: int = 400, operators: Sequence[str] = ()) -> list[dict[str, str]]:
@@ -57,7 +63,7 @@ def table(found: Bars, devices: Sequence[str], limit: int = 400, operators: Sequ
     ]
 
 
-def words(found: Mapping[str, Sequence[Any]], i: int, devices: Sequence[str], operators: Sequence[str] = ()) -> str:
+def words(found: Bars, i: int, devices: Sequence[str], operators: Sequence[str] = ()) -> str:
     """What a bar is, in words: "forward, stage 0, micro-batch 3", or "forward, layers.0.mlp"."""
     stage, micro_batch = found["stage"][i], found["micro_batch"][i]
     kind = KIND_WORDS[found["kind"][i]]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from explorer.view.graph.palette import SURFACES, Theme, colour, mix, text_on
+from explorer.view.plan_types import Bars
 from explorer.view.timeline.bars import words
 from explorer.view.timeline.gantt_rows import Rows
 from explorer.view.timeline.shapes import Band, Lane, bands
@@ -101,7 +102,7 @@ def _bands(drawn: Sequence[Band], scale: float, theme: Theme) -> list[dict[str, 
     return [{"path": "".join(parts), "fill": colour(name, theme)} for name, parts in paths.items()]
 
 
-def hover(found: Mapping[str, Sequence[Any]], i: int, devices: Sequence[str]) -> str:
+def hover(found: Bars, i: int, devices: Sequence[str]) -> str:
     """What a bar says, as pseudo-HTML."""
     start, end = found["start_s"][i], found["end_s"][i]
     return (

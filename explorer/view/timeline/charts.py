@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from explorer.view.plan_types import MemoryView
 from explorer.words import text
 
 POINTS = 160
@@ -17,9 +18,7 @@ BROKEN = 0.55
 """Height of the highest curve where the scale is broken between it and the cap."""
 
 
-def memory_curve(
-    times_s: Sequence[float], nbytes: Sequence[float], static_bytes: float, span_s: float
-) -> dict[str, Any]:
+def memory_curve(times_s: Sequence[float], nbytes: Sequence[float], static_bytes: float, span_s: float) -> MemoryView:
     """A memory curve thinned to at most POINTS steps that keeps every window's highest value.
 
     points: [share of the span, bytes], ascending in time. peak is exact.
@@ -90,7 +89,7 @@ def device_rows(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "device": i,
-                "name": device["name"],
+                "name": f"{device['name']} ({device['alike']}, alike)" if device.get("alike") else device["name"],
                 "kind": device["kind"],
                 "stages": ", ".join(map(str, stages[i][:6])) + (" …" if len(stages[i]) > 6 else "") or text.NOTHING,
                 "operators": text.count(operators[i]),

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from explorer.view.graph.stage_boxes import device_words
 from explorer.view.graph.stage_layout import stage_columns, stage_lanes
-from explorer.view.timeline.bars import Bars
-from explorer.view.timeline.phases import RowPhases, is_pipelined
+from explorer.view.plan_types import Bars, RowPhases
+from explorer.view.timeline.phases import is_pipelined
 from explorer.words import text
 from explorer.words.actions import TRANSFER
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
+from explorer.view.plan_types import LinkUse
 from solvers.plan.schedule import Schedule
 
 _PAIR = re.compile(r"^(\d+)->(\d+)$")
 _OWN = re.compile(r"^(lane|out|in) (\d+)$")
 _OWN_WORDS = {"lane": "channel", "out": "out", "in": "in"}
 _DEVICE = re.compile(r"^device \d+$")
-
-LinkUse = dict[str, Any]
-"""JSON. resource (its name in the schedule), label (as people read it), senders (devices), transfers (how
-many), nbytes (their sum), busy_s."""
 
 
 def link_uses(schedule: Schedule, names: Sequence[str]) -> list[LinkUse]:

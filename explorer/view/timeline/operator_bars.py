@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view.timeline.bars import COLUMNS, Bars
+from explorer.view.plan_types import Bars
+from explorer.view.timeline.bars import COLUMNS, columns_of, row_of
 from explorer.words.actions import BACKWARD, TRANSFER, told
 from solvers.plan.schedule import Schedule
 
@@ -40,7 +41,7 @@ def operator_bars(
         )  # fmt: skip
     rows.sort(key=lambda row: (_lane(row), row[1]))
     shown = rows if len(rows) <= most else _thinned(rows, schedule.makespan_s / 1e5, most)
-    return _columns(shown), len(shown) == len(rows)
+    return columns_of(shown), len(shown) == len(rows)
 
 
 def drawn(found: Bars, window: tuple[float, float], most: int = MOST_DRAWN) -> tuple[Bars, bool]:
@@ -51,9 +52,9 @@ def drawn(found: Bars, window: tuple[float, float], most: int = MOST_DRAWN) -> t
     low, high = start - width, end + width
     starts, ends = found["start_s"], found["end_s"]
     inside = [i for i in range(len(starts)) if starts[i] < high and ends[i] > low]
-    rows = [[found[name][i] for name in COLUMNS] for i in inside]
+    rows = [row_of(found, i) for i in inside]
     shown = _thinned(rows, width / PIXELS, most)
-    return _columns(shown), len(shown) < len(rows)
+    return columns_of(shown), len(shown) < len(rows)
 
 
 def family(kind: str) -> str:
@@ -126,7 +127,3 @@ def _lane(row: Row) -> tuple[int, int, int]:
     if row[3] != TRANSFER:
         return 0, row[0], 0
     return (1, row[9], 0) if row[9] >= 0 else (0, row[0], 1)
-
-
-def _columns(rows: Sequence[Row]) -> Bars:
-    return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}

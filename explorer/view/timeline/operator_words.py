@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view.timeline.bars import Bars
+from explorer.view.plan_types import Bars
 from explorer.words import text
 from explorer.words.actions import KIND_WORDS, TRANSFER
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.view.plan_types import HeavySpan, PathPart, PathView
 from explorer.view.timeline.lanes import lane_label
 from explorer.words import text
 from explorer.words.actions import KIND_WORDS, told
@@ -116,7 +117,7 @@ def summed(parts: Sequence[tuple[str, float]], shown: int) -> list[tuple[str, in
 def path_view(
     schedule: Schedule, senders: Sequence[tuple[int, int]], operators: Sequence[str], names: Sequence[str],
     links: Mapping[str, int],
-) -> dict[str, Any]:  # fmt: skip
+) -> PathView:  # fmt: skip
     """The path as JSON. Columns, one entry a run of spans that follow on one lane: device, link (position in
     the links, -1 for compute), start_s, end_s; steps: spans on it; parts [{kind, device, words, share}];
     heaviest [{operator, name, device, words, start_s, seconds, share}]; sentence."""
@@ -134,7 +135,10 @@ def path_view(
     parts = path_parts(schedule)
     span_s = schedule.makespan_s or 1.0
     return {
-        **columns,
+        "device": columns["device"],
+        "link": columns["link"],
+        "start_s": columns["start_s"],
+        "end_s": columns["end_s"],
         "steps": len(schedule.critical),
         "sentence": sentence(parts, schedule.makespan_s, names),
         "parts": [_part_object(part, span_s, names) for part in parts],
@@ -142,7 +146,7 @@ def path_view(
     }
 
 
-def _part_object(part: Part, span_s: float, names: Sequence[str]) -> dict[str, Any]:
+def _part_object(part: Part, span_s: float, names: Sequence[str]) -> PathPart:
     return {
         "kind": part.kind,
         "device": part.device,
@@ -152,7 +156,7 @@ def _part_object(part: Part, span_s: float, names: Sequence[str]) -> dict[str, A
     }
 
 
-def _heavy_object(heavy: Heavy, schedule: Schedule, operators: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
+def _heavy_object(heavy: Heavy, schedule: Schedule, operators: Sequence[str], names: Sequence[str]) -> HeavySpan:
     return {
         "operator": heavy.operator,
         "device": heavy.device,

@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from explorer.view.plan_types import RowPhases
 from explorer.words import text
 from explorer.words.actions import BACKWARD, TRANSFER, told
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 
 NAMES = ("warm-up", "steady", "drain")
-
-RowPhases = list[float]
-"""JSON: end of the warm-up, begin of the drain, and the seconds of compute within each of the three."""
 
 
 def row_phases(actions: Sequence[tuple[str, float, float]], span_s: float) -> RowPhases:

@@ -6,11 +6,11 @@ state is one bar between the first and the last of its rounds; zoomed in, every 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from explorer.view.timeline.bars import COLUMNS, Bars
+from explorer.view.plan_types import Bars, PlanView
+from explorer.view.timeline.bars import COLUMNS, columns_of, row_of
 from explorer.view.timeline.phases import is_pipelined
 from explorer.words.actions import REPEATED, TRANSFER
 
@@ -26,9 +26,9 @@ LEAST = 4
 AT = {name: i for i, name in enumerate(COLUMNS)}
 
 
-def drawn(plan: Mapping[str, Any], window: tuple[float, float]) -> tuple[Bars, bool]:
+def drawn(plan: PlanView, window: tuple[float, float]) -> tuple[Bars, bool]:
     """The bars to draw of a plan's view while ``window`` (seconds) is in sight, and whether some stand for several."""
-    found: Bars = plan["bars"]
+    found = plan["bars"]
     if not is_pipelined(plan):
         return found, False
     pixel_s = max(window[1] - window[0], 1e-12) / PIXELS
@@ -48,9 +48,9 @@ def drawn(plan: Mapping[str, Any], window: tuple[float, float]) -> tuple[Bars, b
         added += _sent(found, mine, hidden, start, end)
     if not added:
         return found, False
-    rows = [[found[name][i] for name in COLUMNS] for i in range(len(found["device"])) if i not in hidden]
+    rows = [row_of(found, i) for i in range(len(found["device"])) if i not in hidden]
     rows = sorted([*rows, *added], key=lambda row: (row[AT["device"]], row[AT["start_s"]]))
-    return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}, True
+    return columns_of(rows), True
 
 
 def label(found: Bars, i: int) -> str:
@@ -73,7 +73,7 @@ def _repeats(found: Bars, work: list[int], warm_s: float, drain_s: float, pixel_
 
 def _block(found: Bars, middle: list[int], device: int, start: float, end: float) -> list[Any]:
     """One bar for all of these; its micro_batch counts how many micro-batches they are of."""
-    row = [found[name][middle[0]] for name in COLUMNS]
+    row = row_of(found, middle[0])
     several = len({found["micro_batch"][i] for i in middle})
     told = {"device": device, "start_s": start, "end_s": end, "kind": REPEATED, "micro_batch": several,
             "spans": sum(found["spans"][i] for i in middle), "nbytes": 0.0}  # fmt: skip
@@ -94,7 +94,7 @@ def _sent(found: Bars, mine: list[int], hidden: set[int], start: float, end: flo
         if len(members) < LEAST:
             continue
         hidden.update(members)
-        row = [found[name][members[0]] for name in COLUMNS]
+        row = row_of(found, members[0])
         told = {
             "end_s": max(found["end_s"][i] for i in members),
             "micro_batch": -1,

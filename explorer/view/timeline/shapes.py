@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from explorer.view.graph.palette import device, pattern_of
-from explorer.view.timeline.bars import Bars
+from explorer.view.plan_types import Bars
 from explorer.view.timeline.gantt_rows import HIDDEN, Row, Rows
 from explorer.words.actions import KIND_WORDS, REPEATED, TRANSFER
 

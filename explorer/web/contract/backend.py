@@ -79,58 +79,29 @@ class Catalogue:
     """Measured profiles and operator times that are saved, by name."""
 
 
-class Backend(Protocol):
-    """Starts solves and comparisons elsewhere and reports on them.
+Request = (
+    SolveRequest | CompareRequest | PrepareRequest | RunPlanRequest | ReplanRequest | ShowRunRequest | ReadRequest
+    | PlaceRequest | About
+)  # fmt: skip
+"""What a backend can be asked."""
 
-    on_event may be called from any thread. The events of a job are those of `explorer.view.events`:
-    any number of ``waiting`` until it begins, then of ``loading``, one ``model``, any number of ``progress``
-    (``comparing`` and ``row``), then exactly one ``result`` (``compared``) or ``failed``; after `cancel` returns, at
-    most what was found so far within half a second.
-    """
+
+class Backend(Protocol):
+    """Starts jobs elsewhere and reports on them."""
 
     def catalogue(self) -> Catalogue: ...
 
-    def of(self, visitor: str) -> Backend:
-        """The same for one visitor: those whose questions wait are served in turn."""
-        ...
+    def start(self, request: Request, on_event: Callable[[Event], None], visitor: str = "") -> str:
+        """Begin a job; returns its id. Visitors whose questions wait are served in turn.
 
-    def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
-        """Begin; returns the job's id."""
-        ...
-
-    def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
-        """Begin a comparison; returns the job's id. It waits for first plans that others ask for."""
-        ...
-
-    def prepare(self, request: PrepareRequest, on_event: Callable[[Event], None]) -> str:
-        """Begin to look at a plan before it runs; returns the job's id. It waits for no search, and
-        ends with ``prepared`` or ``failed``."""
-        ...
-
-    def run(self, request: RunPlanRequest | ReplanRequest, on_event: Callable[[Event], None]) -> str:
-        """Begin to run a plan, beside what is being solved; returns the job's id. Any number of ``running``,
-        then ``ran`` (``replanned``) or ``failed``. A cancelled one ends once its processes have."""
-        ...
-
-    def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
-        """Begin to read a past run; returns the job's id. It ends with ``ran`` or ``failed``."""
+        on_event may be called from any thread, with the events of `explorer.view.events`: any number of ``waiting``
+        until the job begins, then those of its kind, of which exactly one, the last, is among `events.LAST`. After
+        `cancel` returns, a search has half a second to report what it has; a run ends once its processes have.
+        """
         ...
 
     def expect_file(self) -> None:
         """Somebody is choosing a file: what reads it is started now."""
-        ...
-
-    def read(self, request: ReadRequest, on_event: Callable[[Event], None]) -> str:
-        """Begin to look at a file that was handed in; returns the job's id. It ends with ``opened`` or ``failed``."""
-        ...
-
-    def place(self, request: PlaceRequest, on_event: Callable[[Event], None]) -> str:
-        """Begin to judge a placement made by hand; returns the job's id. It ends with ``placed`` or ``failed``."""
-        ...
-
-    def about(self, request: About, on_event: Callable[[Event], None]) -> str:
-        """Begin a job about plans that are there; returns its id. Those that end soon wait for no search. It ends with
-        ``told`` or ``failed``."""
         ...
 
     def past_runs(self, model: str) -> list[PastRun]:

@@ -20,71 +20,45 @@ class Select(_Field):
     """One of a list, searched where it is long. data: [{value, label}] or [{group, items}], with a ``note`` of what is
     searched and told besides; value: text; width: pixels."""
 
-    _type = "Select"
-    _prop_names: ClassVar[list[str]] = ["id", "data", "value", "disabled", "width"]
-    available_properties = _prop_names
+    properties = "id data value disabled width"
 
 
 class NumberField(_Field):
     """A number, or "" where there is none. min, max: what it is brought between; whole: without a decimal point;
     unit: told behind it; width: pixels; pause_ms: after what pause in writing it is told."""
 
-    _type = "NumberField"
-    _prop_names: ClassVar[list[str]] = [
-        "id",
-        "value",
-        "min",
-        "max",
-        "whole",
-        "unit",
-        "placeholder",
-        "width",
-        "pause_ms",
-    ]
-    available_properties = _prop_names
+    properties = "id value min max whole unit placeholder width pause_ms"
 
 
 class TextField(_Field):
     """Text. error: what is wrong with it, or ""; width: pixels; pause_ms: after what pause in writing it is told."""
 
-    _type = "TextField"
-    _prop_names: ClassVar[list[str]] = ["id", "value", "error", "width", "pause_ms", "disabled"]
-    available_properties = _prop_names
+    properties = "id value error width pause_ms disabled"
 
 
 class Checkbox(_Field):
     """A box to tick, with its label as children."""
 
-    _type = "Checkbox"
-    _prop_names: ClassVar[list[str]] = ["children", "id", "checked", "disabled"]
-    available_properties = _prop_names
+    properties = "children id checked disabled"
 
 
 class Switch(Checkbox):
     """The same, its label on the left."""
 
-    _type = "Switch"
-
 
 class Segments(_Field):
     """One of a few, side by side. data: [{value, label}]; value: text."""
 
-    _type = "Segments"
-    _prop_names: ClassVar[list[str]] = ["id", "data", "value", "disabled"]
-    available_properties = _prop_names
+    properties = "id data value disabled"
 
 
 class Slider(_Field):
     """A number from min to max in steps from min on; max is a place too if no step meets it."""
 
-    _type = "Slider"
-    _prop_names: ClassVar[list[str]] = ["id", "value", "min", "max", "step", "disabled"]
-    available_properties = _prop_names
+    properties = "id value min max step disabled"
 
 
 class Tabs(_Field):
     """Names of panels, which are the elements with ``data-panel``. data: [{value, label}]; value: which is shown."""
 
-    _type = "Tabs"
-    _prop_names: ClassVar[list[str]] = ["id", "data", "value"]
-    available_properties = _prop_names
+    properties = "id data value"

@@ -27,22 +27,24 @@ class Own(Component):
     _base_nodes: ClassVar[list[str]] = []
     _valid_wildcard_attributes: ClassVar[list[str]] = []
     available_wildcard_properties: ClassVar[list[str]] = []
+    properties: ClassVar[str] = ""
+    """Their names, with spaces between."""
+
+    def __init_subclass__(cls) -> None:
+        cls._type = cls.__name__
+        cls._prop_names = cls.available_properties = cls.properties.split()
 
 
 class Plain(Own):
     """An element with everything in it. own: its attributes as React names them; html: what is in it."""
 
-    _type = "Plain"
-    _prop_names: ClassVar[list[str]] = ["tag", "own", "html"]
-    available_properties = _prop_names
+    properties = "tag own html"
 
 
 class Kept(Own):
     """Data for callbacks, drawn as nothing."""
 
-    _type = "Kept"
-    _prop_names: ClassVar[list[str]] = ["id", "data"]
-    available_properties = _prop_names
+    properties = "id data"
 
 
 def called_back(app: Dash) -> frozenset[str]:

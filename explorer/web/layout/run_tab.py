@@ -14,72 +14,62 @@ STEPS = 5
 
 
 def run_tab(catalogue: Catalogue) -> Component:
-    targets = [{"value": t.name, "label": f"{t.name} · {t.detail}" if t.detail else t.name} for t in catalogue.targets]
+    history = html.Section([html.H2("Runs of this model"), html.Div(id=ids.RUN_HISTORY)], className="run-history")
     return html.Div(
         [
-            html.Div(
-                [
-                    html.Label(
-                        [
-                            html.Span("on", className="label"),
-                            Select(
-                                id=ids.RUN_TARGET,
-                                data=targets,
-                                value=targets[0]["value"] if targets else None,
-                                width=176,
-                                disabled=not targets,
-                                **{"aria-label": "Target: where the plan is run"},
-                            ),
-                        ],
-                        className="pick",
-                    ),
-                    html.Label(
-                        [
-                            NumberField(
-                                id=ids.RUN_STEPS,
-                                value=STEPS,
-                                min=1,
-                                max=MAX_RUN_STEPS,
-                                whole=True,
-                                width=52,
-                                pause_ms=0,
-                                **{"aria-label": "Measured steps"},
-                            ),
-                            html.Span("steps", className="label"),
-                        ],
-                        className="pick",
-                    ),
-                    Checkbox(
-                        children=[html.Span("Compare with the ", className="long"), "model itself"],
-                        id=ids.RUN_VERIFY,
-                        checked=False,
-                        **{"aria-label": "Compare losses, gradients and parameters with the model itself"},
-                    ),
-                    html.Button("Run", id=ids.RUN_START, className="tool strong", n_clicks=0, disabled=True),
-                    html.Button("Cancel", id=ids.RUN_STOP, className="tool", n_clicks=0, disabled=True),
-                    html.Span(id=ids.RUN_NOTE, className="quiet", role="status", **{"aria-live": "polite"}),
-                    html.Div(className="spring"),
-                    html.Button(
-                        "Re-plan with measured costs",
-                        id=ids.RUN_REPLAN,
-                        className="tool",
-                        hidden=True,
-                        title="Measures every operator and link on the target, then plans again",
-                        **{"data-act": "replan"},
-                    ),
-                ],
-                className="run-head",
-            ),
-            html.Div(
-                [
-                    html.Div(id=ids.RUN_BODY, className="run-body"),
-                    html.Section(
-                        [html.H2("Runs of this model"), html.Div(id=ids.RUN_HISTORY)],
-                        className="run-history",
-                    ),
-                ],
-                className="run-split",
-            ),
+            html.Div([*_asked(catalogue), *_buttons()], className="run-head"),
+            html.Div([html.Div(id=ids.RUN_BODY, className="run-body"), history], className="run-split"),
         ],
         className="run-tab",
     )
+
+
+def _asked(catalogue: Catalogue) -> list[Component]:
+    """Where and how a plan is run."""
+    targets = [{"value": t.name, "label": f"{t.name} · {t.detail}" if t.detail else t.name} for t in catalogue.targets]
+    target = Select(
+        id=ids.RUN_TARGET,
+        data=targets,
+        value=targets[0]["value"] if targets else None,
+        width=176,
+        disabled=not targets,
+        **{"aria-label": "Target: where the plan is run"},
+    )
+    steps = NumberField(
+        id=ids.RUN_STEPS,
+        value=STEPS,
+        min=1,
+        max=MAX_RUN_STEPS,
+        whole=True,
+        width=52,
+        pause_ms=0,
+        **{"aria-label": "Measured steps"},
+    )
+    verify = Checkbox(
+        children=[html.Span("Compare with the ", className="long"), "model itself"],
+        id=ids.RUN_VERIFY,
+        checked=False,
+        **{"aria-label": "Compare losses, gradients and parameters with the model itself"},
+    )
+    return [
+        html.Label([html.Span("on", className="label"), target], className="pick"),
+        html.Label([steps, html.Span("steps", className="label")], className="pick"),
+        verify,
+    ]
+
+
+def _buttons() -> list[Component]:
+    return [
+        html.Button("Run", id=ids.RUN_START, className="tool strong", n_clicks=0, disabled=True),
+        html.Button("Cancel", id=ids.RUN_STOP, className="tool", n_clicks=0, disabled=True),
+        html.Span(id=ids.RUN_NOTE, className="quiet", role="status", **{"aria-live": "polite"}),
+        html.Div(className="spring"),
+        html.Button(
+            "Re-plan with measured costs",
+            id=ids.RUN_REPLAN,
+            className="tool",
+            hidden=True,
+            title="Measures every operator and link on the target, then plans again",
+            **{"data-act": "replan"},
+        ),
+    ]

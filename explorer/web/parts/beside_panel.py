@@ -8,10 +8,11 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.view.plan_types import PlanView
 from explorer.words import text
 
 
-def beside(plan: Mapping[str, Any], shown: int | None, words: str = "") -> list[Component]:
+def beside(plan: PlanView, shown: int | None, words: str = "") -> list[Component]:
     """plan: the answer's view, with its front. shown: the position of the plan on the page, None for the answer."""
     rows = [_row("The answer", "", "answer", shown is None)]
     rows += [_row(*told(one), str(i), shown == i) for i, one in enumerate(plan["front"])]

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.web.state.page_state import Changes
 from explorer.words import text
 
 SAME = 0.002
 """Gains below are none to people."""
 
 
-def helps(rows: Sequence[Mapping[str, Any]], of: int | None, going: bool, words: str = "") -> list[Component]:
-    """rows: as they came, of the changes that are tried; of: how many those are, None before that is known. words: in
-    place of the usual ones."""
+def helps(changes: Changes, words: str = "") -> list[Component]:
+    """What came of single changes so far. words: in place of the usual ones."""
+    rows, of, going = changes.answers, changes.of, bool(changes.turn)
     head: list[Component] = [html.H2("What would help most")]
     if not rows and not going:
         ask = html.Button("Try single changes", className="tool", **{"data-act": "help"})

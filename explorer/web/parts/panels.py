@@ -13,12 +13,13 @@ from explorer.view.figures import Figures
 from explorer.view.graph.course import course, members
 from explorer.view.graph.inspect import Facts
 from explorer.view.no_plan import no_plan_words
+from explorer.view.plan_types import PlanView, Skeleton
 from explorer.view.timeline import charts, why
 from explorer.web.contract.terms import KEYS
 from explorer.words import text
 
 
-def kpis(plan: Mapping[str, Any], before: Figures | None, measured_s: float | None = None) -> list[Component]:
+def kpis(plan: PlanView, before: Figures | None, measured_s: float | None = None) -> list[Component]:
     """See `explorer.view.cards.cards`."""
     return [_kpi(card) for card in cards(plan, before, measured_s)]
 
@@ -36,7 +37,7 @@ def _kpi(card: Card) -> Component:
     )
 
 
-def chip(skeleton: Mapping[str, Any], costs_from: str | None = None) -> list[Any]:
+def chip(skeleton: Skeleton, costs_from: str | None = None) -> list[Any]:
     """costs_from: of the plan on the page, if not the model's own."""
     parameters = skeleton["parameters"]
     name = skeleton["reference"].rsplit("/", 1)[-1]
@@ -50,7 +51,7 @@ def chip(skeleton: Mapping[str, Any], costs_from: str | None = None) -> list[Any
     return [html.B(name, title=skeleton["reference"], className="name"), between, html.Span(facts, className="facts")]
 
 
-def why_panel(plan: Mapping[str, Any]) -> list[Component]:
+def why_panel(plan: PlanView) -> list[Component]:
     told = why.explain(plan)
     bound = told["bound_share"]
     return [
@@ -129,7 +130,7 @@ def _tag(label: str) -> Component:
     return html.Span(label, className="tag")
 
 
-def device_table(plan: Mapping[str, Any]) -> list[Component]:
+def device_table(plan: PlanView) -> list[Component]:
     """What devices do with their time and memory and, where there are several links, what those carry."""
     columns = [
         ("name", "Device"),
@@ -198,7 +199,7 @@ def refused(words: str) -> list[Component]:
     return [html.B("This file was not opened; nothing was changed."), html.Span(words)]
 
 
-def log_lines(plan: Mapping[str, Any]) -> list[Component]:
+def log_lines(plan: PlanView) -> list[Component]:
     """The steps of the search at which something changed, newest first: when, which planner was at work, what."""
     lines = []
     for step in reversed(course(plan["trace"])):
@@ -208,7 +209,7 @@ def log_lines(plan: Mapping[str, Any]) -> list[Component]:
     return lines
 
 
-def found_by(plan: Mapping[str, Any]) -> list[Component]:
+def found_by(plan: PlanView) -> list[Component]:
     """Which planner found what: those at work in the search, the one that found the answer first."""
     rows = members(plan["trace"])
     if not any(row["by"] for row in rows):

@@ -8,6 +8,8 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.web.parts.markup import titled_table
+
 MARKS = {"pass": "✓", "warn": "!", "fail": "✕"}
 WORDS = {
     "pass": "Nothing stands against this plan",
@@ -49,15 +51,11 @@ def review(told: Mapping[str, Any] | None, words: str) -> list[Component]:
             className="review-head",
         ),
         html.Div(
-            html.Table(
-                [
-                    html.Caption("Review of the plan", className="sr"),
-                    html.Thead(
-                        html.Tr([html.Th("Verdict", scope="col"), html.Th("Question"), html.Th("Answer and reason")])
-                    ),
-                    html.Tbody([_line(line) for line in sorted(lines, key=lambda line: _rank(line["verdict"]))]),
-                ],
-                className="review-lines",
+            titled_table(
+                "Review of the plan",
+                (("Verdict", ""), ("Question", ""), ("Answer and reason", "")),
+                [_line(line) for line in sorted(lines, key=lambda line: _rank(line["verdict"]))],
+                "review-lines",
             ),
             className="table-wrap",
             tabIndex=0,

@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 
 from explorer.runner.bundles.history import UNFINISHED
 from explorer.view.run_events import PastRun
+from explorer.web.parts.markup import titled_table
 from explorer.words import text
 
 BAD = ("failed", "time limit", UNFINISHED)
@@ -44,11 +45,4 @@ def history(runs: Sequence[PastRun], shown: str, going: bool) -> Component:
                 **told,
             )
         )
-    return html.Table(
-        [
-            html.Caption("Runs of this model", className="sr"),
-            html.Thead(html.Tr([html.Th(title, scope="col", className=side) for title, side in head])),
-            html.Tbody(body),
-        ],
-        className="comparison runs",
-    )
+    return titled_table("Runs of this model", head, body, "comparison runs")

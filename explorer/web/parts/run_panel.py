@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from dash.development.base_component import Component
 
 from explorer.view import measured_panel
 from explorer.web.parts import panels
+from explorer.web.parts.markup import titled_table
+from explorer.web.state.runs import Going
 from explorer.words import text
 
 MEMORY = (("device", "Peak memory"), ("predicted", "Predicted"), ("measured", "Measured"), ("off", "Off"))
@@ -69,25 +72,24 @@ def _other_hardware(words: str, target: str, asked: bool) -> Component:
     )
 
 
-def going(
-    what: str, target: str, phase: str, done: int, of: int, lines: Sequence[str], elapsed_s: float
-) -> list[Component]:
+def going(run: Going) -> list[Component]:
     """A run that goes on."""
+    phase, done, of, elapsed_s = run.phase or "starting", run.done, run.of, time.monotonic() - run.began
     share = done / of if of else None
     bar = {
         "role": "progressbar",
-        "aria-label": phase or "starting",
+        "aria-label": phase,
         "aria-valuemin": "0",
         "aria-valuemax": str(of or 1),
     }
     if share is not None:
         bar["aria-valuenow"] = str(done)
-    told = f"{phase or 'starting'}" + (f" {done:,} of {of:,}" if of else " …")
+    told = phase + (f" {done:,} of {of:,}" if of else " …")
     return [
         html.Div(
             [
-                html.B("Measuring costs" if what == "replan" else "Running"),
-                html.Span(f"on {target}", className="quiet"),
+                html.B("Measuring costs" if run.what == "replan" else "Running"),
+                html.Span(f"on {run.target}", className="quiet"),
                 html.Span(told, className="run-phase"),
                 html.Span(text.seconds(elapsed_s), className="run-clock", **{"data-elapsed": f"{elapsed_s:.2f}"}),
             ],
@@ -98,7 +100,7 @@ def going(
             className="run-bar" if share is not None else "run-bar unknown",
             **bar,
         ),
-        log(lines, "The log's last lines"),
+        log(list(run.lines), "The log's last lines"),
     ]
 
 
@@ -165,30 +167,14 @@ def replanned(told: Mapping[str, Any]) -> list[Component]:
         if gain > SAME
         else "With measured costs, the plan before is still as good as any that was found."
     )
-    head = ("", "Planner", "With estimated costs", "With measured costs")
+    head = (("", ""), ("Planner", ""), ("With estimated costs", "n"), ("With measured costs", "n"))
+    body = [
+        html.Tr([html.Th(what, scope="row"), html.Td(planner), *[html.Td(cell, className="n") for cell in cells]])
+        for what, planner, *cells in rows
+    ]
     return [
         html.Div(html.B(words), className="run-top"),
-        html.Table(
-            [
-                html.Caption("Before and after", className="sr"),
-                html.Thead(
-                    html.Tr([html.Th(h, scope="col", className="n" if i > 1 else "") for i, h in enumerate(head)])
-                ),
-                html.Tbody(
-                    [
-                        html.Tr(
-                            [
-                                html.Th(row[0], scope="row"),
-                                html.Td(row[1]),
-                                *[html.Td(cell, className="n") for cell in row[2:]],
-                            ]
-                        )
-                        for row in rows
-                    ]
-                ),
-            ],
-            className="comparison small-table",
-        ),
+        titled_table("Before and after", head, body, "comparison small-table"),
         html.P(
             f"Costs: {told['costs_from']}. The plan on the page is the new one; run it to see.", className="small quiet"
         ),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.view.plan_types import PlanView
 from explorer.view.timeline import phases
 from explorer.view.timeline.legend import legend_kinds
 from explorer.words import text
@@ -19,7 +17,7 @@ PHASE_HINTS = {
 }
 
 
-def legend(plan: Mapping[str, Any]) -> list[Component]:
+def legend(plan: PlanView) -> list[Component]:
     """The kinds of bars that there are, and the phases with their share of the device time."""
     kinds = [
         html.Span([html.I(className=f"key {name}"), words], className="legend") for name, words in legend_kinds(plan)

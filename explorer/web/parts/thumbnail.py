@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from typing import Any
 
 from explorer.view.graph.palette import THEMES
 from explorer.view.pictures.gantt import gantt_picture
+from explorer.view.plan_types import PlanView
 
 WIDTH = 420.0
 
 
-def thumbnail(plan: Mapping[str, Any]) -> dict[str, str]:
+def thumbnail(plan: PlanView) -> dict[str, str]:
     """Theme -> an address that holds the whole picture."""
     picture = gantt_picture(plan, rows="devices", links="off", width=WIDTH)
     return {

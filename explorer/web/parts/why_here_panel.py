@@ -9,30 +9,31 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.web.state.page_state import Elsewhere
 from explorer.words import text
 
 SAME_S = 1e-12
 """Changes below are none."""
 
 
-def why_here(
-    rows: Sequence[Mapping[str, Any]], of: int | None, along: int, going: bool, words: str = "", asked: bool = False
-) -> Component:
-    """rows: as they came; of: how many there will be, None before that is known; along: operators that have to come
-    along; words: in place of the note; asked: whether anybody asked."""
-    head: list[Component] = [html.H2("Why here")]
-    if not asked:
-        ask = html.Button("What if it were elsewhere?", className="tool", **{"data-act": "why-here"})
-        return _box([*head, html.Div(ask, className="actions")])
+def offer() -> Component:
+    """Before anybody asked."""
+    ask = html.Button("What if it were elsewhere?", className="tool", **{"data-act": "why-here"})
+    return _box([html.Div(ask, className="actions")])
+
+
+def why_here(asked: Elsewhere) -> Component:
+    """What it would cost at each other place, as far as that is known."""
+    rows, of = asked.answers, asked.of
     order = sorted(rows, key=lambda row: (row["delta_s"] is None, row["delta_s"] or 0.0, row["device"]))
     found = html.Ul([_row(row) for row in order], className="places")
-    if going:
+    if asked.turn:
         at = f"Trying {min(len(rows) + 1, of)} of {of} places …" if of else "Trying …"
         stop = html.Button("Stop", className="tool", **{"data-act": "stop-why-here"})
-        return _box([*head, found, html.Div([html.Span(at, className="small quiet"), stop], className="spread")])
-    with_it = f" {text.plural(along, 'operator')} must come along." if along else ""
-    note = words or f"Each plan was evaluated, with nothing else moved.{with_it}"
-    return _box([*head, found, html.P(note, className="small quiet")])
+        return _box([found, html.Div([html.Span(at, className="small quiet"), stop], className="spread")])
+    with_it = f" {text.plural(asked.along, 'operator')} must come along." if asked.along else ""
+    note = asked.words or f"Each plan was evaluated, with nothing else moved.{with_it}"
+    return _box([found, html.P(note, className="small quiet")])
 
 
 def spoken(rows: Sequence[Mapping[str, Any]], words: str = "") -> str:
@@ -47,7 +48,7 @@ def spoken(rows: Sequence[Mapping[str, Any]], words: str = "") -> str:
 
 
 def _box(children: Sequence[Component]) -> Component:
-    return html.Div(list(children), className="why-here")
+    return html.Div([html.H2("Why here"), *children], className="why-here")
 
 
 def _row(row: Mapping[str, Any]) -> Component:

@@ -11,7 +11,8 @@ from dash import html
 from explorer.view.graph import errors
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme
-from explorer.view.graph.skeleton import Skeleton
+from explorer.view.plan_types import PlanView, Report, Skeleton
+from explorer.view.scene import Path, PlanScene
 from explorer.view.session import Look
 from explorer.view.timeline import measured_gantt
 from explorer.view.timeline.gantt_rows import rows_told
@@ -19,18 +20,18 @@ from explorer.web.contract import ids
 from explorer.web.parts import panels
 from explorer.words import text
 
-NO_PATH: dict[str, list[Any]] = {"row": [], "link": [], "start": [], "end": []}
+NO_PATH: Path = {"row": [], "link": [], "start": [], "end": []}
 
 
-def until_s(comparison: Mapping[str, Any]) -> float:
+def until_s(comparison: Report) -> float:
     """Where the time axis ends that the prediction and the run share."""
     ends: tuple[float, float] = comparison["predicted_s"], comparison["drawn_s"]
     return max(ends)
 
 
-def schedule(plan: Mapping[str, Any], comparison: Mapping[str, Any], times: str, theme: Theme) -> dict[str, Any]:
-    """What of the plan's message differs while the run's times are drawn. times: "measured", or "both", the
-    prediction above the run in each row."""
+def schedule(predicted: PlanScene, plan: PlanView, comparison: Report, times: str, theme: Theme) -> PlanScene:
+    """The scene of a plan's schedule with the run's times. times: "measured", or "both", the prediction above the run
+    in each row."""
     names = [device["name"] for device in plan["devices"]]
     both = times == "both"
     figure = measured_gantt.figure(comparison, names, theme, both)
@@ -42,6 +43,7 @@ def schedule(plan: Mapping[str, Any], comparison: Mapping[str, Any], times: str,
     bars = _joined([_columns(lane, place, scale, bool(plan["by_operator"])) for lane in lanes])
     end = until_s(comparison) / scale
     return {
+        **predicted,
         "figure": figure,
         "bars": bars,
         "spans": None,
@@ -72,7 +74,7 @@ def legend(times: str) -> list[Any]:
     ]
 
 
-def over_graph(view: GraphView, comparison: Mapping[str, Any]) -> dict[str, Any]:
+def over_graph(view: GraphView, comparison: Report) -> dict[str, Any]:
     """Class and label of every box, for the colouring by errors."""
     found = errors.box_errors(view, comparison)
     for name, members in view.boxes.items():
@@ -82,7 +84,7 @@ def over_graph(view: GraphView, comparison: Mapping[str, Any]) -> dict[str, Any]
     return found
 
 
-def facts(kind: str, which: str, view: GraphView, comparison: Mapping[str, Any]) -> list[tuple[str, str]]:
+def facts(kind: str, which: str, view: GraphView, comparison: Report) -> list[tuple[str, str]]:
     """What the run says of a box or a device, as rows of the inspector."""
     if kind == "box" and which in view.boxes:
         predicted, measured = errors.seconds_of(comparison, view.boxes[which])
@@ -133,9 +135,9 @@ ERRORS = (("name", "Module or operator"), ("how", "Known by"), ("predicted", "Pr
 def tables(
     view: GraphView,
     skeleton: Skeleton,
-    plan: Mapping[str, Any],
+    plan: PlanView,
     shown: frozenset[str],
-    comparison: Mapping[str, Any],
+    comparison: Report,
     look: Look,
 ) -> dict[str, Any]:
     """The table twins of what is drawn of a run, those in ``shown``."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import copy
+import os
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
+from demo_models import MODELS
 from explorer.jobs.past_runs import past_runs
 from explorer.jobs.requests import (
     ABOUT,
-    About,
+    CompareRequest,
     PlaceRequest,
     PrepareRequest,
     ReadRequest,
     ReplanRequest,
     RunPlanRequest,
     ShowRunRequest,
+    SolveRequest,
 )
 from explorer.jobs.workers.jobs import Jobs
 from explorer.jobs.workers.machine import cores, default_workers, memory_bytes, solving_spec
@@ -27,22 +31,53 @@ from explorer.view.run_events import PastRun
 from explorer.web.contract.backend import (
     Catalogue,
     ClusterEntry,
-    CompareRequest,
     KindEntry,
     ModelEntry,
     PlannerEntry,
-    SolveRequest,
+    Request,
     TargetEntry,
 )
-from explorer.web.serving.owners_file import owners_file
 from solvers.problem.cluster import CPU_KIND
 
-RUN = "run-"
-"""Before the id of a job of the worker that runs plans."""
-READ = "read-"
-"""Before the id of a job of the worker that reads files."""
+SEARCH, RUN, READ = "search", "run", "read"
+"""Kinds of workers: those that solve, the one that runs plans, the one that reads files."""
 KIND_WORDS = {"local": "this machine", "ray": "Ray cluster"}
 FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
+KIND_OF: dict[type, str] = ABOUT | {
+    SolveRequest: "solve",
+    CompareRequest: "compare",
+    PrepareRequest: "prepare",
+    RunPlanRequest: "run",
+    ReplanRequest: "replan",
+    ShowRunRequest: "show-run",
+    ReadRequest: "read",
+    PlaceRequest: "place",
+}
+"""The kind of job for each request, see `explorer.jobs.job_kinds`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnersFile:
+    """name: what pages call it, in place of a path of this machine. path: the model as workers load it."""
+
+    name: str
+    path: str
+
+    def located(self, request: Any) -> Any:
+        """A request of a page (one of `explorer.jobs.requests`) with the path in place of the name."""
+        if getattr(request, "model", None) == self.name:
+            return replace(request, model=self.path)
+        if getattr(getattr(request, "ask", None), "model", None) == self.name:
+            return replace(request, ask=replace(request.ask, model=self.path))
+        return request
+
+
+def owners_file(model: str) -> OwnersFile:
+    """Of a model as the command line names it; what is no file is called what it is."""
+    if model in MODELS or not os.path.isfile(model):
+        return OwnersFile(model, model)
+    name = os.path.basename(model)
+    return OwnersFile(f"./{name}" if name in MODELS else name, os.path.abspath(model))
 
 
 class JobsBackend:
@@ -52,18 +87,11 @@ class JobsBackend:
 
     def __init__(self, model: str | None = None, workers: int | None = None, all_idle: bool = False) -> None:
         self._given = None if model is None else owners_file(model)
-        self._visitor = ""
         memory = memory_bytes()
         workers = workers or default_workers(cores(), memory)
-        self._jobs = Jobs(solving_spec(workers, memory), workers, interactive=True)
-        self._jobs.warm(workers if all_idle else 1)
-        self._runs = Jobs(RUNNING)
-        self._reads = Jobs(READING)
-
-    def of(self, visitor: str) -> JobsBackend:
-        found = copy.copy(self)
-        found._visitor = visitor
-        return found
+        solving = Jobs(solving_spec(workers, memory), workers, interactive=True)
+        solving.warm(workers if all_idle else 1)
+        self._jobs = {SEARCH: solving, RUN: Jobs(RUNNING), READ: Jobs(READING)}
 
     def catalogue(self) -> Catalogue:
         from demo_models import MODELS
@@ -90,39 +118,14 @@ class JobsBackend:
             tuple(names(TIMES)),
         )
 
-    def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
-        return self._solving("solve", request, on_event)
-
-    def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
-        return self._solving("compare", request, on_event)
-
-    def prepare(self, request: PrepareRequest, on_event: Callable[[Event], None]) -> str:
-        return self._solving("prepare", request, on_event)
-
-    def run(self, request: RunPlanRequest | ReplanRequest, on_event: Callable[[Event], None]) -> str:
-        kind = "replan" if isinstance(request, ReplanRequest) else "run"
-        return RUN + self._runs.start(kind, self._located(request), on_event)
-
-    def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
-        return self._solving("show-run", request, on_event)
+    def start(self, request: Request, on_event: Callable[[Event], None], visitor: str = "") -> str:
+        kind = KIND_OF[type(request)]
+        workers = RUN if kind in ("run", "replan") else READ if kind == "read" else SEARCH
+        located = request if self._given is None else self._given.located(request)
+        return f"{workers}-{self._jobs[workers].start(kind, located, on_event, visitor)}"
 
     def expect_file(self) -> None:
-        self._reads.warm()
-
-    def read(self, request: ReadRequest, on_event: Callable[[Event], None]) -> str:
-        return READ + self._reads.start("read", request, on_event, self._visitor)
-
-    def place(self, request: PlaceRequest, on_event: Callable[[Event], None]) -> str:
-        return self._solving("place", request, on_event)
-
-    def about(self, request: About, on_event: Callable[[Event], None]) -> str:
-        return self._solving(ABOUT[type(request)], request, on_event)
-
-    def _solving(self, kind: str, request: object, on_event: Callable[[Event], None]) -> str:
-        return self._jobs.start(kind, self._located(request), on_event, self._visitor)
-
-    def _located(self, request: object) -> object:
-        return request if self._given is None else self._given.located(request)
+        self._jobs[READ].warm()
 
     def past_runs(self, model: str) -> list[PastRun]:
         return past_runs(model)
@@ -133,14 +136,9 @@ class JobsBackend:
         return model in MODELS or (self._given is not None and model == self._given.name and is_callable(model))
 
     def cancel(self, job: str) -> None:
-        if job.startswith(RUN):
-            self._runs.cancel(job.removeprefix(RUN))
-        elif job.startswith(READ):
-            self._reads.cancel(job.removeprefix(READ))
-        else:
-            self._jobs.cancel(job)
+        workers, _, number = job.partition("-")
+        self._jobs[workers].cancel(number)
 
     def close(self) -> None:
-        self._reads.close()
-        self._runs.close()
-        self._jobs.close()
+        for jobs in reversed(self._jobs.values()):
+            jobs.close()

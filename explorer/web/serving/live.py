@@ -10,31 +10,29 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
 from explorer.jobs.limits import UPLOAD_BYTES
 from explorer.view.events import Event
-from explorer.view.graph.skeleton import Skeleton
 from explorer.view.lessons.lesson import Lesson
 from explorer.view.session import Choices
 from explorer.web.contract.backend import Backend
-from explorer.web.serving.downloads import add_download_route
+from explorer.web.handlers.jobs import on_event
+from explorer.web.handlers.opening import take
+from explorer.web.handlers.table import open_page, receive
+from explorer.web.serving.files import Door, add_download_route, add_upload_route
 from explorer.web.serving.gate import VISITOR
-from explorer.web.serving.inbox import Inbox
-from explorer.web.serving.metered import Metered
-from explorer.web.serving.outbox import Outbox
 from explorer.web.serving.patience import SLOW_S
+from explorer.web.serving.queues import Inbox, Outbox
 from explorer.web.serving.quotas import UNLIMITED, Quotas, Visitors
 from explorer.web.serving.security import Names
-from explorer.web.serving.uploads import Door, add_upload_route
-from explorer.web.talk.answers import Answers
-from explorer.web.talk.conversation import Conversation
-from explorer.web.talk.outlet import Outlet
-from explorer.web.talk.runs import Runs
-from explorer.web.talk.shelf import Shelf
+from explorer.web.state.page_state import PageState
+from explorer.web.state.server import Server
+from explorer.web.state.shelf import Shelf
 from solvers.errors import printable
 
 PATH = "/live"
@@ -49,7 +47,7 @@ LOCAL = Names()
 log = logging.getLogger(__name__)
 
 
-def encode(message: dict[str, Any]) -> str:
+def encode(message: Mapping[str, Any]) -> str:
     """JSON, with Dash components as Dash sends them. Raises ValueError on inf and NaN."""
     return json.dumps(message, default=lambda value: value.to_plotly_json(), allow_nan=False, separators=(",", ":"))
 
@@ -67,14 +65,11 @@ def add_live_route(
     of each visitor; without tokens everybody is the same one. slow_s: see
     `uploads.add_upload_route`."""
     visitors = Visitors(quotas)
-    skeletons: dict[str, Skeleton] = {}
-    runs = Runs(backend)
     shelf = Shelf()
-    answers = Answers()
+    shared = Server(backend, choices, lessons, shelf)
     doors: dict[str, Door] = {}
-    outlet = Outlet()
     add_upload_route(server, doors, shelf, names, slow_s)
-    add_download_route(server, outlet)
+    add_download_route(server, shared.outlet)
     pages = 0
 
     async def live(socket: WebSocket) -> None:
@@ -92,24 +87,23 @@ def add_live_route(
         outbox = Outbox()
 
         def deliver(turn: int, event: Event) -> None:
-            loop.call_soon_threadsafe(inbox.tell, turn, event, talk.on_event)
+            loop.call_soon_threadsafe(inbox.tell, turn, event, lambda turn, event: on_event(page, turn, event))
 
-        own = backend.of(visitor.name or secrets.token_urlsafe(12))  # a page is a visitor where nobody has a name
-        asked = own if quotas == UNLIMITED else Metered(own, visitor)
-        exports = outlet.of(visitor.name)
-        talk = Conversation(asked, choices, skeletons, outbox.put, deliver, runs, shelf, answers, exports, lessons)
+        name = visitor.name or secrets.token_urlsafe(12)  # a page is a visitor where nobody has a name
+        page = PageState(shared, outbox.put, deliver, name, visitor.may_ask)
+        close = open_page(page)
         token = secrets.token_urlsafe(24)
-        doors[token] = Door(lambda kept: inbox.put(lambda: talk.take(kept)), visitor)
+        doors[token] = Door(lambda kept: inbox.put(lambda: take(page, kept)), visitor)
         outbox.put({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})
         acts, sends = asyncio.create_task(_act(inbox, outbox)), asyncio.create_task(_send(socket, outbox))
-        receives = asyncio.create_task(_receive(socket, inbox, talk.receive))
+        receives = asyncio.create_task(_receive(socket, inbox, lambda message: receive(page, message)))
         try:
             await asyncio.wait((receives, sends), return_when=asyncio.FIRST_COMPLETED)
         finally:
             pages -= 1
             visitor.pages -= 1
             del doors[token]
-            talk.close()
+            close()
             for task in (acts, sends, receives):
                 task.cancel()
             for ended in await asyncio.gather(acts, sends, receives, return_exceptions=True):
@@ -147,7 +141,7 @@ async def _receive(socket: WebSocket, inbox: Inbox, receive: Callable[[dict[str,
             if message is None:
                 await socket.close(1009, "a message must be a small JSON object")
                 return
-            await inbox.receive(lambda message=message: receive(message))
+            await inbox.receive(partial(receive, message))
     except GONE:
         return
     except KeyError:  # a binary frame has no text

@@ -21,7 +21,7 @@ def patient(protocol: type[Any], seconds: float) -> type[Any]:
     waiting than the transport likes to hold (64 KiB): a connection where nothing is to be sent may be silent, and a
     slow one may take all the time it needs, as long as something moves."""
 
-    class Patient(protocol):  # type: ignore[misc]
+    class Patient(protocol):
         _alarm: asyncio.TimerHandle | None = None
         _untaken = 0
         """Bytes that waited at the last look."""

@@ -8,8 +8,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from explorer.jobs.requests import CompareRequest, HelpRequest, SolveRequest, SweepRequest
 from explorer.question.settings import MAX_TIME_LIMIT_S
 from explorer.question.written.quantities import parse_bytes
+from explorer.web.contract.backend import Request
 from explorer.words import text
 from solvers.errors import InvalidProblem
 
@@ -20,6 +22,8 @@ MANY = 10.0
 """What a comparison, a sweep or a look for changes counts as: each asks many questions."""
 LOOK = 0.25
 """What a question counts as that searches nothing: an export, a look at a plan or a file."""
+WORTH: dict[type, float] = {SolveRequest: 1.0, CompareRequest: MANY, HelpRequest: MANY, SweepRequest: MANY}
+"""What a request counts as, if not as a look."""
 HOUR_S = 3600.0
 REMEMBERED = 1024
 """Visitors at most, of those without a page; who was here longest ago is forgotten first."""
@@ -48,11 +52,11 @@ def read_quotas(given: Iterable[str], usual: Quotas) -> Quotas:
     found = usual
     for each in given:
         name, _, value = each.partition("=")
-        field = FIELDS.get(name)
-        if field is None or not value:
+        if name not in FIELDS or not value:
             raise InvalidProblem(f"--quota {each}: expected NAME=VALUE, NAME one of {', '.join(FIELDS)}")
+        field, reader = FIELDS[name]
         try:
-            amount = getattr(UNLIMITED, field) if value == "none" else READERS[field](value)
+            amount = getattr(UNLIMITED, field) if value == "none" else reader(value)
         except ValueError as error:
             raise InvalidProblem(f"--quota {each}: {error}") from None
         if not amount > 0 or (field == "search_s" and amount > MAX_TIME_LIMIT_S):
@@ -72,21 +76,14 @@ def _number(value: str) -> float:
     return amount
 
 
-FIELDS = {
-    "questions": "questions_per_s",
-    "seconds": "search_s",
-    "upload": "upload_bytes",
-    "held": "held_bytes",
-    "pages": "pages",
+FIELDS: dict[str, tuple[str, Callable[[str], float]]] = {
+    "questions": ("questions_per_s", _number),
+    "seconds": ("search_s", _number),
+    "upload": ("upload_bytes", parse_bytes),
+    "held": ("held_bytes", parse_bytes),
+    "pages": ("pages", _number),
 }
-"""What the command line calls them."""
-READERS: dict[str, Callable[[str], float]] = {
-    "questions_per_s": _number,
-    "search_s": _number,
-    "upload_bytes": parse_bytes,
-    "held_bytes": parse_bytes,
-    "pages": _number,
-}
+"""By what the command line calls a quota: its field, and how its value is read."""
 
 
 class Visitor:
@@ -106,6 +103,10 @@ class Visitor:
             f"one visitor may ask {self.quotas.questions_per_s:g} questions a second here (a comparison or a sweep"
             f" counts as {MANY:g}); ask again in {math.ceil(wait_s)} s"
         )
+
+    def may_ask(self, request: Request) -> str:
+        """See `ask`, for a request of one of the visitor's pages."""
+        return self.ask(WORTH.get(type(request), LOOK))
 
     def hand_in(self, nbytes: int) -> str:
         """Take note of a file; why it may not be handed in now, or ""."""

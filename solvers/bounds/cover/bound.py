@@ -79,7 +79,7 @@ class CoverBounds:
             return
         search = CoverSearch(model, diagram_of(model, self.upper_s))
         for placement in self._placements:
-            self._keep(search, placement)
+            self._add_sets(search, placement)
         slice_s = FIRST_SLICE_S
         hopeless_s = np.inf
         while not self._close(hopeless_s):
@@ -144,11 +144,11 @@ class CoverBounds:
         better = self._improvement()
         if better is not None:
             self.upper_s = min(self.upper_s, better[0])
-            self._keep(search, better[1])
+            self._add_sets(search, better[1])
 
-    def _keep(self, search: CoverSearch, placement: Sequence[int]) -> None:
+    def _add_sets(self, search: CoverSearch, placement: Sequence[int]) -> None:
         for inside in sets_of(placement, self.model.accelerators):
-            search.keep(inside)
+            search.add(inside)
 
 
 def run(payload: Message, send: Send, receive: Receive) -> None:
@@ -172,7 +172,7 @@ class CoverBound:
     it. placements: arrays of one device a super-operator, accelerators first, to start from. The
     bound holds for max-load (forward and backward on one device added up) without contiguity and
     replication, for transfers that block the device or (overlapped) have a lane beside compute.
-    acc_bytes, cpu_bytes: caps that `Contracted.core_bytes` must keep; inf where memory is not stated.
+    acc_bytes, cpu_bytes: caps that `Contracted.core_bytes` must hold; inf where memory is not stated.
     """
 
     def __init__(

@@ -44,31 +44,31 @@ class _Frontier:
         groups: dict[int, int] = {}  # decided groups with undecided neighbours -> since when
         nets: dict[int, int] = {}
         waiting = set(range(len(self.near)))
-        found: list[int] = []
+        order: list[int] = []
         group = start
         while True:
             waiting.discard(group)
-            found.append(group)
+            order.append(group)
             for other in self.near[group]:
                 undecided[other] -= 1
                 if undecided[other] == 0:
                     groups.pop(other, None)
             if undecided[group]:
-                groups[group] = len(found)
+                groups[group] = len(order)
             for net in self.wide[group]:
                 left[net] -= 1
                 if left[net]:
-                    nets.setdefault(net, len(found))
+                    nets.setdefault(net, len(order))
                 else:
                     nets.pop(net, None)
             if not waiting:
-                return found
+                return order
             near = {other for g in groups for other in self.near[g] if other in waiting}
             near |= {other for net in nets for other in self.pins[net] if other in waiting}
 
             def cost(candidate: int) -> tuple[float, int, int]:
                 added = float(undecided[candidate] > 0)
-                since = len(found) + 1
+                since = len(order) + 1
                 for other in self.near[candidate]:
                     if other in groups:
                         since = min(since, groups[other])

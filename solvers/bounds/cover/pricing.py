@@ -70,7 +70,7 @@ class Pricing:
         """The bound (never below ``threshold``) and up to ``many`` sets, if possible worth over ``useful``.
 
         Exact labels are few only just below the Lagrangian bound, so the search looks ever further
-        below it until something is found, nothing exceeds the threshold, or there are too many labels.
+        below it until there is something, nothing exceeds the threshold, or there are too many labels.
         """
         priced = self._best(prices, threshold, useful, many, most)
         if self.model.overlapped or self._held.any() or all(self.model.fits_memory(inside) for inside in priced.sets):
@@ -98,14 +98,14 @@ class Pricing:
         above = bound
         while above > threshold:
             above = max(threshold, bound - step)
-            worth, found = search(above, GIVE_UP)
+            worth, paths = search(above, GIVE_UP)
             if np.isinf(worth):
                 worth, _ = search(above, JOIN)
-                _, found = search(min(useful, above), DROP)
-                return Priced(min(bound, worth), found + sets, False)
+                _, paths = search(min(useful, above), DROP)
+                return Priced(min(bound, worth), paths + sets, False)
             bound = min(bound, worth)
-            if found:
-                return Priced(bound, found + sets, True)
+            if paths:
+                return Priced(bound, paths + sets, True)
             step *= 4
         return Priced(bound, sets, True)
 
@@ -118,14 +118,14 @@ class Pricing:
     def partition(self, prices: Floats, sets: int) -> list[Bools]:
         """Sets that share the groups out among them: each is valuable without those before it."""
         gain = prices[self.diagram.order].copy()
-        found = []
+        sharing = []
         for _ in range(sets):
             _, _, feasible = self._relaxed(gain, 0.0, 10)
             if not feasible:
                 break
-            found.append(feasible[-1])
+            sharing.append(feasible[-1])
             gain[feasible[-1][self.diagram.order]] = 0.0
-        return found
+        return sharing
 
     def _set(self, path: Bools) -> Bools:
         inside = np.zeros(len(self.model), bool)

@@ -16,8 +16,8 @@ from solvers.programs.mip import WRONG_PRESOLVE
 
 TOLERANCE = 1e-6
 """Relative part that is added to what the solver proves, for its own tolerances."""
-ASK_S = 0.05
-"""How often it is asked whether to go on."""
+CHECK_S = 0.05
+"""How often the solver checks whether to go on."""
 
 
 class ProgramPricing:
@@ -62,20 +62,20 @@ class ProgramPricing:
         import highspy
 
         solver, groups = self._solver, len(self.model)
-        found: list[tuple[float, Bools]] = []
-        stopped, asked_s = False, -math.inf
+        candidates: list[tuple[float, Bools]] = []
+        stopped, checked_s = False, -math.inf
 
-        def keep(values: Any) -> None:
+        def add(values: Any) -> None:
             inside = np.asarray(values)[:groups] > 0.5
-            found.append((float(prices[inside].sum()), inside))
+            candidates.append((float(prices[inside].sum()), inside))
 
         def heard(kind: Any, _text: str, out: Any, into: Any, _data: Any) -> None:
-            nonlocal stopped, asked_s
+            nonlocal stopped, checked_s
             if kind == highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution:
-                keep(out.mip_solution)
+                add(out.mip_solution)
                 return
-            if time.monotonic() - asked_s > ASK_S:
-                asked_s = time.monotonic()
+            if time.monotonic() - checked_s > CHECK_S:
+                checked_s = time.monotonic()
                 stopped = stopped or not go_on()
             into.user_interrupt = stopped or -out.mip_dual_bound * (1 + TOLERANCE) <= threshold
 
@@ -86,8 +86,8 @@ class ProgramPricing:
             solver.startCallback(getattr(highspy.cb.HighsCallbackType, kind))
         solver.run()
         if solver.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
-            keep(solver.getSolution().col_value)
+            add(solver.getSolution().col_value)
         bound = -float(solver.getInfo().mip_dual_bound) * (1 + TOLERANCE)
         most = float(prices[self.model.allowed].clip(min=0.0).sum())
-        sets = [inside for worth, inside in sorted(found, key=lambda one: -one[0])[:4] if worth > useful]
+        sets = [inside for worth, inside in sorted(candidates, key=lambda one: -one[0])[:4] if worth > useful]
         return Priced(max(threshold, min(bound, most) if math.isfinite(bound) else most), sets, not stopped)

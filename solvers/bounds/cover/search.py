@@ -38,7 +38,7 @@ class Refutation:
 
 
 class CoverSearch:
-    """Sets found so far and what they prove, for targets up to that of the diagram. Where that had to forget
+    """Known sets and what they prove, for targets up to that of the diagram. Where that had to forget
     hyperedges, its paths are no sets of their load, and an integer program finds the best sets."""
 
     def __init__(self, model: CoverModel, diagram: Diagram) -> None:
@@ -74,7 +74,7 @@ class CoverSearch:
     def _cpu_pricing(self, target_s: float) -> Pricing | None:
         return None if self._whole is None else Pricing(*self._whole, target_s)
 
-    def keep(self, inside: Bools) -> None:
+    def add(self, inside: Bools) -> None:
         """Remember a set, for this and other targets."""
         if inside.any() and self.model.allowed[inside].all() and self.model.fits_memory(inside):
             self._sets.setdefault(np.packbits(inside).tobytes(), (inside, self.model.load_s(inside)))
@@ -105,7 +105,7 @@ class CoverSearch:
                 return Refutation(False, True, prices if centre is None else centre)
             if not np.isfinite(needed):
                 return Refutation(False, True, prices if centre is None else centre)
-            found, exact = 0, True
+            added, exact = 0, True
             for tried in [prices] if centre is None else [SMOOTHING * centre + (1 - SMOOTHING) * prices, prices]:
                 on_cpus, cpu_sets = self._cpus(tried, cpu_pricing, target_s)
                 worth = float(tried.sum()) - on_cpus
@@ -122,18 +122,18 @@ class CoverSearch:
                 sets = priced.sets if rounds % 3 else [*priced.sets, *pricing.partition(prices, accelerators)]
                 for inside in sets:
                     if adds(inside) and master.add(inside):
-                        self.keep(inside)
-                        found += 1
+                        self.add(inside)
+                        added += 1
                 if cpu_pricing is not None:
                     for inside in cpu_sets:
                         if prices[inside].sum() > master.cpu_price + USEFUL - 1 and cpu_pricing.model.fits(
                             inside, target_s
                         ):
-                            found += master.add(inside, on_cpu=True)
-                if found:
+                            added += master.add(inside, on_cpu=True)
+                if added:
                     break
             rounds += 1
-            if not found:
+            if not added:
                 if exact or labels >= LABELS[1]:
                     return Refutation(False, True, prices if centre is None else centre)
                 labels *= 3
@@ -155,5 +155,5 @@ class CoverSearch:
 
 
 def _better(first: Priced, second: Priced) -> Priced:
-    """What two searches for the same say together, the second of which leaves nothing out."""
+    """The conclusion of two searches for the same, the second of which leaves nothing out."""
     return Priced(min(first.bound, second.bound), [*second.sets, *first.sets], second.exact)

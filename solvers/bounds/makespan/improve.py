@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from solvers.bounds.makespan.colocation import Colocation, colocation_of
 from solvers.bounds.makespan.refute import Effort, Refuter
@@ -41,45 +42,43 @@ def improved_s(
     return min(search.low_s, upper_s)
 
 
+@dataclass
 class _Search:
-    """Makespans tried; ``known``: what holds up to each of some makespans, the least last."""
+    """Makespans tried. left: of the effort; ``known``: what holds up to each of some makespans, the least last."""
 
-    def __init__(
-        self,
-        shape: PassShape,
-        low_s: float,
-        upper_s: float,
-        check: Callable[[], None],
-        effort: float,
-        on_bound: Callable[[float], None],
-    ) -> None:
-        self.shape, self.low_s, self.upper_s, self.check, self.on_bound = shape, low_s, upper_s, check, on_bound
-        self.effort = self.left = effort
-        self.known: list[tuple[float, Colocation]] = [(math.inf, colocation_of(shape))]
+    shape: PassShape
+    low_s: float
+    upper_s: float
+    check: Callable[[], None]
+    effort: float
+    on_bound: Callable[[float], None]
+
+    def __post_init__(self) -> None:
+        self.left = self.effort
+        self.known: list[tuple[float, Colocation]] = [(math.inf, colocation_of(self.shape))]
 
     def without_cases(self) -> None:
         """Rule out what needs no cases."""
-        high = self.upper_s
-        self._conclude(high)
-        while self._goes_on(high):
-            middle = (self.low_s + high) / 2
-            if self._conclude(middle):
-                self._raise(middle)
-            else:
-                high = middle
+        self._conclude(self.upper_s)
+        self._halve(self._conclude)
 
     def with_cases(self) -> None:
         """Rule out more by telling cases apart."""
-        high = self.upper_s
-        while self._goes_on(high):
-            middle = (self.low_s + high) / 2
-            if self._refutes(middle, TRY_SHARE):
-                self._raise(middle)
-            else:
-                high = middle
+        high = self._halve(lambda limit: self._refutes(limit, TRY_SHARE))
         last = self.upper_s * (1 - JUST_BELOW)
         if high == self.upper_s and self.low_s < last and self.left > 0 and self._refutes(last, 1.0):
             self._raise(last)
+
+    def _halve(self, rules_out: Callable[[float], bool]) -> float:
+        """Try makespans halfway to the least that could not be ruled out, which is returned."""
+        high = self.upper_s
+        while self._goes_on(high):
+            middle = (self.low_s + high) / 2
+            if rules_out(middle):
+                self._raise(middle)
+            else:
+                high = middle
+        return high
 
     def _raise(self, proved_s: float) -> None:
         self.low_s = proved_s

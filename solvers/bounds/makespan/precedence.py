@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.bounds.makespan.arrays import DEVICE, NOTHING, Channels, Flags
-from solvers.evaluation.columns import pairs_of
+from solvers.evaluation.columns import graph_columns, pairs_of
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.problem.graph import OpGraph, per_graph, topological_order
+from solvers.plan.successors import with_mirrors
+from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.problem import Problem, Transfers
 
 
@@ -28,34 +29,32 @@ class Precedence:
 
 @per_graph
 def precedence_of(graph: OpGraph) -> Precedence:
-    after = [list(targets) for targets in graph.successors]
-    mirrors = [(o.forward_of, i) for i, o in enumerate(graph.operators) if o.forward_of is not None]
-    for forward, mirror in mirrors:
-        after[forward].append(mirror)
+    columns, (_, order) = graph_columns(graph), with_mirrors(graph)
     rank = np.empty(len(graph), np.int64)
-    rank[list(topological_order(after))] = np.arange(len(graph))
+    rank[list(order)] = np.arange(len(graph))
     src: list[int] = []
     dst: list[int] = []
     message: list[int] = []
-    for number, tensors in enumerate(graph.messages):
-        readers = graph.tensors[tensors[0]].consumers
-        for producer in sorted({graph.tensors[t].producer for t in tensors}):
+    for number in range(len(columns.message_tensor)):
+        readers = columns.reader[columns.reader_start[number] : columns.reader_start[number + 1]].tolist()
+        makers = columns.maker[columns.maker_start[number] : columns.maker_start[number + 1]].tolist()
+        for producer in sorted(set(makers)):
             src += [producer] * len(readers)
             dst += readers
             message += [number] * len(readers)
-    for forward, mirror in mirrors:
-        src.append(forward)
+    for mirror in np.flatnonzero(columns.forward_of >= 0).tolist():
+        src.append(int(columns.forward_of[mirror]))
         dst.append(mirror)
         message.append(-1)
-    first = [graph.tensors[tensors[0]] for tensors in graph.messages]
+    fixed, per_sample = columns.tensor_bytes[columns.message_tensor].T
     return Precedence(
         rank,
         rank[np.array(src, np.int64)],
         rank[np.array(dst, np.int64)],
         np.array(message, np.int64),
-        np.array([t.nbytes.fixed for t in first], np.float64),
-        np.array([t.nbytes.per_sample for t in first], np.float64),
-        np.array([tensors[0] for tensors in graph.messages], np.int64),
+        fixed,
+        per_sample,
+        columns.message_tensor,
     )
 
 

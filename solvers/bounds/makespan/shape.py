@@ -132,11 +132,11 @@ def _saved_at_once(
         targets[s].append(t)
     for moment in [i for i in range(count - 1, -1, -1) if forward[i] and targets[i] and least[i] > 0][:4]:
         before, after = _reached(sources, moment), _reached(targets, moment)
-        kept = np.zeros(count, bool)
+        held_later = np.zeros(count, bool)
         ended_later = backward_of[after & (backward_of >= 0)]
-        kept[ended_later] = True
+        held_later[ended_later] = True
         amount = np.zeros(groups)
-        np.add.at(amount, group, np.where(kept & forward & before, saved, 0.0))
+        np.add.at(amount, group, np.where(held_later & forward & before, saved, 0.0))
         if amount.sum() > best.sum():
             best = amount
     return best

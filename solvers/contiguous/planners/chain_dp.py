@@ -38,7 +38,7 @@ def unsupported(problem: Problem) -> str | None:
 
 
 def unsupported_chain(problem: Problem) -> str | None:
-    """What the dynamic programmes over chains cannot represent, or None: they tell kinds of accelerators apart."""
+    """What the dynamic programmes over chains cannot represent, or None: they distinguish kinds of accelerators."""
     if problem.pins:
         return "operators pinned to a device; use local-search or auto, or remove the pins"
     return too_many(problem, variant_of(problem).replicas)

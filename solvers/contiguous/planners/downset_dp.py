@@ -69,14 +69,14 @@ class DownsetDP:
         # interrupted still leaves a valid one: the least of them.
         for count in choices:
             search.bound_s[count] = search.average_s(count)
-        search.tell_bound()
+        search.raise_bound()
         for count in choices:
             search.linear_s[count] = search.starts.offer(count)
         # The most promising first: their plans let the others be cut short, and if time runs out it
         # was well spent.
         for count in sorted(choices, key=search.starts.judged_s.__getitem__):
             search.run(count)
-            search.tell_bound()
+            search.raise_bound()
         return search.conclude()
 
 
@@ -94,17 +94,17 @@ class _Search:
         # Whether the load searched for is the objective asked for, over the same set of plans.
         contiguous = problem.contiguity is Contiguity.ACYCLIC and problem.pipeline is not Pipeline.INTERLEAVED
         self.own = problem.objective is Objective.MAX_LOAD and contiguous and problem.sizes_alike
-        # Replicas are told with the slowest link of all, which is not the one they use where links differ.
+        # Replicas are costed with the slowest link of all, which is not the one they use where links differ.
         speeds = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.speeds}
         self.own &= problem.max_replicas == 1 or not problem.training or len(speeds) <= 1
         groups = (*self.starts.search.ways.classes, problem.cluster.cpus)
-        told = all(len({problem.cluster.devices[d].memory_bytes for d in devices}) <= 1 for devices in groups)
-        self.exact_memory = problem.stated_bytes is not None and told
+        equal_memory = all(len({problem.cluster.devices[d].memory_bytes for d in devices}) <= 1 for devices in groups)
+        self.exact_memory = problem.stated_bytes is not None and equal_memory
 
     def average_s(self, micro_batches: int) -> float:
         return self.starts.search.least_load_s(self._contracted(micro_batches), micro_batches)
 
-    def tell_bound(self) -> None:
+    def raise_bound(self) -> None:
         least = min(self.bound_s.values())
         if self.own and math.isfinite(least):
             self.monitor.raise_bound(least)
@@ -165,17 +165,17 @@ class _Search:
         if self.own:
             below_s = min(below_s, self.monitor.objective_s)
         search = self.starts.search
-        found = search.exact(downsets, contracted, micro_batches, below_s, memory=memory)
-        load_s = min(found.chain.load_s, below_s)
-        if offer and found.chain is not NO_CHAIN:
+        outcome = search.exact(downsets, contracted, micro_batches, below_s, memory=memory)
+        load_s = min(outcome.chain.load_s, below_s)
+        if offer and outcome.chain is not NO_CHAIN:
             # Counted memory has buffers that the search leaves out: plan for less until a plan fits.
-            chain = found.chain
+            chain = outcome.chain
             for share in memory_shares(self.problem):
                 if share < 1:
                     chain = search.exact(downsets, contracted, micro_batches, below_s, memory_share=share).chain
                 if offer_chain(self.problem, self.monitor, contracted, chain, micro_batches) < math.inf:
                     break
-        return load_s, found.memory_was_short
+        return load_s, outcome.memory_was_short
 
     def _downsets(self, shape: Shape) -> Downsets | None:
         budget = min(self.budget, self.starts.search.most_downsets)

@@ -24,7 +24,6 @@ from solvers.joint.annealing.anneal_kernel import (
     begin,
 )
 from solvers.joint.annealing.placement_coarsening import GroupEdges, coarsenings, group_edges
-from solvers.joint.lists.jobs import held_bytes
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.simulator import Sequences, Simulator
 from solvers.kernels.arrays import Floats, Ints
@@ -109,7 +108,7 @@ class Search:
         self.model, self.between = model, between
         self.simulator = Simulator(model)
         edges = group_edges(model)
-        held = held_bytes(model)
+        held = model.held_bytes
         self.levels = [level_of(model, of, edges, held) for of in coarsenings(model, edges)]
         self.random = np.array([seed], np.uint64)
         self.best: Found | None = None
@@ -129,21 +128,19 @@ class Search:
     def take_up(self, place: Ints, sequences: Sequences, rank: Floats | None = None) -> Found | None:
         """Add a plan, with its own order and as a placement to improve by this rank (by its starts, without one);
         returns what is better than all before."""
-        simulator = self.simulator
-        seconds = simulator.in_order_s(place, sequences)
-        if math.isinf(seconds):
+        own = self._timed(place, sequences)
+        if own is None:
             return None
-        rank = simulator.state.start_s[: self.model.operators].copy() if rank is None else rank
-        line = np.argsort(simulator.state.sequence, kind="stable")
-        own = Found(seconds, 0.0 if simulator.fits() else 1.0, place, sequences)
-        better = own if own.beats(self.best) else None
-        self.best = better or self.best
+        state = self.simulator.state
+        rank = state.start_s[: self.model.operators].copy() if rank is None else rank
+        line = np.argsort(state.sequence, kind="stable")
+        better = self._better(own)
         known = len(self.lanes)
         listed = self.start(place, rank)
         if len(self.lanes) > known and own.excess == 0:
             lane = self.lanes[-1]
             if (own.excess, own.seconds) < (lane.excess, lane.cost):
-                lane.ordered = Lane(place.copy(), rank.copy(), line, seconds, 0.0)
+                lane.ordered = Lane(place.copy(), rank.copy(), line, own.seconds, 0.0)
         return listed or better
 
     def run(self, evaluations: int) -> Iterator[Found]:
@@ -199,31 +196,32 @@ class Search:
         lane.ordered = ordered
         place = ordered.place[self.model.group_of]
         sequences = [[o for o in ordered.line.tolist() if place[o] == d] for d in range(self.model.devices)]
-        seconds = simulator.in_order_s(ordered.place, sequences)
-        found = Found(seconds, 0.0 if simulator.fits() else 1.0, ordered.place.copy(), sequences)
-        if math.isinf(seconds) or not found.beats(self.best):
-            return None
-        self.best = found
-        return found
+        return self._better(self._timed(ordered.place, sequences))
 
     def _improved(self, lane: Lane) -> Found | None:
         found = self.exact(lane.place, lane.rank)
         self.between()
+        return self._better(found)
+
+    def _better(self, found: Found | None) -> Found | None:
+        """What was found if it is the best so far."""
         if found is None or not found.beats(self.best):
             return None
         self.best = found
         return found
 
+    def _timed(self, place: Ints, sequences: Sequences) -> Found | None:
+        """A placement with these sequences as a plan is timed; None if it cannot run."""
+        seconds = self.simulator.in_order_s(place, sequences)
+        if math.isinf(seconds):
+            return None
+        return Found(seconds, 0.0 if self.simulator.fits() else 1.0, place.copy(), sequences)
+
     def exact(self, place: Ints, rank: Floats) -> Found | None:
         """The sequences that a list schedule gives, timed as a plan would be."""
         if math.isinf(self.simulator.by_rank_s(place, rank)):
             return None
-        sequences = self.simulator.sequences()
-        seconds = self.simulator.in_order_s(place, sequences)
-        if math.isinf(seconds):
-            return None
-        excess = 0.0 if self.simulator.fits() else 1.0
-        return Found(seconds, excess, place.copy(), sequences)
+        return self._timed(place, self.simulator.sequences())
 
     def _run(self, lane: Lane, level: Level, count: int, mode: int) -> None:
         arrays, state, order = self.model.arrays, self.simulator.state, self.simulator.order
@@ -252,8 +250,9 @@ class Search:
         model = self.model
         figures = np.full(6, math.inf)
         figures[BEST], figures[BEST_EXCESS] = lane.cost, lane.excess
+        unit_place = model.gathered(level.unit_of, lane.place)
         return Walker(
-            place=gathered(model, level, lane.place), unit_place=np.zeros(len(level.held), np.int64),
+            place=unit_place[level.unit_of], unit_place=unit_place,
             rank=lane.rank.copy(), held=np.zeros(model.devices), best_place=lane.place.copy(),
             best_rank=lane.rank.copy(), figures=figures, random=self.random, tail=np.zeros(model.operators),
             follow=np.full(model.operators, -1, np.int64), nothing=np.zeros(0),
@@ -261,27 +260,14 @@ class Search:
         )  # fmt: skip
 
 
-def gathered(model: PassModel, level: Level, place: Ints) -> Ints:
-    """A placement in which every unit is whole: on the device, of those it may use, where most of its work is."""
-    work = np.array([model.mean_s[list(group)].sum() for group in model.groups])
-    units = len(level.held)
-    there = np.zeros((units, model.devices))
-    np.add.at(there, (level.unit_of, place), work + 1e-12 * work.sum() + 1e-300)
-    there[~level.allowed] = -1.0
-    best: Ints = there.argmax(axis=1)
-    return best[level.unit_of]
-
-
 def level_of(model: PassModel, of: Ints, edges: GroupEdges, held: Floats) -> Level:
     units = int(of.max()) + 1
-    allowed = np.ones((units, model.devices), bool)
-    np.logical_and.at(allowed, of, model.allowed)
     low, high = of[edges.ends[:, 0]], of[edges.ends[:, 1]]
     across = low != high
     start = np.zeros(units + 1, np.int64)
     np.cumsum(np.bincount(of, minlength=units), out=start[1:])
     return Level(
-        unit_of=of, member_start=start, member=np.argsort(of, kind="stable"), allowed=allowed,
-        held=np.bincount(of, held, units).astype(np.float64), room=model.arrays.memory_bytes.copy(),
+        unit_of=of, member_start=start, member=np.argsort(of, kind="stable"), allowed=model.allowed_to(of),
+        held=np.bincount(of, held, units).astype(np.float64), room=model.memory_bytes.copy(),
         edge_low=low[across], edge_high=high[across], edge_until=np.cumsum(edges.seconds[across]),
     )  # fmt: skip

@@ -93,7 +93,7 @@ def excess_share(a: PassArrays, s: PassState) -> float:
     peak = peak_bytes(a, s)
     over, total = 0.0, 0.0
     for d in range(len(peak)):
-        memory = a.memory_bytes[d]
+        memory = a.held.memory_bytes[d]
         if peak[d] > memory * (1 + SLACK):
             over += peak[d] - memory
         if memory < np.inf:

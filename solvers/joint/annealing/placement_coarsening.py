@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.joint.lists.grouping import seconds_between
 from solvers.joint.passes.model import PassModel
 from solvers.kernels.arrays import Floats, Ints
 
@@ -37,16 +38,7 @@ class GroupEdges:
 
 def group_edges(model: PassModel) -> GroupEdges:
     """The edges between the groups of a model, in ascending order."""
-    weight: dict[tuple[int, int], float] = {}
-    travel_s = model.mean_transfer_s
-    for message, sent in enumerate(model.messages):
-        makers = sorted({int(model.group_of[p]) for p in sent.producers})
-        readers = sorted({int(model.group_of[r]) for r in sent.readers})
-        for u in makers:
-            for v in readers:
-                if u != v:
-                    pair = (min(u, v), max(u, v))
-                    weight[pair] = weight.get(pair, 0.0) + float(travel_s[message])
+    weight = seconds_between(model)
     pairs = sorted(weight)
     ends = np.array(pairs, np.int64).reshape(-1, 2)
     seconds = np.array([weight[pair] for pair in pairs])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-
-from solvers.joint.exact.clusters import Clusters
+from solvers.joint.passes.clusters import Clusters
+from solvers.joint.passes.served import Sent
 from solvers.joint.passes.simulator import Simulator
 from solvers.kernels.arrays import Floats, Ints
 
@@ -17,70 +17,111 @@ from solvers.kernels.arrays import Floats, Ints
 class Timed:
     """A schedule of clusters, in seconds.
 
-    place: device of every unit. start_s, end_s: of every cluster. sent_s: when each transfer that is needed
-    starts, by (transfer, source, destination).
+    place: device of every unit. start_s, end_s: of every cluster. sent_s: when each transfer that is needed and
+    occupies something starts, by (transfer, source, destination). left_s: when the sending half of each starts where
+    that is one by itself, by (transfer, source).
     """
 
     place: tuple[int, ...]
     start_s: tuple[float, ...]
     end_s: tuple[float, ...]
-    sent_s: dict[tuple[int, int, int], float]
+    sent_s: dict[Sent, float]
+    left_s: dict[tuple[int, int], float]
 
     @property
     def makespan_s(self) -> float:
         return max(self.end_s, default=0.0)
 
 
-def timed(clusters: Clusters, place: Sequence[int], order: Sequence[int]) -> Timed:
+def timed(clusters: Clusters, place: Sequence[int] | Ints, order: Sequence[int]) -> Timed:
     """Clusters in a topological order, each as early as it can after those before it on its device, and its
-    transfers after those before them on their links; inf where a link or a way to run is missing."""
+    transfers after those before them on what they occupy; inf where a link or a way to run is missing.
+
+    place: the device of every unit.
+    """
     device = [int(place[unit]) for unit in clusters.unit_of.tolist()]
     start, end = [0.0] * len(device), [0.0] * len(device)
-    device_free = [0.0] * clusters.devices
-    link_free: dict[int, float] = {}
-    sent: dict[tuple[int, int, int], float] = {}
+    lanes = _Lanes(clusters, device, end)
     for cluster in order:
         here = device[cluster]
         ready = max((end[u] for u in clusters.predecessors[cluster]), default=0.0)
         for number in clusters.incoming[cluster]:
-            feeding = clusters.feeds(number, cluster)
-            for source in sorted({device[p] for p in feeding} - {here}):
-                lasts = float(clusters.transfers[number].seconds[source, here])
-                key = number, source, here
-                if key not in sent:
-                    link = int(clusters.resource[source, here])
-                    done = max(end[p] for p in feeding if device[p] == source)
-                    sent[key] = max(done, link_free.get(link, 0.0))
-                    link_free[link] = sent[key] + lasts
-                ready = max(ready, sent[key] + lasts)
+            for source in sorted({device[p] for p in clusters.feeds(number, cluster)} - {here}):
+                ready = max(ready, lanes.arrived_s((number, source, here)))
         alone = bool(clusters.one_by_one[here])
-        start[cluster] = max(ready, device_free[here]) if alone else ready
+        start[cluster] = max(ready, lanes.free_s[here]) if alone else ready
         end[cluster] = start[cluster] + float(clusters.seconds[cluster, here])
         if alone:
-            device_free[here] = end[cluster]
-    return Timed(tuple(int(d) for d in place), tuple(start), tuple(end), sent)
+            lanes.free_s[here] = end[cluster]
+    return Timed(tuple(int(d) for d in place), tuple(start), tuple(end), lanes.sent_s, lanes.left_s)
 
 
-def simulated(clusters: Clusters, simulator: Simulator, place: Sequence[int]) -> Timed:
-    """The last simulation, where every operator is a cluster of its own, a unit on each device of ``place``,
-    and transfers occupy nothing but links."""
-    state, operators = simulator.state, clusters.model.operators
+class _Lanes:
+    """Transfers on what they occupy, one after the other as they are asked for.
+
+    device, end_s: of every cluster, as far as they have run. free_s: when each resource is free, devices first.
+    """
+
+    def __init__(self, clusters: Clusters, device: Sequence[int], end_s: Sequence[float]) -> None:
+        self.clusters, self.device, self.end_s = clusters, device, end_s
+        self.wiring = clusters.model.arrays.wiring
+        self.free_s = [0.0] * int(self.wiring.resources)
+        self.sent_s: dict[Sent, float] = {}
+        self.left_s: dict[tuple[int, int], float] = {}
+        self._gone_s: dict[tuple[int, int], float] = {}
+        self._there_s: dict[Sent, float] = {}
+
+    def arrived_s(self, sent: Sent) -> float:
+        """When a transfer is on its destination."""
+        if sent not in self._there_s:
+            self._there_s[sent] = self._moved_s(*sent)
+        return self._there_s[sent]
+
+    def _moved_s(self, number: int, source: int, target: int) -> float:
+        transfer = self.clusters.transfers[number]
+        ready = max(self.end_s[p] for p in transfer.producers if self.device[p] == source)
+        leave, arrive = int(self.wiring.leave[source]), int(self.wiring.arrive[source, target])
+        if leave >= 0:
+            if (number, source) not in self._gone_s:
+                self.left_s[number, source] = begin = max(ready, self.free_s[leave])
+                lasts = leaving(transfer.seconds, source, (self.device[r] for r in transfer.readers))
+                self._gone_s[number, source] = self.free_s[leave] = begin + lasts
+            ready = self._gone_s[number, source]
+        if leave < 0 and arrive < 0:
+            return ready
+        self.sent_s[number, source, target] = begin = ready if arrive < 0 else max(ready, self.free_s[arrive])
+        if arrive < 0:
+            return begin
+        self.free_s[arrive] = begin + float(transfer.seconds[source, target])
+        return self.free_s[arrive]
+
+
+def leaving(times: Floats, source: int, targets: Iterable[int]) -> float:
+    """How long a transfer takes to leave a device: as long as to the farthest reader. times: [devices, devices]."""
+    return max(float(times[source, d]) for d in set(targets) - {source})
+
+
+def simulated(clusters: Clusters, simulator: Simulator, place: Sequence[int] | Ints) -> Timed:
+    """The last simulation, where every operator is a cluster of its own, a unit on each device of ``place``."""
     number = {message: k for k, transfer in enumerate(clusters.transfers) for message in transfer.messages}
-    sent = {}
-    for task in range(operators, int(state.counts[0])):
-        message = int(state.message[task])
-        if message in number:
-            key = number[message], int(state.device[task]), int(state.target[task])
-            sent[key] = float(state.start_s[task])
+    sent: dict[Sent, float] = {}
+    left: dict[tuple[int, int], float] = {}
+    for (message, source, target), start in simulator.sent_s().items():
+        if message in number:  # others take no time
+            if source == target:
+                left[number[message], source] = start
+            else:
+                sent[number[message], source, target] = start
     runs = [members[0] for members in clusters.members]
-    start, end = state.start_s[runs].tolist(), state.end_s[runs].tolist()
-    return Timed(tuple(int(d) for d in place), tuple(start), tuple(end), sent)
+    start, end = simulator.state.start_s[runs].tolist(), simulator.state.end_s[runs].tolist()
+    return Timed(tuple(int(d) for d in place), tuple(start), tuple(end), sent, left)
 
 
-def in_order_of(clusters: Clusters, priority: Sequence[float] | Floats) -> list[int]:
-    """The topological order in which of all that could be next the one with the lowest priority is, [clusters]."""
+def in_order_of(clusters: Clusters, priority: Sequence[Any] | Floats) -> list[int]:
+    """The topological order in which of all that could be next the one with the lowest priority is, a number or a tuple
+    of some for each cluster."""
     waiting = [len(before) for before in clusters.predecessors]
-    ready = [(float(priority[c]), c) for c, count in enumerate(waiting) if count == 0]
+    ready = [(priority[c], c) for c, count in enumerate(waiting) if count == 0]
     heapq.heapify(ready)
     order = []
     while ready:
@@ -89,24 +130,5 @@ def in_order_of(clusters: Clusters, priority: Sequence[float] | Floats) -> list[
         for after in clusters.successors[cluster]:
             waiting[after] -= 1
             if waiting[after] == 0:
-                heapq.heappush(ready, (float(priority[after]), after))
+                heapq.heappush(ready, (priority[after], after))
     return order
-
-
-def projected(clusters: Clusters, place_of_groups: Ints) -> Ints:
-    """The device of every unit on which most of its work is, of those that it may run on."""
-    model = clusters.model
-    work = np.bincount(model.group_of, model.mean_s, len(model.groups))
-    votes = np.zeros((clusters.units, clusters.devices))
-    np.add.at(votes, (clusters.unit_of_group, place_of_groups), work + 1e-12 * (work.sum() or 1.0))
-    votes[~clusters.allowed] = -1.0
-    place: Ints = votes.argmax(axis=1).astype(np.int64)
-    return place
-
-
-def sequences(clusters: Clusters, place: Sequence[int], order: Sequence[int]) -> list[list[int]]:
-    """The operators of every device where clusters run in this order."""
-    result: list[list[int]] = [[] for _ in range(clusters.devices)]
-    for cluster in order:
-        result[int(place[clusters.unit_of[cluster]])].extend(clusters.members[cluster])
-    return result

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.evaluation.evaluate import MEMORY_SLACK
-from solvers.joint.exact.clusters import Clusters
+from solvers.joint.exact.cluster_schedule import Timed, leaving
+from solvers.joint.passes.clusters import Clusters, longest_before
 from solvers.joint.passes.model import PassModel
 from solvers.problem.graph import BACKWARD_PHASES, Phase
 
@@ -47,27 +48,65 @@ def payload_of(clusters: Clusters, *, least_s: float, most_s: float) -> dict[str
 
     least_s, most_s: bounds on the least makespan; most_s > 0.
     """
-    arrays = clusters.model.arrays
+    wiring = clusters.model.arrays.wiring
     unit_s = unit_for(most_s)
 
     def whole(seconds: NDArray[np.float64]) -> list[list[int | None]]:
         return [[math.floor(s / unit_s) if math.isfinite(s) else None for s in row] for row in seconds.tolist()]
 
+    seconds = whole(clusters.seconds)
+    able = [
+        [t for t, a in zip(row, allowed, strict=True) if a and t is not None]
+        for row, allowed in zip(seconds, clusters.allowed[clusters.unit_of].tolist(), strict=True)
+    ]
+    least = [min(times, default=0) for times in able]
     return {
         "unit_s": unit_s,
-        "seconds": whole(clusters.seconds),
+        "seconds": seconds,
         "group_of": clusters.unit_of.tolist(),
         "edges": [(u, v) for u, targets in enumerate(clusters.successors) for v in targets],
         "messages": [(t.producers, t.readers, whole(t.seconds)) for t in clusters.transfers],
-        "leave": arrays.leave.tolist(),
-        "arrive": arrays.arrive.tolist(),
-        "resources": int(arrays.resources),
-        "one_by_one": arrays.one_by_one.tolist(),
+        "leave": wiring.leave.tolist(),
+        "arrive": wiring.arrive.tolist(),
+        "resources": int(wiring.resources),
+        "one_by_one": wiring.one_by_one.tolist(),
         "rows": _rows(clusters),
         "alike": [list(devices) for devices in alike(clusters.model)],
         "allowed": clusters.allowed.tolist(),
+        "heaviest": np.argsort(-np.bincount(clusters.unit_of, least, clusters.units), kind="stable").tolist(),
+        "head": longest_before(clusters.predecessors, least),
+        "tail": longest_before(clusters.successors, least, back=True),
         "least": math.floor(least_s / unit_s),
         "most": math.ceil(most_s / unit_s),
+    }
+
+
+def in_units(clusters: Clusters, payload: dict[str, Any], schedule: Timed) -> dict[str, Any]:
+    """A schedule rounded down to units, as `cp_program.run` takes a start.
+
+    That is a solution of the program: units are powers of two, and the rounding of floating-point sums is monotone,
+    so what followed something still does.
+    """
+
+    unit_s: float = payload["unit_s"]
+
+    def floor(seconds: float) -> int:
+        return math.floor(seconds / unit_s)
+
+    device = [schedule.place[unit] for unit in clusters.unit_of.tolist()]
+    task = [floor(start) for start in schedule.start_s]
+    leave = []
+    for (number, source), start in schedule.left_s.items():
+        transfer = clusters.transfers[number]
+        lasts = leaving(transfer.seconds, source, (device[r] for r in transfer.readers))
+        leave.append((number, source, floor(start), floor(lasts)))
+    ends = [begin + payload["seconds"][t][d] for t, (begin, d) in enumerate(zip(task, device, strict=True))]
+    return {
+        "place": list(schedule.place),
+        "task": task,
+        "send": [(*sent, floor(start)) for sent, start in schedule.sent_s.items()],
+        "leave": leave,
+        "makespan": max(ends),
     }
 
 
@@ -85,18 +124,18 @@ def alike(model: PassModel) -> list[tuple[int, ...]]:
 
 
 def _exchangeable(model: PassModel, a: int, b: int) -> bool:
-    arrays = model.arrays
-    own = (model.seconds.T, model.allowed.T, arrays.memory_bytes, arrays.one_by_one)
+    wiring = model.arrays.wiring
+    own = (model.seconds.T, model.allowed.T, model.memory_bytes, wiring.one_by_one)
     if not all(np.array_equal(values[a], values[b]) for values in own):
         return False
     swap = np.arange(model.devices)
     swap[[a, b]] = b, a
     both = np.ix_(swap, swap)
-    if not all(np.array_equal(values, values[both]) for values in (arrays.latency_s, arrays.per_byte_s)):
+    if not all(np.array_equal(values, values[both]) for values in (wiring.latency_s, wiring.per_byte_s)):
         return False
     # Resources may change names, if each does so everywhere.
-    before = [*arrays.leave.tolist(), *arrays.arrive.ravel().tolist()]
-    after = [*arrays.leave[swap].tolist(), *arrays.arrive[both].ravel().tolist()]
+    before = [*wiring.leave.tolist(), *wiring.arrive.ravel().tolist()]
+    after = [*wiring.leave[swap].tolist(), *wiring.arrive[both].ravel().tolist()]
     renamed, back = dict(zip(before, after, strict=True)), dict(zip(after, before, strict=True))
     devices = {d: int(swap[d]) for d in range(model.devices)}
     return (
@@ -109,7 +148,7 @@ def _exchangeable(model: PassModel, a: int, b: int) -> bool:
 def _rows(clusters: Clusters) -> list[tuple[list[int], list[int | None]]]:
     """What a device holds at once, and how much it can: always, and at some moments."""
     model = clusters.model
-    cap = model.arrays.memory_bytes * (1 + MEMORY_SLACK)
+    cap = model.memory_bytes * (1 + MEMORY_SLACK)
     finite = cap[np.isfinite(cap)]
     if len(finite) == 0:
         return []
@@ -131,7 +170,7 @@ def _moments(model: PassModel) -> list[NDArray[np.float64]]:
     Those of a forward operator that has ended, or is that operator, are held until its last backward did.
     An operator that may take no time gives no such moment.
     """
-    problem, saved = model.problem, model.arrays.saved_bytes
+    problem, saved = model.problem, model.arrays.held.saved_bytes
     if problem.recompute or not saved.any():
         return []
     operators = problem.graph.operators

@@ -16,25 +16,27 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from solvers.joint.exact.cp_paths import between, heads_and_tails, heaviest
-from solvers.programs.cp_solver import cp_solver
+from solvers.programs.cp_solver import Message, cp_solver, minimise
 
-Message = dict[str, Any]
 Pair = tuple[int, int]
 Ends = tuple[tuple[int, ...], int]
 """Groups, and a device that some of them are on."""
 
+ROWS = 12
+"""Rows that state the work between a head and a tail, the strongest ones."""
+
 
 def run(payload: Message, send: Callable[[Message], None], receive: Callable[[], list[Message]]) -> None:
-    """Search, and tell what is found.
+    """Search, and send what is found.
 
     payload, all times in whole units: seconds [tasks][devices], None where a task cannot run; group_of [tasks];
     edges: pairs of tasks, the second after the first; messages: (producers, readers, [from][to] time of one
     transfer, None without a link); leave [devices], arrive [from][to]: the resource that a sender and
     a receiver occupy, or -1, devices first; resources: how many; one_by_one [devices]; rows: (bytes [groups],
     cap [devices] or None), what a device holds at once; alike: lists of devices that can be exchanged; allowed
-    [groups][devices]; least, most: bounds on the makespan; start: {"place", "task", "send", "leave"} as
-    `cp_start` gives them, or None; workers, seed, work: most deterministic time, or None. Messages
+    [groups][devices]; heaviest: groups, those with most work first; head, tail [tasks]: the longest paths that end
+    just before each, and begin just after it; least, most: bounds on the makespan; start: as `cp_grid.in_units`
+    gives it, or None; workers, seed, work: most deterministic time, or None. Messages
     sent: {"place": device of every group, "start": of every task, "sent": (message, from, to, start) of every transfer
     that occupies a link or a lane}; {"bound": units}; last {"status"}:
     "optimal", "infeasible" or "stopped".
@@ -49,20 +51,10 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
         solver.parameters.max_deterministic_time = payload["work"]
     for name, value in payload.get("parameters", {}).items():
         setattr(solver.parameters, name, value)
-
-    class Told(cp_model.CpSolverSolutionCallback):
-        def on_solution_callback(self) -> None:
-            send(program.found(self.value))
-
-    def tell_bound(bound: float) -> None:
-        send({"bound": math.ceil(bound - 0.5)})
-
-    solver.best_bound_callback = tell_bound
-    status = solver.solve(program.model, Told())
-    if status == cp_model.OPTIMAL:
-        tell_bound(solver.best_objective_bound)
-    names = {cp_model.OPTIMAL: "optimal", cp_model.INFEASIBLE: "infeasible"}
-    send({"status": names.get(status, "stopped"), "work": solver.response_proto.deterministic_time})
+    status = minimise(
+        solver, program.model, send, lambda at: program.found(at.value), lambda bound: math.ceil(bound - 0.5)
+    )
+    send({"status": status, "work": solver.response_proto.deterministic_time})
 
 
 class Program:
@@ -94,7 +86,7 @@ class Program:
         self.model.minimize(self.makespan)
 
     def found(self, value: Callable[[Any], int]) -> Message:
-        """A solution as `run` tells it."""
+        """The message of a solution, see `run`."""
         place = [next(d for d, here in row.items() if value(here)) for row in self.at]
         sent = [(*key, int(value(self.sent[key]))) for key, moves in self.moves.items() if value(moves)]
         return {"place": place, "start": [int(value(start)) for start in self.start], "sent": sent}
@@ -107,7 +99,7 @@ class Program:
         for row in given["allowed"]:
             self.at.append({d: model.new_bool_var("") for d, able in enumerate(row) if able})
             model.add_exactly_one(self.at[-1].values())
-        order = heaviest(given)
+        order = given["heaviest"]
         for devices in given["alike"]:
             for before, d in pairwise(devices):
                 for rank, g in enumerate(order):
@@ -234,17 +226,35 @@ class Program:
         if count > 1:
             fixed = [model.new_fixed_size_interval_var(s, p, "") for s, p in zip(self.start, self.least, strict=True)]
             model.add_cumulative(fixed, [1] * len(fixed), count)
-        for head, tail, tasks in between(self.least, given["edges"], count):
+        for head, tail, tasks in self._between(count):
             for d in range(self.devices):
                 work = [given["seconds"][i][d] * self.at[given["group_of"][i]][d]
                         for i in tasks if d in self.at[given["group_of"][i]]]  # fmt: skip
                 model.add(sum(work) + head + tail <= self.makespan)
 
+    def _between(self, devices: int) -> list[tuple[int, int, list[int]]]:
+        """(head, tail, tasks that must run between them), the ones that say most about the makespan first."""
+        head, tail = self.given["head"], self.given["tail"]
+        found: dict[tuple[int, ...], tuple[float, int, int]] = {}
+        for a in sorted(set(head)):
+            late = sorted((i for i in range(len(head)) if head[i] >= a), key=lambda i: -tail[i])
+            work = 0
+            for k, i in enumerate(late):
+                work += self.least[i]
+                if k + 1 < len(late) and tail[late[k + 1]] == tail[i]:
+                    continue
+                key = tuple(sorted(late[: k + 1]))
+                value = a + work / devices + tail[i]
+                if value > found.get(key, (0.0, 0, 0))[0]:
+                    found[key] = (value, a, tail[i])
+        best = sorted(found, key=lambda key: -found[key][0])[:ROWS]
+        return [(found[key][1], found[key][2], list(key)) for key in best]
+
     def _wires(self) -> None:
         """What follows, too: all that a link carries comes after what makes the first of it, and before what
         reads the last."""
         given = self.given
-        head, tail = heads_and_tails(self.least, given["edges"])
+        head, tail = given["head"], given["tail"]
         for carried in self.carried[self.devices :]:
             if len(carried) > 1:
                 makers = {p for _, number in carried for p in given["messages"][number][0]}
@@ -254,7 +264,7 @@ class Program:
                 self.model.add(sum(units for units, _ in carried) + first + last <= self.makespan)
 
     def hint(self, start: Message) -> None:
-        """Begin from a schedule; every variable is told, as a solver does little with a part."""
+        """Begin from a schedule; every variable has a hint, as a solver does little with a part."""
         model, place = self.model, start["place"]
         for row, device in zip(self.at, place, strict=True):
             for d, here in row.items():

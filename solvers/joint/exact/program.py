@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from solvers.joint.exact.cluster_schedule import Timed
-from solvers.joint.exact.clusters import Clusters
 from solvers.joint.exact.cp_grid import alike
-from solvers.joint.exact.program_rows import ROUNDING, PassRows, Term, heaviest
+from solvers.joint.exact.program_rows import ROUNDING, PassRows, heaviest
 from solvers.joint.exact.program_transfers import sends_of, take_turns
+from solvers.joint.passes.clusters import Clusters
 from solvers.kernels.arrays import Floats
+from solvers.programs.scaled_model import Term, new_numbers
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75)
 """Where heads and tails are cut for rows of work between them."""
@@ -68,18 +69,6 @@ class PassProgram(PassRows):
             for (source, target, _), (moves, _) in zip(send.routes, send.delay, strict=True)
             if values[moves] > 0.5
         ]
-
-    def values_of(self, schedule: Timed) -> list[float]:
-        """A value for every variable; rules that it breaks show in ``model.violation``."""
-        values = [0.0] * len(self.model)
-        values[self.last] = schedule.makespan_s / self.unit_s
-        for row, device in zip(self.x, schedule.place, strict=True):
-            values[row[device]] = 1.0
-        for variable, start_s in zip(self.start, schedule.start_s, strict=True):
-            values[variable] = start_s / self.unit_s
-        for fill in self._fill:
-            fill(schedule, values)
-        return values
 
     def _precedence(self) -> None:
         """Along every edge, with the longest transfer that it carries wherever its ends are."""
@@ -153,10 +142,5 @@ class PassProgram(PassRows):
 
 def renamed(clusters: Clusters, place: Sequence[int]) -> list[int]:
     """The same placement of units with interchangeable devices renumbered as the program wants them."""
-    new_of = list(range(clusters.devices))
-    largest = heaviest(clusters)
-    for devices in alike(clusters.model):
-        seen = list(dict.fromkeys(int(place[u]) for u in largest if place[u] in devices))
-        for new, old in zip(devices, seen + [d for d in devices if d not in seen], strict=True):
-            new_of[old] = new
-    return [new_of[int(d)] for d in place]
+    new = new_numbers(place, heaviest(clusters), alike(clusters.model))
+    return [new.get(int(device), int(device)) for device in place]

@@ -8,23 +8,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from solvers.joint.exact.cluster_schedule import Timed
-from solvers.joint.exact.clusters import Clusters
 from solvers.joint.exact.cp_grid import alike
+from solvers.joint.passes.clusters import Clusters, longest_before
 from solvers.kernels.arrays import Floats
-from solvers.programs.integer_program import Model
-
-Term = tuple[int, float]
-Fill = Callable[[Timed, list[float]], None]
-
-SCALE = 1e4
-"""The longest schedule is this to ten times as many units, microseconds for a pass of tens of milliseconds:
-solvers decide by absolute tolerances, and programs in seconds are solved wrongly."""
+from solvers.programs.scaled_model import ScaledModel, Term
 
 ROUNDING = 1e-9
 """Relative error of sums of times."""
 
 
-class PassRows:
+class PassRows(ScaledModel[Timed]):
     """Variables of where the units of ``clusters`` are and when clusters start, and ways to write rows on them.
 
     ``x[unit][device]`` is 1 where a unit is, ``start[cluster]`` when it starts and ``lasts[cluster]`` how long it
@@ -36,19 +29,18 @@ class PassRows:
     def __init__(
         self, clusters: Clusters, nbytes: Floats, most_s: float, check: Callable[[], None] = lambda: None
     ) -> None:
+        super().__init__(most_s)
         self.clusters, self.nbytes, self.check = clusters, nbytes, check
-        self.unit_s = 10.0 ** math.floor(math.log10(most_s)) / SCALE if 0 < most_s < math.inf else 1.0
         self.most = most_s / self.unit_s
-        self.model = Model()
-        self._fill: list[Fill] = []
         self._pairs: dict[tuple[int, int], list[list[int]]] = {}
         self.unit_of = clusters.unit_of.tolist()
         able = np.where(clusters.allowed[clusters.unit_of], clusters.seconds, np.inf).min(axis=1) / self.unit_s
         self.least: list[float] = np.where(np.isfinite(able), able, 0.0).tolist()
-        self.head = _longest(clusters.predecessors, self.least)
-        self.rest = _longest(clusters.successors, self.least, back=True)
+        self.head = longest_before(clusters.predecessors, self.least)
+        self.rest = longest_before(clusters.successors, self.least, back=True)
         self.last = self.model.variable(0.0, self.most, cost=1.0)
-        self.x = self._placed()
+        rank = np.argsort(heaviest(clusters)).tolist()
+        self.x = self.placed(clusters.allowed.tolist(), alike(clusters.model), rank)
         self._memory()
         self.start = [
             self.model.variable(h, max(h, self.most - r - p))
@@ -56,23 +48,19 @@ class PassRows:
         ]
         self.lasts = [self._duration(c) for c in range(len(clusters))]
 
-    def on_fill(self, fill: Fill) -> None:
-        """Have variables filled in `values_of`, after those made before."""
-        self._fill.append(fill)
+        def fill(schedule: Timed, values: list[float]) -> None:
+            values[self.last] = schedule.makespan_s / self.unit_s
+            for row, device in zip(self.x, schedule.place, strict=True):
+                values[row[device]] = 1.0
+            for variable, start_s in zip(self.start, schedule.start_s, strict=True):
+                values[variable] = start_s / self.unit_s
+
+        self.on_fill(fill)
 
     # ---------------------------------------------------------------- placement
 
-    def _placed(self) -> list[list[int]]:
-        late = {device: position for devices in alike(self.clusters.model) for position, device in enumerate(devices)}
-        rank = {unit: i for i, unit in enumerate(heaviest(self.clusters))}
-        x = []
-        for unit, allowed in enumerate(self.clusters.allowed.tolist()):
-            x.append([self.model.binary(allowed=a and late.get(d, 0) <= rank[unit]) for d, a in enumerate(allowed)])
-            self.model.row([(v, 1.0) for v in x[-1]], 1.0, 1.0)
-        return x
-
     def _memory(self) -> None:
-        for d, cap in enumerate(self.clusters.model.arrays.memory_bytes.tolist()):
+        for d, cap in enumerate(self.clusters.model.memory_bytes.tolist()):
             if self.nbytes.sum() > cap * (1 + ROUNDING) and cap > 0:
                 # A cap has the rounding that plans are judged with, and the solver's own tolerance comes on top.
                 terms = [(self.x[u][d], float(b) / (cap * (1 + ROUNDING))) for u, b in enumerate(self.nbytes)]
@@ -142,11 +130,3 @@ def heaviest(clusters: Clusters) -> list[int]:
     work = np.where(np.isfinite(clusters.seconds), clusters.seconds, 0.0).max(axis=1)
     order: list[int] = np.argsort(-np.bincount(clusters.unit_of, work, clusters.units), kind="stable").tolist()
     return order
-
-
-def _longest(before: Sequence[Sequence[int]], least: Sequence[float], *, back: bool = False) -> list[float]:
-    """The longest path up to each cluster, without itself, given those before it; back: from the end."""
-    head = [0.0] * len(before)
-    for cluster in range(len(before) - 1, -1, -1) if back else range(len(before)):
-        head[cluster] = max((head[u] + least[u] for u in before[cluster]), default=0.0)
-    return head

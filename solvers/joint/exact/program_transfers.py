@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from solvers.joint.exact.cluster_schedule import Timed
-from solvers.joint.exact.program_rows import PassRows, Term
+from solvers.joint.exact.program_rows import PassRows
+from solvers.programs.scaled_model import Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def _send(
         if units == float("inf"):
             model.upper[variable] = 0.0
         elif units > 0 and model.upper[variable] > 0:
-            link = int(clusters.resource[source, target])
+            link = int(clusters.model.arrays.wiring.arrive[source, target])
             delay.append((variable, units))
             uses.setdefault(link, []).append(variable)
             by_link.setdefault(link, []).append((variable, units))

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.joint.exact.clusters import Clusters, Ties, clustered
+from solvers.joint.passes.clusters import Clusters, clustered
 from solvers.joint.passes.model import PassModel
 from solvers.kernels.arrays import Floats
 from solvers.problem.graph import Phase
+from solvers.problem.ties import Ties
 
 TARGET = 200
 """Clusters to stop at."""
@@ -150,8 +151,7 @@ def _unit_share(model: PassModel, cap_s: float) -> float:
 def _units(model: PassModel, share: float) -> Units:
     """Every group a unit, to be tied up to a share of all work and of all memory."""
     load = np.bincount(model.group_of, model.mean_s, len(model.groups))
-    saved = np.bincount(model.group_of, model.arrays.saved_bytes, len(model.groups))
-    held: Floats = model.static_bytes + saved
+    held = model.held_bytes
     kinds: dict[bytes, int] = {}
     kind = [kinds.setdefault(row.tobytes(), len(kinds)) for row in model.allowed]
     return units_of(load.tolist(), held.tolist(), kind, (float(load.sum()) * share, float(held.sum()) * share))

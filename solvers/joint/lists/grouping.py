@@ -4,44 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.joint.lists.jobs import held_bytes
 from solvers.joint.passes.model import PassModel
 from solvers.kernels.arrays import Floats, Ints
+from solvers.problem.ties import Ties
 
 
 class _Units:
     """Groups being joined, as long as some device may take and hold them all."""
 
     def __init__(self, model: PassModel, caps: Floats) -> None:
-        self.root = list(range(len(model.groups)))
+        self.ties = Ties(len(model.groups))
         self.allowed = model.allowed.copy()
-        self.nbytes = held_bytes(model)
+        self.nbytes = model.held_bytes.copy()
         self.caps = caps
-
-    def find(self, group: int) -> int:
-        while self.root[group] != group:
-            self.root[group] = self.root[self.root[group]]
-            group = self.root[group]
-        return group
 
     def join(self, a: int, b: int) -> bool:
         """Make two units one if that can be placed; whether it was done, or they are one."""
-        a, b = self.find(a), self.find(b)
+        a, b = self.ties.root(a), self.ties.root(b)
         if a == b:
             return True
         nbytes = self.nbytes[a] + self.nbytes[b]
         both = self.allowed[a] & self.allowed[b]
         if not (both & (nbytes <= self.caps)).any():
             return False
-        low, high = min(a, b), max(a, b)
-        self.root[high] = low
-        self.nbytes[low], self.allowed[low] = nbytes, both
+        root = self.ties.tie(a, b)
+        self.nbytes[root], self.allowed[root] = nbytes, both
         return True
-
-    def labels(self) -> Ints:
-        """The unit of every group, units numbered by their first group."""
-        number: dict[int, int] = {}
-        return np.array([number.setdefault(self.find(group), len(number)) for group in range(len(self.root))])
 
 
 def apart(model: PassModel) -> Ints:
@@ -60,7 +48,7 @@ def co_placed(model: PassModel, caps: Floats) -> Ints:
         targets = model.successors[operator]
         if len(targets) == 1:
             units.join(int(model.group_of[operator]), int(model.group_of[targets[0]]))
-    return units.labels()
+    return units.ties.labels()
 
 
 def in_touch(model: PassModel) -> Ints:
@@ -71,7 +59,19 @@ def in_touch(model: PassModel) -> Ints:
             first, *others = sorted({int(model.group_of[o]) for o in (*message.producers, *message.readers)})
             for other in others:
                 units.join(first, other)
-    return units.labels()
+    return units.ties.labels()
+
+
+def seconds_between(model: PassModel) -> dict[tuple[int, int], float]:
+    """Seconds of what two groups exchange, averaged over links, by (lower, higher) group."""
+    between: dict[tuple[int, int], float] = {}
+    for message, seconds in zip(model.messages, model.mean_transfer_s.tolist(), strict=True):
+        for reader in sorted({int(model.group_of[o]) for o in message.readers}):
+            for maker in sorted({int(model.group_of[o]) for o in message.producers}):
+                if maker != reader:
+                    pair = min(maker, reader), max(maker, reader)
+                    between[pair] = between.get(pair, 0.0) + seconds
+    return between
 
 
 def heavy(model: PassModel, caps: Floats, parts: int) -> Ints:
@@ -81,22 +81,13 @@ def heavy(model: PassModel, caps: Floats, parts: int) -> Ints:
     as a share of that limit. caps: as in `co_placed`.
     """
     units = _Units(model, caps)
-    work = np.zeros(len(model.groups))
-    np.add.at(work, model.group_of, model.mean_s)
+    work = np.bincount(model.group_of, model.mean_s, len(model.groups))
     limit = float(work.sum()) / parts
-    between: dict[tuple[int, int], float] = {}
-    for number, message in enumerate(model.messages):
-        seconds = float(model.mean_transfer_s[number])
-        ends = {int(model.group_of[o]) for o in message.producers}
-        for other in sorted({int(model.group_of[o]) for o in message.readers}):
-            for end in sorted(ends):
-                if end != other and seconds > 0:
-                    pair = min(end, other), max(end, other)
-                    between[pair] = between.get(pair, 0.0) + seconds
+    between = {pair: seconds for pair, seconds in seconds_between(model).items() if seconds > 0}
     share = work / limit if limit > 0 else work
     order = sorted(between, key=lambda pair: (-between[pair] / np.sqrt(1 + share[pair[0]] + share[pair[1]]), pair))
     for a, b in order:
-        a, b = units.find(a), units.find(b)
+        a, b = units.ties.root(a), units.ties.root(b)
         if a != b and work[a] + work[b] <= limit and units.join(a, b):
             work[min(a, b)] = work[a] + work[b]
-    return units.labels()
+    return units.ties.labels()

@@ -8,46 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.evaluation.columns import PHASES, graph_columns
 from solvers.joint.lists.layers_kernel import balanced_cuts
 from solvers.joint.passes.model import PassModel
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Problem
 
 ROUNDING = 1e-9
 """Relative excess over the least load, or over a cap, that is rounding."""
-
-
-def layer_split(
-    model: PassModel,
-    layers: Sequence[Sequence[int]],
-    caps: Floats,
-    devices: Sequence[int],
-    *,
-    transfers: bool,
-    flights: Sequence[int] | None = None,
-) -> Ints | None:
-    """The device of every layer, [layers]: one consecutive part of them for each of ``devices``, in this order.
-
-    layers: operators, each in exactly one; groups that share a device are not divided. The busiest device has the
-    least work, and of those splits the sum of squares is least. Within ``caps`` (bytes, [devices of the
-    model]), where an operator holds its static bytes and what it saves, that ``flights`` times on each of
-    ``devices`` (once by default); None if there is no such split. transfers: whether the work of a part has
-    the transfers in it that cross its ends, at mean speed. Layers that some of these devices may not take are
-    placed first, one by one where least is done so far.
-    """
-    layer_of = np.empty(model.operators, np.int64)
-    for number, operators in enumerate(layers):
-        layer_of[list(operators)] = number
-    a = model.arrays
-    costs = LayerCosts(
-        _added(layer_of, model.seconds, len(layers)),
-        np.zeros((len(layers), model.devices)),
-        _added(layer_of, a.static_bytes, len(layers)),
-        _added(layer_of, a.saved_bytes, len(layers)),
-        np.ones((len(layers), model.devices), np.bool_),
-    )
-    np.logical_and.at(costs.allowed, layer_of, model.allowed[model.group_of])
-    crossing = partial(_crossing_s, model, layer_of, layers=len(layers)) if transfers else None
-    return cut_layers(costs, caps, devices, crossing, flights)
 
 
 class LayerCosts(NamedTuple):
@@ -65,6 +34,101 @@ class LayerCosts(NamedTuple):
     """[layers, devices] whether it may be there"""
 
 
+class Layers:
+    """The layers ``members`` (operators, each in one, co-located ones in the same) of a problem: their costs, from the
+    columns of the graph."""
+
+    def __init__(self, problem: Problem, members: Sequence[Sequence[int]]) -> None:
+        self.problem, self.count = problem, len(members)
+        self.columns = graph_columns(problem.graph)
+        self.layer_of = np.empty(len(problem.graph), np.int64)
+        for number, operators in enumerate(members):
+            self.layer_of[list(operators)] = number
+        columns = self.columns
+        self._first, self._last = self._reach(columns.maker_start, columns.maker)
+        first, last = self._reach(columns.reader_start, columns.reader)
+        np.minimum(self._first, first, out=self._first)
+        np.maximum(self._last, last, out=self._last)
+        speeds = problem.cluster.speeds
+        links = sum(speeds.values()) or 1
+        self._latency_s = sum(count * speed.latency_s for speed, count in speeds.items()) / links
+        self._per_byte_s = sum(count / speed.bandwidth_bytes_per_s for speed, count in speeds.items()) / links
+
+    def at(self, samples: int) -> LayerCosts:
+        """For micro-batches of ``samples``."""
+        problem, devices = self.problem, self.problem.cluster.devices
+        of_kind = {kind: problem.compute.at(kind, samples) for kind in sorted({d.kind for d in devices})}
+        work = {kind: self._sums(seconds) for kind, seconds in of_kind.items()}
+        allowed = np.stack([np.isfinite(work[device.kind]) for device in devices], axis=1)
+        for operator, device in problem.pins.items():
+            allowed[self.layer_of[operator], np.arange(len(devices)) != device] = False
+        forward = self.columns.phase == PHASES.index(Phase.FORWARD)
+        again = {kind: self._sums(np.where(forward, seconds, 0.0)) for kind, seconds in of_kind.items()}
+        saved = np.zeros(self.count)
+        if problem.stated_bytes is None and problem.has_backward():
+            amount = self.columns.saved_bytes[:, 0] + self.columns.saved_bytes[:, 1] * samples
+            saved = self._sums(np.where(forward, amount, 0.0))
+        static = self._sums(problem.static_bytes())
+        work_s, forward_s = (np.stack([of[device.kind] for device in devices], axis=1) for of in (work, again))
+        return LayerCosts(work_s, forward_s, static, saved, allowed)
+
+    def _sums(self, each: Floats) -> Floats:
+        return np.asarray(np.bincount(self.layer_of, each, self.count), np.float64)
+
+    def crossing_s(self, samples: int, row: Ints) -> Floats:
+        """Seconds, at the mean speed of links, of all messages for ``samples`` that cross a cut before each layer of
+        ``row``, and after the last, [rows + 1]."""
+        tensor = self.columns.message_tensor
+        if self.problem.transfer_s is not None:
+            seconds = np.array(self.problem.transfer_s)[tensor] * samples
+        else:
+            nbytes = self.columns.tensor_bytes[tensor, 0] + self.columns.tensor_bytes[tensor, 1] * samples
+            seconds = np.where(nbytes > 0, self._latency_s + nbytes * self._per_byte_s, 0.0)
+        if len(row) < self.count:  # a message reaches from its first layer in the row to its last
+            return self._crossing_in(row, seconds)
+        change = np.bincount(self._first + 1, seconds, self.count + 2) - np.bincount(
+            self._last + 1, seconds, self.count + 2
+        )
+        return np.maximum(np.cumsum(change)[: self.count + 1], 0.0)
+
+    def _crossing_in(self, row: Ints, seconds: Floats) -> Floats:
+        position = np.full(self.count, -1)
+        position[row] = np.arange(len(row))
+        columns, change = self.columns, np.zeros(len(row) + 2)
+        for message, taken in enumerate(seconds.tolist()):
+            makers = columns.maker[columns.maker_start[message] : columns.maker_start[message + 1]]
+            readers = columns.reader[columns.reader_start[message] : columns.reader_start[message + 1]]
+            ends = position[self.layer_of[np.concatenate([makers, readers])]]
+            ends = ends[ends >= 0]
+            if len(ends):
+                change[ends.min() + 1] += taken
+                change[ends.max() + 1] -= taken
+        return np.maximum(np.cumsum(change)[: len(row) + 1], 0.0)
+
+    def _reach(self, start: Ints, operator: Ints) -> tuple[Ints, Ints]:
+        """The first and the last layer among the operators of each message."""
+        message = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        first, last = np.full(len(start) - 1, self.count), np.full(len(start) - 1, -1)
+        np.minimum.at(first, message, self.layer_of[operator])
+        np.maximum.at(last, message, self.layer_of[operator])
+        return first, last
+
+
+def layer_split(
+    model: PassModel, layers: Sequence[Sequence[int]], caps: Floats, devices: Sequence[int], *, transfers: bool
+) -> Ints | None:
+    """The device of every layer, [layers]: one consecutive part of them for each of ``devices``, in this order.
+
+    layers: operators, each in exactly one; groups that share a device are not divided. The busiest device has the
+    least work, and of those splits the sum of squares is least. Within ``caps`` (bytes, [devices of the
+    model]), where an operator holds its static bytes and what it saves; None if there is no such split. transfers:
+    whether the work of a part has the transfers in it that cross its ends, at mean speed. Layers that some of these
+    devices may not take are placed first, one by one where least is done so far.
+    """
+    samples, of = model.problem.mini_batch, Layers(model.problem, layers)
+    return cut_layers(of.at(samples), caps, devices, partial(of.crossing_s, samples) if transfers else None)
+
+
 def cut_layers(
     costs: LayerCosts,
     caps: Floats,
@@ -72,8 +136,11 @@ def cut_layers(
     crossing_s: Callable[[Ints], Floats] | None = None,
     flights: Sequence[int] | None = None,
 ) -> Ints | None:
-    """`layer_split` of layers with such costs. crossing_s: of the layers that may be anywhere, seconds of what crosses
-    a cut before each of them, and after the last."""
+    """`layer_split` of layers with such costs.
+
+    crossing_s: of the layers that may be anywhere, seconds of what crosses a cut before each of them, and after the
+    last. flights: micro-batches that each of ``devices`` holds at once, by default one.
+    """
     chosen = list(devices)
     layers, count = costs.work_s.shape
     copies = np.ones(count)
@@ -105,13 +172,6 @@ def cut_layers(
     return place
 
 
-def _added(layer_of: Ints, each: Floats, layers: int) -> Floats:
-    """Sums by layer of what operators have, [layers, ...] of [operators, ...]."""
-    total = np.zeros((layers, *each.shape[1:]))
-    np.add.at(total, layer_of, each)
-    return total
-
-
 def _totals(each: Floats) -> Floats:
     """Sums of the first so many, [devices, count + 1], of [count, devices]."""
     totals = np.zeros((each.shape[1], len(each) + 1))
@@ -126,21 +186,6 @@ def _loads(ends: Ints, total_s: Floats, besides_s: Floats, cut_s: Floats) -> lis
         loads.append(float(besides_s[d] + total_s[d, end] - total_s[d, begin] + crossing))
         begin = end
     return loads
-
-
-def _crossing_s(model: PassModel, layer_of: Ints, row: Ints, layers: int) -> Floats:
-    """Seconds of all messages that cross a cut before each of these layers, [count + 1]."""
-    position = np.full(layers, -1)
-    position[row] = np.arange(len(row))
-    change = np.zeros(len(row) + 2)
-    for number, message in enumerate(model.messages):
-        ends = position[layer_of[[*message.producers, *message.readers]]]
-        ends = ends[ends >= 0]
-        if len(ends):
-            change[ends.min() + 1] += model.mean_transfer_s[number]
-            change[ends.max() + 1] -= model.mean_transfer_s[number]
-    crossing: Floats = np.maximum(np.cumsum(change)[: len(row) + 1], 0.0)
-    return crossing
 
 
 def module_order(model: PassModel) -> Ints:

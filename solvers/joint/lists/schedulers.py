@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.joint.lists.earliest_first_kernel import GOING, STUCK, etf_state, schedule
-from solvers.joint.lists.heft_kernel import COUNT, heft_state, schedule_ranked, upward_s
+from solvers.joint.lists.draft_kernel import COUNT, Rule, draft_of
+from solvers.joint.lists.earliest_first_kernel import GOING, STUCK, schedule, waiting_of
+from solvers.joint.lists.heft_kernel import schedule_ranked, upward_s
 from solvers.joint.lists.jobs import Jobs
 from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, LINKS, NONE
 from solvers.kernels.arrays import Floats, Ints
@@ -57,9 +58,7 @@ def m_topo(jobs: Jobs, caps: Floats) -> Scheduled | None:
             return None
         device[unit] = int(np.argmax(takes))
         held[device[unit]] += nbytes
-    on = device[a.unit_of]
-    sequences = jobs.sequences(on, np.zeros(len(jobs)), np.arange(len(jobs)))
-    return Scheduled(jobs.place(device), sequences)
+    return _scheduled(jobs, device, np.arange(len(jobs)))
 
 
 def earliest_first(
@@ -72,15 +71,16 @@ def earliest_first(
     (bytes, [devices]). favourite: for m-SCT, the favourite child of every job or NONE, [jobs]. channel: see
     CHANNELS. Raises what ``check`` raises.
     """
-    state = etf_state(jobs.arrays)
+    state, waiting = draft_of(jobs.arrays), waiting_of(jobs.arrays)
+    rule = Rule(CHANNELS[channel], False)
     children = np.full(len(jobs), NONE) if favourite is None else favourite
     outcome = GOING
     while outcome == GOING:
         check()
-        outcome = schedule(jobs.arrays, state, caps, children, CHANNELS[channel], LOOKS)
+        outcome = schedule(jobs.arrays, state, waiting, caps, children, rule, LOOKS)
     if outcome == STUCK:
         return None
-    return Scheduled(jobs.place(state.unit_device), jobs.sequences(state.device, state.start_s, state.turn))
+    return _scheduled(jobs, state.unit_device, np.lexsort((state.turn, state.start_s)))
 
 
 def heft(jobs: Jobs, caps: Floats, channel: Channel, check: Callable[[], None]) -> Scheduled | None:
@@ -93,11 +93,15 @@ def heft(jobs: Jobs, caps: Floats, channel: Channel, check: Callable[[], None]) 
     rank = np.zeros(len(jobs))
     upward_s(jobs.arrays, rank)
     order = np.lexsort((np.arange(len(jobs)), -rank))
-    state = heft_state(jobs.arrays)
+    state, rule = draft_of(jobs.arrays), Rule(CHANNELS[channel], True)
     while state.counts[COUNT] < len(jobs):
         check()
-        if not schedule_ranked(jobs.arrays, state, caps, order, CHANNELS[channel], AT_ONCE):
+        if not schedule_ranked(jobs.arrays, state, caps, order, rule, AT_ONCE):
             return None
-    turn = np.empty(len(jobs), np.int64)
-    turn[order] = np.arange(len(jobs))
-    return Scheduled(jobs.place(state.unit_device), jobs.sequences(state.device, state.start_s, turn))
+    return _scheduled(jobs, state.unit_device, np.lexsort((state.turn, state.start_s)))
+
+
+def _scheduled(jobs: Jobs, unit_place: Ints, order: Ints) -> Scheduled:
+    """The answer with every unit on this device and the jobs begun in this order."""
+    clusters = jobs.clusters
+    return Scheduled(clusters.place_of_groups(unit_place), clusters.sequences(unit_place, order.tolist()))

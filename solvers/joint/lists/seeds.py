@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from solvers.joint.lists.grouping import apart, co_placed, heavy, in_touch
-from solvers.joint.lists.jobs import held_bytes, jobs_of
+from solvers.joint.lists.jobs import jobs_of
 from solvers.joint.lists.layers import ROUNDING, layer_split, module_order, split_by_modules
 from solvers.joint.lists.schedulers import earliest_first, heft, m_topo
 from solvers.joint.lists.within_memory import Scheduler, within_memory
@@ -58,7 +58,7 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
     if none:
         beyond = np.full(model.devices, np.inf)
         for name, unit_of, caps in (
-            ("split of what needs no link", in_touch(model), model.arrays.memory_bytes),
+            ("split of what needs no link", in_touch(model), model.memory_bytes),
             ("split of what needs no link, beyond memory", in_touch(model), beyond),
             ("layer split beyond memory", apart(model), beyond),
         ):
@@ -72,7 +72,7 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
 
 
 def _schedulers(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[str, Scheduler]]:
-    caps = model.arrays.memory_bytes
+    caps = model.memory_bytes
     for device in _single_devices(model, caps):
         place = np.full(len(model.groups), device)
         yield "single device", lambda _, place=place: place  # type: ignore[misc]
@@ -97,7 +97,7 @@ def _schedulers(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[s
 
 def _single_devices(model: PassModel, caps: Floats) -> Iterator[int]:
     """Devices that may hold everything, one of each that are alike."""
-    held = float(held_bytes(model).sum())
+    held = float(model.held_bytes.sum())
     known: set[tuple[float, bytes]] = set()
     for device in range(model.devices):
         alike = float(caps[device]), model.seconds[:, device].tobytes()

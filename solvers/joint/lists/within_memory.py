@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.joint.lists.jobs import held_bytes
 from solvers.joint.lists.schedulers import Scheduled
 from solvers.joint.passes.simulator import Simulator
 from solvers.kernels.arrays import Floats, Ints
@@ -53,8 +52,8 @@ def within_memory(
     less; where it finds no place then, with half the reduction. Raises what ``check`` raises.
     """
     model = simulator.model
-    held = held_bytes(model)
-    caps = model.arrays.memory_bytes.copy()
+    held = model.held_bytes
+    caps = model.memory_bytes.copy()
     wide: Floats | None = None
     last: Timed | None = None
     for _ in range(tries):
@@ -97,7 +96,7 @@ def _timed(simulator: Simulator, found: Scheduled | Ints, order: Order) -> Timed
 
 def _excess(simulator: Simulator) -> Floats:
     """By how much the last simulation exceeds the memory of every device, rounding aside, [devices]."""
-    memory = simulator.model.arrays.memory_bytes
+    memory = simulator.model.memory_bytes
     if simulator.fits():
         return np.zeros(len(memory))
     peak = simulator.peak_bytes()

@@ -7,13 +7,61 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.kernels.lazy import njit
+from solvers.kernels.uncounted import inlined
 
 NONE = -1
 ARRIVAL, OPERATOR, DEPARTURE = 0, 1, 2
 """Kinds of tasks; of equally urgent ones the lower kind goes first."""
 UPDATE = 3
 """The number of the update among the phases."""
+TASKS, READY, DIRTY, EVENTS, BEGUN, DONE = range(6)
+"""Places in `PassState.counts`: tasks made so far; how much of ``ready``, ``dirty`` and ``events`` is in use; operators
+begun, and done."""
+
+
+class Wiring(NamedTuple):
+    """What transfers take, and what they occupy: of operators in `PassArrays`, and of jobs in
+    `solvers.joint.lists.jobs_kernel`."""
+
+    message_bytes: Floats
+    """[messages] B of one transfer"""
+    message_tensors: Floats
+    """[messages] latencies of one transfer; 0 for an order constraint, which has nothing to move"""
+    message_stated_s: Floats
+    """[messages] s that the workload states for one transfer"""
+    latency_s: Floats
+    """[devices, devices] s, inf without a link"""
+    per_byte_s: Floats
+    """[devices, devices] s/B, inf without a link"""
+    leave: Ints
+    """[devices] the resource that sending occupies, or NONE"""
+    arrive: Ints
+    """[devices, devices] the resource that a transfer (its receiving half, if ``leave``) occupies, or NONE"""
+    one_by_one: Bools
+    """[devices] whether it runs one operator at a time"""
+    resources: np.int64
+    """how many there are, devices first"""
+
+
+class Held(NamedTuple):
+    """What operators and their messages hold."""
+
+    memory_bytes: Floats
+    """[devices] B"""
+    static_bytes: Floats
+    """[operators] B held all the time"""
+    saved_bytes: Floats
+    """[operators] B held for the backward"""
+    working_bytes: Floats
+    """[operators] B of workspace"""
+    tensor_bytes: Floats
+    """[messages] B while it lies on the device that made it"""
+    home: Ints
+    """[operators] the forward operator of a mirror, else itself"""
+    phase: Ints
+    """[operators]"""
+    counts_buffers: np.bool_
+    """whether transfers and what they hold count"""
 
 
 class PassArrays(NamedTuple):
@@ -37,40 +85,10 @@ class PassArrays(NamedTuple):
     reader_start: Ints
     reader: Ints
     """operators that read each message"""
-    message_bytes: Floats
-    """[messages] B of one transfer"""
-    message_tensors: Floats
-    """[messages] latencies of one transfer"""
-    message_stated_s: Floats
-    """[messages] s that the workload states for one transfer"""
-    latency_s: Floats
-    """[devices, devices] s, inf without a link"""
-    per_byte_s: Floats
-    """[devices, devices] s/B, inf without a link"""
-    leave: Ints
-    """[devices] the resource that sending occupies, or NONE"""
-    arrive: Ints
-    """[devices, devices] the resource that a transfer (its receiving half, if ``leave``) occupies, or NONE"""
-    one_by_one: Bools
-    """[devices] whether it runs one operator at a time"""
-    resources: np.int64
-    """how many there are, devices first"""
-    memory_bytes: Floats
-    """[devices] B"""
-    static_bytes: Floats
-    """[operators] B held all the time"""
-    saved_bytes: Floats
-    """[operators] B held for the backward"""
-    working_bytes: Floats
-    """[operators] B of workspace"""
-    tensor_bytes: Floats
-    """[messages] B while it lies on the device that made it"""
-    home: Ints
-    """[operators] the forward operator of a mirror, else itself"""
-    phase: Ints
-    """[operators]"""
-    counts_buffers: np.bool_
-    """whether transfers and what they hold count"""
+    wiring: Wiring
+    """of its messages and of the cluster"""
+    held: Held
+    """what operators hold"""
 
 
 class PassState(NamedTuple):
@@ -89,7 +107,7 @@ class PassState(NamedTuple):
     sequence: Ints
     """[operators] when it was begun, as a count"""
     counts: Ints
-    """[1] how many tasks there are"""
+    """[6] at TASKS to DONE"""
     priority: Floats
     """[tasks] the least goes first"""
     code: Ints
@@ -133,14 +151,14 @@ def state_for(arrays: PassArrays) -> PassState:
     operators, devices = arrays.seconds.shape
     makers, readers = np.diff(arrays.producer_start), np.diff(arrays.reader_start)
     most = int((makers * (1 + np.minimum(readers, devices - 1))).sum()) if devices > 1 else 0
-    tasks, messages, resources = operators + most, len(makers), int(arrays.resources)
+    tasks, messages, resources = operators + most, len(makers), int(arrays.wiring.resources)
 
     def ints(size: int) -> Ints:
         return np.zeros(size, np.int64)
 
     return PassState(
         device=ints(tasks), start_s=np.zeros(tasks), end_s=np.zeros(tasks), message=np.full(tasks, NONE, np.int64),
-        target=np.full(tasks, NONE, np.int64), sequence=ints(operators), counts=ints(1), priority=np.zeros(tasks),
+        target=np.full(tasks, NONE, np.int64), sequence=ints(operators), counts=ints(6), priority=np.zeros(tasks),
         code=ints(tasks), resource=ints(tasks), waiting=ints(operators), missing=ints(messages * devices),
         waits_for=ints(resources), is_busy=np.zeros(resources, np.bool_), keys=np.empty(resources * tasks),
         queued=np.empty(resources * tasks, np.int64), events=ints(tasks),
@@ -149,11 +167,11 @@ def state_for(arrays: PassArrays) -> PassState:
     )  # fmt: skip
 
 
-@njit(cache=True)
-def transfer_s(a: PassArrays, m: int, src: int, dst: int) -> float:
-    """Seconds of one transfer of message ``m`` between two devices."""
-    if a.message_tensors[m] == 0:
-        return 0.0
-    seconds: float = a.message_tensors[m] * a.latency_s[src, dst] + a.message_bytes[m] * a.per_byte_s[src, dst]
-    seconds += a.message_stated_s[m]
+@inlined
+def transfer_s(w: Wiring, m: int, src: int, dst: int) -> float:
+    """Seconds of one transfer of message ``m`` between two devices; inf without a link."""
+    seconds = 0.0
+    if w.message_tensors[m] != 0:
+        seconds = w.message_tensors[m] * w.latency_s[src, dst] + w.message_bytes[m] * w.per_byte_s[src, dst]
+        seconds += w.message_stated_s[m]
     return seconds

@@ -9,15 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.coarsening.traffic import Rows
 from solvers.evaluation.columns import pairs_of
 from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
-from solvers.joint.passes.arrays_kernel import PassArrays
+from solvers.joint.passes.arrays_kernel import Held, PassArrays, Wiring
 from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.graph import Phase, topological_order
 from solvers.problem.groups import together
 from solvers.problem.problem import Problem, Transfers
-
-Rows = Sequence[list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +66,45 @@ class PassModel:
     def devices(self) -> int:
         return int(self.seconds.shape[1])
 
-    def transfer_s(self, message: int, src: int, dst: int) -> float:
-        """Seconds of one transfer of a message; 0 on one device, inf without a link."""
-        if src == dst:
-            return 0.0
-        sent = self.messages[message]
-        if self.problem.transfer_s is not None:
-            return sent.stated_s
-        if sent.tensors == 0:
-            return 0.0
-        a = self.arrays
-        return float(sent.tensors * a.latency_s[src, dst] + sent.nbytes * a.per_byte_s[src, dst])
+    @property
+    def memory_bytes(self) -> Floats:
+        """What every device can hold, [devices]."""
+        return self.arrays.held.memory_bytes
+
+    @cached_property
+    def held_bytes(self) -> Floats:
+        """What every group holds while a planner plans, [groups]: parameters with gradients and optimizer states (or
+        stated sizes), and the activations that it saves."""
+        saved = np.bincount(self.group_of, self.arrays.held.saved_bytes, len(self.groups))
+        return np.asarray(self.static_bytes + saved)
+
+    def transfer_s(self, message: int) -> Floats:
+        """Seconds of one transfer of a message, [devices, devices]; 0 on one device, inf without a link."""
+        sent, w = self.messages[message], self.arrays.wiring
+        seconds: Floats = np.zeros_like(w.latency_s)
+        if sent.tensors:
+            seconds = sent.tensors * w.latency_s + sent.nbytes * w.per_byte_s + sent.stated_s
+            np.fill_diagonal(seconds, 0.0)
+        return seconds
+
+    def allowed_to(self, unit_of: Ints) -> NDArray[np.bool_]:
+        """Where units of groups may be, [units, devices]. unit_of: [groups], numbers from 0."""
+        allowed = np.ones((int(unit_of.max(initial=-1)) + 1, self.devices), bool)
+        np.logical_and.at(allowed, unit_of, self.allowed)
+        return allowed
+
+    def gathered(self, unit_of: Ints, place: Ints) -> Ints:
+        """The device of every unit of groups on which most of its work is, of those that it may run on, [units].
+
+        unit_of: [groups]. place: the device of every group.
+        """
+        allowed = self.allowed_to(unit_of)
+        work = np.bincount(self.group_of, self.mean_s, len(self.groups))
+        votes = np.zeros(allowed.shape)
+        np.add.at(votes, (unit_of, place), work + 1e-12 * (work.sum() or 1.0))
+        votes[~allowed] = -1.0
+        best: Ints = votes.argmax(axis=1).astype(np.int64)
+        return best
 
     @cached_property
     def mean_s(self) -> Floats:
@@ -90,13 +117,13 @@ class PassModel:
     @cached_property
     def mean_transfer_s(self) -> Floats:
         """Seconds of one transfer of every message, averaged over the pairs of devices with a link, [messages]."""
-        a = self.arrays
+        w = self.arrays.wiring
         if self.problem.transfer_s is not None:
             return np.array([m.stated_s for m in self.messages])
-        linked = np.isfinite(a.per_byte_s) & ~np.eye(self.devices, dtype=bool)
+        linked = np.isfinite(w.per_byte_s) & ~np.eye(self.devices, dtype=bool)
         if not linked.any():
             return np.zeros(len(self.messages))
-        latency, per_byte = float(a.latency_s[linked].mean()), float(a.per_byte_s[linked].mean())
+        latency, per_byte = float(w.latency_s[linked].mean()), float(w.per_byte_s[linked].mean())
         return np.array([m.tensors * latency + m.nbytes * per_byte if m.tensors else 0.0 for m in self.messages])
 
 
@@ -109,7 +136,7 @@ def pass_model(problem: Problem) -> PassModel:
     seconds = np.stack([by_kind[device.kind] for device in devices], axis=1)
     successors = _successors(problem)
     order = topological_order(successors)
-    predecessors: Rows = [[] for _ in successors]
+    predecessors: list[list[int]] = [[] for _ in successors]
     for operator, targets in enumerate(successors):
         for target in targets:
             predecessors[target].append(operator)
@@ -135,7 +162,7 @@ def pass_model(problem: Problem) -> PassModel:
     )
 
 
-def _successors(problem: Problem) -> Rows:
+def _successors(problem: Problem) -> list[list[int]]:
     after = [set(targets) for targets in problem.graph.successors]
     for position, operator in enumerate(problem.graph.operators):
         if operator.forward_of is not None:
@@ -173,46 +200,50 @@ def _messages(problem: Problem, samples: float) -> tuple[Message, ...]:
 
 
 def _arrays(problem: Problem, seconds: Floats, messages: Sequence[Message], group_of: Ints) -> PassArrays:
-    graph, cluster = problem.graph, problem.cluster
-    count = len(cluster)
-    pairs = pairs_of(cluster, count)
-    latency = pairs.latency_s.copy()
-    with np.errstate(divide="ignore"):
-        per_byte = 1.0 / pairs.bandwidth
-    np.fill_diagonal(latency, 0.0)
-    np.fill_diagonal(per_byte, 0.0)
-    if problem.transfer_s is not None:
-        latency, per_byte = np.zeros((count, count)), np.zeros((count, count))
-    leave, arrive, resources = _resources(problem)
-    made: Rows = [[] for _ in range(len(graph))]
+    operators = problem.graph.operators
+    made: list[list[int]] = [[] for _ in operators]
+    waits = np.zeros(len(operators), np.int64)
     for number, message in enumerate(messages):
+        waits[list(message.readers)] += len(message.producers)
         for producer in message.producers:
             made[producer].append(number)
-    mirrors: Rows = [[] for _ in range(len(graph))]
-    for position, operator in enumerate(graph.operators):
+    mirrors: list[list[int]] = [[] for _ in operators]
+    for position, operator in enumerate(operators):
         if operator.forward_of is not None:
             mirrors[operator.forward_of].append(position)
-    waits = np.zeros(len(graph), np.int64)
-    for message in messages:
-        waits[list(message.readers)] += len(message.producers)
-    for targets in mirrors:
-        waits[targets] += 1
-    counted = problem.stated_bytes is None
-    samples = float(problem.mini_batch)
-    training = problem.has_backward()
-    forward = [o.phase is Phase.FORWARD for o in graph.operators]
+            waits[position] += 1
+    made_of, mirrors_of = Rows.of(made), Rows.of(mirrors)
+    producers, readers = Rows.of([m.producers for m in messages]), Rows.of([m.readers for m in messages])
     return PassArrays(
         seconds=seconds,
         group_of=group_of,
         waits=waits,
-        made_start=_starts(made),
-        made=_flat(made),
-        mirror_start=_starts(mirrors),
-        mirror=_flat(mirrors),
-        producer_start=_starts([m.producers for m in messages]),
-        producer=_flat([m.producers for m in messages]),
-        reader_start=_starts([m.readers for m in messages]),
-        reader=_flat([m.readers for m in messages]),
+        made_start=made_of.start,
+        made=made_of.items,
+        mirror_start=mirrors_of.start,
+        mirror=mirrors_of.items,
+        producer_start=producers.start,
+        producer=producers.items,
+        reader_start=readers.start,
+        reader=readers.items,
+        wiring=_wiring(problem, messages),
+        held=_held(problem, messages),
+    )
+
+
+def _wiring(problem: Problem, messages: Sequence[Message]) -> Wiring:
+    cluster = problem.cluster
+    count = len(cluster)
+    latency, per_byte = np.zeros((count, count)), np.zeros((count, count))
+    if problem.transfer_s is None:
+        pairs = pairs_of(cluster, count)
+        latency = pairs.latency_s.copy()
+        with np.errstate(divide="ignore"):
+            per_byte = 1.0 / pairs.bandwidth
+        np.fill_diagonal(latency, 0.0)
+        np.fill_diagonal(per_byte, 0.0)
+    leave, arrive, resources = _resources(problem)
+    return Wiring(
         message_bytes=np.array([m.nbytes for m in messages], np.float64),
         message_tensors=np.array([m.tensors for m in messages], np.float64),
         message_stated_s=np.array([m.stated_s for m in messages], np.float64),
@@ -222,22 +253,26 @@ def _arrays(problem: Problem, seconds: Floats, messages: Sequence[Message], grou
         arrive=arrive,
         one_by_one=np.array([device.concurrency is not None for device in cluster.devices]),
         resources=np.int64(resources),
-        memory_bytes=np.array([device.memory_bytes for device in cluster.devices]),
+    )
+
+
+def _held(problem: Problem, messages: Sequence[Message]) -> Held:
+    """What is held, by the rules of `solvers.evaluation`; where sizes are stated nothing but these."""
+    operators, samples = problem.graph.operators, float(problem.mini_batch)
+    counted, training = problem.stated_bytes is None, problem.has_backward()
+    saves = [counted and training and o.phase is Phase.FORWARD for o in operators]
+    return Held(
+        memory_bytes=np.array([device.memory_bytes for device in problem.cluster.devices]),
         static_bytes=problem.static_bytes(),
-        saved_bytes=np.array(
-            [saved_bytes(problem, (o,), samples) if counted and training and forward[o] else 0.0
-             for o in range(len(graph))]
-        ),
+        saved_bytes=np.array([saved_bytes(problem, (o,), samples) if s else 0.0 for o, s in enumerate(saves)]),
         working_bytes=np.array(
-            [workspace_bytes(problem, (o,), samples) if counted else 0.0 for o in range(len(graph))]
+            [workspace_bytes(problem, (o,), samples) if counted else 0.0 for o in range(len(operators))]
         ),
-        tensor_bytes=np.array(
-            [0.0 if not counted or (training and forward[m.producers[0]]) else m.nbytes for m in messages]
-        ),
-        home=np.array([i if o.forward_of is None else o.forward_of for i, o in enumerate(graph.operators)], np.int64),
-        phase=np.array([_PHASES.index(o.phase) for o in graph.operators], np.int64),
+        tensor_bytes=np.array([m.nbytes if counted and not saves[m.producers[0]] else 0.0 for m in messages]),
+        home=np.array([i if o.forward_of is None else o.forward_of for i, o in enumerate(operators)], np.int64),
+        phase=np.array([_PHASES.index(o.phase) for o in operators], np.int64),
         counts_buffers=np.bool_(counted),
-    )  # fmt: skip
+    )
 
 
 _PHASES = (Phase.FORWARD, Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT, Phase.UPDATE)
@@ -259,13 +294,3 @@ def _resources(problem: Problem) -> tuple[Ints, Ints, int]:
             leave[d] = first_out + d
             arrive[:, d] = first_in + d
     return leave, arrive, 3 * count
-
-
-def _starts(rows: Sequence[Sequence[int]]) -> Ints:
-    starts = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=starts[1:])
-    return starts
-
-
-def _flat(rows: Sequence[Sequence[int]]) -> Ints:
-    return np.array([x for row in rows for x in row], np.int64)

@@ -10,77 +10,252 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.joint.passes.arrays_kernel import ARRIVAL, DEPARTURE, NONE, OPERATOR, PassArrays, PassState
+from solvers.joint.passes.arrays_kernel import (
+    ARRIVAL,
+    BEGUN,
+    DEPARTURE,
+    DIRTY,
+    DONE,
+    EVENTS,
+    NONE,
+    OPERATOR,
+    READY,
+    TASKS,
+    PassArrays,
+    PassState,
+    transfer_s,
+)
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.heap_kernel import pop, pop_event, push, push_event
-from solvers.kernels.lazy import njit
-from solvers.kernels.plain import ZERO
+from solvers.kernels.uncounted import inlined, uncounted
 
 
-@njit(cache=True)
-def _deliver(
-    m: int, src: int, dst: int, ready: int, device: Ints, waiting: Ints, waking: Ints, reader_start: Ints, reader: Ints,
-    producer_start: Ints, producer: Ints,
-) -> int:  # fmt: skip
-    """A message from ``src`` is on ``dst``; the new number of ready tasks."""
-    carried = 0
-    for e in range(producer_start[m], producer_start[m + 1]):
-        carried += device[producer[e]] == src
-    for e in range(reader_start[m], reader_start[m + 1]):
-        target = reader[e]
-        if device[target] == dst:
-            waiting[target] -= carried
-            if waiting[target] == 0:
-                waking[ready] = target
-                ready += 1
-    return ready
+@inlined
+def _wake(s: PassState, task: int) -> None:
+    """Note that a task became ready at this instant."""
+    s.ready[s.counts[READY]] = task
+    s.counts[READY] += 1
 
 
-@njit(cache=True)
-def _begin(a: PassArrays, s: PassState, place: Ints, rank: Floats, follow: Ints) -> int:
-    """Reset the state for a placement; the number of tasks that are ready."""
+@inlined
+def _wait_less(s: PassState, operator: int, by: int) -> None:
+    """Note that an operator waits for so many things less."""
+    s.waiting[operator] -= by
+    if s.waiting[operator] == 0:
+        _wake(s, operator)
+
+
+@inlined
+def _look_at(s: PassState, resource: int) -> None:
+    """Note that a resource is free again, or has one more ready task."""
+    if not s.is_dirty[resource]:
+        s.is_dirty[resource] = True
+        s.dirty[s.counts[DIRTY]] = resource
+        s.counts[DIRTY] += 1
+
+
+@inlined
+def _reset(a: PassArrays, s: PassState, place: Ints, rank: Floats, follow: Ints) -> None:
+    """Reset the state for a placement; operators that wait for nothing are ready."""
     operators, devices = a.seconds.shape
-    device, waiting, priority, code = s.device, s.waiting, s.priority, s.code
-    start_s, end_s, resource, missing, waking = s.start_s, s.end_s, s.resource, s.missing, s.ready
-    waits_for, is_busy, is_dirty, load_s = s.waits_for, s.is_busy, s.is_dirty, s.load_s
-    group_of, waits, seconds, one_by_one = a.group_of, a.waits, a.seconds, a.one_by_one
-    producer_start, producer = a.producer_start, a.producer
-    for r in range(len(load_s)):
-        waits_for[r] = 0
-        is_busy[r] = False
-        is_dirty[r] = False
-        load_s[r] = 0.0
+    s.counts[:] = 0
+    s.counts[TASKS] = operators
+    s.urgent[:] = np.inf
+    for r in range(len(s.load_s)):
+        s.waits_for[r] = 0
+        s.is_busy[r] = False
+        s.is_dirty[r] = False
+        s.load_s[r] = 0.0
     for i in range(operators):
-        d = place[group_of[i]]
-        device[i] = d
-        waiting[i] = waits[i]
-        priority[i] = rank[i]
-        code[i] = OPERATOR * (np.int64(1) << 48) + i
-        end_s[i] = seconds[i, d]  # its duration, until it starts
-        start_s[i] = np.inf
-        if one_by_one[d]:
-            resource[i] = d
-            load_s[d] += seconds[i, d]
-        else:
-            resource[i] = NONE
+        d = place[a.group_of[i]]
+        s.device[i] = d
+        s.waiting[i] = a.waits[i]
+        s.priority[i] = rank[i]
+        s.code[i] = OPERATOR * (np.int64(1) << 48) + i
+        s.end_s[i] = a.seconds[i, d]  # its duration, until it starts
+        s.start_s[i] = np.inf
+        s.resource[i] = NONE
+        if a.wiring.one_by_one[d]:
+            s.resource[i] = d
+            s.load_s[d] += a.seconds[i, d]
     for i in range(operators):
-        if follow[i] != NONE and resource[i] != NONE:
-            waiting[follow[i]] += 1
-    ready = 0
+        if follow[i] != NONE and s.resource[i] != NONE:
+            s.waiting[follow[i]] += 1
     for i in range(operators):
-        if waiting[i] == 0:
-            waking[ready] = i
-            ready += 1
-    for m in range(len(producer_start) - 1):
-        if producer_start[m + 1] - producer_start[m] > 1:
+        if s.waiting[i] == 0:
+            _wake(s, i)
+    for m in range(len(a.producer_start) - 1):
+        if a.producer_start[m + 1] - a.producer_start[m] > 1:
             for d in range(devices):
-                missing[m * devices + d] = 0
-            for e in range(producer_start[m], producer_start[m + 1]):
-                missing[m * devices + device[producer[e]]] += 1
-    return ready
+                s.missing[m * devices + d] = 0
+            for e in range(a.producer_start[m], a.producer_start[m + 1]):
+                s.missing[m * devices + s.device[a.producer[e]]] += 1
 
 
-@njit(cache=True)
+@inlined
+def _start(s: PassState, task: int, now: float, tail_s: Floats, limit_s: float, slack: float) -> bool:
+    """Start a task; whether the pass may still end in time."""
+    seconds = s.end_s[task]
+    s.start_s[task] = now
+    s.end_s[task] = now + seconds
+    in_time = s.end_s[task] <= limit_s
+    if task < len(s.sequence):
+        in_time = in_time and now + tail_s[task] <= slack
+        r = s.resource[task]
+        if r != NONE:
+            # What a device has yet to run follows without a gap at best.
+            in_time = in_time and now + s.load_s[r] <= slack
+            s.load_s[r] -= seconds
+        s.sequence[task] = s.counts[BEGUN]
+        s.counts[BEGUN] += 1
+    push_event(s.until, s.events, s.counts[EVENTS], s.end_s[task], task)
+    s.counts[EVENTS] += 1
+    return bool(in_time)
+
+
+@inlined
+def _start_all(s: PassState, now: float, tail_s: Floats, limit_s: float, slack: float) -> bool:
+    """Start what became ready and needs no resource, then the most urgent task of every free resource; whether the
+    pass may still end in time."""
+    most = len(s.keys) // len(s.load_s)  # places in the queue of a resource
+    in_time = True
+    for i in range(s.counts[READY]):
+        task = s.ready[i]
+        r = s.resource[task]
+        if r == NONE:
+            in_time = in_time and _start(s, task, now, tail_s, limit_s, slack)
+        else:
+            push(s.keys, s.queued, r * most, s.waits_for[r], s.priority[task], task, s.code)
+            s.waits_for[r] += 1
+            _look_at(s, r)
+    s.counts[READY] = 0
+    for i in range(s.counts[DIRTY]):
+        r = s.dirty[i]
+        s.is_dirty[r] = False
+        if not s.is_busy[r] and s.waits_for[r] > 0:
+            task = pop(s.keys, s.queued, r * most, s.waits_for[r], s.code)
+            s.waits_for[r] -= 1
+            s.is_busy[r] = True
+            in_time = in_time and _start(s, task, now, tail_s, limit_s, slack)
+    s.counts[DIRTY] = 0
+    return in_time
+
+
+@inlined
+def _deliver(a: PassArrays, s: PassState, m: int, src: int, dst: int) -> None:
+    """A message from ``src`` is on ``dst``: its readers there wait for all its makers on ``src`` no more."""
+    carried = 0
+    for e in range(a.producer_start[m], a.producer_start[m + 1]):
+        carried += s.device[a.producer[e]] == src
+    for e in range(a.reader_start[m], a.reader_start[m + 1]):
+        if s.device[a.reader[e]] == dst:
+            _wait_less(s, a.reader[e], carried)
+
+
+@inlined
+def _new_transfer(s: PassState, m: int, src: int, dst: int, priority: float, seconds: float) -> int:
+    """The number of a new task that moves message ``m``, its sending half where ``dst`` is ``src``."""
+    task = s.counts[TASKS]
+    s.counts[TASKS] += 1
+    devices = len(s.urgent)
+    kind = DEPARTURE if src == dst else ARRIVAL
+    s.device[task] = src
+    s.message[task] = m
+    s.target[task] = dst
+    s.priority[task] = priority
+    s.code[task] = kind * (np.int64(1) << 48) + (m * devices + src) * devices + dst
+    s.end_s[task] = seconds  # its duration, until it starts
+    s.half[task] = NONE
+    return int(task)
+
+
+@inlined
+def _read_here(a: PassArrays, s: PassState, m: int, here: int, rank: Floats) -> int:
+    """Give a message to its readers on the device that made it, and gather the other devices that have some in
+    ``towards``; how many they are."""
+    away = 0
+    for f in range(a.reader_start[m], a.reader_start[m + 1]):
+        target = a.reader[f]
+        dst = s.device[target]
+        if dst == here:
+            _wait_less(s, target, 1)
+        else:
+            if s.urgent[dst] == np.inf:
+                s.towards[away] = dst
+                away += 1
+            s.urgent[dst] = min(s.urgent[dst], rank[target])
+    return away
+
+
+@inlined
+def _send(a: PassArrays, s: PassState, m: int, here: int, away: int, rank: Floats) -> None:
+    """Make the transfers of a complete message to the first ``away`` devices in ``towards``."""
+    w = a.wiring
+    departure = NONE  # a chain of the arrivals that wait for one departure
+    slowest = 0.0
+    for f in range(away):
+        dst = s.towards[f]
+        seconds = transfer_s(w, m, here, dst)
+        slowest = max(slowest, seconds)
+        # An order constraint has nothing to move; between CPUs nothing is paid.
+        if w.message_tensors[m] == 0 or (w.arrive[here, dst] == NONE and w.leave[here] == NONE):
+            _deliver(a, s, m, here, dst)
+            continue
+        task = _new_transfer(s, m, here, dst, s.urgent[dst], seconds)
+        s.resource[task] = w.arrive[here, dst]
+        if w.leave[here] == NONE:
+            _wake(s, task)
+        else:
+            s.half[task] = departure
+            departure = task
+    if departure != NONE:
+        latest = -np.inf
+        for f in range(a.producer_start[m], a.producer_start[m + 1]):
+            if s.device[a.producer[f]] == here:
+                latest = max(latest, rank[a.producer[f]])
+        task = _new_transfer(s, m, here, here, latest, slowest)
+        s.resource[task] = w.leave[here]
+        s.half[task] = departure
+        _wake(s, task)
+
+
+@inlined
+def _end_operator(a: PassArrays, s: PassState, task: int, rank: Floats, follow: Ints) -> None:
+    """An operator is done: what waited for it, here or for its messages, waits no more."""
+    here, devices = s.device[task], len(s.urgent)
+    s.counts[DONE] += 1
+    if follow[task] != NONE and s.resource[task] != NONE:
+        _wait_less(s, follow[task], 1)
+    for e in range(a.mirror_start[task], a.mirror_start[task + 1]):
+        _wait_less(s, a.mirror[e], 1)
+    for e in range(a.made_start[task], a.made_start[task + 1]):
+        m = a.made[e]
+        away = _read_here(a, s, m, here, rank)
+        complete = True
+        if away > 0 and a.producer_start[m + 1] - a.producer_start[m] > 1:
+            s.missing[m * devices + here] -= 1
+            complete = s.missing[m * devices + here] == 0
+        if complete:
+            _send(a, s, m, here, away, rank)
+        for f in range(away):
+            s.urgent[s.towards[f]] = np.inf
+
+
+@inlined
+def _end_departure(a: PassArrays, s: PassState, task: int, now: float) -> None:
+    """The sending half of a message is done: its arrivals are ready, and CPUs have it, which receive for nothing."""
+    arrival = s.half[task]
+    while arrival != NONE:
+        if s.resource[arrival] == NONE:
+            s.start_s[arrival] = now
+            s.end_s[arrival] = now
+            _deliver(a, s, s.message[task], s.device[task], s.target[arrival])
+        else:
+            _wake(s, arrival)
+        arrival = s.half[arrival]
+
+
+@uncounted
 def run_pass(
     a: PassArrays, s: PassState, place: Ints, rank: Floats, follow: Ints, tail_s: Floats, limit_s: float
 ) -> float:
@@ -92,193 +267,30 @@ def run_pass(
     order is fixed and rank should be the position in it; all NONE: the order is the rank's. tail_s: seconds
     that the pass lasts at least from the start of each operator on (zeros will do). Leaves the times in ``s``.
     """
-    ready = _begin(a, s, place, rank, follow)
-    operators, devices = a.seconds.shape
-    # Taken out of the tuples once: each access would count references.
-    waits_for, is_busy, resource, start_s, end_s = s.waits_for, s.is_busy, s.resource, s.start_s, s.end_s
-    waking, queue, until, is_dirty, touched, sequence = s.ready, s.events, s.until, s.is_dirty, s.dirty, s.sequence
-    device, waiting, missing, load_s, half = s.device, s.waiting, s.missing, s.load_s, s.half
-    priority, code, keys, queued = s.priority, s.code, s.keys, s.queued
-    most = len(keys) // len(load_s)
-    message, destination, towards, urgent_of = s.message, s.target, s.towards, s.urgent
-    made_start, made, mirror_start, mirror = a.made_start, a.made, a.mirror_start, a.mirror
-    reader_start, reader, producer_start, producer = a.reader_start, a.reader, a.producer_start, a.producer
-    nbytes, tensors, stated_s = a.message_bytes, a.message_tensors, a.message_stated_s
-    latency_s, per_byte_s, leaves, arrives = a.latency_s, a.per_byte_s, a.leave, a.arrive
+    operators = len(s.sequence)
     slack = limit_s * (1 + 1e-12)  # sums of times in another order may differ in their last digits
-    for r in range(len(load_s)):
-        if load_s[r] > slack:
+    _reset(a, s, place, rank, follow)
+    for r in range(len(s.load_s)):
+        if s.load_s[r] > slack:
             return np.inf
-    for d in range(devices):
-        urgent_of[d] = np.inf
-    now, last = 0.0, 0.0
-    events, done, dirty, begun = ZERO, 0, 0, 0
-    tasks = operators
+    now = 0.0
     while True:
-        for i in range(ready):
-            task = waking[i]
-            r = resource[task]
-            if r == NONE:
-                start_s[task] = now
-                end_s[task] += now
-                if not end_s[task] <= limit_s or (task < operators and now + tail_s[task] > slack):
-                    return np.inf
-                if task < operators:
-                    sequence[task] = begun
-                    begun += 1
-                push_event(until, queue, events, end_s[task], task)
-                events += 1
-            else:
-                push(keys, queued, r * most, waits_for[r], priority[task], task, code)
-                waits_for[r] += 1
-                if not is_dirty[r]:
-                    is_dirty[r] = True
-                    touched[dirty] = r
-                    dirty += 1
-        ready = ZERO
-        for i in range(dirty):
-            r = touched[i]
-            is_dirty[r] = False
-            if not is_busy[r] and waits_for[r] > 0:
-                task = pop(keys, queued, r * most, waits_for[r], code)
-                waits_for[r] -= 1
-                is_busy[r] = True
-                seconds = end_s[task]
-                start_s[task] = now
-                end_s[task] = now + seconds
-                if not end_s[task] <= limit_s:
-                    return np.inf
-                if task < operators:
-                    if now + tail_s[task] > slack or now + load_s[r] > slack:
-                        return np.inf
-                    load_s[r] -= seconds
-                    sequence[task] = begun
-                    begun += 1
-                push_event(until, queue, events, end_s[task], task)
-                events += 1
-        dirty = 0
-        if events == 0:
+        if not _start_all(s, now, tail_s, limit_s, slack):
+            return np.inf
+        if s.counts[EVENTS] == 0:
             break
-        now = until[0]
-        while events > 0 and until[0] == now:
-            task = pop_event(until, queue, events)
-            events -= 1
-            last = now
-            r = resource[task]
-            if r != NONE:
-                is_busy[r] = False
-                if not is_dirty[r]:
-                    is_dirty[r] = True
-                    touched[dirty] = r
-                    dirty += 1
-            here = device[task]
-            if task >= operators:
-                m = message[task]
-                if destination[task] != here:
-                    ready = _deliver(
-                        m, here, destination[task], ready, device, waiting, waking, reader_start, reader,
-                        producer_start, producer,
-                    )  # fmt: skip
-                    continue
-                arrival = half[task]
-                while arrival != NONE:
-                    following = half[arrival]
-                    if resource[arrival] == NONE:  # a CPU receives for nothing
-                        start_s[arrival] = now
-                        end_s[arrival] = now
-                        ready = _deliver(
-                            m, here, destination[arrival], ready, device, waiting, waking, reader_start, reader,
-                            producer_start, producer,
-                        )  # fmt: skip
-                    else:
-                        waking[ready] = arrival
-                        ready += 1
-                    arrival = following
-                continue
-            done += 1
-            following = follow[task]
-            if following != NONE and r != NONE:
-                waiting[following] -= 1
-                if waiting[following] == 0:
-                    waking[ready] = following
-                    ready += 1
-            for e in range(mirror_start[task], mirror_start[task + 1]):
-                target = mirror[e]
-                waiting[target] -= 1
-                if waiting[target] == 0:
-                    waking[ready] = target
-                    ready += 1
-            for e in range(made_start[task], made_start[task + 1]):
-                m = made[e]
-                away = 0
-                for f in range(reader_start[m], reader_start[m + 1]):
-                    target = reader[f]
-                    dst = device[target]
-                    if dst == here:
-                        waiting[target] -= 1
-                        if waiting[target] == 0:
-                            waking[ready] = target
-                            ready += 1
-                    else:
-                        if urgent_of[dst] == np.inf:
-                            towards[away] = dst
-                            away += 1
-                        urgent_of[dst] = min(urgent_of[dst], rank[target])
-                if away == 0:
-                    continue
-                complete = True
-                if producer_start[m + 1] - producer_start[m] > 1:
-                    missing[m * devices + here] -= 1
-                    complete = missing[m * devices + here] == 0
-                departure = NONE
-                slowest = 0.0
-                for f in range(away):
-                    dst = towards[f]
-                    urgency = urgent_of[dst]
-                    urgent_of[dst] = np.inf
-                    if not complete:
-                        continue
-                    # An order constraint has nothing to move; between CPUs nothing is paid.
-                    seconds = 0.0
-                    if tensors[m] != 0:
-                        seconds = tensors[m] * latency_s[here, dst] + nbytes[m] * per_byte_s[here, dst] + stated_s[m]
-                        slowest = max(slowest, seconds)
-                    if tensors[m] == 0 or (arrives[here, dst] == NONE and leaves[here] == NONE):
-                        ready = _deliver(
-                            m, here, dst, ready, device, waiting, waking, reader_start, reader, producer_start,
-                            producer,
-                        )  # fmt: skip
-                        continue
-                    device[tasks] = here
-                    message[tasks] = m
-                    destination[tasks] = dst
-                    priority[tasks] = urgency
-                    code[tasks] = ARRIVAL * (np.int64(1) << 48) + (m * devices + here) * devices + dst
-                    end_s[tasks] = seconds  # its duration, until it starts
-                    resource[tasks] = arrives[here, dst]
-                    if leaves[here] == NONE:
-                        half[tasks] = NONE
-                        waking[ready] = tasks
-                        ready += 1
-                    else:
-                        half[tasks] = departure  # a chain of the arrivals that wait for one departure
-                        departure = tasks
-                    tasks += 1
-                if departure != NONE:
-                    latest = -np.inf
-                    for f in range(producer_start[m], producer_start[m + 1]):
-                        if device[producer[f]] == here:
-                            latest = max(latest, rank[producer[f]])
-                    device[tasks] = here
-                    message[tasks] = m
-                    destination[tasks] = here
-                    priority[tasks] = latest
-                    code[tasks] = DEPARTURE * (np.int64(1) << 48) + (m * devices + here) * devices + here
-                    end_s[tasks] = slowest
-                    resource[tasks] = leaves[here]
-                    half[tasks] = departure
-                    waking[ready] = tasks
-                    ready += 1
-                    tasks += 1
-    s.counts[0] = tasks
-    return last if done == operators else np.inf
+        now = s.until[0]
+        # All that ends at this instant ends before anything starts: the most urgent of all that is ready goes first.
+        while s.counts[EVENTS] > 0 and s.until[0] == now:
+            task = pop_event(s.until, s.events, s.counts[EVENTS])
+            s.counts[EVENTS] -= 1
+            if s.resource[task] != NONE:
+                s.is_busy[s.resource[task]] = False
+                _look_at(s, s.resource[task])
+            if task < operators:
+                _end_operator(a, s, task, rank, follow)
+            elif s.target[task] != s.device[task]:
+                _deliver(a, s, s.message[task], s.device[task], s.target[task])
+            else:
+                _end_departure(a, s, task, now)
+    return now if s.counts[DONE] == operators else np.inf

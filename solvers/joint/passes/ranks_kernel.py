@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from solvers.joint.passes.arrays_kernel import PassArrays, transfer_s
 from solvers.kernels.arrays import Floats, Ints
-from solvers.kernels.lazy import njit
+from solvers.kernels.uncounted import uncounted
 
 
-@njit(cache=True)
+@uncounted
 def tails_s(
     a: PassArrays, order: Ints, seconds: Floats, between_s: Floats, place: Ints, placed: bool, tail: Floats
 ) -> None:
@@ -32,6 +32,6 @@ def tails_s(
                 if not placed:
                     way += between_s[m]
                 elif place[a.group_of[reader]] != here:
-                    way += transfer_s(a, m, here, place[a.group_of[reader]])
+                    way += transfer_s(a.wiring, m, here, place[a.group_of[reader]])
                 longest = max(longest, way)
         tail[i] = longest + (a.seconds[i, here] if placed else seconds[i])

@@ -61,14 +61,14 @@ def in_time(
     keys = [(float(start_s[i]), ends[i], 2 * int(depth[i])) for i in range(count)]
     after: list[list[int]] = [list(targets) for targets in model.successors]
     for sequence in sequences:
-        if sequence and model.arrays.one_by_one[device[sequence[0]]]:
+        if sequence and model.arrays.wiring.one_by_one[device[sequence[0]]]:
             for earlier, later in pairwise(sequence):
                 after[earlier].append(later)
     for node, (number, src, dst) in enumerate(moves, start=count):
         makers = [p for p in messages[number].producers if device[p] == src]
         start = sent_s.get((number, src, dst), max(ends[p] for p in makers))
         rank = 2 * max(int(depth[p]) for p in makers) + 1
-        keys.append((start, start + model.transfer_s(number, src, dst), rank))
+        keys.append((start, start + float(model.transfer_s(number)[src, dst]), rank))
         for p in makers:
             after[p].append(node)
         after.append([r for r in messages[number].readers if device[r] == dst])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers.joint.passes.arrays_kernel import state_for
+from solvers.joint.passes.arrays_kernel import TASKS, state_for
 from solvers.joint.passes.memory_kernel import least_room_bytes, peak_bytes
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.pass_kernel import run_pass
@@ -69,12 +69,12 @@ class Simulator:
         """Whether the last simulation stays within the memory of every device."""
         if least_room_bytes(self.model.arrays, self.state) >= 0:
             return True
-        memory = self.model.arrays.memory_bytes
+        memory = self.model.memory_bytes
         return bool((self.peak_bytes() <= memory * (1 + 1e-9)).all())
 
     def sent_s(self) -> dict[Sent, float]:
-        """When every transfer started in the last simulation."""
-        state, operators, tasks = self.state, self.model.operators, int(self.state.counts[0])
+        """When every transfer started in the last simulation, and every sending half, as one to the sender itself."""
+        state, operators, tasks = self.state, self.model.operators, int(self.state.counts[TASKS])
         columns = (state.message, state.device, state.target, state.start_s)
         rows = zip(*(column[operators:tasks].tolist() for column in columns), strict=True)
         return {(message, src, dst): start for message, src, dst, start in rows}

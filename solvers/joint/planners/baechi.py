@@ -17,8 +17,7 @@ from solvers.joint.passes.simulator import Simulator
 from solvers.joint.planners.list_common import offer_scheduled
 from solvers.joint.planners.pass_common import no_pass
 from solvers.problem.problem import Problem
-from solvers.programs.mip_search import SOLVERS, Solver, solve_model
-from solvers.programs.optional import lacking
+from solvers.programs.mip_search import Solver, no_solver, solve_model
 from solvers.search.monitor import Monitor
 
 
@@ -109,11 +108,7 @@ class MSCT:
             raise ValueError(f"threshold must be above 0 and at most 1, found {self.threshold}")
 
     def unsupported(self, problem: Problem) -> str | None:
-        if missing := lacking("pulp"):
-            return missing
-        if self.solver not in SOLVERS:
-            return f"there is no solver {self.solver!r}; there are: {', '.join(SOLVERS)}"
-        return no_pass(problem)
+        return no_solver(self.solver) or no_pass(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         return _offer_grouped(self, problem, monitor, partial(self._scheduler, monitor))
@@ -140,7 +135,7 @@ def _offer_grouped(
     monitor.check()
     groupings = [apart(model)]
     if planner.co_placement:
-        groupings.insert(0, co_placed(model, model.arrays.memory_bytes))
+        groupings.insert(0, co_placed(model, model.memory_bytes))
     schedulers = (scheduler(jobs_of(model, units, contract=planner.fusion)) for units in groupings)
     offer_scheduled(monitor, Simulator(model), schedulers, own_order=planner.own_order)
     return False

@@ -46,7 +46,7 @@ class HEFT:
         monitor.check()
         units = apart(model)
         if self.grouped:
-            units = heavy(model, model.arrays.memory_bytes, PARTS_PER_DEVICE * model.devices)
+            units = heavy(model, model.memory_bytes, PARTS_PER_DEVICE * model.devices)
         jobs = jobs_of(model, units, contract=self.grouped)
         scheduler = partial(heft, jobs, channel=self.channel, check=monitor.check)
         offer_scheduled(monitor, Simulator(model), [scheduler], own_order=self.own_order)

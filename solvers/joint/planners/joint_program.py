@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from solvers.joint.exact.cluster_schedule import Timed, in_order_of, projected, sequences, simulated, timed
-from solvers.joint.exact.clusters import Clusters, uncoarsened
+from solvers.joint.exact.cluster_schedule import Timed, in_order_of, simulated, timed
 from solvers.joint.exact.program import PassProgram, renamed
 from solvers.joint.exact.schedule_coarsening import coarsened
 from solvers.joint.lists.seeds import seeds
+from solvers.joint.passes.clusters import Clusters, longest_before, uncoarsened
 from solvers.joint.passes.model import pass_model
-from solvers.joint.passes.plans import taken_apart
 from solvers.joint.planners.pass_common import Offers, no_pass, one_by_one_s, proves_for
 from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.problem import Problem, Transfers
-from solvers.programs.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
-from solvers.programs.optional import lacking
+from solvers.programs.mip_search import Solver, no_solver, solve_model
+from solvers.programs.scaled_model import TOLERANCE
 from solvers.search.monitor import Monitor
 
 
@@ -43,10 +42,8 @@ class PestoProgram:
     solver: Solver = "highs"
 
     def unsupported(self, problem: Problem) -> str | None:
-        if missing := lacking("pulp"):
+        if missing := no_solver(self.solver):
             return missing
-        if self.solver not in SOLVERS:
-            return f"there is no solver {self.solver!r}; there are: {', '.join(SOLVERS)}"
         if problem.transfers is not Transfers.LINKS:
             return f"its transfers occupy links, and the transfer model is {problem.transfers}; use joint-cp"
         return no_pass(problem)
@@ -99,15 +96,12 @@ class PestoProgram:
         monitor.begin(f"integer program of {len(clusters)} clusters")
         program = PassProgram(clusters, nbytes, most_s * (1 + TOLERANCE), monitor.check)
         if start is not None:
-            values = program.values_of(start)
-            if program.model.violation(values) <= TOLERANCE:
-                program.model.start = values
+            program.start_from(start)
         if claim:
             program.at_least(monitor.bound_s * (1 - TOLERANCE))
 
         def on_incumbent(values: Sequence[float]) -> None:
-            place, start_s = program.answer(values)
-            offer(clusters, offers, place, start_s, program.sent(values))
+            offers.clusters(clusters, *program.answer(values), program.sent(values))
 
         def on_bound(bound: float) -> None:
             if claim:
@@ -124,7 +118,7 @@ class PestoProgram:
         self, clusters: Clusters, nbytes: Floats, offers: Offers, known: Sequence[tuple[Ints, Floats]]
     ) -> Timed | None:
         """The shortest schedule of clusters that follows one of the placements known and fits; None if none does."""
-        cap = clusters.model.arrays.memory_bytes * (1 + TOLERANCE)
+        cap = clusters.model.memory_bytes * (1 + TOLERANCE)
         best: Timed | None = None
         for place, priority in _followed(clusters, offers, known):
             offers.monitor.check()
@@ -142,17 +136,15 @@ class PestoProgram:
 
     def _simulated_best(self, clusters: Clusters, offers: Offers) -> Timed | None:
         """The best plan known as it is simulated; None if operators are joined or a stage has replicas."""
-        best, simulator = offers.monitor.best, offers.simulator
-        apart = None if best is None or not clusters.is_fine else taken_apart(clusters.model, best)
-        if apart is None or math.isinf(simulator.in_order_s(*apart)):
+        groups = offers.best_place() if clusters.is_fine else None
+        place = None if groups is None else clusters.place_of_units(groups)
+        if place is None:
             return None
-        place = clusters.place_of_units(apart[0])
-        assert place is not None  # a unit is a group
         named = renamed(clusters, place.tolist())
         new_of = dict(zip(place.tolist(), named, strict=True))
-        old = simulated(clusters, simulator, named)
-        sent = {(number, new_of[s], new_of[d]): start for (number, s, d), start in old.sent_s.items()}
-        return Timed(old.place, old.start_s, old.end_s, sent)
+        found = simulated(clusters, offers.simulator, named)
+        sent = {(number, new_of[s], new_of[d]): start for (number, s, d), start in found.sent_s.items()}
+        return replace(found, sent_s=sent)
 
 
 def _followed(
@@ -162,50 +154,18 @@ def _followed(
     by when operators start in a simulation, and by the longest path to the end."""
     model, simulator = clusters.model, offers.simulator
     size = np.bincount(clusters.cluster_of)
+    mean_s = np.array([model.mean_s[list(operators)].sum() for operators in clusters.members])
+    tail_s = mean_s + longest_before(clusters.successors, mean_s.tolist(), back=True)
 
     def both(place: Ints) -> Iterator[tuple[Ints, Floats]]:
         began = np.bincount(clusters.cluster_of, simulator.state.start_s[: model.operators]) / size
-        yield projected(clusters, place), began
-        yield projected(clusters, place), _tails(clusters)
+        units = model.gathered(clusters.unit_of_group, place)
+        yield units, began
+        yield units, -tail_s
 
     for place, rank in known:
         if math.isfinite(simulator.by_rank_s(place, rank)):
             yield from both(place)
-    apart = None if offers.monitor.best is None else taken_apart(model, offers.monitor.best)
-    if apart is not None and math.isfinite(simulator.in_order_s(*apart)):
-        yield from both(apart[0])
-
-
-def _tails(clusters: Clusters) -> Floats:
-    """The longest path from every cluster to the end at mean times, negated."""
-    mean = np.array([clusters.model.mean_s[list(operators)].sum() for operators in clusters.members])
-    tail = np.zeros(len(clusters))
-    for cluster in range(len(clusters) - 1, -1, -1):
-        tail[cluster] = mean[cluster] + max((tail[v] for v in clusters.successors[cluster]), default=0.0)
-    return -tail
-
-
-def offer(
-    clusters: Clusters,
-    offers: Offers,
-    place: Sequence[int],
-    start_s: Sequence[float],
-    sent: Iterable[tuple[int, int, int, float]] = (),
-) -> None:
-    """Take clusters apart and offer the plan with operators in the clusters' order, with messages in the order of
-    ``sent`` (see `Clusters.sent_s`) and without, list-scheduled by when the clusters start, and list-scheduled
-    by the longest path to the end."""
-    groups = clusters.place_of_groups(place)
-    began = np.asarray(start_s, np.float64)
-    order = in_order_of(clusters, began)
-    turn = np.empty(len(clusters))
-    turn[order] = np.arange(len(clusters))
-    offers.monitor.check()
-    in_order = sequences(clusters, place, order)
-    offers.timed(groups, in_order, began[clusters.cluster_of].tolist(), clusters.sent_s(sent))
-    offers.monitor.check()
-    offers.ordered(groups, in_order)
-    offers.monitor.check()
-    offers.ranked(groups, turn[clusters.cluster_of])
-    offers.monitor.check()
-    offers.ranked(groups, offers.simulator.placed_rank(groups))
+    best = offers.best_place()
+    if best is not None:
+        yield from both(best)

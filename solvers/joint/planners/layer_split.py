@@ -15,8 +15,7 @@ from solvers.bounds.combinatorial import bound_with_s
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices
 from solvers.errors import InvalidPlan
-from solvers.joint.lists.layers import LayerCosts, cut_layers, layer_split, module_order, split_by_modules
-from solvers.joint.lists.stage_layers import StageLayers
+from solvers.joint.lists.layers import LayerCosts, Layers, cut_layers, layer_split, module_order, split_by_modules
 from solvers.joint.lists.within_memory import Timed, within_memory
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.plans import plan_of
@@ -83,7 +82,7 @@ class LayerSplit:
 
     def _offer_stages(self, problem: Problem, monitor: Monitor) -> None:
         members = Condensed(problem, ordered=True).at(problem.mini_batch, merge_trivial=False).shape.members
-        split = _Split(problem, monitor, members, StageLayers(problem, members))
+        split = _Split(problem, monitor, members, Layers(problem, members))
         bounds = {count: bound_with_s(problem, count) for count in micro_batch_choices(problem)}
         spread = len(problem.cluster.accelerators) - 1
         for count in sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c):  # with the time to fill and drain
@@ -98,7 +97,7 @@ class _Split:
     problem: Problem
     monitor: Monitor
     members: Sequence[Sequence[int]]
-    layers: StageLayers
+    layers: Layers
 
     def offer(self, count: int) -> None:
         """The best cuts for ``count`` micro-batches, with stages that recompute where nothing fits without."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
-from solvers.joint.exact.clusters import Clusters
+from solvers.joint.exact.cluster_schedule import in_order_of
+from solvers.joint.passes.clusters import Clusters
 from solvers.joint.passes.model import PassModel
-from solvers.joint.passes.plans import plan_of
+from solvers.joint.passes.plans import plan_of, taken_apart
 from solvers.joint.passes.served import Sent, in_time, stating
 from solvers.joint.passes.simulator import Simulator
 from solvers.kernels.arrays import Ints
@@ -58,6 +59,41 @@ class Offers:
         except InvalidPlan:  # mirrors of one kind run together, and then this order deadlocks
             return math.inf
 
+    def clusters(
+        self,
+        clusters: Clusters,
+        place: Sequence[int],
+        start_s: Sequence[float],
+        sent: Iterable[tuple[int, int, int, float]] = (),
+    ) -> None:
+        """Offer what a program found with operators in the order of its clusters, with messages in the order of
+        ``sent`` and without, list-scheduled in that order, and list-scheduled by the longest path to the end.
+
+        place: the device of every unit. start_s: of every cluster. sent: (transfer, source, destination, s).
+        """
+        device = np.asarray(place)[clusters.unit_of]
+        takes_s = clusters.seconds[np.arange(len(clusters)), device].tolist()
+        order = in_order_of(clusters, list(zip(start_s, takes_s, strict=True)))
+        groups, in_order = clusters.place_of_groups(place), clusters.sequences(place, order)
+        self.monitor.check()
+        of = clusters.cluster_of
+        self.timed(groups, in_order, np.asarray(start_s)[of].tolist(), clusters.sent_s(sent))
+        self.monitor.check()
+        self.ordered(groups, in_order)
+        self.monitor.check()
+        self.ranked(groups, np.argsort(order).astype(np.float64)[of])
+        self.monitor.check()
+        self.ranked(groups, self.simulator.placed_rank(groups))
+
+    def best_place(self) -> Ints | None:
+        """The device of every group in the best plan, which is simulated; None if there is none, or not one of a
+        device an operator."""
+        best = self.monitor.best
+        apart = None if best is None else taken_apart(self.model, best)
+        if apart is None or math.isinf(self.simulator.in_order_s(*apart)):
+            return None
+        return apart[0]
+
     def _offer(self, place: Ints, seconds: float) -> float:
         if seconds >= self.monitor.objective_s or not self.simulator.fits():
             return math.inf
@@ -77,8 +113,7 @@ def proves_for(clusters: Clusters) -> bool:
 def one_by_one_s(model: PassModel) -> float:
     """Seconds that no plan exceeds: every operator where it is slowest, every message from and to everywhere."""
     seconds = np.where(np.isfinite(model.seconds), model.seconds, 0.0).max(axis=1).sum()
-    pairs = [(a, b) for a in range(model.devices) for b in range(model.devices) if a != b]
     for number in range(len(model.messages)):
-        times = [model.transfer_s(number, a, b) for a, b in pairs]
-        seconds += 2 * sum(t for t in times if math.isfinite(t))
+        times = model.transfer_s(number)
+        seconds += 2 * times[np.isfinite(times)].sum()
     return float(seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
@@ -21,9 +22,10 @@ from solvers.latency.planners.latency_common import (
     raise_path_bounds,
 )
 from solvers.latency.planners.latency_search import LatencySearch
-from solvers.problem.graph import topological_order
+from solvers.plan.plan import Plan
+from solvers.problem.graph import edges_of, labels_after, topological_order
 from solvers.problem.problem import Problem
-from solvers.programs.cp_search import CPSearch
+from solvers.programs.cp_search import cp_search
 from solvers.programs.optional import lacking
 from solvers.search.monitor import Monitor
 
@@ -58,10 +60,23 @@ class LatencyCP:
         raise_path_bounds(problem, monitor)
         if monitor.is_proved():
             return True
-        search = PositionSearch(problem, monitor, self.workers, self.work)
-        with search:
-            while not search.done and not monitor.is_proved():
-                search.wait()
+        model, unit_of = LatencyModel.of(problem), blocks_of(problem)
+        claims = problem.subgraphs_per_device == 1 and proves_for(problem)
+        most_s = monitor.objective_s if monitor.best is not None else model.serial_s
+
+        def offer(message: dict[str, Any]) -> None:
+            offer_places(model, monitor, _places(model, unit_of, message["position"]))
+
+        payload = payload_of(
+            model,
+            unit_of,
+            most_s=most_s,
+            least_s=monitor.bound_s if claims else 0.0,
+            start=None if monitor.best is None else _positions(model, unit_of, monitor.best),
+        ) | {"workers": self.workers, "seed": monitor.rng.randrange(2**31), "work": self.work}
+        status = cp_search("latency-positions", payload, monitor, offer, most_s=most_s, claims=claims)
+        if status == "infeasible" and claims:  # below the best plan known
+            monitor.raise_bound(most_s)
         return monitor.is_proved()
 
 
@@ -75,81 +90,40 @@ def cannot_order(problem: Problem) -> str | None:
     return None
 
 
-class PositionSearch(CPSearch):
-    """CP-SAT at work on the problem, and what its messages mean."""
+def _places(model: LatencyModel, unit_of: Ints, position: Sequence[int]) -> Ints:
+    """The place of every operator, from the position of every unit: the odd ones are accelerators."""
+    of_operator = np.asarray(position)[unit_of]
+    return np.where(of_operator % 2, of_operator // 2, on_cpus(model))
 
-    def __init__(self, problem: Problem, monitor: Monitor, workers: int, work: float | None) -> None:
-        self.model, self.monitor = LatencyModel.of(problem), monitor
-        self.claims = problem.subgraphs_per_device == 1 and proves_for(problem)
-        self.unit_of = blocks_of(problem)
-        self.most_s = monitor.objective_s if monitor.best is not None else _one_by_one_s(self.model)
-        least_s = monitor.bound_s if self.claims else 0.0
-        seed = monitor.rng.randrange(2**31)
-        payload = payload_of(
-            problem, most_s=self.most_s, least_s=least_s, start=self._start(), workers=workers, seed=seed, work=work
-        )
-        super().__init__("latency-positions", payload, monitor)
 
-    def hear(self, message: dict[str, Any]) -> None:
-        if "position" in message:
-            offer_places(self.model, self.monitor, self._places(message["position"]))
-        elif "bound" in message and self.claims:
-            self.monitor.raise_bound(min(message["bound"], self.most_s))
-        elif message.get("status") == "infeasible" and self.claims:
-            self.monitor.raise_bound(self.most_s)
-
-    def _places(self, position: list[int]) -> Ints:
-        place = on_cpus(self.model)
-        for operator, unit in enumerate(self.unit_of.tolist()):
-            if position[unit] % 2:
-                place[operator] = position[unit] // 2
-        return place
-
-    def _start(self) -> list[int] | None:
-        """The position of every unit in the best plan known; None if it is not of this form."""
-        if self.monitor.best is None:
-            return None
-        place = places_of(self.model, self.monitor.best)
-        unit_of, none = self.unit_of.tolist(), self.model.accelerators
-        units = max(unit_of) + 1
-        where = [none] * units
-        for operator, unit in enumerate(unit_of):
-            where[unit] = int(place[operator])
-        if any(where[unit] != place[operator] for operator, unit in enumerate(unit_of)):
-            return None
-        node = [where[u] if where[u] < none else none + u for u in range(units)]
-        after: list[set[int]] = [set() for _ in range(none + units)]
-        for v, sources in enumerate(self.model.problem.graph.predecessors):
-            for u in sources:
-                if node[unit_of[u]] != node[unit_of[v]]:
-                    after[node[unit_of[u]]].add(node[unit_of[v]])
-        order = topological_order([sorted(targets) for targets in after])
-        if len(order) < len(after):
-            return None
-        position, taken = [0] * len(after), 0
-        used = set(node)
-        for n in order:
-            if n < none and n in used:
-                position[n] = 2 * taken + 1
-                taken += 1
-            else:
-                position[n] = 2 * taken
-        return [position[node[u]] for u in range(units)]
+def _positions(model: LatencyModel, unit_of: Ints, plan: Plan) -> list[int] | None:
+    """The position of every unit in a plan; None if it is not of this form."""
+    place, none = places_of(model, plan), model.accelerators
+    units = int(unit_of.max()) + 1
+    where = np.full(units, none)
+    where[unit_of] = place
+    if (where[unit_of] != place).any():
+        return None
+    node = [w if w < none else none + u for u, w in enumerate(where.tolist())]  # accelerators, then units on CPUs
+    node_of = [node[unit] for unit in unit_of.tolist()]
+    after = labels_after(edges_of(model.problem.graph.successors), node_of, none + units)
+    order = topological_order(after)
+    if len(order) < len(after):
+        return None
+    position, taken = [0] * len(after), 0
+    used = set(node)
+    for n in order:
+        is_call = n < none and n in used
+        position[n] = 2 * taken + is_call
+        taken += is_call
+    return [position[n] for n in node]
 
 
 def payload_of(
-    problem: Problem,
-    *,
-    most_s: float,
-    least_s: float,
-    start: list[int] | None,
-    workers: int,
-    seed: int,
-    work: float | None,
+    model: LatencyModel, unit_of: Ints, *, most_s: float, least_s: float, start: list[int] | None
 ) -> dict[str, Any]:
-    """What `solvers.latency.positions.run` takes; times are those of any accelerator."""
-    model, unit_of = LatencyModel.of(problem), blocks_of(problem)
-    graph, calls = problem.graph, model.calls
+    """What `solvers.latency.positions.run` takes, but for how to search; times are those of any accelerator."""
+    graph, calls = model.problem.graph, model.calls
     units = int(unit_of.max()) + 1
     unit_of_group = np.zeros(model.groups, np.int64)
     unit_of_group[model.group_of] = unit_of
@@ -160,7 +134,7 @@ def payload_of(
     return {
         "slots": model.accelerators,
         "unit_of": unit_of.tolist(),
-        "edges": [(u, v) for v in range(len(graph)) for u in graph.predecessors[v]],
+        "edges": list(edges_of(graph.successors)),
         "messages": [
             (graph.tensors[m[0]].producer, graph.tensors[m[0]].consumers, float(calls.message_s[number]))
             for number, m in enumerate(graph.messages)
@@ -174,13 +148,4 @@ def payload_of(
         "most_s": most_s,
         "start": start,
         "paths": [path.tolist() for path in islice(paths(model), PATHS)],
-        "workers": workers,
-        "work": work,
-        "seed": seed,
     }
-
-
-def _one_by_one_s(model: LatencyModel) -> float:
-    """Seconds that no best plan exceeds: every operator where it is slowest, every message out and in."""
-    copies = np.diff(model.calls.reader_start) + 1
-    return float(model.calls.seconds.max(axis=0).sum() + (model.calls.message_s * copies).sum())

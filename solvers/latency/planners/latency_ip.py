@@ -18,8 +18,8 @@ from solvers.latency.plans import plan_of_calls
 from solvers.latency.program import LatencyProgram
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Problem
-from solvers.programs.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
-from solvers.programs.optional import lacking
+from solvers.programs.mip_search import Solver, no_solver, solve_model
+from solvers.programs.scaled_model import TOLERANCE
 from solvers.search.monitor import Monitor
 
 START_MOVES = 100_000
@@ -44,11 +44,7 @@ class LatencyIP:
     start: bool = True
 
     def unsupported(self, problem: Problem) -> str | None:
-        if missing := lacking("pulp"):
-            return missing
-        if self.solver not in SOLVERS:
-            return f"there is no solver {self.solver!r}; there are: {', '.join(SOLVERS)}"
-        return not_latency(problem)
+        return no_solver(self.solver) or not_latency(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         if self.start and monitor.best is None:
@@ -69,17 +65,19 @@ class LatencyIP:
             return False
         latency = LatencyModel.of(problem)
         call = None if monitor.best is None else calls_of_plan(latency, monitor.best, pieces)
-        most_s = monitor.objective_s if monitor.best is not None else _one_by_one_s(latency)
+        most_s = monitor.objective_s if monitor.best is not None else latency.serial_s
         program = LatencyProgram(latency, pieces, most_s * (1 + TOLERANCE), monitor.check)
-        values = None if call is None else program.values_of(program.renamed(call))
-        if values is not None and program.model.violation(values) <= TOLERANCE:
-            program.model.start = values
+        times = None if call is None else program.times_of(program.renamed(call))
+        if times is not None:
+            program.start_from(times)
         program.at_least(monitor.bound_s * (1 - TOLERANCE))
 
         def on_incumbent(found: Sequence[float]) -> None:
             calls = program.calls_of(found)
+            times = program.times_of(calls)
+            turns = None if times is None else np.array(times.turn, np.int64)
             with suppress(InvalidPlan):  # calls without any duration may wait for each other
-                monitor.offer(plan_of_calls(latency, calls, pieces, program.turns(calls)))
+                monitor.offer(plan_of_calls(latency, calls, pieces, turns))
 
         def on_bound(bound: float) -> None:
             if claim:
@@ -97,19 +95,7 @@ def _offer_starts(problem: Problem, monitor: Monitor) -> None:
     search = LatencySearch(moves=START_MOVES)
     if problem.subgraphs_per_device != 1:
         single = replace(problem, subgraphs_per_device=1)
-        inner = Monitor(
-            single,
-            monitor.remaining_s,
-            seed=monitor.seed,
-            should_stop=monitor.should_stop,
-            clock=monitor.clock,
-            uncounted_s=monitor.uncounted_s,
-        )
-        try:
-            search(single, inner)
-        finally:
-            if inner.best is not None:
-                monitor.offer(inner.best)
+        search(single, monitor.asking(single, lambda plan: plan))
     search(problem, monitor)
 
 
@@ -123,10 +109,3 @@ def calls_of_plan(latency: LatencyModel, plan: Plan, pieces: int) -> Ints | None
         for piece, stage in enumerate(stages):
             call[list(plan.stages[stage].operators)] = place * pieces + piece
     return call
-
-
-def _one_by_one_s(latency: LatencyModel) -> float:
-    """Seconds that no best plan exceeds: every operator where it is slowest, every message out and in."""
-    slowest = latency.calls.seconds.max(axis=0).sum()
-    copies = np.diff(latency.calls.reader_start) + 1
-    return float(slowest + (latency.calls.message_s * copies).sum())

@@ -10,6 +10,7 @@ from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.uncounted import inlined, uncounted
 from solvers.noncontiguous.set_moves_kernel import (
     ANY,
+    NOWHERE,
     Random,
     Sets,
     State,
@@ -18,10 +19,11 @@ from solvers.noncontiguous.set_moves_kernel import (
     excess,
     excess_then,
     is_contiguous,
-    load_then,
     make_move,
     max_load,
+    move,
     seat_elsewhere,
+    smooth_load_then,
     try_move,
 )
 
@@ -71,39 +73,6 @@ def new_walk(sets: Sets, cluster_start: Ints, cluster: Ints, seed: int) -> Walk:
         np.zeros((3, passes, devices)),
         np.zeros((passes, devices)),
     )
-
-
-@inlined
-def smooth_load(at: State, weight: float) -> float:
-    """Max-load plus ``weight`` times the 4-norm of the loads, which tells more placements apart."""
-    total = 0.0
-    for p in range(len(at.load)):
-        largest, powers = 0.0, 0.0
-        for d in range(at.load.shape[1]):
-            square = at.load[p, d] * at.load[p, d]
-            powers += square * square
-            largest = max(largest, at.load[p, d])
-        total += largest + weight * np.sqrt(np.sqrt(powers))
-    return total
-
-
-@inlined
-def _smooth_load_then(sets: Sets, at: State, a: int, b: int, weight: float) -> float:
-    """`smooth_load` after the tried move from device ``a`` to ``b``."""
-    total = 0.0
-    for p in range(len(at.load)):
-        largest, powers = 0.0, 0.0
-        for d in range(at.load.shape[1]):
-            load = at.load[p, d]
-            if d == a:
-                load = load_then(sets, at, p, d, 0)
-            elif d == b:
-                load = load_then(sets, at, p, d, 1)
-            square = load * load
-            powers += square * square
-            largest = max(largest, load)
-        total += largest + weight * np.sqrt(np.sqrt(powers))
-    return total
 
 
 @inlined
@@ -168,12 +137,11 @@ def _single(sets: Sets, at: State, walk: Walk, over: float, threshold: float) ->
         tried = then <= over
     if tried:
         try_move(sets, at, v, b)
-        value = _smooth_load_then(sets, at, a, b, walk.smooth[0]) + walk.smooth[1] * then
+        value = smooth_load_then(sets, at, a, b, walk.smooth[0]) + walk.smooth[1] * then
         if value <= threshold:
             make_move(sets, at, v, b)
             if sets.contiguity != ANY and not is_contiguous(sets, at, walk.marks):
-                try_move(sets, at, v, a)
-                make_move(sets, at, v, a)
+                move(sets, at, v, a)
             else:
                 over = then
                 walk.value[0] = value
@@ -227,10 +195,9 @@ def _several(sets: Sets, at: State, walk: Walk, over: float, threshold: float) -
         for i in range(count):
             v, b = walk.moved[i], walk.to[i]
             walk.to[i] = at.where[v]
-            try_move(sets, at, v, b)
-            make_move(sets, at, v, b)
+            move(sets, at, v, b)
         then = excess(sets, at)
-        value = smooth_load(at, walk.smooth[0]) + walk.smooth[1] * then
+        value = smooth_load_then(sets, at, NOWHERE, NOWHERE, walk.smooth[0]) + walk.smooth[1] * then
         if then <= over and value <= threshold and is_contiguous(sets, at, walk.marks):
             over = then
             walk.value[0] = value
@@ -246,7 +213,7 @@ def _several(sets: Sets, at: State, walk: Walk, over: float, threshold: float) -
 def anneal(sets: Sets, at: State, walk: Walk, steps: int) -> None:
     """Go on with the walk for ``steps`` steps. No move makes the excess of memory grow."""
     over = excess(sets, at)
-    walk.value[0] = smooth_load(at, walk.smooth[0]) + walk.smooth[1] * over
+    walk.value[0] = smooth_load_then(sets, at, NOWHERE, NOWHERE, walk.smooth[0]) + walk.smooth[1] * over
     _improved(at, walk, over)
     for _ in range(steps):
         walk.temperature[0] *= walk.temperature[1]

@@ -11,9 +11,9 @@ from solvers.noncontiguous.set_moves_kernel import (
     excess,
     excess_then,
     is_contiguous,
-    load_then,
-    make_move,
     max_load,
+    move,
+    smooth_load_then,
     try_move,
 )
 
@@ -22,33 +22,14 @@ BETTER = 1e-9
 
 
 @inlined
-def _max_load_then(sets: Sets, at: State, a: int, b: int) -> float:
-    """`max_load` after the tried move from device ``a`` to ``b``."""
-    total = 0.0
-    for p in range(len(at.load)):
-        largest = 0.0
-        for d in range(at.load.shape[1]):
-            load = at.load[p, d]
-            if d == a:
-                load = load_then(sets, at, p, d, 0)
-            elif d == b:
-                load = load_then(sets, at, p, d, 1)
-            largest = max(largest, load)
-        total += largest
-    return total
-
-
-@inlined
 def _keeps_contiguous(sets: Sets, at: State, v: int, b: int, marks: Bools) -> bool:
     """Whether the sets are still as contiguous as asked after moving ``v`` to ``b``."""
     if sets.contiguity == ANY:
         return True
     a = at.where[v]
-    try_move(sets, at, v, b)
-    make_move(sets, at, v, b)
+    move(sets, at, v, b)
     keeps = is_contiguous(sets, at, marks)
-    try_move(sets, at, v, a)
-    make_move(sets, at, v, a)
+    move(sets, at, v, a)
     return keeps
 
 
@@ -76,7 +57,7 @@ def descend(sets: Sets, at: State, first: bool, marks: Bools, value: Floats, quo
                 if then > best_over:
                     continue
                 try_move(sets, at, v, b)
-                load = _max_load_then(sets, at, a, b)
+                load = smooth_load_then(sets, at, a, b, 0.0)
                 better = then < best_over or load < best
                 if better and _keeps_contiguous(sets, at, v, b, marks):
                     best_over, best, best_v, best_b = then, load, v, b
@@ -86,7 +67,6 @@ def descend(sets: Sets, at: State, first: bool, marks: Bools, value: Floats, quo
                 break
         if best_v < 0:
             return False
-        try_move(sets, at, best_v, best_b)
-        make_move(sets, at, best_v, best_b)
+        move(sets, at, best_v, best_b)
     value[0], value[1] = excess(sets, at), max_load(at)
     return True

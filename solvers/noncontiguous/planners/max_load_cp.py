@@ -16,7 +16,7 @@ from solvers.noncontiguous.planners.set_search import Ground, grounds
 from solvers.noncontiguous.planners.set_search import unsupported as no_sets
 from solvers.noncontiguous.set_moves_kernel import LANE, Sets
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem, Transfers
-from solvers.programs.cp_search import CPSearch
+from solvers.programs.cp_search import cp_search
 from solvers.programs.optional import lacking
 from solvers.search.monitor import Monitor
 
@@ -70,31 +70,17 @@ class MaxLoadCP:
             return False
         if ground.where_of(monitor.best) is None or monitor.objective_s <= 0:
             return monitor.objective_s <= 0
-        with PackingSearch(problem, monitor, ground, self.workers, self.work) as search:
-            while not search.done and not search.proved:
-                search.wait()
-        return search.proved
+        claims, most_s = problem.max_replicas == 1, monitor.objective_s
 
+        def proved() -> bool:
+            return claims and monitor.bound_s >= monitor.objective_s * (1 - PROVED)
 
-class PackingSearch(CPSearch):
-    """CP-SAT at work on the problem, and what its messages mean."""
+        def offer(message: dict[str, Any]) -> None:
+            ground.offer(np.array(message["where"], np.int64))
 
-    def __init__(self, problem: Problem, monitor: Monitor, ground: Ground, workers: int, work: float | None) -> None:
-        self.monitor, self.ground = monitor, ground
-        self.claims = problem.max_replicas == 1
-        self.most_s = monitor.objective_s
-        super().__init__("max-load", payload_of(problem, monitor, ground, workers, work), monitor)
-
-    @property
-    def proved(self) -> bool:
-        """Whether the best plan is known to be optimal."""
-        return self.claims and self.monitor.bound_s >= self.monitor.objective_s * (1 - PROVED)
-
-    def hear(self, message: dict[str, Any]) -> None:
-        if "where" in message:
-            self.ground.offer(np.array(message["where"], np.int64))
-        elif "bound" in message and self.claims:
-            self.monitor.raise_bound(min(message["bound"], self.most_s))
+        payload = payload_of(problem, monitor, ground, self.workers, self.work)
+        cp_search("max-load", payload, monitor, offer, most_s=most_s, claims=claims, settled=proved)
+        return proved()
 
 
 def payload_of(problem: Problem, monitor: Monitor, ground: Ground, workers: int, work: float | None) -> dict[str, Any]:

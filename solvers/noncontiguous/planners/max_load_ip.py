@@ -23,8 +23,8 @@ from solvers.noncontiguous.slots import Order, orders_of, slots_of, speeds
 from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
-from solvers.programs.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
-from solvers.programs.optional import lacking
+from solvers.programs.mip_search import Solver, no_solver, solve_model
+from solvers.programs.scaled_model import TOLERANCE
 from solvers.schedules.assemble import assemble
 from solvers.search.monitor import Monitor
 from solvers.search.planner import Planner
@@ -72,10 +72,8 @@ class MaxLoadIP:
     cover: bool = True
 
     def unsupported(self, problem: Problem) -> str | None:
-        if missing := lacking("pulp"):
+        if missing := no_solver(self.solver):
             return missing
-        if self.solver not in SOLVERS:
-            return f"there is no solver {self.solver!r}; there are: {', '.join(SOLVERS)}"
         cluster = problem.cluster
         if not problem.transfers_alike and speeds(problem) is None:
             return (
@@ -163,10 +161,8 @@ class _Search:
         least_s = monitor.bound_s if self.own else 0.0
         most_s = monitor.objective_s if self.own else math.inf
         slots = None if start is None else built.slots_for(start)
-        values = None if slots is None else built.values_of(slots)
-        if values is not None and built.model.violation(values) <= TOLERANCE:
-            built.model.start = values
-            most_s = min(most_s, built.objective_s(values))
+        if slots is not None and built.start_from(slots):
+            most_s = min(most_s, built.objective_s(built.model.start or []))
         built.limit(least_s * (1 - TOLERANCE), most_s * (1 + TOLERANCE))
 
         def on_incumbent(found: Sequence[float]) -> None:

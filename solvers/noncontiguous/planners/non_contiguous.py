@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -175,7 +174,7 @@ class _Search:
         the gap is closed."""
         self.monitor.begin("annealing")
         idle = 0
-        with self.beside(prover):
+        with beside(self.monitor, prover):
             while idle < patience and self.able and not self.settled():
                 idle = 0 if next_of(self.able, self.monitor).round() else idle + 1
         return self.monitor.is_proved()
@@ -228,7 +227,7 @@ class _Search:
         """Search with another planner for a share of the time left, and go on from what it finds; whether
         it covered everything."""
         covered = False
-        with self.beside(prover, share * self.monitor.remaining_s):
+        with beside(self.monitor, prover, share * self.monitor.remaining_s):
             self.monitor.begin(name)
             covered = program(self.problem, self.monitor)
         self.adopt()
@@ -242,7 +241,7 @@ class _Search:
         self.monitor.begin("bounding the load by covering the graph")
         try:
             until_s = self.monitor.elapsed_s + limit_s
-            with self.beside(prover, max(limit_s, far_s)):
+            with beside(self.monitor, prover, max(limit_s, far_s)):
                 while not prover.done and not self.monitor.is_proved():
                     if self.monitor.elapsed_s > until_s and not self.is_far():
                         break
@@ -266,9 +265,3 @@ class _Search:
         """A covering bound in a child process, where such a bound holds for the problem asked."""
         bound = covering(self.problem, Condensed(self.problem), self.monitor) if self.annealers else None
         return bound if bound is not None and bound.start() else None
-
-    @contextmanager
-    def beside(self, prover: Covering | None, limit_s: float = math.inf) -> Iterator[None]:
-        """While this lasts (at most ``limit_s`` seconds), every check takes in what the prover found."""
-        with beside(self.monitor, prover, limit_s):
-            yield

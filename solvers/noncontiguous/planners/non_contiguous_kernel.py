@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.uncounted import uncounted
-from solvers.noncontiguous.set_moves_kernel import Sets, State, excess, make_move, max_load, try_move
+from solvers.noncontiguous.set_moves_kernel import Sets, State, excess, max_load, move
 
 
 class Tour(NamedTuple):
@@ -47,8 +47,7 @@ def tour(sets: Sets, at: State, on: Tour, quota: int) -> bool:
         a = at.where[v]
         b = a + on.direction[v]
         on.misplaced[0] += np.int64(sets.allowed[v, a]) - np.int64(sets.allowed[v, b])
-        try_move(sets, at, v, b)
-        make_move(sets, at, v, b)
+        move(sets, at, v, b)
         if b == 0 or b == devices - 1:
             on.direction[v] = -on.direction[v]
             on.focus[v] = on.focus[v + 1]

@@ -15,7 +15,6 @@ from solvers.coarsening.contracted import Contracted
 from solvers.coarsening.traffic import Rows
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.chain.lines_kernel import BLOCKING, LATENT, Line, Rules
-from solvers.problem.cluster import Ring
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Pipeline, Problem, Transfers
 
@@ -189,11 +188,11 @@ def _largest_node(problem: Problem) -> int:
 def _synchronisation(problem: Problem, degree: int) -> tuple[float, float]:
     """Seconds of an all-reduce among so many devices, fixed and per byte of parameters; inside nodes where one has room
     for them."""
-    if degree == 1 or not problem.training:
+    if not problem.training:
         return 0.0, 0.0
     speeds = list(problem.cluster.speeds)
     inner = [speed for speed in speeds if speed.inside]
-    return Ring(degree).over_worst_s(inner if inner and degree <= _largest_node(problem) else speeds)
+    return problem.repeats.over_worst_s(degree, inner if inner and degree <= _largest_node(problem) else speeds)
 
 
 def _tables(

@@ -9,7 +9,6 @@ from solvers.coarsening.contracted import Contracted
 from solvers.kernels.arrays import Floats
 from solvers.pipelines.costs import degrees_of
 from solvers.pipelines.piper.costed import Costed
-from solvers.problem.cluster import Ring
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Pipeline, Problem
 
@@ -120,7 +119,7 @@ def _synchronisation(problem: Problem, degrees: list[int]) -> tuple[Floats, Floa
     fixed, per_byte = np.zeros(len(degrees)), np.zeros(len(degrees))
     if problem.training and problem.cluster.links:
         for i, r in enumerate(degrees):
-            seconds, seconds_per_byte = Ring(r).over_worst_s(problem.cluster.speeds)
+            seconds, seconds_per_byte = problem.repeats.over_worst_s(r, problem.cluster.speeds)
             fixed[i], per_byte[i] = seconds / problem.mini_batch, seconds_per_byte / problem.mini_batch
     return fixed, per_byte
 

@@ -20,7 +20,7 @@ from solvers.kernels.arrays import Ints
 from solvers.pipelines.even_cuts import even_cuts
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Objective, Pipeline, Problem
-from solvers.schedules.ordering.interleaving import textbook_keeps
+from solvers.schedules.ordering.interleaving import textbook_in_flight
 from solvers.schedules.realise import realise
 from solvers.search.monitor import Monitor
 
@@ -121,7 +121,7 @@ class _Search:
             self._orders[contracted.shape] = topological_orders(contracted.shape, self.orders)
         keeps = [1] * devices * chunks
         if self.problem.has_backward():
-            keeps = textbook_keeps(devices, chunks, micro_batches)
+            keeps = textbook_in_flight(devices, chunks, micro_batches)
         cap = min(self.problem.cluster.devices[d].memory_bytes for d in self.problem.cluster.accelerators)
         best_s = np.inf
         for order, weight in itertools.product(self._orders[contracted.shape][:orders], weights):

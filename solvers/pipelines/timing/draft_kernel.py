@@ -75,6 +75,12 @@ class Options(NamedTuple):
     """whether memory is counted, else it is what stages hold all the time"""
     synchronise: bool
     """whether replicas add up gradients"""
+    times: int
+    """this and what follows: as in `Rings`"""
+    latency_s: float
+    bandwidth: float
+    by_node: bool
+    by_receiver: bool
 
 
 class Given(NamedTuple):
@@ -233,8 +239,19 @@ def run_draft(
         wires = Wires(
             given_wires.mode, given_wires.stated, given_wires.alike, given_wires.links, np.zeros(devices, np.bool_)
         )
-        gradient = np.where(places.replicas[places.group] > 1, costs.gradient, 0.0) if options.synchronise else nothing
-        rings = Rings(gradient, places.group, 1, places.device[places.start[places.group]])
+        several = places.replicas[places.group] * options.times > 1
+        gradient = np.where(several, costs.gradient, 0.0) if options.synchronise else nothing
+        following = places.device[places.start[places.group]]
+        rings = Rings(
+            gradient,
+            places.group,
+            following,
+            options.times,
+            options.latency_s,
+            options.bandwidth,
+            options.by_node,
+            options.by_receiver,
+        )
         pairs = np.concatenate((pairs_inside_stages(units), local))
         missing, tasks, sends = tasks_of(units, rows, seconds[rows.unit], pairs, bundles, wires, rings)
         _, end, _, done, first, last = run_tasks(tasks, np.zeros(devices, np.bool_))

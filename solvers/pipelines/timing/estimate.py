@@ -12,6 +12,7 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.evaluation.evaluate import MEMORY_SLACK
+from solvers.evaluation.lower import repeated
 from solvers.evaluation.simulation import simulate
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.seating import Seating
@@ -115,7 +116,9 @@ class Estimator:
         stated = problem.stated_bytes is not None
         self._quick = quick
         self._splits = splits(problem.graph) and problem.objective is not Objective.MAKESPAN
-        self._options = Options(problem.mini_batch, problem.has_backward(), not stated, problem.training)
+        self._options = Options(
+            problem.mini_batch, problem.has_backward(), not stated, problem.training, *repeated(problem.repeats)
+        )
         self._order = problem.graph.topological_order
         self._read_here = ReadHere(problem, node)
         self._working = None if stated or problem.has_backward() else Working(problem, node)

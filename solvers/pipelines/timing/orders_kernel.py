@@ -39,7 +39,7 @@ def alternating(
 
 @njit(cache=True)
 def in_parts(stage: int, exists: Bools, count: int, keeps: int, lag: int, unit: Ints, micro: Ints) -> int:
-    """Write the order of one stage, see `solvers.schedules.ordering.patterns.alternate_in_parts`, to unit and micro;
+    """Write the order of one stage, see `solvers.schedules.ordering.patterns.alternate`, to unit and micro;
     return its length."""
     forward, inputs, weights = KINDS * stage + F, KINDS * stage + I, KINDS * stage + W
     n = 0

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
+from solvers.evaluation.columns import PHASES, graph_columns
 from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.drafts import DraftStage
 from solvers.problem.cluster import Cluster
-from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
+from solvers.problem.graph import Phase, topological_order
 from solvers.problem.problem import Problem
 from solvers.schedules.nodes.mapping_kernel import map_to_nodes
 from solvers.schedules.nodes.traffic_kernel import around_rings, between_places, between_replicas
@@ -77,11 +76,11 @@ def map_stages(
 
 def _pinned(problem: Problem, stages: Sequence[DraftStage], sets: Sequence[tuple[int, ...]]) -> dict[int, int]:
     """The stage that has the devices where a pinned operator is -> the device to which it is pinned."""
-    found = {}
+    device_of = {}
     for index, (stage, operators) in enumerate(zip(stages, sets, strict=True)):
         for device in {problem.pins[o] for o in operators if o in problem.pins}:
-            found[index if stage.host is None else stage.host] = device
-    return found
+            device_of[index if stage.host is None else stage.host] = device
+    return device_of
 
 
 def exchanged(cluster: Cluster, seats: Sequence[int], wanted: Mapping[int, int]) -> list[int]:
@@ -156,44 +155,6 @@ def _seats(weight: Floats, start: Ints, in_order: Ints) -> list[int]:
     return [free[names[node]].pop() for node in node_of.tolist()]
 
 
-class _Messages(NamedTuple):
-    """The arguments of `between_places` that a graph tells."""
-
-    makers_start: Ints
-    makers: Ints
-    readers_start: Ints
-    readers: Ints
-    fixed: Floats
-    per_sample: Floats
-
-
-@per_graph
-def _messages(graph: OpGraph) -> _Messages:
-    tensors = graph.tensors
-    sent = [group for group in graph.messages if tensors[group[0]].nbytes.at(1) > 0]
-    makers = [[tensors[t].producer for t in group] for group in sent]
-    readers = [tensors[group[0]].consumers for group in sent]
-    sizes = [tensors[group[0]].nbytes for group in sent]
-    return _Messages(
-        _starts([len(row) for row in makers]),
-        np.array([o for row in makers for o in row], np.int64),
-        _starts([len(row) for row in readers]),
-        np.array([o for row in readers for o in row], np.int64),
-        np.array([size.fixed for size in sizes], np.float64),
-        np.array([size.per_sample for size in sizes], np.float64),
-    )
-
-
-@per_graph
-def _gradients(graph: OpGraph) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Bytes of gradients, and of frozen parameters, of every operator, and whether it computes gradients."""
-    forward = np.array([o.phase is Phase.FORWARD for o in graph.operators])
-    params = np.array([o.trained_bytes for o in graph.operators])
-    backward = [o.phase in (Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT) for o in graph.operators]
-    frozen = np.array([o.frozen_bytes for o in graph.operators])
-    return np.where(forward, params, 0.0), np.where(forward, frozen, 0.0), np.array(backward)
-
-
 def _weights(
     problem: Problem,
     stages: Sequence[DraftStage],
@@ -207,7 +168,10 @@ def _weights(
     start = _starts([stages[index].replicas for index in owners])
     weight = np.zeros((devices, devices))
     gradient_bytes = np.zeros(len(owners))
-    held, frozen, learns = _gradients(problem.graph)
+    graph = graph_columns(problem.graph)
+    forward = graph.phase == PHASES.index(Phase.FORWARD)
+    trained, frozen = (np.where(forward, held, 0.0) for held in (graph.trained_bytes, graph.frozen_bytes))
+    learns = ~forward & (graph.phase != PHASES.index(Phase.UPDATE))
     places: dict[tuple[int, int], int] = {}
     place_of = np.empty(len(problem.graph), np.int64)
     for index, (stage, members) in enumerate(zip(stages, sets, strict=True)):
@@ -216,14 +180,14 @@ def _weights(
         place_of[operators] = places.setdefault((group, stage.micro_batch_size), len(places))
         if problem.training and learns[operators].any():
             gradient_bytes[group] += gradient_weight * problem.copies.reduced(
-                float(held[operators].sum()),
+                float(trained[operators].sum()),
                 float(frozen[operators].sum()),
                 problem.mini_batch / stage.micro_batch_size,
             )
     group_of = np.array([group for group, _ in places], np.int64)
     sizes = np.array([size for _, size in places], np.int64)
     shares = start[group_of + 1] - start[group_of]
-    once, each = between_places(*_messages(problem.graph), place_of, group_of, shares)
+    once, each = between_places(graph, place_of, group_of, shares)
     between_replicas(once, each, start[group_of], shares, sizes, problem.mini_batch, weight)
     np.fill_diagonal(weight, 0.0)  # what a replica has in two stages stays where it is
     _add_rings(gradient_bytes, start, weight)

@@ -71,9 +71,9 @@ def descend(mutual: Floats, node_of: Ints, nodes: int, taken: int, work: Ints) -
     while True:
         moved = np.zeros(seats, np.bool_)
         gained = best = 0.0
-        count = kept = 0
-        while count < kept + PATIENCE and work[0] > 0:
-            found, most = -1, -np.inf
+        count = best_count = 0
+        while count < best_count + PATIENCE and work[0] > 0:
+            chosen, most = -1, -np.inf
             other = -1
             for u in range(taken):
                 if moved[u]:
@@ -85,20 +85,20 @@ def descend(mutual: Floats, node_of: Ints, nodes: int, taken: int, work: Ints) -
                         continue
                     gain = pull[u, b] - pull[u, a] + pull[v, a] - pull[v, b] - 2 * mutual[u, v]
                     if gain > most:
-                        most, found, other = gain, u, v
+                        most, chosen, other = gain, u, v
             work[0] -= taken * seats // 2
-            if found < 0:
+            if chosen < 0:
                 break
-            _swap(mutual, node_of, pull, found, other)
-            moved[found] = moved[other] = True
-            swaps[count, 0], swaps[count, 1] = found, other
+            _swap(mutual, node_of, pull, chosen, other)
+            moved[chosen] = moved[other] = True
+            swaps[count, 0], swaps[count, 1] = chosen, other
             count += 1
             gained += most
             if gained > best + BETTER * scale:
-                best, kept = gained, count
-        for i in range(count - 1, kept - 1, -1):
+                best, best_count = gained, count
+        for i in range(count - 1, best_count - 1, -1):
             _swap(mutual, node_of, pull, swaps[i, 0], swaps[i, 1])
-        if kept == 0 or work[0] <= 0:
+        if best_count == 0 or work[0] <= 0:
             return
 
 
@@ -159,9 +159,9 @@ def map_to_nodes(weight: Floats, start: Ints, in_order: Ints, rounds: int, most_
                 state = _shake(current, start, start[stages], state)
         attempt += 1
         descend(mutual, current, nodes, start[stages], work)
-        found = price(weight, current, nodes)
-        if found < least - better:
-            least = found
+        candidate = price(weight, current, nodes)
+        if candidate < least - better:
+            least = candidate
             tries = 0
             best[:] = current
     return best

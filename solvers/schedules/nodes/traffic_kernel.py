@@ -4,48 +4,39 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.evaluation.columns import GraphColumns
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.lazy import njit
 from solvers.kernels.ring_kernel import ring_bytes
 
 
 @njit(cache=True)
-def between_places(
-    makers_start: Ints,
-    makers: Ints,
-    readers_start: Ints,
-    readers: Ints,
-    fixed: Floats,
-    per_sample: Floats,
-    place_of: Ints,
-    group_of: Ints,
-    replicas: Ints,
-) -> tuple[Floats, Floats]:
+def between_places(graph: GraphColumns, place_of: Ints, group_of: Ints, replicas: Ints) -> tuple[Floats, Floats]:
     """(bytes a transfer, bytes a sample) from each place to each other, [places, places].
 
-    Message m is made by makers[makers_start[m]:makers_start[m + 1]], read likewise, and sent once from
-    every place that makes some of it to every place that reads it. place_of: the place of every operator.
-    group_of: places of one group are on the same devices, and differ in the size of their micro-batches; they
-    send each other something only if they have replicas.
-    """  # fmt: skip
+    A message is sent once from every place that makes some of it to every place that reads it. place_of: the place of
+    every operator. group_of: places of one group are on the same devices, and differ in the size of their
+    micro-batches; they send each other something only if they have replicas.
+    """
     places = len(group_of)
     once, each = np.zeros((places, places)), np.zeros((places, places))
     read_by = np.full(places, -1)
     made_by = np.full(places, -1)
-    for m in range(len(fixed)):
-        for i in range(makers_start[m], makers_start[m + 1]):
-            source = place_of[makers[i]]
+    for m in range(len(graph.message_tensor)):
+        fixed, per_sample = graph.tensor_bytes[graph.message_tensor[m]]
+        for i in range(graph.maker_start[m], graph.maker_start[m + 1]):
+            source = place_of[graph.maker[i]]
             if made_by[source] == m:
                 continue
             made_by[source] = m
             read_by[:] = -1
-            for j in range(readers_start[m], readers_start[m + 1]):
-                target = place_of[readers[j]]
+            for j in range(graph.reader_start[m], graph.reader_start[m + 1]):
+                target = place_of[graph.reader[j]]
                 inside = group_of[target] == group_of[source] and replicas[target] == 1
                 if read_by[target] != m and target != source and not inside:
                     read_by[target] = m
-                    once[source, target] += fixed[m]
-                    each[source, target] += per_sample[m]
+                    once[source, target] += fixed
+                    each[source, target] += per_sample
     return once, each
 
 

@@ -35,14 +35,14 @@ def arranged(problem: Problem, stages: Sequence[Stage], waits: Waits, blocks: Se
     device has several stages, and PLANNER is 1F1B until a search is over, see `own_order`. A single pass has
     no pipeline: B is whole.
     """
-    found: tuple[StageActions, list[Run]] | None = None
+    candidates: tuple[StageActions, list[Run]] | None = None
     in_parts = splits(problem.graph) and problem.objective is not Objective.MAKESPAN
     if problem.pipeline is Pipeline.ZERO_BUBBLE and in_parts:
-        found = zero_bubble(problem, stages)
+        candidates = zero_bubble(problem, stages)
     elif problem.pipeline is Pipeline.INTERLEAVED and _several(stages):
-        found = interleaved(problem, stages, waits)
-    if found is not None:
-        plan = _first_that_fits(problem, stages, waits, *found)
+        candidates = interleaved(problem, stages, waits)
+    if candidates is not None:
+        plan = _first_that_fits(problem, stages, waits, *candidates)
         if plan is not None:
             return plan
     pipeline = Pipeline.GPIPE if problem.pipeline is Pipeline.GPIPE else Pipeline.ONE_F_ONE_B
@@ -57,8 +57,8 @@ def arranged_as(
     """The plan with these orders of forwards and backwards; updates are added, in-flight numbers counted."""
     counted = most_held(stages, orders)
     append_updates(problem, stages, waits, orders)
-    kept = tuple(replace(stage, in_flight=keeps) for stage, keeps in zip(stages, counted, strict=True))
-    return Plan(kept, tuple(map(tuple, orders)), name)
+    counted_stages = tuple(replace(stage, in_flight=most) for stage, most in zip(stages, counted, strict=True))
+    return Plan(counted_stages, tuple(map(tuple, orders)), name)
 
 
 def _first_that_fits(

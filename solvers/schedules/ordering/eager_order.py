@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
-from solvers.kernels.arrays import Ints
-from solvers.plan.plan import PHASES_OF, Action, Stage
-from solvers.problem.graph import Phase
+from solvers.evaluation.columns import rows_of
+from solvers.plan.plan import Action, Stage
 from solvers.problem.problem import Pipeline, Problem
 from solvers.schedules.ordering.eager_order_kernel import EagerActions, eager
+from solvers.schedules.ordering.stage_actions import actions_per_device, row_seconds
 
 Waits = dict[tuple[str, str], list[set[int]]]
 """(kind of the producer, kind of the reader) -> for each stage those whose tensors it reads."""
@@ -26,7 +25,8 @@ def eager_order(problem: Problem, stages: Sequence[Stage], waits: Waits, kinds: 
     has more in flight than it is allowed. kinds: which of F, B and U each stage has. Raises InvalidPlan if
     the stages wait for each other.
     """
-    rows = [2 * index + k for index in range(len(stages)) for k, kind in enumerate("FB") if kind in kinds[index]]
+    every = [(index, kind) for index in range(len(stages)) for kind in "FB"]
+    rows = [row for row, (index, kind) in enumerate(every) if kind in kinds[index]]
     has = np.zeros(2 * len(stages), np.bool_)
     has[rows] = True
     reads: list[list[int]] = [[] for _ in has]
@@ -40,44 +40,14 @@ def eager_order(problem: Problem, stages: Sequence[Stage], waits: Waits, kinds: 
     counts = [problem.mini_batch // stage.micro_batch_size for stage in stages]
     actions = EagerActions(
         has,
-        _seconds(problem, stages),
+        row_seconds(problem, stages, every),
         np.array(counts, np.int64),
         np.array([stage.micro_batch_size for stage in stages], np.int64),
         np.array([stage.in_flight for stage in stages], np.int64),
-        *_lists([stage.devices for stage in stages]),
-        *_lists(reads),
+        *rows_of([stage.devices for stage in stages]),
+        *rows_of(reads),
     )
     sequence = eager(actions, len(problem.cluster), problem.pipeline is Pipeline.GPIPE)
     if len(sequence) < sum(counts[row // 2] for row in rows):
         raise InvalidPlan("the stages wait for each other, so that no order can run them")
-    orders: list[list[Action]] = [[] for _ in problem.cluster.devices]
-    done = [0] * len(has)
-    for row in sequence.tolist():
-        action = Action(row // 2, "FB"[row % 2], done[row])
-        done[row] += 1
-        for device in stages[row // 2].devices:
-            orders[device].append(action)
-    return orders
-
-
-def _lists(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    start = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=start[1:])
-    return start, np.array([item for row in rows for item in row], np.int64)
-
-
-def _seconds(problem: Problem, stages: Sequence[Stage]) -> NDArray[np.float64]:
-    """Of one micro-batch: forward and backward of every stage in turn."""
-    operators = problem.graph.operators
-    known: dict[tuple[str, float], NDArray[np.float64]] = {}
-    told: list[float] = []
-    for stage in stages:
-        kind, samples = problem.cluster.devices[stage.devices[0]].kind, stage.micro_batch_size / len(stage.devices)
-        if (kind, samples) not in known:
-            known[kind, samples] = problem.compute.at(kind, samples)
-        times = known[kind, samples]
-        backward = [o for o in stage.operators if operators[o].phase in PHASES_OF["B"]]
-        forward = [o for o in stage.operators if operators[o].phase is Phase.FORWARD]
-        forward_s = float(times[forward].sum())
-        told += [forward_s, float(times[backward].sum()) + (forward_s if stage.recompute else 0.0)]
-    return np.array(told, np.float64)
+    return actions_per_device(sequence, every, stages, len(problem.cluster))

@@ -16,7 +16,7 @@ class EagerActions(NamedTuple):
     """Forward and backward of stage s as actions 2 s and 2 s + 1.
 
     has, seconds: whether there is such an action, and its seconds for a micro-batch, [actions]. counts, size,
-    keeps: micro-batches, samples of one, and how many are kept in flight, [stages]. Stage s runs on the
+    in_flight: micro-batches, samples of one, and how many may be in flight, [stages]. Stage s runs on the
     devices at[at_start[s]:at_start[s + 1]]; action a reads what the actions
     reads[read_start[a]:read_start[a + 1]] make, all of which there are.
     """
@@ -25,7 +25,7 @@ class EagerActions(NamedTuple):
     seconds: Floats
     counts: Ints
     size: Ints
-    keeps: Ints
+    in_flight: Ints
     at_start: Ints
     at: Ints
     read_start: Ints
@@ -57,7 +57,7 @@ def _readers(actions: EagerActions) -> tuple[Ints, Ints]:
 def eager(actions: EagerActions, devices: int, forward_first: bool) -> Ints:
     """The actions in the order in which they start, see `solvers.schedules.ordering.eager_order.eager_order`; every
     action takes its micro-batches in turn. Shorter than there are if stages wait for each other."""
-    has, seconds, counts, size, keeps, at_start, at, read_start, reads = actions
+    has, seconds, counts, size, in_flight, at_start, at, read_start, reads = actions
     many = len(has)
     reader_start, readers = _readers(actions)
     begin = np.zeros(many + 1, np.int64)
@@ -83,7 +83,7 @@ def eager(actions: EagerActions, devices: int, forward_first: bool) -> Ints:
             s, j = a // 2, following[a]
             if not has[a] or queued[a] or j == counts[s]:
                 continue
-            if a % 2 == 0 and has[a + 1] and j - following[a + 1] >= keeps[s]:
+            if a % 2 == 0 and has[a + 1] and j - following[a + 1] >= in_flight[s]:
                 continue
             when, known = 0.0, True
             for e in range(read_start[a], read_start[a + 1]):

@@ -49,11 +49,11 @@ class Room:
             working[devices] = np.maximum(working[devices], workspace_bytes(problem, operators, samples) + again)
         self.left_bytes -= working
 
-    def needed_bytes(self, keeps: Sequence[int]) -> Floats:
+    def needed_bytes(self, in_flight: Sequence[int]) -> Floats:
         """What the stages of every device hold with so many micro-batches in flight, [devices]."""
         total = np.zeros(len(self.left_bytes))
         for index, stage in enumerate(self.stages):
-            total[list(stage.devices)] += keeps[index] * self.held_bytes[index]
+            total[list(stage.devices)] += in_flight[index] * self.held_bytes[index]
         return total
 
     def most_bytes(self, orders: Sequence[Sequence[Action]]) -> Floats:

@@ -73,10 +73,10 @@ def dealt_in_turn(problem: Problem, stages: Sequence[Stage], waits: Waits) -> li
     return orders
 
 
-def textbook_keeps(devices: int, chunks: int, micro_batches: int) -> list[int]:
+def textbook_in_flight(devices: int, chunks: int, micro_batches: int) -> list[int]:
     """In-flight numbers of the textbook's order for a chain of ``chunks`` stages a device, [stages]."""
     count = devices * chunks
     whole_groups = -(-micro_batches // devices) * devices
     orders = [interleave(rank, devices, range(rank, count, devices), whole_groups) for rank in range(devices)]
     stages = [Stage((0,), (index % devices,)) for index in range(count)]
-    return [min(keeps, micro_batches) for keeps in most_held(stages, orders)]
+    return [min(most, micro_batches) for most in most_held(stages, orders)]

@@ -10,10 +10,9 @@ from solvers.errors import InvalidPlan
 from solvers.kernels.arrays import Ints
 from solvers.plan.contiguity import forward_edges
 from solvers.plan.plan import PHASES_OF, Action, Stage
-from solvers.problem.graph import OpGraph, find_cycle, per_graph, topological_order
-from solvers.problem.problem import Pipeline, Problem
+from solvers.problem.graph import OpGraph, find_cycle, labels_after, per_graph, topological_order
+from solvers.problem.problem import Problem
 from solvers.schedules.ordering.eager_order import Waits, eager_order
-from solvers.schedules.ordering.in_flight import in_flight_samples
 from solvers.schedules.ordering.patterns import alternate
 
 KINDS = "FBU"
@@ -28,11 +27,7 @@ def stage_successors(problem: Problem, sets: Sequence[Sequence[int]]) -> list[se
 def quotient(edges: Iterable[tuple[int, int]], sets: Sequence[Sequence[int]]) -> list[set[int]]:
     """The sets that edges of each lead to."""
     stage_of = {o: i for i, members in enumerate(sets) for o in members}
-    after: list[set[int]] = [set() for _ in sets]
-    for u, v in edges:
-        if stage_of[u] != stage_of[v]:
-            after[stage_of[u]].add(stage_of[v])
-    return after
+    return labels_after(edges, stage_of, len(sets))
 
 
 def stage_waits(graph: OpGraph, sets: Sequence[Sequence[int]]) -> Waits:
@@ -68,17 +63,6 @@ def _reads(graph: OpGraph) -> tuple[Ints, Ints, Ints]:
     reads = [(t.producer, r, len(KINDS) * kind[t.producer] + kind[r]) for t in graph.tensors for r in t.consumers]
     producer, reader, pair = np.array(reads, np.int64).reshape(-1, 3).T
     return producer, reader, pair
-
-
-def in_flight(problem: Problem, after: Sequence[set[int]], micro_batches: int) -> list[int]:
-    """Micro-batches each stage keeps if all are of one size: the rule of `in_flight_samples`; GPipe, all;
-    without a backward, 1."""
-    if not problem.has_backward():
-        return [1] * len(after)
-    if problem.pipeline is Pipeline.GPIPE:
-        return [micro_batches] * len(after)
-    ones = [1] * len(after)
-    return in_flight_samples(after, ones, ones, micro_batches)
 
 
 def pipeline_order(

@@ -28,23 +28,23 @@ def own_orders(problem: Problem, plan: Plan) -> Iterator[Plan]:
     if not problem.has_backward():
         return
     waits = stage_waits(problem.graph, [stage.operators for stage in plan.stages])
-    found: list[tuple[StageActions, Run]] = []
+    candidates: list[tuple[StageActions, Run]] = []
     for split in (True, False) if splits(problem.graph) else (False,):
         actions = stage_actions(problem, plan.stages, split=split)
-        found += [(actions, run) for run in _runs(problem, plan, actions, split=split)[:MOST_OFFERED]]
-    for actions, run in sorted(found, key=lambda pair: pair[1].length_s):
+        candidates += [(actions, run) for run in _runs(problem, plan, actions, split=split)[:MOST_OFFERED]]
+    for actions, run in sorted(candidates, key=lambda pair: pair[1].length_s):
         yield arranged_as(problem, plan.stages, waits, actions.per_device(run), "custom")
 
 
 def _runs(problem: Problem, plan: Plan, actions: StageActions, *, split: bool) -> list[Run]:
     counts = [problem.mini_batch // stage.micro_batch_size for stage in plan.stages]
     base = [min(stage.in_flight, count) for stage, count in zip(plan.stages, counts, strict=True)]
-    most = max(keeps * stage.micro_batch_size for keeps, stage in zip(base, plan.stages, strict=True))
+    most = max(held * stage.micro_batch_size for held, stage in zip(base, plan.stages, strict=True))
     level = [max(a, min(most // s.micro_batch_size, c)) for a, s, c in zip(base, plan.stages, counts, strict=True)]
     starts: list[tuple[list[int], list[int]]] = []
     for more in (*EAGER, max(counts)):
         for start in (base, level) if split else (base,):
-            limits = [min(keeps + more, count) for keeps, count in zip(start, counts, strict=True)]
+            limits = [min(held + more, count) for held, count in zip(start, counts, strict=True)]
             starts += [(limits, ahead) for ahead in ((base, limits) if split else (limits,))]
     orders = [("IFW", p) for p in PATIENCE] if split else [("BF", 0.0), ("FB", 0.0)]
     tries = [(limits, ahead, *order) for limits, ahead in starts for order in orders]

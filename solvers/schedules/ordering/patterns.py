@@ -7,40 +7,24 @@ from collections.abc import Sequence
 from solvers.plan.plan import Action, Stage
 
 
-def alternate(stage: int, kinds: str, micro_batches: int, in_flight: int, block: int = 1) -> list[Action]:
+def alternate(stage: int, kinds: str, micro_batches: int, in_flight: int, block: int = 1, lag: int = 0) -> list[Action]:
     """``in_flight`` forwards, then ``block`` backwards and forwards in turn, then the remaining backwards.
 
-    kinds: which of F and B the stage has. in_flight = micro_batches is GPipe, block = 1 is 1F1B, any
-    other kFkB (GraphPipe, ASPLOS 2025, section 5). in_flight is at least block, unless all are in flight.
+    kinds: which of F and B, or F, I and W, the stage has; W comes ``lag`` micro-batches after I. in_flight =
+    micro_batches is GPipe, block = 1 is 1F1B, any other kFkB (GraphPipe, ASPLOS 2025, section 5). Where every stage
+    lags by what the first one has more in flight this is ZB-H1 (Qi et al., ICLR 2024, section 2.1): no stage holds more
+    than the first of 1F1B. in_flight is at least block, unless all are in flight.
     """
-    forwards = [Action(stage, "F", j) for j in range(micro_batches)] if "F" in kinds else []
-    backwards = [Action(stage, "B", j) for j in range(micro_batches)] if "B" in kinds else []
-    if not forwards or not backwards:
-        return forwards + backwards
-    order = forwards[:in_flight]
+
+    def run(kind: str, first: int, end: int) -> list[Action]:
+        return [Action(stage, kind, j) for j in range(max(first, 0), min(end, micro_batches)) if kind in kinds]
+
+    order = run("F", 0, in_flight)
     for j in range(0, micro_batches, block):
-        order += backwards[j : j + block]
-        order += forwards[in_flight + j : in_flight + j + block]
-    return order
-
-
-def alternate_in_parts(stage: int, kinds: str, micro_batches: int, in_flight: int, lag: int) -> list[Action]:
-    """`alternate` with I in place of B, and W as many micro-batches later as ``lag`` tells.
-
-    kinds: which of F, I and W the stage has. Where every stage lags by what the first one has more in flight
-    this is ZB-H1 (Qi et al., ICLR 2024, section 2.1): no stage holds more than the first of 1F1B.
-    """
-    order = [Action(stage, "F", j) for j in range(in_flight)] if "F" in kinds else []
-    for j in range(micro_batches):
-        if "I" in kinds:
-            order.append(Action(stage, "I", j))
-        if "W" in kinds and j >= lag:
-            order.append(Action(stage, "W", j - lag))
-        if "F" in kinds and j + in_flight < micro_batches:
-            order.append(Action(stage, "F", j + in_flight))
-    if "W" in kinds:
-        order += [Action(stage, "W", j) for j in range(max(micro_batches - lag, 0), micro_batches)]
-    return order
+        order += run("I" if "I" in kinds else "B", j, j + block)
+        order += run("W", j - lag, j - lag + block)
+        order += run("F", in_flight + j, in_flight + j + block)
+    return order + run("W", micro_batches - lag, micro_batches)
 
 
 def interleave(rank: int, devices: int, chunks: Sequence[int], micro_batches: int, trains: bool = True) -> list[Action]:
@@ -72,10 +56,10 @@ def interleave(rank: int, devices: int, chunks: Sequence[int], micro_batches: in
 def last_parts(orders: Sequence[Sequence[Action]]) -> dict[int, str]:
     """Stage -> the kind that ends a micro-batch there: W, else I, else B; without a backward none."""
     kinds = {(action.stage, action.kind) for actions in orders for action in actions}
-    found: dict[int, str] = {}
+    ends: dict[int, str] = {}
     for part in "BIW":
-        found |= {stage: part for stage, kind in kinds if kind == part}
-    return found
+        ends |= {stage: part for stage, kind in kinds if kind == part}
+    return ends
 
 
 def most_held(stages: Sequence[Stage], orders: Sequence[Sequence[Action]]) -> list[int]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from solvers.errors import NoLink
+from solvers.evaluation.columns import PHASES, graph_columns, rows_of
 from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import PHASES_OF, Action, Stage
 from solvers.problem.graph import OpGraph, Phase, per_graph
@@ -45,12 +46,12 @@ class Run:
 
 def shortest_first(runs: Iterable[Run | None]) -> list[Run]:
     """Those there are, without repetitions; of runs of one length the earlier first."""
-    found: dict[bytes, Run] = {}
+    distinct: dict[bytes, Run] = {}
     for run in runs:
         if run is not None:
-            found.setdefault(run.sequence.tobytes(), run)
-    least_s = min((run.length_s for run in found.values()), default=0.0)
-    return sorted(found.values(), key=lambda run: round(run.length_s / least_s, 9) if least_s > 0 else 0.0)
+            distinct.setdefault(run.sequence.tobytes(), run)
+    least_s = min((run.length_s for run in distinct.values()), default=0.0)
+    return sorted(distinct.values(), key=lambda run: round(run.length_s / least_s, 9) if least_s > 0 else 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,21 +106,28 @@ class StageActions:
     def follow(self, orders: Sequence[Sequence[Action]]) -> Run | None:
         """What happens if devices follow these orders; None if they deadlock. Micro-batches must ascend."""
         row_of = {row: number for number, row in enumerate(self.rows)}
-        start, items = _lists([[row_of[action.stage, action.kind] for action in actions] for actions in orders])
+        start, items = rows_of([[row_of[action.stage, action.kind] for action in actions] for actions in orders])
         sequence, ended, count = replay_order(self.arrays, start, items)
         return Run(sequence, float(ended.max(initial=0.0))) if count == len(sequence) else None
 
     def per_device(self, run: Run) -> list[list[Action]]:
         """What every device does, in order."""
-        orders: list[list[Action]] = [[] for _ in range(self.devices)]
-        done = [0] * len(self.rows)
-        for row in run.sequence.tolist():
-            stage, kind = self.rows[row]
-            action = Action(stage, kind, done[row])
-            done[row] += 1
-            for device in self.stages[stage].devices:
-                orders[device].append(action)
-        return orders
+        return actions_per_device(run.sequence, self.rows, self.stages, self.devices)
+
+
+def actions_per_device(
+    sequence: Ints, rows: Sequence[tuple[int, str]], stages: Sequence[Stage], devices: int
+) -> list[list[Action]]:
+    """What every device does, in order. sequence: rows, (stage, kind) each, whose micro-batches start in turn."""
+    orders: list[list[Action]] = [[] for _ in range(devices)]
+    done = [0] * len(rows)
+    for row in sequence.tolist():
+        stage, kind = rows[row]
+        action = Action(stage, kind, done[row])
+        done[row] += 1
+        for device in stages[stage].devices:
+            orders[device].append(action)
+    return orders
 
 
 def stage_actions(problem: Problem, stages: Sequence[Stage], *, split: bool) -> StageActions:
@@ -180,11 +188,11 @@ def _arrays(
         s for (s, _), back in zip(rows, trains, strict=True) if back
     }
     sizes = [stages[index].micro_batch_size for index, _ in rows]
-    at_start, at = _lists([stages[index].devices for index, _ in rows])
-    reads_start, read = _lists(reads)
-    readers_start, lookers = _lists([sorted(mine) for mine in readers])
+    at_start, at = rows_of([stages[index].devices for index, _ in rows])
+    reads_start, read = rows_of([list(mine) for mine in reads])
+    readers_start, lookers = rows_of([sorted(mine) for mine in readers])
     return Actions(
-        np.array(_seconds(problem, stages, rows), np.float64),
+        row_seconds(problem, stages, rows),
         np.array([problem.mini_batch // size for size in sizes], np.int64),
         np.array(sizes, np.int64),
         np.array([index for index, _ in rows], np.int64),
@@ -201,46 +209,43 @@ def _arrays(
     )  # fmt: skip
 
 
-def _lists(rows: Sequence[Sequence[int] | dict[int, float]]) -> tuple[Ints, Ints]:
-    start = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=start[1:])
-    return start, np.array([item for row in rows for item in row], np.int64)
-
-
-def _seconds(problem: Problem, stages: Sequence[Stage], rows: Sequence[tuple[int, str]]) -> list[float]:
-    """Of one micro-batch; the first part of a backward runs the forward again if its stage recomputes."""
+def row_seconds(problem: Problem, stages: Sequence[Stage], rows: Sequence[tuple[int, str]]) -> Floats:
+    """Of one micro-batch of every row, a (stage, kind); the first part of a backward runs the forward again if its
+    stage recomputes."""
     operators = problem.graph.operators
-    told: list[float] = []
+    times_of: dict[tuple[str, float], Floats] = {}
+    seconds = np.zeros(len(rows))
     forward_s: dict[int, float] = {}
-    for index, kind in rows:
+    for row, (index, kind) in enumerate(rows):
         stage = stages[index]
-        device = problem.cluster.devices[stage.devices[0]]
-        times = problem.compute.at(device.kind, stage.micro_batch_size / len(stage.devices))
-        own_s = float(times[[o for o in stage.operators if operators[o].phase in PHASES_OF[kind]]].sum())
+        key = problem.cluster.devices[stage.devices[0]].kind, stage.micro_batch_size / len(stage.devices)
+        if key not in times_of:
+            times_of[key] = problem.compute.at(*key)
+        own = [o for o in stage.operators if operators[o].phase in PHASES_OF[kind]]
+        seconds[row] = times_of[key][own].sum()
         if kind == "F" and stage.recompute:
-            forward_s[index] = own_s
-        told.append(own_s if kind == "F" else own_s + forward_s.pop(index, 0.0))
-    return told
+            forward_s[index] = seconds[row]
+        elif kind != "F":
+            seconds[row] += forward_s.pop(index, 0.0)
+    return seconds
 
 
 @per_graph
-def _messages(graph: OpGraph) -> tuple[Ints, Ints, Ints, Ints, Ints, Floats, Floats]:
-    """Of every (maker, reader) of every message, without updates: both operators, both parts, the
-    message's first tensor, and its bytes, fixed and per sample."""
-    part = {phase: PARTS.index(kind) for kind in PARTS for phase in PHASES_OF[kind]}
-    rows = []
-    sizes = []
-    for group in graph.messages:
-        first = graph.tensors[group[0]]
-        for maker in (graph.tensors[t].producer for t in group):
-            for reader in first.consumers:
-                p, q = (part.get(graph.operators[o].phase, -1) for o in (maker, reader))
-                if p >= 0 and q >= 0:
-                    rows.append((maker, reader, p, q, group[0]))
-                    sizes.append((first.nbytes.fixed, first.nbytes.per_sample))
-    table = np.array(rows, np.int64).reshape(-1, 5).T
-    fixed, per_sample = np.array(sizes, np.float64).reshape(-1, 2).T
-    return table[0], table[1], table[2], table[3], table[4], fixed, per_sample
+def _messages(graph: OpGraph) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Of every (maker, reader) of every message, without updates: both operators, both parts, the message's first
+    tensor."""
+    columns = graph_columns(graph)
+    part_of_phase = np.array([next((i for i, kind in enumerate(PARTS) if p in PHASES_OF[kind]), -1) for p in PHASES])
+    part = part_of_phase[columns.phase]
+    pairs = [
+        (maker, reader, tensor)
+        for m, tensor in enumerate(columns.message_tensor.tolist())
+        for maker in columns.maker[columns.maker_start[m] : columns.maker_start[m + 1]].tolist()
+        for reader in columns.reader[columns.reader_start[m] : columns.reader_start[m + 1]].tolist()
+        if part[maker] >= 0 and part[reader] >= 0
+    ]
+    maker, reader, tensor = np.array(pairs, np.int64).reshape(-1, 3).T
+    return maker, reader, part[maker], part[reader], tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +262,8 @@ def _crossings(problem: Problem, stages: Sequence[Stage]) -> _Crossings:
     stage_of = np.full(len(problem.graph), -1, np.int64)
     for number, stage in enumerate(stages):
         stage_of[list(stage.operators)] = number
-    maker, reader, p, q, tensor, fixed, per_sample = _messages(problem.graph)
+    maker, reader, p, q, tensor = _messages(problem.graph)
+    fixed, per_sample = graph_columns(problem.graph).tensor_bytes[tensor].T
     a, b = stage_of[maker], stage_of[reader]
     rows = np.flatnonzero(a != b)
     columns = [column[rows].tolist() for column in (a, p, b, q, tensor, fixed, per_sample)]
@@ -286,7 +292,7 @@ def _crossings(problem: Problem, stages: Sequence[Stage]) -> _Crossings:
 
 
 def _transfer_s(problem: Problem, tensor: int, samples: float, src: int, dst: int) -> float:
-    """Without a link no time at all: that there is none is for the judge to say."""
+    """Without a link no time at all: that there is none is for the judge."""
     try:
         return problem.tensor_s(tensor, samples, src, dst)
     except NoLink:

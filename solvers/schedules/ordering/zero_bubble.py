@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from solvers.plan.plan import Action, Stage
 from solvers.problem.problem import Problem
 from solvers.schedules.ordering.flight_room import Room
-from solvers.schedules.ordering.patterns import alternate_in_parts
+from solvers.schedules.ordering.patterns import alternate
 from solvers.schedules.ordering.stage_actions import Run, StageActions, shortest_first, stage_actions
 
 PATIENCE = (0.0, 0.5, 1.0)
@@ -32,11 +32,11 @@ def zero_bubble(problem: Problem, stages: Sequence[Stage]) -> tuple[StageActions
     base = [stage.in_flight for stage in stages]
     sizes = [stage.micro_batch_size for stage in stages]
     room = Room(problem, stages, actions.received_bytes, actions.waiting_bytes)
-    most = max(keeps * size for keeps, size in zip(base, sizes, strict=True))
+    most = max(held * size for held, size in zip(base, sizes, strict=True))
     limits = [base]
     for level in LEVELS:
         samples = min(level * most, problem.mini_batch)
-        wanted = [max(keeps, int(samples) // size) for keeps, size in zip(base, sizes, strict=True)]
+        wanted = [max(held, int(samples) // size) for held, size in zip(base, sizes, strict=True)]
         for allowed in (room.between(base, wanted), wanted):
             if allowed not in limits:
                 limits.append(allowed)
@@ -50,12 +50,13 @@ def zero_bubble(problem: Problem, stages: Sequence[Stage]) -> tuple[StageActions
 
 
 def _textbook(problem: Problem, actions: StageActions, limits: Sequence[int]) -> Run | None:
-    """`alternate_in_parts` with at most ``limits`` in flight, [stages], if every stage has its own devices."""
+    """`alternate` in parts, with at most ``limits`` in flight, [stages], if every stage has its own devices."""
     orders: list[list[Action]] = [[] for _ in problem.cluster.devices]
     for index, (stage, most) in enumerate(zip(actions.stages, limits, strict=True)):
         kinds = "".join(kind for number, kind in actions.rows if number == index)
         lag = most - stage.in_flight
-        pattern = alternate_in_parts(index, kinds, problem.mini_batch // stage.micro_batch_size, stage.in_flight, lag)
+        count = problem.mini_batch // stage.micro_batch_size
+        pattern = alternate(index, kinds, count, stage.in_flight, lag=lag)
         for device in stage.devices:
             if orders[device]:
                 return None

@@ -27,7 +27,7 @@ from websockets.exceptions import ConnectionClosed
 
 from explorer.question.loading import load_file
 from explorer.view.graph.skeleton import structure_hash
-from explorer.web.serving.uploads import NAME, PATH, TOKEN
+from explorer.web.serving.files import NAME, PATH, TOKEN
 from tests.benchmarks.serving.crowd import DONE, counted, opened, words
 from tests.benchmarks.serving.watching import Watch
 from tests.browser.serving.commands import Served

@@ -8,13 +8,13 @@ import pytest
 
 from explorer.jobs.comparison import compare, entries
 from explorer.view import events
-from explorer.web.redraw.comparing import Comparing
 from explorer.web.serving.live import encode
-from explorer.web.talk.conversation import Conversation
+from explorer.web.state.comparing import Comparing
 from solvers.plan.result import Progress
 from solvers.problem.problem import Contiguity
 from tests.browser.test_conversation import CHOICES, Recorder, kinds, result, solve, status
 from tests.explorer.view.small import chain_problem, chain_workload
+from tests.explorer.web.pages import OpenPage
 
 PAIR = ("single", "linear-dp")
 PROBLEM = chain_problem(blocks=8, size=12)
@@ -31,14 +31,12 @@ def rows():
 
 @pytest.fixture
 def talk():
-    sent = []
-    talk = Conversation(Recorder(), CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event))
-    talk.sent = sent
+    talk = OpenPage(Recorder(), CHOICES)
     tell = solve(talk, devices=4)
     tell(events.model(chain_workload()))
     tell(result())
     talk.receive({"type": "open", "shown": ["compare"]})
-    sent.clear()
+    talk.sent.clear()
     return talk
 
 
@@ -211,7 +209,7 @@ def test_what_does_not_parse_is_not_compared(talk, session):
 
 
 def test_a_row_whose_plan_finds_no_room_is_told_without_it(talk, rows, monkeypatch):
-    monkeypatch.setattr("explorer.web.redraw.comparing.PLANS_BYTES", len(rows[0]["plan"]) + 1)
+    monkeypatch.setattr("explorer.web.state.comparing.PLANS_BYTES", len(rows[0]["plan"]) + 1)
     comparing = Comparing()
     comparing.begin(talk.session, False, 1)
     for event in rows[:2]:

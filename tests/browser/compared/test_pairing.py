@@ -9,13 +9,15 @@ import pytest
 from explorer.view import events
 from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.session import PAIR, Choices
+from explorer.web.handlers.pairs import follow_pair
+from explorer.web.redraw.picture import pair_strip
 from explorer.web.serving.live import encode
-from explorer.web.talk.conversation import Conversation
 from solvers.evaluation.evaluate import evaluate
 from solvers.plan.result import Result, Status, StopReason
 from solvers.search.effort import Effort
 from tests.browser.test_conversation import Recorder, kinds, status
 from tests.explorer.view.small import branches_problem, branches_workload, pair_plans
+from tests.explorer.web.pages import OpenPage
 
 PLANNERS = ("graph-pipeline", "pipedream-iter")
 CHOICES = Choices(("branches",), ("auto", *PLANNERS), ("toy",))
@@ -38,10 +40,7 @@ def row(planner):
 
 @pytest.fixture
 def talk():
-    sent = []
-    talk = Conversation(Recorder(), CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event))
-    talk.sent = sent
-    return talk
+    return OpenPage(Recorder(), CHOICES)
 
 
 def solved(talk, planner="auto", **session):
@@ -64,7 +63,7 @@ def finish(talk, *planners):
 
 def test_both_are_asked_for_and_the_first_is_shown(talk):
     solved(talk)
-    assert "Compare with a sequential pipeline" in encode({"s": talk._strip()})
+    assert "Compare with a sequential pipeline" in encode({"s": pair_strip(talk.state)})
     talk.receive({"type": "pair"})
     assert talk.backend.asked[-1][0].planners == PLANNERS[:1]
     assert not talk.backend.asked[-1][0].settings.in_sequence
@@ -74,7 +73,7 @@ def test_both_are_asked_for_and_the_first_is_shown(talk):
     finish(talk, "pipedream-iter")
     assert talk.plan["planner"] == "graph-pipeline"
     assert talk.session.planner == "graph-pipeline"
-    assert "1.69" in encode({"s": talk._strip()})
+    assert "1.69" in encode({"s": pair_strip(talk.state)})
     asked = len(talk.backend.asked)
     talk.receive({"type": "show-pair", "element": "1"})
     assert talk.plan["planner"] == "pipedream-iter"
@@ -128,11 +127,11 @@ def test_a_planner_that_cannot_says_why(talk):
     refused = Row("pipedream-iter", "acyclic", "heuristic", "", UNSUPPORTED, reason="it is square")
     tell(events.row(refused, PROBLEM.objective, None))
     tell(events.compared([refused], 1))
-    assert "Sequential: it is square." in encode({"s": talk._strip()})
+    assert "Sequential: it is square." in encode({"s": pair_strip(talk.state)})
     assert talk.plan["planner"] == "graph-pipeline"
     assert kinds(talk)[-2:].count("feasible") == 1
     asked = len(talk.backend.asked)
-    talk._follow()
+    follow_pair(talk.state)
     assert len(talk.backend.asked) == asked
 
 
@@ -143,7 +142,7 @@ def test_a_cancelled_answer_is_not_kept(talk):
     assert talk.backend.cancelled == ["job2"]
     talk.backend.asked[-1][1](events.failed("the job was cancelled before it began"))
     assert "failed" not in kinds(talk)
-    assert "Not planned yet: Sequential" in encode({"s": talk._strip()})
+    assert "Not planned yet: Sequential" in encode({"s": pair_strip(talk.state)})
 
 
 def test_the_end_of_a_comparison_gives_the_planner_from_before_back(talk):
@@ -167,7 +166,7 @@ def test_after_other_settings_the_planner_from_before_is_asked(talk):
     solved(talk, "graph-pipeline", micro_batches=4)
     finish(talk, "pipedream-iter")
     talk.receive({"type": "unpair"})
-    assert talk.sent[-1] == {"type": "choose", "planner": "auto", "in_sequence": False}
+    assert talk.sent[-1] == {"type": "go", "controls": {"planner": "auto", "in_sequence": False}}
 
 
 def test_both_of_a_pair_are_given_what_one_alone_is(talk):
@@ -218,5 +217,5 @@ def test_what_does_not_answer_is_asked_once(talk):
     talk.receive({"type": "pair"})
     finish(talk)
     asked = len(talk.backend.asked)
-    talk._follow()
+    follow_pair(talk.state)
     assert len(talk.backend.asked) == asked

@@ -39,7 +39,7 @@ def test_nothing_is_told_before_there_is_a_plan(talk):
 
 
 def test_a_schedule_that_is_too_large_says_so(answered):
-    answered.plan = {**answered.plan, "course": None, "spans": 123456}
+    answered.state.plan = {**answered.plan, "course": None, "spans": 123456}
     answered.receive({"type": "course"})
     assert answered.sent == [
         {"type": "course", "course": None, "words": "A schedule of 123,456 spans is too large to be played."}
@@ -53,7 +53,7 @@ def test_a_wait_is_told_in_the_inspector_and_as_a_way_through_the_schedule(answe
     (message,) = answered.sent
     encode(message)
     assert message["device"] == 3
-    assert message["idle_s"] == [0.0, pytest.approx(0.01542163296)]
+    assert message["idle_s"] == (0.0, pytest.approx(0.01542163296))
     assert message["path"]["row"] == [0, 0, 1, 1, 2, 2]
     assert message["path"]["link"] == [False, True, False, True, False, True]
     assert message["text"].startswith("GPU 3 idle 15.4 ms before forward 0: waits for activations of micro-batch 0")

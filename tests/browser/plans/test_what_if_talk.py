@@ -37,7 +37,7 @@ def test_a_click_on_a_change_shows_the_plan_that_was_found_for_it_and_asks_nobod
 
 def test_a_change_without_a_plan_is_not_gone_to(talk):
     tried(talk, micro_batches=4)
-    talk.helped = ({**talk.helped[0], "answer": None, "gain": None},)
+    talk.changes.answers = ({**talk.changes.answers[0], "answer": None, "gain": None},)
     talk.sent.clear()
     talk.receive({"type": "go-help", "element": "0"})
     assert talk.sent == []

@@ -11,10 +11,10 @@ from explorer.view import events, run_events
 from explorer.view.run_events import PastRun
 from explorer.view.session import Choices
 from explorer.web.serving.live import encode
-from explorer.web.talk.conversation import Conversation
-from explorer.web.talk.runs import Runs
+from explorer.web.state.runs import Runs
 from solvers.plan.result import Result, Status, StopReason
 from tests.explorer.view.small import chain_problem, chain_workload, even_plan
+from tests.explorer.web.pages import OpenPage
 
 CHOICES = Choices(("chain",), ("auto",), ("toy",), ("local", "cluster"))
 PAST = PastRun("20261121T160742Z-chain-ab12cd", "21 Nov 16:07", "local", "auto", 0.1, 0.2, True, "done")
@@ -26,11 +26,9 @@ class Recorder:
     def __init__(self):
         self.asked, self.cancelled, self.may = [], [], True
 
-    def start(self, request, on_event):
+    def start(self, request, on_event, visitor=""):
         self.asked.append((request, on_event))
         return f"job{len(self.asked)}"
-
-    compare = prepare = run = show_run = start
 
     def past_runs(self, model):
         return [PAST]
@@ -46,10 +44,7 @@ class Recorder:
 
 
 def page(backend, runs=None):
-    sent = []
-    talk = Conversation(backend, CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event), runs)
-    talk.sent = sent
-    return talk
+    return OpenPage(backend, CHOICES, runs=runs)
 
 
 @pytest.fixture
@@ -216,8 +211,7 @@ def test_nothing_is_planned_again_without_a_run(talk):
 
 
 def test_a_server_without_targets_offers_no_run():
-    sent = []
-    talk = Conversation(Recorder(), Choices(("chain",), ("auto",), ("toy",)), {}, sent.append, lambda *_: None)
+    talk = OpenPage(Recorder(), Choices(("chain",), ("auto",), ("toy",)))
     opened(talk)
     talk.receive({"type": "run", "target": "local"})
     assert talk.backend.asked == []

@@ -24,13 +24,13 @@ from explorer.jobs.read_kind import read_job
 from explorer.jobs.replan_kind import replan_job
 from explorer.jobs.requests import (
     ABOUT,
-    About,
     CompareRequest,
     PrepareRequest,
     ReadRequest,
     ReplanRequest,
     RunPlanRequest,
     ShowRunRequest,
+    SolveRequest,
     Work,
 )
 from explorer.jobs.workers import worker
@@ -39,7 +39,7 @@ from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun
 from explorer.view.session import IN_SEQUENCE, PAIR
-from explorer.web.contract.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest, TargetEntry
+from explorer.web.contract.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, Request, TargetEntry
 from solvers.evaluation.evaluate import evaluate
 from solvers.evaluation.simulation import simulate
 from solvers.formats.workload import Workload
@@ -100,35 +100,31 @@ class FakeBackend:
             tuple(TargetEntry(name, "a pretence") for name in fake_runs.NAMES),
         )
 
-    def of(self, visitor: str) -> FakeBackend:
-        return self
-
     def expect_file(self) -> None:
         pass
 
-    def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
-        return self._begin(self._run, request, on_event)
+    def start(self, request: Request, on_event: Callable[[Event], None], visitor: str = "") -> str:
+        return self._begin(self._job_of(request), request, on_event)
 
-    def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
-        return self._begin(self._compare, request, on_event)
-
-    def prepare(self, request: PrepareRequest, on_event: Callable[[Event], None]) -> str:
-        job = partial(run_kinds.prepare_job, targets=fake_runs.FakeTargets())
-        return self._begin(worked(job), request, on_event)
-
-    def run(self, request: RunPlanRequest | ReplanRequest, on_event: Callable[[Event], None]) -> str:
-        job = replan_job if isinstance(request, ReplanRequest) else run_kinds.run_job
-        return self._begin(worked(partial(job, targets=fake_runs.FakeTargets())), request, on_event)
-
-    def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
-        job = partial(run_kinds.show_run_job, targets=fake_runs.FakeTargets())
-        return self._begin(worked(job), request, on_event)
-
-    def read(self, request: ReadRequest, on_event: Callable[[Event], None]) -> str:
-        return self._begin(worked(read_job), request, on_event)
-
-    def about(self, request: About, on_event: Callable[[Event], None]) -> str:
-        return self._begin(worked(KINDS[ABOUT[type(request)]]), request, on_event)
+    def _job_of(self, request: Request) -> Callable[..., None]:
+        """Hand-made answers to questions, and real work of runs, files and plans."""
+        targets = fake_runs.FakeTargets()
+        match request:
+            case SolveRequest():
+                return self._run
+            case CompareRequest():
+                return self._compare
+            case PrepareRequest():
+                return worked(partial(run_kinds.prepare_job, targets=targets))
+            case RunPlanRequest():
+                return worked(partial(run_kinds.run_job, targets=targets))
+            case ReplanRequest():
+                return worked(partial(replan_job, targets=targets))
+            case ShowRunRequest():
+                return worked(partial(run_kinds.show_run_job, targets=targets))
+            case ReadRequest():
+                return worked(read_job)
+        return worked(KINDS[ABOUT[type(request)]])
 
     def past_runs(self, model: str) -> list[PastRun]:
         return past_runs(model)

@@ -1,6 +1,6 @@
 """Serve the page with hand-made plans and pretended runs: ``python -m tests.browser.standins.serve_fake PORT [HOW]``.
 
-HOW is a JSON object of arguments of `explorer.web.serve`, "token" for its secret: then it is a server for others.
+HOW is a JSON object of fields of `explorer.web.Config`, "token" for its secret: then it is a server for others.
 """
 
 import json
@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 
-from explorer.web import serve
+from explorer.web import Config, serve
 from explorer.web.serving.quotas import Quotas
 from explorer.web.serving.secret import Secret
 from tests.browser.standins.fake_backend import FakeBackend
@@ -20,4 +20,4 @@ if __name__ == "__main__":
     secret = Secret(how.pop("token")) if "token" in how else None
     with tempfile.TemporaryDirectory() as kept:
         os.environ["PLACEMENT_EXPLORER_HOME"] = kept
-        serve(backend=FakeBackend(), port=int(sys.argv[1]), open_browser=False, secret=secret, **how)
+        serve(Config(FakeBackend(), secret=secret, **how), int(sys.argv[1]), open_browser=False)

@@ -17,7 +17,7 @@ from explorer.jobs.workers.specs import RUNNING
 from explorer.jobs.workers.worker import process_spec
 from explorer.question.settings import Settings
 from explorer.view.events import LAST, unpacked
-from explorer.web.talk.runs import Runs
+from explorer.web.state.runs import Runs
 from solvers.errors import InvalidProblem
 from solvers.evaluation.evaluate import evaluate
 from solvers.formats.plan_json import read_plan
@@ -159,7 +159,7 @@ class Held:
     def __init__(self):
         self.tell, self.cancelled = None, []
 
-    def run(self, request, on_event):
+    def start(self, request, on_event, visitor=""):
         self.tell = on_event
         return "run-1"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.web.serving.guesses import FORGOTTEN_S, FREE, LONGEST_S, REMEMBERED, Guesses
+from explorer.web.serving.gate import FORGOTTEN_S, FREE, LONGEST_S, REMEMBERED, Guesses
 from explorer.web.serving.public import names_of, parse_origin
 from explorer.web.serving.secret import KEPT_S, LEAST, VARIABLE, Secret, read_secret
 from explorer.web.serving.security import Names

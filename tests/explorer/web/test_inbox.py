@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from explorer.web.serving.inbox import MOST_WAITING, Inbox
 from explorer.web.serving.live import decoded
-from explorer.web.serving.outbox import MOST_UNSENT, Outbox
+from explorer.web.serving.queues import MOST_UNSENT, MOST_WAITING, Inbox, Outbox
 
 
 def progress(number: int, plan: str | None) -> dict:

@@ -10,20 +10,15 @@ from explorer.view import events
 from explorer.web.contract import ids
 from explorer.web.layout.lesson_strip import lessons_menu
 from explorer.web.serving.live import encode
-from explorer.web.talk.conversation import Conversation
 from tests.browser.test_conversation import Recorder, result
 from tests.explorer.view.lessons.written import CHOICES, read, spoiled
 from tests.explorer.view.small import chain_workload
+from tests.explorer.web.pages import OpenPage
 
 
 @pytest.fixture
 def talk():
-    sent = []
-    talk = Conversation(
-        Recorder(), CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event), lessons=(read(),)
-    )
-    talk.sent = sent
-    return talk
+    return OpenPage(Recorder(), CHOICES, lessons=(read(),))
 
 
 def lesson(talk, step=1, **more):
@@ -53,7 +48,7 @@ def text_of(component):
 
 def test_a_step_brings_its_settings_lights_and_words(talk):
     told = lesson(talk)
-    assert (told["lesson"], told["step"], told["back"], told["next"]) == ("two-devices", 1, None, ["two-devices", 2])
+    assert (told["lesson"], told["step"], told["back"], told["next"]) == ("two-devices", 1, None, ("two-devices", 2))
     assert told["light"] == ["devices", "bubble"]
     assert told["controls"]["devices"] == 1
     assert "<b>idles</b>" in text_of(told["props"][ids.LESSON_TEXT]["children"])
@@ -64,7 +59,7 @@ def test_a_step_brings_its_settings_lights_and_words(talk):
 @pytest.mark.parametrize("step", [0, 3, -1, "1", 1.0, True, None, [1], 10**30])
 def test_a_step_that_is_not_there_is_told(talk, step):
     assert lesson(talk, step)["lesson"] is None
-    assert talk.lesson is None
+    assert talk.lesson.lesson is None
 
 
 @pytest.mark.parametrize("name", ["", "three", None, ["two-devices"], {"a": 1}, "x" * 100_000])

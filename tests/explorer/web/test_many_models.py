@@ -15,15 +15,17 @@ from explorer.question.settings import MemoryModel, Settings
 from explorer.view import events
 from explorer.view.graph.skeleton import skeleton, structure_hash
 from explorer.view.session import Choices
-from explorer.web.talk.answers import Answers
-from explorer.web.talk.conversation import REMEMBERED, Conversation
-from explorer.web.talk.open_talk import GONE
-from explorer.web.talk.shelf import Kept, Shelf
+from explorer.web.handlers.opening import take, use
+from explorer.web.handlers.searching import GONE
+from explorer.web.state.answers import Answers
+from explorer.web.state.server import REMEMBERED
+from explorer.web.state.shelf import Kept, Shelf
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.plan.result import Result, Status, StopReason
 from solvers.problem.problem import Objective
 from tests.explorer.view.small import chain, chain_problem, even_plan
+from tests.explorer.web.pages import OpenPage
 
 SIZES = {f"chain-{blocks}": blocks for blocks in range(1, REMEMBERED + 5)}
 """Blocks of each model."""
@@ -47,12 +49,10 @@ class Worker:
     def __init__(self):
         self.waiting, self.confused = [], []
 
-    def start(self, request, on_event):
+    def start(self, request, on_event, visitor=""):
         job = f"job{id(on_event)}"
         self.waiting.append((job, request, on_event))
         return job
-
-    read = start
 
     def cancel(self, job):
         self.waiting = [one for one in self.waiting if one[0] != job]
@@ -72,17 +72,8 @@ class Room:
         self.worker, self.skeletons, self.answers = Worker(), {}, Answers()
 
     def page(self, shelf=None):
-        sent = []
-
-        def deliver(turn, event):
-            page.on_event(turn, event)
-
-        page = Conversation(
-            self.worker, Choices(tuple(SIZES), ("auto",), ("toy",)), self.skeletons, sent.append, deliver,
-            shelf=shelf, answers=self.answers,
-        )  # fmt: skip
-        page.sent = sent
-        return page
+        choices = Choices(tuple(SIZES), ("auto",), ("toy",))
+        return OpenPage(self.worker, choices, skeletons=self.skeletons, shelf=shelf, answers=self.answers)
 
 
 def ask(page, blocks, **session):
@@ -135,7 +126,7 @@ def test_an_answer_from_before_comes_with_the_graph_that_was_planned(room):
     ask(late, 2, devices=3)
     assert not room.worker.waiting
     assert (len(late.skeleton["names"]), len(late.plan["placement"])) == (48, 48)
-    assert late.said["more"].endswith("from before")
+    assert late.status["more"].endswith("from before")
 
 
 def test_a_plan_of_another_graph_is_told_and_asked_again_and_neither_drawn_nor_kept(room):
@@ -156,15 +147,15 @@ def test_a_question_that_twice_brings_a_plan_of_another_graph_fails_in_a_line(ro
     room.worker.confused = [3, 3]
     ask(page, 1)
     room.worker.work()
-    assert (page.said["state"], page.plan, drawn(page)) == ("failed", None, [])
+    assert (page.status["state"], page.plan, drawn(page)) == ("failed", None, [])
 
 
 def test_an_opened_model_ends_the_search_for_another(room):
     page = room.page()
     ask(page, 1)
-    page._use(Kept("file-1", "graph.json", "graph.json", 0), opened(2))
+    use(page.state, Kept("file-1", "graph.json", "graph.json", 0), opened(2))
     room.worker.work()
-    assert (page.skeleton["graph"], page.plan, page.said["state"]) == (opened(2)["skeleton"]["graph"], None, "none")
+    assert (page.skeleton["graph"], page.plan, page.status["state"]) == (opened(2)["skeleton"]["graph"], None, "none")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +189,7 @@ def test_a_file_that_made_room_for_others_meanwhile_is_told_of_without_where_it_
     kept = shelf.keep(part, "own.json")
     ask(page, 0, model=kept.identifier)
     (question,) = room.worker.waiting
-    page.take(kept)
+    take(page.state, kept)
     read = room.worker.waiting[-1]
     shelf._drop(kept)
     for _, request, on_event in (question, read):

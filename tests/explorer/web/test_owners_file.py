@@ -7,7 +7,7 @@ from pathlib import Path
 
 from explorer.jobs.requests import SolveRequest, SweepRequest
 from explorer.question.settings import Settings
-from explorer.web.serving.owners_file import owners_file
+from explorer.web.serving.jobs_backend import owners_file
 
 
 def test_pages_know_a_file_by_its_name_and_workers_by_its_path(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ import pytest
 from explorer.jobs.requests import HashRequest, HelpRequest, PlanSource, SolveRequest
 from explorer.question.settings import Settings
 from explorer.view.session import Choices, parse
-from explorer.web.serving.metered import Metered
+from explorer.web.handlers.jobs import drop, start
 from explorer.web.serving.quotas import MIB, REMEMBERED, SHARED, Quotas, Visitors, read_quotas
-from explorer.web.talk.outlet import MAX_FILES as MAX_EXPORTS
-from explorer.web.talk.outlet import PATH, Outlet, Taken
-from explorer.web.talk.shelf import MAX_FILES, Shelf
+from explorer.web.state.outlet import MAX_FILES as MAX_EXPORTS
+from explorer.web.state.outlet import PATH, Outlet, Taken
+from explorer.web.state.shelf import MAX_FILES, Shelf
 from solvers.errors import InvalidProblem
+from tests.explorer.web.pages import OpenPage
 
 ASK = SolveRequest("chain", Settings())
 
@@ -33,11 +34,9 @@ class Started:
         self.asked: list[object] = []
         self.cancelled: list[str] = []
 
-    def start(self, request, on_event) -> str:
+    def start(self, request, on_event, visitor="") -> str:
         self.asked.append(request)
         return f"job{len(self.asked)}"
-
-    about = compare = start
 
     def cancel(self, job) -> None:
         self.cancelled.append(job)
@@ -103,18 +102,20 @@ def test_a_visitor_with_a_page_is_not_forgotten_and_the_others_are_in_the_end() 
 
 def test_a_question_beyond_the_quota_fails_in_a_line_and_reaches_nobody() -> None:
     backend = Started()
-    metered = Metered(backend, Visitors(Quotas(questions_per_s=0.8), Clock()).get("one"))  # 12 at once
-    told: list = []
-    assert metered.about(HelpRequest(ASK, PlanSource("a"), 4), told.append) == "job1"
-    assert [metered.about(HashRequest(PlanSource("a")), told.append) for _ in range(4)][-1] == "job5"
-    assert metered.start(ASK, told.append) == "job6"
-    assert told == []
-    refused = metered.start(ASK, told.append)
-    assert [event["kind"] for event in told] == ["failed"]
-    assert "ask again in 2 s" in told[0]["message"]
+    page = OpenPage(backend, Choices(("chain",), ("auto",), ("cpu",))).state
+    page.may_ask = Visitors(Quotas(questions_per_s=0.8), Clock()).get("one").may_ask  # 12 at once
+    heard: list = []
+    start(page, HelpRequest(ASK, PlanSource("a"), 4), heard.append)
+    for _ in range(4):
+        start(page, HashRequest(PlanSource("a")), heard.append)
+    last = start(page, ASK, heard.append)
+    assert heard == []
+    refused = start(page, ASK, heard.append)
+    assert [event["kind"] for event in heard] == ["failed"]
+    assert "ask again in 2 s" in heard[0]["message"]
     assert len(backend.asked) == 6
-    metered.cancel(refused)
-    metered.cancel("job6")
+    drop(page, refused)
+    drop(page, last)
     assert backend.cancelled == ["job6"]
 
 
@@ -156,8 +157,8 @@ def test_nobody_loses_files_to_somebody_who_has_more() -> None:
     assert shelf.get(theirs) is not None
     assert [shelf.get(each) is not None for each in mine] == [False] * 7 + [True] * (MAX_FILES - 1)
     shelf.close()
-    theirs = outlet.of("two").put(Taken("a", "text/plain", b"a"))
-    mine = [outlet.of("one").put(Taken("a", "text/plain", b"a")) for _ in range(MAX_EXPORTS + 6)]
+    theirs = outlet.put(Taken("a", "text/plain", b"a"), "two")
+    mine = [outlet.put(Taken("a", "text/plain", b"a"), "one") for _ in range(MAX_EXPORTS + 6)]
     assert outlet.get(theirs.removeprefix(PATH)) is not None
     kept = [outlet.get(each.removeprefix(PATH)) is not None for each in mine]
     assert kept == [False] * 7 + [True] * (MAX_EXPORTS - 1)

@@ -10,9 +10,9 @@ from explorer.notebook.status import of_event
 from explorer.view import events
 from explorer.view.session import Choices
 from explorer.web.contract import ids
-from explorer.web.talk.conversation import Conversation
 from solvers.plan.result import Progress, Result, Status, StopReason
 from tests.explorer.view.small import chain_problem, chain_workload, even_plan
+from tests.explorer.web.pages import OpenPage
 
 CHOICES = Choices(("chain",), ("auto",), ("toy",), ("local",))
 ASKS = {"mini_batch": 8}
@@ -24,11 +24,9 @@ class Recorder:
     def __init__(self):
         self.heard = []
 
-    def start(self, request, on_event):
+    def start(self, request, on_event, visitor=""):
         self.heard.append(on_event)
         return f"job{len(self.heard)}"
-
-    compare = about = prepare = start
 
     def cancel(self, job):
         pass
@@ -39,10 +37,7 @@ class Recorder:
 
 @pytest.fixture
 def talk():
-    sent = []
-    talk = Conversation(Recorder(), CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event))
-    talk.sent = sent
-    return talk
+    return OpenPage(Recorder(), CHOICES)
 
 
 def ask(talk, message):
@@ -90,7 +85,7 @@ def test_the_header_says_how_many_come_before_a_comparison(talk):
 
 def test_a_sweep_and_single_changes_say_that_they_wait(talk):
     solved(talk)
-    ask(talk, {"type": "sweep", "axis": "devices"})(events.waiting(1))
+    ask(talk, {"type": "sweep", "element": "devices"})(events.waiting(1))
     assert next(m for m in reversed(talk.sent) if m["type"] == "sweep")["words"] == "Waiting, 1 before you."
     ask(talk, {"type": "help"})(events.waiting(2))
     props = next(m["props"] for m in reversed(talk.sent) if ids.HELP in m.get("props", {}))
@@ -100,10 +95,10 @@ def test_a_sweep_and_single_changes_say_that_they_wait(talk):
 def test_a_plan_that_is_looked_over_before_a_run_may_wait(talk):
     solved(talk)
     on_event = ask(talk, {"type": "open", "shown": ["run"]})
-    preparing = talk.preparing
-    assert preparing is not None
+    preparing = talk.run.checking
+    assert talk.goes_on(preparing)
     on_event(events.waiting(1))
-    assert talk.preparing == preparing
+    assert talk.run.checking == preparing
 
 
 def test_a_search_that_is_cut_off_keeps_its_plan_and_says_why(talk):

@@ -141,7 +141,7 @@ def test_bounds_are_told_as_they_rise(seed: int) -> None:
     p = pass_problem(seed)
     best = best_makespan_s(p)
     told: list[float] = []
-    improved = improved_bound_s(p, best, budget=1e5, tell=told.append)
+    improved = improved_bound_s(p, best, budget=1e5, on_bound=told.append)
     assert told == sorted(told)
     assert improved == pytest.approx(max([lower_bound_s(p), *told]), rel=1e-9)
     assert improved <= best * EXACT

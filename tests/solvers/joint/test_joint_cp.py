@@ -13,10 +13,10 @@ import pytest
 
 from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
 from solvers.evaluation.evaluate import judge
-from solvers.joint.exact.clusters import uncoarsened
-from solvers.joint.exact.cp_grid import alike, payload_of
-from solvers.joint.exact.cp_start import in_turn, simulated
+from solvers.joint.exact.cluster_schedule import simulated, timed
+from solvers.joint.exact.cp_grid import alike, in_units, payload_of
 from solvers.joint.exact.schedule_coarsening import coarsened
+from solvers.joint.passes.clusters import uncoarsened
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.simulator import Simulator
 from solvers.joint.planners.joint_exact import JointCP
@@ -128,8 +128,8 @@ def test_what_a_simulation_did_is_a_solution_of_the_program():
             continue
         payload = payload_of(fine, least_s=0.0, most_s=seconds or 1.0)
         units = fine.place_of_units(place)
-        start = simulated(fine, payload, simulator, units)
-        turn = in_turn(fine, payload, units, range(len(fine)))
+        start = in_units(fine, payload, simulated(fine, simulator, units))
+        turn = in_units(fine, payload, timed(fine, units, range(len(fine))))
         fixed = {"parameters": {"fix_variables_to_their_hinted_value": True}, "alike": []}
         payloads.append(payload | fixed | {"start": start})
         payloads.append(payload | fixed | {"start": turn, "most": max(turn["makespan"], payload["most"])})
@@ -151,7 +151,7 @@ def test_what_the_program_counts_is_never_more_than_the_peak_of_a_schedule():
             for d, cap in enumerate(caps):
                 if cap is not None:
                     share = sum(n for n, device in zip(nbytes, units, strict=True) if device == d) / cap
-                    assert share <= held[d] / model.arrays.memory_bytes[d] + 1e-9
+                    assert share <= held[d] / model.memory_bytes[d] + 1e-9
                     counted += 1
     assert counted > 100
 
@@ -210,7 +210,7 @@ def test_clusters_claim_nothing_but_find_a_plan():
     model = pass_model(p)
     clusters = coarsened(model, 3)
     payload = payload_of(clusters, least_s=0.0, most_s=100.0)
-    start = in_turn(clusters, payload, np.zeros(clusters.units, np.int64), range(len(clusters)))
+    start = in_units(clusters, payload, timed(clusters, [0] * clusters.units, range(len(clusters))))
     assert start["makespan"] * payload["unit_s"] == pytest.approx(16.0)
 
 

@@ -100,7 +100,7 @@ def test_a_favourite_child_is_the_one_whose_transfer_would_take_longest():
     found = []
     outcome = solve_model(program.model, Monitor(p), found.append)
     assert outcome.optimal
-    assert [job[0] for job in jobs.members] == [0, 1, 2, 3]
+    assert [job[0] for job in jobs.clusters.members] == [0, 1, 2, 3]
     # 3 s of operators; with t of the transfer 1 -> 3 and 1 - t of 2 -> 3, the longer path is max(4 t, 2 - t).
     assert found[-1][0] == pytest.approx(4.6)
     assert program.favourites(found[-1], 0.1).tolist() == [1, NONE, NONE, NONE]

@@ -12,10 +12,11 @@ import pytest
 
 from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
-from solvers.joint.lists.earliest_first_kernel import DONE, etf_state, schedule
+from solvers.joint.lists.draft_kernel import Rule, draft_of
+from solvers.joint.lists.earliest_first_kernel import DONE, schedule, waiting_of
 from solvers.joint.lists.grouping import apart, co_placed, heavy
-from solvers.joint.lists.heft_kernel import heft_state, schedule_ranked, upward_s
-from solvers.joint.lists.jobs import held_bytes, jobs_of
+from solvers.joint.lists.heft_kernel import schedule_ranked, upward_s
+from solvers.joint.lists.jobs import jobs_of
 from solvers.joint.lists.jobs_kernel import NONE
 from solvers.joint.lists.layers import layer_split
 from solvers.joint.lists.layers_kernel import balanced_cuts
@@ -53,11 +54,12 @@ def model_of(graph, seconds, gpus=2, **options):
 def earliest(model, *, channel="device", favourite=None):
     """(device, start in seconds) of every operator as m-ETF plans it, nothing grouped."""
     jobs = jobs_of(model, apart(model), contract=False)
-    state = etf_state(jobs.arrays)
+    state, rule = draft_of(jobs.arrays), Rule(CHANNELS[channel], False)
+    waiting = waiting_of(jobs.arrays)
     children = np.full(len(jobs), NONE) if favourite is None else np.array(favourite)
-    assert schedule(jobs.arrays, state, model.arrays.memory_bytes, children, CHANNELS[channel], 10**6) == DONE
+    assert schedule(jobs.arrays, state, waiting, model.memory_bytes, children, rule, 10**6) == DONE
     device, start_s = [0] * len(jobs), [0.0] * len(jobs)
-    for job, (operator,) in enumerate(jobs.members):
+    for job, (operator,) in enumerate(jobs.clusters.members):
         device[operator], start_s[operator] = int(state.device[job]), float(state.start_s[job])
     return device, start_s
 
@@ -118,7 +120,7 @@ def test_a_device_without_room_is_left_out():
 def test_nothing_is_scheduled_where_an_operator_fits_nowhere():
     model = model_of(forward_graph([], 3, param_bytes=10.0), [1, 1, 1], memory=10.0)
     jobs = jobs_of(model, apart(model), contract=False)
-    caps = model.arrays.memory_bytes
+    caps = model.memory_bytes
     assert earliest_first(jobs, caps, "device", never) is None
     assert heft(jobs, caps, "link", never) is None
     assert m_topo(jobs, caps) is None
@@ -153,7 +155,7 @@ def test_m_topo_fills_a_device_to_its_share_and_the_largest_group():
     """Four of 10 bytes: 40/2 + 10 is three on the first device; with caps of 25, two."""
     for memory, expected in ((float("inf"), [0, 0, 0, 1]), (25.0, [0, 0, 1, 1])):
         model = model_of(forward_graph([], 4, param_bytes=10.0), [1, 1, 1, 1], memory=memory)
-        found = m_topo(jobs_of(model, apart(model), contract=False), model.arrays.memory_bytes)
+        found = m_topo(jobs_of(model, apart(model), contract=False), model.memory_bytes)
         assert found is not None
         assert found.place.tolist() == expected
 
@@ -164,9 +166,9 @@ def test_m_topo_fills_a_device_to_its_share_and_the_largest_group():
 def test_an_operator_with_one_consumer_joins_its_group():
     """Of the diamond 0 -> (1, 2) -> 3, operator 0 has two consumers."""
     model = model_of(forward_graph([(0, 1), (0, 2), (1, 3), (2, 3)], 4, nbytes=1.0), [1, 1, 1, 1])
-    units = co_placed(model, model.arrays.memory_bytes)
+    units = co_placed(model, model.memory_bytes)
     assert units.tolist() == [0, 1, 1, 1]
-    assert [sorted(job) for job in jobs_of(model, units, contract=True).members] == [[0], [1, 2, 3]]
+    assert [sorted(job) for job in jobs_of(model, units, contract=True).clusters.members] == [[0], [1, 2, 3]]
 
 
 def test_an_edge_that_could_close_a_cycle_is_not_contracted():
@@ -178,12 +180,12 @@ def test_an_edge_that_could_close_a_cycle_is_not_contracted():
 
 def test_units_grow_no_larger_than_a_device():
     model = model_of(forward_graph([(0, 1), (1, 2), (2, 3)], 4, param_bytes=10.0), [1, 1, 1, 1], memory=25.0)
-    assert co_placed(model, model.arrays.memory_bytes).tolist() == [0, 0, 1, 1]
+    assert co_placed(model, model.memory_bytes).tolist() == [0, 0, 1, 1]
 
 
 def test_pins_to_two_devices_are_never_joined():
     model = model_of(forward_graph([(0, 1)], 2), [1, 1], pins={0: 0, 1: 1})
-    assert co_placed(model, model.arrays.memory_bytes).tolist() == [0, 1]
+    assert co_placed(model, model.memory_bytes).tolist() == [0, 1]
 
 
 def test_contraction_keeps_every_operator_and_no_cycle():
@@ -193,9 +195,9 @@ def test_contraction_keeps_every_operator_and_no_cycle():
         units = np.array([rng.randrange(3) for _ in model.groups])
         units = np.unique(units, return_inverse=True)[1]
         jobs = jobs_of(model, units, contract=True)
-        assert sorted(o for job in jobs.members for o in job) == list(range(model.operators))
-        number = {operator: job for job, members in enumerate(jobs.members) for operator in members}
-        for job, members in enumerate(jobs.members):
+        assert sorted(o for job in jobs.clusters.members for o in job) == list(range(model.operators))
+        number = {operator: job for job, members in enumerate(jobs.clusters.members) for operator in members}
+        for job, members in enumerate(jobs.clusters.members):
             assert {int(units[model.group_of[o]]) for o in members} == {int(jobs.arrays.unit_of[job])}
         for operator, targets in enumerate(model.successors):
             assert all(number[operator] <= number[target] for target in targets)
@@ -228,13 +230,13 @@ def test_heft_gives_the_ranks_and_the_schedule_of_its_paper():
     rank = np.zeros(10)
     upward_s(jobs.arrays, rank)
     published = [108, 77, 80, 80, 69, 63.333, 42.667, 35.667, 44.333, 14.667]
-    ranks = dict(zip([members[0] for members in jobs.members], rank, strict=True))
+    ranks = dict(zip([members[0] for members in jobs.clusters.members], rank, strict=True))
     assert [ranks[operator] for operator in range(10)] == pytest.approx(published, abs=1e-3)
-    state = heft_state(jobs.arrays)
+    state = draft_of(jobs.arrays)
     order = np.lexsort((np.arange(10), -rank))
-    assert schedule_ranked(jobs.arrays, state, model.arrays.memory_bytes, order, CHANNELS["free"], 10)
+    assert schedule_ranked(jobs.arrays, state, model.memory_bytes, order, Rule(CHANNELS["free"], True), 10)
     assert state.end_s.max() == 80
-    found = heft(jobs, model.arrays.memory_bytes, "free", never)
+    found = heft(jobs, model.memory_bytes, "free", never)
     assert found is not None
     assert found.sequences == [[1, 7], [3, 5, 8, 9], [0, 2, 4, 6]]
 
@@ -243,7 +245,7 @@ def test_heft_fills_a_gap():
     """Operator 2 waits 5 s on device 0 for the tensor of 1; meanwhile 3 runs there, though it is ranked last."""
     graph = graph_of(4, [(0, 2, 9.0), (1, 2, 5.0)])
     model = model_of(graph, [1, 1, 9, 2], pins={0: 0, 1: 1, 2: 0, 3: 0})
-    found = heft(jobs_of(model, apart(model), contract=False), model.arrays.memory_bytes, "link", never)
+    found = heft(jobs_of(model, apart(model), contract=False), model.memory_bytes, "link", never)
     assert found is not None
     assert found.sequences[0] == [0, 3, 2]
 
@@ -320,9 +322,9 @@ def test_every_schedule_keeps_groups_together_where_they_are_allowed_and_is_no_d
     scheduled = 0
     for seed in range(150):
         _, model, _, _ = random_pass(seed, pins={0: 0} if seed % 3 == 0 else {})
-        caps = model.arrays.memory_bytes
+        caps = model.memory_bytes
         simulator = Simulator(model)
-        held = held_bytes(model)
+        held = model.held_bytes
         units = [(apart(model), False), (co_placed(model, caps), True), (heavy(model, caps, 3), True)]
         for unit_of, contract in units:
             jobs = jobs_of(model, unit_of, contract=contract)

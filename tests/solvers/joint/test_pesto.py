@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from solvers.evaluation.evaluate import judge
-from solvers.joint.exact.cluster_schedule import in_order_of, projected, sequences, simulated, timed
-from solvers.joint.exact.clusters import clustered, uncoarsened
+from solvers.joint.exact.cluster_schedule import in_order_of, simulated, timed
 from solvers.joint.exact.program import PassProgram, renamed
 from solvers.joint.exact.schedule_coarsening import coarsened
+from solvers.joint.passes.clusters import clustered, uncoarsened
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.simulator import Simulator
 from solvers.joint.planners.joint_exact import JointCP
@@ -212,5 +212,5 @@ def test_other_problems_are_refused_in_one_line():
 def test_a_unit_goes_where_most_of_its_work_is():
     model = pass_model(problem(forward_graph([(0, 1), (1, 2)], 3), [1.0, 3.0, 1.0], 2, **ROOM))
     clusters = clustered(model, [0, 0, 1])
-    assert projected(clusters, np.array([0, 1, 0])).tolist() == [1, 0]
-    assert sequences(clusters, [1, 0], [0, 1]) == [[2], [0, 1]]
+    assert clusters.model.gathered(clusters.unit_of_group, np.array([0, 1, 0])).tolist() == [1, 0]
+    assert clusters.sequences([1, 0], [0, 1]) == [[2], [0, 1]]

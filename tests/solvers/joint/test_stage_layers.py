@@ -8,30 +8,42 @@ import numpy as np
 import pytest
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.joint.lists.layers import cut_layers, layer_split
-from solvers.joint.lists.stage_layers import StageLayers
+from solvers.joint.lists.layers import Layers
 from solvers.joint.passes.model import pass_model
 from solvers.joint.planners.layer_split import LayerSplit
 from solvers.plan.result import Status
 from solvers.planners.check import check
 from solvers.planners.solve import solve
+from solvers.problem.cluster import two_level_cluster
 from solvers.problem.problem import Contiguity, Objective, Problem
 from tests.instances import problem, training_graph
 from tests.random_problems import random_problem
 
 
-@pytest.mark.parametrize("transfers", [False, True])
+@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_layers_are_cut_as_those_of_a_pass(seed, transfers):
+def test_what_crosses_a_cut_is_every_message_with_ends_on_both_sides(seed, alone):
     p = random_problem(seed, 8, cpus=0, micro_batches=1, contiguity=Contiguity.ACYCLIC)
-    if seed % 3 == 0:
-        p = replace(p, pins={0: 0})
     members = Condensed(p, ordered=True).at(p.mini_batch, merge_trivial=False).shape.members
-    model, layers, devices = pass_model(p), StageLayers(p, members), p.cluster.accelerators
-    caps = np.full(len(p.cluster), np.inf)
-    crossing = (lambda row: layers.crossing_s(p.mini_batch, row)) if transfers else None
-    cut = cut_layers(layers.at(p.mini_batch), caps, devices, crossing)
-    assert cut.tolist() == layer_split(model, members, caps, devices, transfers=transfers).tolist()
+    model, row = pass_model(p), np.arange(int(alone), len(members))
+    layer_of = {operator: number for number, operators in enumerate(members) for operator in operators}
+    expected = np.zeros(len(row) + 1)
+    for message, seconds in zip(model.messages, model.mean_transfer_s, strict=True):
+        ends = {layer_of[o] - int(alone) for o in (*message.producers, *message.readers)} - {-1}
+        for cut in range(len(row) + 1):
+            expected[cut] += seconds * (any(end < cut for end in ends) and any(end >= cut for end in ends))
+    assert Layers(p, members).crossing_s(p.mini_batch, row) == pytest.approx(expected)
+
+
+def test_what_crosses_a_cut_takes_what_a_link_takes_on_average():
+    p = tight(100.0, recompute=False)
+    nodes = [replace(device, node=number // 2) for number, device in enumerate(p.cluster.devices)]
+    p = replace(p, cluster=two_level_cluster(nodes, 10.0, 0.0, 1.0, 0.0))
+    layers = Layers(p, Condensed(p, ordered=True).at(p.mini_batch, merge_trivial=False).shape.members)
+    inside, between = 4, 8  # of the ordered pairs of 4 devices in 2 nodes
+    mean_s = (inside * 0.1 + between * 1.0) / (inside + between)
+    one = layers.crossing_s(1, np.arange(4))[1]
+    assert one == pytest.approx(2 * mean_s)  # a tensor of a byte, and its gradient
 
 
 def tight(memory: float, *, recompute: bool) -> Problem:

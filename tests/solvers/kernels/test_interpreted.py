@@ -114,7 +114,7 @@ def _added(values: Any) -> Any:
 def added(monkeypatch: pytest.MonkeyPatch) -> Interpreted:
     kernel = until_worth_it(_added)
     assert isinstance(kernel, Interpreted)
-    monkeypatch.setattr(kernel, "_kept", lambda args: False)
+    monkeypatch.setattr(kernel, "_is_cached", lambda args: False)
     monkeypatch.setattr(module, "_worth_s", [WORTH_S])
     monkeypatch.setattr(_added.dispatcher, "_compile_for_args", refuse)
     return kernel
@@ -155,7 +155,7 @@ def test_a_kernel_that_would_run_for_long_is_compiled(added: Interpreted) -> Non
 
 
 def test_a_kernel_that_was_kept_is_not_interpreted(added: Interpreted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(added, "_kept", lambda args: True)
+    monkeypatch.setattr(added, "_is_cached", lambda args: True)
     assert fails(lambda: added(np.zeros(1)))
 
 
@@ -163,7 +163,7 @@ def test_numba_is_imported_once_that_is_worth_it(added: Interpreted, monkeypatch
     """Until then nobody looks whether the kernel was kept."""
     monkeypatch.setattr(module, "is_loaded", lambda: False)
     monkeypatch.setattr(module, "_unloaded_s", [LOAD_S])
-    monkeypatch.setattr(added, "_kept", lambda args: True)
+    monkeypatch.setattr(added, "_is_cached", lambda args: True)
     clock = iter([0.0, LOAD_S * 2])
     monkeypatch.setattr(time, "thread_time", lambda: next(clock))
     assert added(np.arange(3.0)) == 6.0
@@ -175,7 +175,7 @@ def test_a_large_call_does_not_wait_for_numba_to_be_worth_it(
 ) -> None:
     monkeypatch.setattr(module, "is_loaded", lambda: False)
     monkeypatch.setattr(module, "_unloaded_s", [LOAD_S])
-    monkeypatch.setattr(added, "_kept", lambda args: True)
+    monkeypatch.setattr(added, "_is_cached", lambda args: True)
     assert fails(lambda: added(np.zeros(400_000)))
 
 

@@ -21,8 +21,8 @@ print(push_event.dispatcher._cache.cache_path)
 COMPILES = """
 import numpy as np
 from solvers.kernels.heap_kernel import push_event
-from solvers.kernels.interpreted import is_kept
-print(is_kept(push_event))
+from solvers.kernels.interpreted import is_cached
+print(is_cached(push_event))
 push_event(np.zeros(4), np.zeros(4, np.int64), 0, 1.0, 1)
 """
 POWERLESS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")

@@ -113,11 +113,11 @@ def test_the_program_tells_the_latency_of_every_plan_that_its_rules_allow(seed):
             ]
         )
         call = program.renamed(call)
-        values = program.values_of(call)
-        if values is None:
-            assert program.turns(call) is None
+        times = program.times_of(call)
+        if times is None:
             continue
-        judged = judge(p, plan_of_calls(latency, call, pieces, program.turns(call)))
+        values = program.values_of(times)
+        judged = judge(p, plan_of_calls(latency, call, pieces, np.array(times.turn)))
         assert (program.model.violation(values) <= 1e-6) == judged.feasible, judged
         assert program.model.objective_at(values) * program.unit_s == pytest.approx(judged.objective_s, rel=1e-9)
         assert program.calls_of(values).tolist() == call.tolist()

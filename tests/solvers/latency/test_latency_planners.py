@@ -11,6 +11,7 @@ import pytest
 
 from solvers.evaluation.evaluate import evaluate
 from solvers.formats.msr2020 import read_msr2020
+from solvers.latency.model import LatencyModel
 from solvers.latency.planners.greedy_latency import GreedyLatency
 from solvers.latency.planners.latency import Latency
 from solvers.latency.planners.latency_cp import LatencyCP
@@ -106,10 +107,12 @@ def test_the_constraint_program_finds_the_best_and_proves_no_more(seed: int) -> 
     best = best_latency_s(p, 1)
     if math.isinf(best) or LatencyCP().unsupported(p):
         return
+    from solvers.latency.planners.latency_common import blocks_of
     from solvers.latency.planners.latency_cp import payload_of
 
     told: list[dict] = []
-    payload = payload_of(p, most_s=best * 1.5 + 1, least_s=0.0, start=None, workers=1, seed=seed, work=None)
+    model, search = LatencyModel.of(p), {"workers": 1, "seed": seed, "work": None}
+    payload = payload_of(model, blocks_of(p), most_s=best * 1.5 + 1, least_s=0.0, start=None) | search
     run_positions(payload, told.append, list)
     assert told[-1] == {"status": "optimal"}
     bound = max(message["bound"] for message in told if "bound" in message)

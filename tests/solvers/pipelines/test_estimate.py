@@ -19,7 +19,7 @@ from solvers.plan.schedule import Schedule
 from solvers.problem.cluster import Device, two_level_cluster, uniform_cluster
 from solvers.problem.graph import OpGraph, Phase, Tensor
 from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
-from solvers.schedules.ordering.patterns import alternate_in_parts
+from solvers.schedules.ordering.patterns import alternate
 from solvers.schedules.realise import realise
 from tests.instances import problem, training_graph
 from tests.random_problems import random_problem, trained_somehow
@@ -153,7 +153,7 @@ def test_quick_estimates_take_the_handcrafted_order(seed: int) -> None:
     assert exact is not None
     keeps = (3, 2, 1)
     order = [
-        (*alternate_in_parts(s, "FIW", 6, keeps[s], 3 - keeps[s]), *[a for a in exact[0].order[s] if a.kind == "U"])
+        (*alternate(s, "FIW", 6, keeps[s], lag=3 - keeps[s]), *[a for a in exact[0].order[s] if a.kind == "U"])
         for s in range(3)
     ]
     plan = replace(exact[0], order=tuple(order))

@@ -8,7 +8,8 @@ from explorer.question.graphs.demos import traced_before
 from explorer.view.graph.elements import graph_view
 from explorer.view.graph.layered_layout import label_px
 from explorer.view.graph.opening import FEW, LEGIBLE_PX, READABLE, first_view
-from explorer.view.graph.skeleton import Skeleton, skeleton
+from explorer.view.graph.skeleton import skeleton
+from explorer.view.plan_types import Skeleton
 from solvers.formats.workload import Workload
 from solvers.problem.graph import Amount, Operator, OpGraph
 from tests.explorer.view.small import chain, chain_workload

@@ -16,7 +16,8 @@ from explorer.view.pictures.graph import graph_picture
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Rect, Stroke
 from explorer.view.pictures.stages import stages_picture
-from explorer.view.plan_view import PlanView, plan_view
+from explorer.view.plan_types import PlanView
+from explorer.view.plan_view import plan_view
 from solvers.errors import UnsupportedProblem
 from solvers.evaluation.evaluate import judge
 from solvers.problem.problem import Pipeline

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from explorer.view.pictures.time_scale import BREAK, LEAST_KEPT, TimeScale, time_scale
-from explorer.view.plan_view import PlanView, plan_view
+from explorer.view.plan_types import PlanView
+from explorer.view.plan_view import plan_view
 from solvers.evaluation.evaluate import judge
 from tests.explorer.view.small import chain_problem, even_plan
 

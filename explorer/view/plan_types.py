@@ -1,0 +1,261 @@
+"""What is drawn of a plan, and of a graph, as typed plain data: what goes from the solver's side to every drawing.
+
+All of it is JSON. `explorer.view.plan_view` and `explorer.view.graph.skeleton` make it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypedDict
+
+Step = tuple[float, float | None, float | None, str, str]
+"""Of a search: elapsed_s, objective_s (None before there is a plan), bound_s, note, and the planner at work ("" where
+one works alone)."""
+Report = Mapping[str, Any]
+"""How a run compares with its plan, see `explorer.measured.comparison_object`."""
+StageEdge = Sequence[float]
+"""Source, target, bytes, whether between nodes: see `explorer.view.graph.stage_graph.stage_edges`."""
+RowPhases = list[float]
+"""See `explorer.view.timeline.phases.row_phases`."""
+
+
+class Device(TypedDict):
+    """name: what people read, "GPU 3"; alike: "0-127" where it stands for several that do the same, "" for one; count:
+    how many these are; memory_bytes: None without a cap; node: the host."""
+
+    index: int
+    name: str
+    alike: str
+    count: int
+    kind: str
+    memory_bytes: float | None
+    node: int
+
+
+class Stage(TypedDict):
+    """See `explorer.view.graph.stage_graph.stage_facts`."""
+
+    devices: list[int]
+    operators: int
+    micro_batch_size: int
+    in_flight: int
+    recompute: bool
+    forward_s: float
+    backward_s: float
+    busy_s: float
+    share: float
+    glue: bool
+    depth: int
+
+
+class Bars(TypedDict):
+    """One list a column: device, start_s, end_s, kind (F B I W U, R for a forward that runs again, or T for a
+    transfer), stage (-1 unknown), micro_batch (-1: several, or none), to_device (-1: not a transfer), nbytes, spans
+    (how many spans were merged into it), link (position of the resource that a transfer occupies in the plan's links,
+    or -1), operator (the one that runs or sends, -1: none or several) and reader (of a transfer: the operator that
+    waits for it, or -1)."""
+
+    device: list[int]
+    start_s: list[float]
+    end_s: list[float]
+    kind: list[str]
+    stage: list[int]
+    micro_batch: list[int]
+    to_device: list[int]
+    nbytes: list[float]
+    spans: list[int]
+    link: list[int]
+    operator: list[int]
+    reader: list[int]
+
+
+class LinkUse(TypedDict):
+    """A resource that carries transfers: its name in the schedule, label (as people read it), senders (devices),
+    transfers (how many), nbytes (their sum), busy_s."""
+
+    resource: str
+    label: str
+    senders: list[int]
+    transfers: int
+    nbytes: float
+    busy_s: float
+
+
+class PathPart(TypedDict):
+    kind: str
+    device: int
+    words: str
+    share: float
+    spans: int
+
+
+class HeavySpan(TypedDict):
+    operator: int
+    device: int
+    name: str
+    words: str
+    start_s: float
+    seconds: float
+    share: float
+
+
+class PathView(TypedDict):
+    """See `explorer.view.timeline.path.path_view`."""
+
+    device: list[int]
+    link: list[int]
+    start_s: list[float]
+    end_s: list[float]
+    steps: int
+    sentence: str
+    parts: list[PathPart]
+    heaviest: list[HeavySpan]
+
+
+class Held(TypedDict):
+    """A memory curve: from each time on, so many bytes."""
+
+    times_s: list[float]
+    nbytes: list[float]
+
+
+class Course(TypedDict):
+    """A schedule span by span, see `explorer.view.instants.course`. Columns, one entry a span, in the order of their
+    starts: start_s, end_s, kind (of `explorer.words.actions`), of (the kind of the action that made what a transfer
+    carries, or S for an all-reduce; of an action its own), stage, micro_batch, device, to_device (-1 for compute), on
+    (the device that it occupies, or -1), resource (position in resources), nbytes, operator (that runs or sends, -1 if
+    that is no single one), cause (position of the span whose end let it start, or -1), ready_s (from when it could
+    have started, had its resource been free)."""
+
+    span_s: float
+    resources: list[str]
+    memory: list[Held]
+    start_s: list[float]
+    end_s: list[float]
+    kind: list[str]
+    of: list[str]
+    stage: list[int]
+    micro_batch: list[int]
+    device: list[int]
+    to_device: list[int]
+    on: list[int]
+    resource: list[int]
+    nbytes: list[float]
+    operator: list[int]
+    cause: list[int]
+    ready_s: list[float]
+
+
+class MemoryView(TypedDict):
+    """points: [share of the span, bytes], ascending in time. parts: [name, bytes] of the peak."""
+
+    points: list[list[float]]
+    static_bytes: float
+    peak_bytes: float
+    parts: NotRequired[Sequence[tuple[str, float]]]
+
+
+class Metrics(TypedDict):
+    """See `explorer.view.figures.metrics_object`."""
+
+    max_load_s: float | None
+    makespan_s: float | None
+    iteration_s: float | None
+    throughput_per_s: float | None
+    bubble: float | None
+    cut_bytes: float | None
+    between_nodes_bytes: float | None
+    peak_memory_bytes: list[float | None]
+    load_s: list[float | None]
+
+
+class Lean(TypedDict):
+    """A plan beside an answer, see `explorer.view.events.front`."""
+
+    slower: float
+    objective_s: float
+    less_bytes: float
+    peak_bytes: float
+    device: str
+
+
+class PlanView(TypedDict):
+    """A plan, final or incumbent; see `explorer.view.plan_view.plan_view`. held: the name under which a worker holds
+    it; front: the plans beside it; source: the path of the file that it was read from; beside: the name of the answer
+    that it was found beside."""
+
+    status: str
+    stop_reason: str
+    planner: str
+    objective: str
+    contiguity: str
+    subgraphs: int | None
+    objective_s: float | None
+    bound_s: float
+    runtime_s: float
+    notes: list[str]
+    trace: list[Step]
+    graph: str
+    devices: list[Device]
+    placement: list[list[int]]
+    stage_of: list[int]
+    stages: list[Stage]
+    stage_edges: list[StageEdge]
+    phases: dict[str, list[RowPhases | None]]
+    pipeline: str
+    samples: int
+    mini_batch: int
+    costs_from: str
+    pinned: list[int]
+    modules: list[str]
+    seconds: list[float]
+    origins: list[int] | None
+    bars: Bars
+    by_operator: bool
+    all_spans: bool
+    links: list[LinkUse]
+    path: PathView
+    spans: int
+    course: Course | None
+    span_s: float
+    busy_s: list[float]
+    bottleneck: int
+    breakdown: dict[str, float]
+    memory: list[MemoryView]
+    metrics: Metrics
+    figures: dict[str, Any]
+    held: NotRequired[str]
+    front: NotRequired[list[Lean]]
+    source: NotRequired[str]
+    beside: NotRequired[str]
+
+
+class Skeleton(TypedDict):
+    """A graph. hash; graph: see `explorer.view.graph.skeleton.structure_hash`; operators: their number; stated: whether
+    the source brings its own times; memory_bytes: of the largest device of such a source, 0 without a cap (None:
+    devices are chosen). Per operator: names, types, modules, phases, anchors (the forward operator that stands for it
+    on screen), work (FLOPs, or seconds where the source states them), params (bytes), saved ([fixed, per sample]
+    bytes). tensors: (producer, consumers, fixed bytes, bytes per sample)."""
+
+    hash: str
+    graph: str
+    name: str
+    reference: str
+    operators: int
+    parameters: int | None
+    costs_from: str
+    stated: bool
+    memory_bytes: float | None
+    samples: int
+    training: bool
+    objective: str
+    notes: list[str]
+    names: list[str]
+    types: list[str]
+    modules: list[str]
+    phases: list[str]
+    anchors: list[int]
+    work: list[float]
+    params: list[float]
+    saved: list[list[float]]
+    tensors: list[tuple[int, list[int], float, float]]

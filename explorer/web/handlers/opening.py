@@ -1,0 +1,121 @@
+"""Files that are opened, one at a time: read, then used. What is refused leaves model and plan as they were."""
+
+from __future__ import annotations
+
+import time
+
+from explorer.jobs.requests import PlaceRequest, ReadRequest
+from explorer.view.events import Event, before_you
+from explorer.web.contract.messages import Controls, Plain, Pressed
+from explorer.web.handlers.answering import drop_search, show_model, show_other
+from explorer.web.handlers.jobs import drop, start
+from explorer.web.handlers.searching import GONE
+from explorer.web.handlers.status import banner, show_status, stand_as_before
+from explorer.web.parts import panels
+from explorer.web.state.page_state import PageState
+from explorer.web.state.shelf import Kept
+
+
+def expect_file(page: PageState, _: Plain) -> None:
+    page.server.backend.expect_file()
+
+
+def reopen(page: PageState, message: Pressed) -> None:
+    """A file of before, by the name the server gave it."""
+    kept = page.server.shelf.get(message.element) if page.server.shelf is not None else None
+    if kept is None:
+        _refuse(page, GONE)
+    else:
+        take(page, kept)
+
+
+def take(page: PageState, kept: Kept) -> None:
+    """A file has arrived: look at it, in a process of its own."""
+    drop(page, page.reading)
+    _read(page, ReadRequest(kept.path, kept.name), kept, time.perf_counter())
+    show_status(page, "loading", f"reading {kept.name}", "", elapsed_s=0.0)
+
+
+def _read(page: PageState, request: ReadRequest | PlaceRequest, kept: Kept, since: float) -> None:
+    page.reading = start(page, request, lambda event: _on_read(page, event, kept, since))
+
+
+def _refuse(page: PageState, words: str) -> None:
+    """Nothing becomes of a file."""
+    banner(page, panels.refused(words))
+    if not page.searching:
+        stand_as_before(page)
+
+
+def _on_read(page: PageState, event: Event, kept: Kept, since: float) -> None:
+    """since: the time when the file arrived."""
+    elapsed_s = time.perf_counter() - since
+    match event["kind"]:
+        case "waiting":
+            show_status(page, "waiting", "waiting", before_you(event), elapsed_s=elapsed_s)
+        case "loading":
+            show_status(page, "loading", event["text"], "", elapsed_s=elapsed_s)
+        case "opened":
+            use(page, kept, event, since)
+        case "placed":
+            _show_opened(page, kept, "placement", event["told"]["words"])
+            show_other(page, event["told"])
+        case "failed":
+            words = event["message"]
+            if page.server.path(kept.identifier) != kept.path:
+                words = GONE
+            elif "process ended unexpectedly" in words:
+                words = f"{kept.name}: not read: it takes more than 60 s or more than 4 GiB of memory"
+            _refuse(page, words)
+
+
+def use(page: PageState, kept: Kept, event: Event, since: float = 0.0) -> None:
+    """What a file holds takes the place of what the page had."""
+    if event["what"] == "placement":
+        _place(page, kept, since)
+        return
+    plan = event["told"]
+    controls = dict(plan["controls"]) if plan else {}
+    if event["devices"]:
+        controls["devices"] = event["devices"]
+    _show_opened(page, kept, event["what"], event["words"], controls, event["memory_bytes"])
+    if event["skeleton"]:
+        drop_search(page)
+        show_model(page, event["skeleton"])
+    if plan:
+        show_other(page, plan, kept.path)
+    elif not page.searching:
+        stand_as_before(page)
+
+
+def _place(page: PageState, kept: Kept, since: float) -> None:
+    """Judge a placement made by hand on the page's model."""
+    session = page.session
+    if session is None:
+        _refuse(page, f"{kept.name}: a placement needs a model; open that first")
+        return
+    model, files = page.server.model_of(session), page.server.files_of(session)
+    _read(page, PlaceRequest(model, session.settings, kept.path, kept.name, files), kept, since)
+
+
+def _show_opened(
+    page: PageState,
+    kept: Kept,
+    what: str,
+    words: str,
+    controls: Controls | None = None,
+    memory_bytes: float | None = None,
+) -> None:
+    """The browser takes over what was opened, and asks for a plan if that changes its question. memory_bytes: what
+    devices of a cluster have."""
+    page.send(
+        {
+            "type": "opened",
+            "what": what,
+            "file": kept.identifier,
+            "name": kept.name,
+            "words": words,
+            "memory_bytes": memory_bytes,
+            "controls": controls or {},
+        }
+    )

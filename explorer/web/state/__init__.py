@@ -1,0 +1,1 @@
+"""What is known of an open page, and what all pages of a server share."""

@@ -1,0 +1,130 @@
+"""Two plans of one question that a page shows in turn, at one time scale."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from explorer.jobs.requests import CompareRequest
+from explorer.view import versus
+from explorer.view.events import Event, packed, unpacked
+from explorer.view.session import IN_SEQUENCE, Session, member
+from explorer.web.state.comparing import question
+
+QUESTIONS = 6
+"""Questions whose answers are kept, so that going back to one is instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a planner said to a question: facts of its plan, the packed view of its plan and the
+    words of its ``result`` event; without a plan, only why. member: its name in the pair."""
+
+    member: str
+    status: str = ""
+    stop_reason: str = ""
+    runtime_s: float = 0.0
+    facts: versus.Member | None = None
+    plan: bytes | None = None
+    why: str = ""
+    model: str = ""
+    """Hash of the skeleton that the plan is of."""
+
+
+def pair_question(session: Session) -> str:
+    """What both of a pair answer: the `question`, whether stages are in sequence or not."""
+    return question(replace(session, settings=replace(session.settings, in_sequence=False)))
+
+
+def asking(session: Session, name: str) -> Session:
+    """The session that asks for the plan of one member of a pair."""
+    settings = replace(session.settings, in_sequence=name.endswith(IN_SEQUENCE))
+    return replace(session, settings=settings, planner=name.removesuffix(IN_SEQUENCE))
+
+
+class Pairing:
+    """Answers by question and member of the pair. turn: of the job that looks for some that are missing, all in
+    sequence or none; tried: those that were looked for since the question came up."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[str, dict[str, Answer]] = OrderedDict()
+        self.turn = 0
+        self.stopping = False
+        self.asked = ""
+        self.suffix = ""
+        self.model = ""
+        self.tried: frozenset[str] = frozenset()
+
+    def answers(self, session: Session | None) -> tuple[Answer | None, ...]:
+        """Those of the session's pair that are known, in its order."""
+        if session is None:
+            return ()
+        there = self.kept.get(pair_question(session), {})
+        return tuple(there.get(name) for name in session.look.pair)
+
+    def missing(self, session: Session) -> tuple[str, ...]:
+        """Members of the pair that have not answered yet and can be asked together."""
+        found = zip(session.look.pair, self.answers(session), strict=True)
+        names = [name for name, answer in found if answer is None and name not in self.tried]
+        return tuple(n for n in names if n.endswith(IN_SEQUENCE) == names[0].endswith(IN_SEQUENCE))
+
+    def complete(self, session: Session | None) -> tuple[Answer, ...]:
+        """Both answers if both have a plan, else ()."""
+        found = tuple(a for a in self.answers(session) if a is not None and a.facts is not None)
+        return found if len(found) == 2 else ()
+
+    def request(self, session: Session, turn: int) -> CompareRequest:
+        """What to ask for what is missing."""
+        names = self.missing(session)
+        self.turn, self.stopping, self.asked = turn, False, pair_question(session)
+        self.tried |= set(names)
+        one = asking(session, names[0])
+        self.suffix = IN_SEQUENCE if one.settings.in_sequence else ""
+        planners = tuple(name.removesuffix(IN_SEQUENCE) for name in names)
+        limit_s = session.time_limit_s  # of one alone: both plans are given the same
+        return CompareRequest(session.model, one.settings, planners, (), limit_s, session.seed, session.effort)
+
+    def add_row(self, event: Event) -> None:
+        """An answer to what was asked for last, as a ``row`` event."""
+        row, plan = event["row"], event["plan"]
+        if row.stop_reason == "CANCELLED":
+            return
+        name = row.planner + self.suffix
+        facts = None if plan is None else versus.member(unpacked(plan), name)
+        why = "" if plan is not None else row.reason or row.status.lower().replace("_", " ")
+        self._keep(
+            self.asked,
+            Answer(name, row.status, row.stop_reason, row.runtime_s or 0.0, facts, plan, why, self.model),
+        )
+
+    def add_result(self, session: Session, event: Event, model: str) -> None:
+        """The answer of a solve of ``model``, if its planner is one of the pair and nobody cancelled it."""
+        plan, name = event["plan"], member(event["planner"], session.settings)
+        if name not in session.look.pair or plan is None or event["stop_reason"] == "CANCELLED":
+            return
+        asked, facts = pair_question(session), versus.member(plan, name)
+        known = self.kept.get(asked, {}).get(name)
+        if known is not None and known.facts == facts:
+            return
+        answer = Answer(
+            name, event["status"], event["stop_reason"], event["runtime_s"], facts, packed(plan), model=model
+        )
+        self._keep(asked, answer)
+
+    def result(self, answer: Answer) -> Event:
+        """The ``result`` event that would have brought an answer with a plan."""
+        assert answer.plan is not None
+        return {
+            "kind": "result",
+            "status": answer.status,
+            "stop_reason": answer.stop_reason,
+            "planner": answer.member.removesuffix(IN_SEQUENCE),
+            "runtime_s": answer.runtime_s,
+            "plan": unpacked(answer.plan),
+        }
+
+    def _keep(self, asked: str, answer: Answer) -> None:
+        self.kept.setdefault(asked, {})[answer.member] = answer
+        self.kept.move_to_end(asked)
+        while len(self.kept) > QUESTIONS:
+            self.kept.popitem(last=False)
