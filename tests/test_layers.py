@@ -54,9 +54,9 @@ LADDER = (
     "solvers.pipelines",
     "solvers.pipelines.chain",
     "solvers.pipelines.tree",
+    "solvers.pipelines.timing",
     "solvers.pipelines.descent",
     "solvers.pipelines.selective",
-    "solvers.pipelines.timing",
     "solvers.pipelines.piper",
     "solvers.pipelines.planners",
     # all of them behind one door

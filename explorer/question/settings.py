@@ -31,9 +31,12 @@ from explorer.question.written.declaring import (
     setting,
     settings_of,
 )
+from explorer.question.written.device_lists import MAX_DEVICES
 from explorer.question.written.dtypes import parse_dtype
 from explorer.question.written.kinds import (
-    MAX_DEVICES,
+    MAX_DEVICES as MAX_LISTED,
+)
+from explorer.question.written.kinds import (
     RATE,
     SIZE,
     TIME,
@@ -177,7 +180,7 @@ class ClusterSettings(Group):
     )  # fmt: skip
     cpus: int | None = setting(
         None,
-        Whole(0, MAX_DEVICES),
+        Whole(0, MAX_LISTED),
         "CPUs beside them (0, or those of the file)",
         metavar="N",
         control=Control(

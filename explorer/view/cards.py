@@ -100,7 +100,7 @@ def _each(now: Figures) -> str:
 
 
 def _used(plan: PlanView) -> int:
-    return sum(device["count"] for device, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)
+    return sum(d.get("count", 1) for d, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)
 
 
 def _relative(then: float | None, now: float | None, more_is: str = "") -> tuple[str, str]:

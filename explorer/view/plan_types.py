@@ -20,16 +20,17 @@ RowPhases = list[float]
 
 
 class Device(TypedDict):
-    """name: what people read, "GPU 3"; alike: "0-127" where it stands for several that do the same, "" for one; count:
-    how many these are; memory_bytes: None without a cap; node: the host."""
+    """name: what people read, "GPU 3"; memory_bytes: None without a cap; node: the host. alike: the numbers of those
+    for which it stands, "" if it does so for itself alone; count: how many these are. Views of earlier versions lack
+    both."""
 
     index: int
     name: str
-    alike: str
-    count: int
     kind: str
     memory_bytes: float | None
     node: int
+    alike: NotRequired[str]
+    count: NotRequired[int]
 
 
 class Stage(TypedDict):

@@ -181,10 +181,10 @@ def run(problem: Problem, plan: Plan, objective: Objective | None = None, *, fol
     a stated order, is stuck), misses an action or a message or needs a link that is not there.
     """
     objective, same = objective or problem.objective, alike(problem, plan) if fold else None
-    groups = np.zeros((1, 0), np.int64)
+    groups, following = np.zeros((1, 0), np.int64), None
     if same is not None:
-        problem, plan, groups = same.problem, same.plan, same.groups
-    lowered = lower(problem, plan, objective, same)
+        problem, plan, groups, following = same.problem, same.plan, same.groups, same.following
+    lowered = lower(problem, plan, objective, following)
     start, end, cause, done, first, last = _run_tasks(lowered.tasks, lowered.shared)
     if done < len(lowered.tasks.seconds):
         raise InvalidPlan(_deadlock(lowered, start))

@@ -93,7 +93,9 @@ class Breaks:
                 rows, labels = sides.setdefault(used, ([], []))
                 rows.append(row)
                 labels.append(tuple(label[v] for v in branch))
-            several = {used: _kept(np.array(rows), np.array(labels, np.int8)) for used, (rows, labels) in sides.items()}
+            several = {
+                used: _front(np.array(rows), np.array(labels, np.int8)) for used, (rows, labels) in sides.items()
+            }
             found = self._joined(found, several)
         return self._paid(part, found, shared, first_in_call, second, second_in_call)
 
@@ -118,7 +120,7 @@ class Breaks:
             labels.append(ways.labels)
         if not rows:
             return Ways(np.zeros((0, 4)), np.zeros((0, len(inside)), np.int8))
-        return _kept(np.concatenate(rows), np.concatenate(labels))
+        return _front(np.concatenate(rows), np.concatenate(labels))
 
     def _labels(self, branch: Branch, least: int, most: int) -> Iterator[dict[int, int]]:
         """Labels that do not fall along tensors."""
@@ -233,12 +235,12 @@ class Breaks:
                 labels = np.concatenate([some.labels[i[keep]], others.labels[j[keep]]], axis=1)
                 joined.setdefault(both, []).append(Ways(rows[keep], labels))
         return {
-            both: _kept(np.concatenate([w.rows for w in several]), np.concatenate([w.labels for w in several]))
+            both: _front(np.concatenate([w.rows for w in several]), np.concatenate([w.labels for w in several]))
             for both, several in joined.items()
         }
 
 
-def _kept(rows: Floats, labels: Ints) -> Ways:
+def _front(rows: Floats, labels: Ints) -> Ways:
     keep = undominated(rows)
     return Ways(rows[keep], labels[keep])
 

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 class Covering:
-    """A covering bound of what a monitor is asked, for any contiguity: sets that are contiguous are sets.
+    """A covering bound of a monitor's problem, for any contiguity: sets that are contiguous are sets.
 
     It knows links of one speed. Where those between hosts are slower all links are as fast as those inside, where no
     placement takes longer: what is proved of that holds. contracted: its super-operators, with messages at that speed.
-    after_s: seconds before `listen` starts the child, which many a search does not need.
+    after_s: seconds before `update` starts the child, which many a search does not need.
     """
 
     def __init__(self, problem: Problem, contracted: Contracted, monitor: Monitor, after_s: float = 0.0) -> None:
         self.problem, self.contracted, self.monitor = problem, contracted, monitor
-        self._from_s, self._told_s = monitor.elapsed_s + after_s, math.inf
+        self._from_s, self._known_s = monitor.elapsed_s + after_s, math.inf
         self._child: CoverBound | None = None
         self._ended = False
 
@@ -39,7 +39,7 @@ class Covering:
         plan = self.monitor.best
         if self._child is not None:
             return True
-        if self._ended or plan is None or not self._tells(plan):
+        if self._ended or plan is None or not self._covers(plan):
             return False
         from solvers.bounds.cover.bound import CoverBound  # what it needs is not light
 
@@ -50,7 +50,7 @@ class Covering:
             else math.inf
             for devices in (cluster.accelerators, cluster.cpus)
         ]
-        self._told_s = self.monitor.objective_s
+        self._known_s = self.monitor.objective_s
         self._child = CoverBound(
             self.contracted,
             len(cluster.accelerators),
@@ -58,7 +58,7 @@ class Covering:
             caps[0],
             caps[1],
             problem.transfers is Transfers.LANE,
-            self._told_s,
+            self._known_s,
             [where_of(self.contracted, plan)],
         )
         return True
@@ -76,7 +76,7 @@ class Covering:
             self._child.close()
         self._child, self._ended = None, True
 
-    def listen(self) -> None:
+    def update(self) -> None:
         """Start the child once it is time to, and take in what it found. Does not wait."""
         if self._child is None and self.monitor.elapsed_s < self._from_s:
             return
@@ -86,12 +86,12 @@ class Covering:
         bound_s = self._child.poll()
         if bound_s > monitor.bound_s:
             monitor.raise_bound(bound_s)
-        if monitor.objective_s < self._told_s and monitor.best is not None and self._tells(monitor.best):
-            self._told_s = monitor.objective_s
-            self._child.improve(self._told_s, where_of(self.contracted, monitor.best))
+        if monitor.objective_s < self._known_s and monitor.best is not None and self._covers(monitor.best):
+            self._known_s = monitor.objective_s
+            self._child.improve(self._known_s, where_of(self.contracted, monitor.best))
 
-    def _tells(self, plan: Plan) -> bool:
-        """Whether the child can be told of the plan: its micro-batches are those that the bound is for."""
+    def _covers(self, plan: Plan) -> bool:
+        """Whether the plan is one that the bound is for, by its micro-batches."""
         return plan.stages[0].micro_batch_size == self.contracted.samples
 
 
@@ -117,7 +117,7 @@ def beside(monitor: Monitor, bound: Covering | None, limit_s: float = math.inf, 
 
     def look() -> None:
         if bound is not None:
-            bound.listen()
+            bound.update()
         if monitor.elapsed_s > ends_s or (near > 0 and monitor.objective_s <= monitor.bound_s * (1 + near)):
             raise _Enough
 

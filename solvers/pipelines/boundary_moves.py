@@ -14,7 +14,7 @@ from solvers.plan.plan import Plan, Stage
 from solvers.plan.segments import Place
 from solvers.problem.graph import OpGraph, Phase
 from solvers.problem.groups import together
-from solvers.problem.problem import Problem
+from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.schedules.realise import realise
 from solvers.search.monitor import Monitor
@@ -22,6 +22,8 @@ from solvers.search.monitor import Monitor
 RUNS = (1, 2, 4, 8, 16)
 """How many groups of operators one move takes along, so that a far optimum is reached quickly."""
 
+MORE_IN_FLIGHT = 2
+"""How many times what the rule asks for is tried beyond it."""
 LEAST_GAIN = 1e-3
 """A relative gain below this is not worth another round: people wait for the end of the descent."""
 
@@ -157,3 +159,25 @@ def _touching(graph: OpGraph, plan: Plan) -> set[tuple[int, int]]:
                 if graph.operators[reader].phase is Phase.FORWARD and stage_of[reader] != a
             }
     return found
+
+
+def offer_more_in_flight(problem: Problem, monitor: Monitor) -> None:
+    """Offer the best plan with one and two times as many micro-batches in flight beyond the rule.
+
+    Where neighbours differ by one, as the rule has it, every transfer between them delays each
+    micro-batch; as many more on all stages change nothing, one more for every stage that follows does.
+    """
+    plan = monitor.best
+    if plan is None or problem.objective is not Objective.ITERATION or not problem.has_backward():
+        return
+    used = [device for stage in plan.stages for device in stage.devices]
+    if len(plan.stages) == 1 or len(used) > len(set(used)) or problem.pipeline is Pipeline.GPIPE:
+        return
+    draft = draft_of(problem, plan)
+    for times in range(1, MORE_IN_FLIGHT + 1):
+        monitor.check()
+        more = tuple(
+            replace(stage, slack=times * (mine.in_flight - stage.slack))
+            for stage, mine in zip(draft.stages, plan.stages, strict=True)
+        )
+        monitor.offer(realise(problem, Draft(more), [stage.devices for stage in plan.stages]))

@@ -31,19 +31,17 @@ class Part:
 def parts_of_many(problem: Problem) -> list[Part]:
     """The questions about parts of more than `MOST_DEVICES` devices, the largest part first: of some nodes that are
     alike, where as many parts as share the mini-batch leave the fewest devices idle. None where there are fewer
-    devices, or nothing is replicated, or devices are told apart."""
+    devices, or devices are told apart."""
     cluster = problem.cluster
     told_apart = problem.pins or cluster.cpus or problem.objective is not Objective.ITERATION
     if len(cluster) <= MOST_DEVICES or told_apart or not isinstance(cluster.links, Tiers):
         return []
     alike = _equal_nodes(cluster, cluster.links)
     found = []
-    for each in range(max(1, MOST_DEVICES // len(alike[0])), 0, -1):
-        times = _sharing(problem, len(alike) // each)
-        if times > 1:
-            rows = (alike[i * each : (i + 1) * each] for i in range(times))
-            groups = tuple(tuple(device for node in row for device in node) for row in rows)
-            found.append(_part(problem, cluster.links, groups))
+    for each in range(MOST_DEVICES // len(alike[0]), 0, -1):
+        rows = (alike[i * each : (i + 1) * each] for i in range(_sharing(problem, len(alike) // each)))
+        groups = tuple(tuple(device for node in row for device in node) for row in rows)
+        found.append(_part(problem, cluster.links, groups))
     most = max((len(part.groups) * len(part.groups[0]) for part in found), default=0)
     return [part for part in found if len(part.groups) * len(part.groups[0]) == most]
 
@@ -55,9 +53,9 @@ def _sharing(problem: Problem, most: int) -> int:
 
 
 def _part(problem: Problem, tiers: Tiers, groups: tuple[tuple[int, ...], ...]) -> Part:
-    times, first, second = len(groups), groups[0], groups[1]
-    onward = {tiers.class_of(src, dst) for src in first for dst in second}
-    slowest = max(onward, key=lambda link: (-link.bandwidth_bytes_per_s, link.latency_s))
+    times, first = len(groups), groups[0]
+    onward = {tiers.class_of(src, dst) for src in first for dst in groups[1]} if times > 1 else set()
+    slowest = max(onward, key=lambda link: (-link.bandwidth_bytes_per_s, link.latency_s), default=None)
     question = replace(
         problem,
         cluster=problem.cluster.part(first),

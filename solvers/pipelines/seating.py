@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
+from solvers.kernels.lazy import njit
 from solvers.plan.segments import Place
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Problem
@@ -59,19 +62,10 @@ class Seating:
         devices of any one kind are left for some stage."""
         if len(self.kinds) == 1:
             return [0] * len(work_s)
-        free = [len(devices) for devices in self._by_memory]
-        found = [-1 if device is None else self.kind_of.get(device, -1) for device in pinned]
-        for kind, count in zip(found, replicas, strict=True):
-            if kind >= 0:
-                free[kind] -= count
-        for stage in sorted(range(len(work_s)), key=lambda s: (-work_s[s], s)):
-            if found[stage] < 0:
-                room = [kind for kind, count in enumerate(free) if count >= replicas[stage]]
-                if not room:
-                    return None
-                found[stage] = room[0]
-                free[room[0]] -= replicas[stage]
-        return found
+        counts = np.array([len(devices) for devices in self._by_memory], np.int64)
+        chosen = np.array([-1 if device is None else self.kind_of.get(device, -1) for device in pinned], np.int64)
+        found = _free_kinds(counts, np.array(work_s, np.float64), np.array(replicas, np.int64), chosen)
+        return None if (found < 0).any() else found.tolist()
 
     def devices_of(
         self, kinds: Sequence[int], replicas: Sequence[int], pinned: Sequence[int | None], held: Sequence[float]
@@ -86,3 +80,24 @@ class Seating:
                 places[stage] = tuple(sorted(mine[: replicas[stage]]))
                 del mine[: replicas[stage]]
         return places
+
+
+@njit(cache=True)
+def free_kinds(counts: Ints, work_s: Floats, replicas: Ints, chosen: Ints) -> Ints:
+    """The kind of every stage, the busiest first on the first kind that has devices enough left, -1 where none has.
+
+    counts: devices, [kinds]. work_s: on one and the same kind, [stages]. chosen: kinds that are given, else -1.
+    """
+    free, found = counts.copy(), chosen.copy()
+    for s in range(len(chosen)):
+        if chosen[s] >= 0:
+            free[chosen[s]] -= replicas[s]
+    for s in np.argsort(-work_s, kind="mergesort"):
+        for kind in range(len(counts)):
+            if found[s] < 0 and free[kind] >= replicas[s]:
+                found[s] = kind
+                free[kind] -= replicas[s]
+    return found
+
+
+_free_kinds = until_worth_it(free_kinds)

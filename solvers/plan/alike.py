@@ -16,6 +16,7 @@ import numpy as np
 
 from solvers.kernels.arrays import Ints
 from solvers.plan.plan import Action, Plan
+from solvers.problem.cluster import Repeats
 from solvers.problem.links import Tiers
 from solvers.problem.problem import Objective, Problem, Transfers
 
@@ -25,9 +26,9 @@ MANY = 64
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """plan: what the first group does, for ``problem``, which has its share of the samples. following: of every stage,
-    the device of the second group to which the last of the first sends gradients. groups: [groups, devices] those in a
-    column do the same."""
+    """plan: what the first group does, for ``problem``, which has its share of the samples and is done as often as
+    there are groups. following: of every stage, the device of the second group to which the last of the first sends
+    gradients. groups: [groups, devices] those in a column do the same."""
 
     problem: Problem
     plan: Plan
@@ -112,7 +113,7 @@ def _first(problem: Problem, plan: Plan, groups: Ints) -> Alike:
     for device in groups[0].tolist():
         order[device] = plan.order[device]
     following = np.array([stage.devices[len(stage.devices) // times] for stage in plan.stages], np.int64)
-    share = replace(problem, mini_batch=problem.mini_batch // times)
+    share = replace(problem, mini_batch=problem.mini_batch // times, repeats=Repeats(times))
     return Alike(share, replace(plan, stages=stages, order=tuple(order)), following, groups)
 
 

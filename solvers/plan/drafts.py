@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,8 @@ class Draft:
     def devices(self) -> int:
         """How many devices it takes."""
         return sum(stage.replicas for stage in self.stages if stage.host is None)
+
+    def expanded(self, members: Sequence[Sequence[int]]) -> Draft:
+        """The same draft with what is put together in each position in its place. members: of every position."""
+        stages = [replace(s, operators=tuple(o for node in s.operators for o in members[node])) for s in self.stages]
+        return Draft(tuple(stages))

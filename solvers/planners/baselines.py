@@ -10,7 +10,7 @@ from typing import ClassVar
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.chains import Chain, Part, iteration_floor_s
 from solvers.errors import InvalidPlan
-from solvers.pipelines.more_in_flight import offer_more_in_flight
+from solvers.pipelines.boundary_moves import offer_more_in_flight
 from solvers.plan.segments import Place
 from solvers.problem.graph import Phase
 from solvers.problem.groups import together

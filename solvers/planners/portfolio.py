@@ -42,9 +42,6 @@ EXACT_WORK = 300
 """Pieces of work, of a few hundredths of a second, of the exact programme at normal effort."""
 CONVEX_NODES = 2000
 """Nodes of the integer program's tree at normal effort."""
-SHARE_OF = {6: 4, 7: 4} | dict.fromkeys((9, 10, 11, 12, 13, 14, 15), 8)
-"""Devices on which only one in so many evaluations is made, where many numbers are on one ladder: the same whether that
-is a question of its own or on the ladder of another, so that this holds all that the question alone would find."""
 LADDER_SHARE = 0.9
 """Of the time that is left, what the next question of a ladder may take: halved on each of a dozen, none would be left
 for the last."""
@@ -225,7 +222,8 @@ class Portfolio:
             monitor.begin("going on from the answers to simpler questions")
             best = [] if monitor.best is None else [monitor.best]
             graph.go_on(problem, monitor, [*starts, *best])
-        if self.improve and monitor.best is not None:
+        moved = isinstance(members[-1], RepeatedBlocks)  # which does so itself
+        if self.improve and monitor.best is not None and not moved:
             monitor.member = "boundary moves"
             monitor.begin("moving operators across stage boundaries")
             improve(problem, monitor)
@@ -235,10 +233,7 @@ class Portfolio:
         """unequal: whether devices are told apart; where they are not, the ladder of an ITERATION is climbed here."""
         if not self.improve:
             return GraphPipeline(evaluations=0)
-        if unequal or problem.objective is not Objective.ITERATION:
-            return GraphPipeline()
-        share = SHARE_OF.get(len(problem.cluster.accelerators), 1)
-        return GraphPipeline(evaluations=GraphPipeline.evaluations // share, ladder=False)
+        return GraphPipeline(ladder=unequal or problem.objective is not Objective.ITERATION)
 
     def _members(self, problem: Problem, effort: Effort, unequal: bool) -> list[Planner]:
         """unequal: whether devices are told apart, which searches over sets and single moves are the best at."""

@@ -18,7 +18,7 @@ from explorer.question.written.quantities import parse_bandwidth, parse_bytes, p
 from solvers.errors import InvalidProblem
 
 MAX_DEVICES = 64
-"""Of a link."""
+"""Of a link that says something of each; and CPUs, which no device stands for."""
 MAX_NAME = 200
 MAX_PINS = 64
 MAX_PIN_TEXT = 8000

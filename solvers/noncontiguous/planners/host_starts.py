@@ -28,15 +28,15 @@ MOST_DEALS = 100
 def start_on_hosts(problem: Problem, monitor: Monitor) -> None:
     """Offer the best plan so far, and what is best if all links are as fast as those inside hosts, its parts dealt out
     to the hosts in every order, and chains within each host. No chain is below the least load of those all of whose
-    links are fast, which is told as a bound where chains are asked for. Raises Stop, through ``monitor.check``."""
+    links are fast, which is a bound where chains are required. Raises Stop, through ``monitor.check``."""
     if monitor.best is not None:
         deal(problem, monitor, monitor.best)
     alike = _with_near_links(problem)
     if alike is not None:
         exact = DownsetDP(downset_budget=START_DOWNSETS, work=monitor.effort.of(START_WORK))
-        bound_s = _ask(exact, replace(alike, contiguity=Contiguity.ACYCLIC), problem, monitor)
+        bound_s = _deal_best(exact, replace(alike, contiguity=Contiguity.ACYCLIC), problem, monitor)
         if problem.contiguity is not Contiguity.ACYCLIC:
-            _ask(Annealing(patience=START_ROUNDS), alike, problem, monitor)
+            _deal_best(Annealing(patience=START_ROUNDS), alike, problem, monitor)
         elif problem.objective is Objective.MAX_LOAD:
             monitor.raise_bound(bound_s)
     for host in sorted({device.node for device in problem.cluster.devices}):
@@ -66,8 +66,8 @@ def _with_near_links(problem: Problem) -> Problem | None:
     return replace(problem, cluster=problem.cluster.at_speed(*near[0]))
 
 
-def _ask(planner: Planner, alike: Problem, problem: Problem, monitor: Monitor) -> float:
-    """Deal out what a planner finds for another question; the bound that it proves there, in seconds."""
+def _deal_best(planner: Planner, alike: Problem, problem: Problem, monitor: Monitor) -> float:
+    """Deal out what a planner finds for another problem; the bound that it proves there, in seconds."""
     if planner.unsupported(alike) is not None:
         return 0.0
     inner = monitor.asking(alike)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from solvers.coarsening.coarsen import Condensed
-from solvers.kernels.arrays import Floats
-from solvers.pipelines.descent.moves import always, around, leaps, steps
-from solvers.pipelines.descent.rough import Look
-from solvers.pipelines.descent.space import Space
-from solvers.pipelines.descent.stage_graph import Parts, parts_of, tidy
+from solvers.kernels.arrays import Floats, Ints
+from solvers.pipelines.descent.facts import Stages
+from solvers.pipelines.descent.neighbours_kernel import Drafts, around
+from solvers.pipelines.descent.space import Parts, Space, draft_of, parts_of
 from solvers.plan.drafts import Draft
 
 LEAST_GAIN = 1e-7
@@ -66,14 +66,12 @@ def improve(
     rng: random.Random,
     *,
     evaluations: int,
-    space: Space | None = None,
-    gains: Counter[str] | None = None,
 ) -> Draft:
     """The best draft found, never a worse one than ``draft``: by bytes over the memory caps, then by seconds.
 
     evaluations: calls of ``estimate`` at most. The rest is as in `Descent`.
     """
-    descent = Descent(space or Space(condensed), draft, estimate, check, rng, gains)
+    descent = Descent(Space(condensed), draft, estimate, check, rng)
     for _ in descent.run(evaluations):
         pass
     return descent.draft
@@ -84,8 +82,7 @@ class Descent:
 
     draft: over the super-operators of ``condensed.at(..., merge_trivial=False)``, as what is found. estimate: judges
     such drafts. check: called before each call, may raise to stop. space: keeps what was computed for other drafts
-    of the same problem. gains: counts, by kind of step, the logarithms of what was gained (in millionths). The same
-    rng state and numbers of evaluations give the same draft.
+    of the same problem. The same rng state and numbers of evaluations give the same draft.
     """
 
     def __init__(
@@ -95,22 +92,21 @@ class Descent:
         estimate: Callable[[Draft], Estimated],
         check: Callable[[], None],
         rng: random.Random,
-        gains: Counter[str] | None = None,
     ) -> None:
-        self.space, self.estimate, self.check, self.rng, self.gains = space, estimate, check, rng, gains
+        self.space, self.estimate, self.check, self.rng = space, estimate, check, rng
         self.left = 0
         """Estimates that may be asked for still."""
         self.known: dict[Parts, tuple[Key, Estimated]] = {}
         self.start = self.best = parts_of(draft)
-        self.home: Parts = ()
-        """What is disturbed next; () before the first descent."""
+        self.home: Parts | None = None
+        """What is disturbed next; None before the first descent."""
         self.bottoms: set[Parts] = set()
         self.fruitless = 0
 
     @property
     def draft(self) -> Draft:
         """The best found so far."""
-        return self.space.graph.draft(self.best)
+        return draft_of(self.best)
 
     @property
     def worth(self) -> Key:
@@ -127,7 +123,7 @@ class Descent:
         self.left = evaluations
         self.space.begin_at(self.start)
         try:
-            if not self.home:
+            if self.home is None:
                 self.key(self.best)
                 self.home = self._descend(self.best)
                 yield
@@ -155,7 +151,7 @@ class Descent:
                 raise _Spent
             self.check()
             self.left -= 1
-            told = self.estimate(self.space.graph.draft(parts))
+            told = self.estimate(draft_of(parts))
             over = told.over if math.isfinite(told.seconds) else math.inf
             self.known[parts] = (over, told.seconds), told
             if parts != self.best and _better(self.known[parts][0], self.key(self.best)):
@@ -165,16 +161,15 @@ class Descent:
     def _descend(self, parts: Parts) -> Parts:
         """To a draft none of whose neighbours is better, as far as they are tried."""
         while parts not in self.bottoms:
-            for kind, other in self._tried(parts):
+            for other in self._tried(parts):
                 if _better(self.key(other), self.key(parts)):
-                    self._note(kind, self.key(parts), self.key(other))
                     parts = other
                     break
             else:
                 self.bottoms.add(parts)
         return parts
 
-    def _tried(self, parts: Parts) -> Iterator[tuple[str, Parts]]:
+    def _tried(self, parts: Parts) -> Iterator[Parts]:
         """Neighbours of a draft, the most promising first; those of its busiest stages before the others."""
         self.key(parts)
         order = self._busiest(parts)
@@ -182,56 +177,51 @@ class Descent:
         left = AT_MOST
         for start in range(0, len(order), width):
             tried = 0
-            for kind, other in self._ranked(parts, order[start : start + width], first=start == 0):
+            for other in self._ranked(parts, order[start : start + width], first=start == 0):
                 if tried >= min(IN_FOCUS, left) and len(order) > FEW:
                     break
                 tried += other not in self.known
-                yield kind, other
+                yield other
             left -= tried
 
-    def _ranked(self, parts: Parts, focus: Sequence[int], *, first: bool) -> Iterable[tuple[str, Parts]]:
+    def _ranked(self, parts: Parts, focus: Ints, *, first: bool) -> Iterator[Parts]:
+        """Those that do not look worse than before. Drafts that seem to need less memory than now come first while it
+        is too much; else those that need more come last."""
+        self.check()
         over, seconds = self.key(parts)
-        now = self.space.rough.look(parts)
-        rough = self.space.rough
-        may_help = (lambda other: rough.least_s(other) < seconds) if over == 0 else always
-        found = []
-        for number, (kind, other) in enumerate(around(self.space, parts, focus, may_help, all_alike=first)):
-            self.check()
-            look = rough.look(other)
-            if over > 0 or look.rough_s <= now.rough_s * (1 + PROMISING):
-                found.append((_rank(look, now, over > 0), number, kind, other))
-        found.sort()
-        return [(kind, other) for _, _, kind, other in found]
+        facts = self.space.near(parts.stages)
+        now = self.space.first_look(parts).look
+        drafts, looks = around(facts, parts.stages, focus, math.inf if over > 0 else seconds, False, first)
+        over_bytes, rough_s = looks.T
+        if over > 0:
+            chosen = np.lexsort((rough_s, over_bytes))
+        else:
+            chosen = np.lexsort((rough_s, over_bytes > now.over_bytes))
+            chosen = chosen[rough_s[chosen] <= now.rough_s * (1 + PROMISING)]
+        return (_one_of(drafts, number) for number in chosen.tolist())
 
-    def _busiest(self, parts: Parts) -> list[int]:
+    def _busiest(self, parts: Parts) -> Ints:
         """The stages, those first that are over their memory, then those that are busiest."""
         told = self.known[parts][1]
-        cap = self.space.rough.cap_bytes if told.over else float("inf")
-        return sorted(range(len(parts)), key=lambda i: (told.peak_bytes[i] <= cap, -told.busy_s[i], i))
+        cap = self.space.facts.rules.caps[-1] if told.over else math.inf
+        return np.lexsort((-np.asarray(told.busy_s), np.asarray(told.peak_bytes) <= cap))
 
     def _kicked(self, parts: Parts, rng: random.Random) -> Parts:
         """A draft some random steps away that does not look hopeless."""
-        least = self.space.rough.least_s(parts)
+        most_s = HOPELESS * self.space.first_look(parts).least_s
         leap = rng.random() < LEAPS
         for _ in range(rng.choice((1, 2, 2, 3))):
-            stage = rng.randrange(len(parts))
-            near = list(leaps(self.space, parts, stage) if leap else steps(self.space, parts, [stage]))
-            rng.shuffle(near)
-            for _, changed in near:
-                other = tidy(changed)
-                if other != parts and self.space.rough.least_s(other) <= HOPELESS * least and self.space.allows(other):
-                    parts = self.space.levelled(other)
-                    break
+            self.check()
+            stage = np.array([rng.randrange(len(parts))])
+            drafts, looks = around(self.space.near(parts.stages), parts.stages, stage, most_s, leap, True)
+            if len(looks):
+                parts = _one_of(drafts, rng.randrange(len(looks)))
         return parts
 
-    def _note(self, kind: str, before: Key, after: Key) -> None:
-        if self.gains is not None and before[0] == 0 and before[1] > 0:
-            self.gains[kind] += round(1e6 * (1 - after[1] / before[1]))
 
-
-def _rank(look: Look, now: Look, repairs: bool) -> tuple[float, float]:
-    """Drafts that seem to need less memory than now first while it is too much; else those that need more last."""
-    return (look.over_bytes if repairs else float(look.over_bytes > now.over_bytes)), look.rough_s
+def _one_of(drafts: Drafts, number: int) -> Parts:
+    first, end = drafts.start[number : number + 2]
+    return Parts(Stages(drafts.of[number], drafts.table[first:end]))
 
 
 def _better(a: Key, b: Key) -> bool:

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
-from solvers.pipelines.descent.space import Space
-from solvers.pipelines.descent.stage_graph import Part, Parts, masks_of, tidy
+import numpy as np
+
+from solvers.kernels.arrays import Ints
+from solvers.pipelines.descent.facts import HOST, NOBODY, REPLICAS, Facts, Stages
+from solvers.pipelines.descent.looks_kernel import after_of, tidied
+from solvers.pipelines.descent.space import Parts, Space
+from solvers.pipelines.descent.stages_kernel import (
+    holds_pinned,
+    members_of,
+    seconds_on,
+    single_s,
+    spread,
+    squeeze,
+    used_devices,
+    without,
+)
+from solvers.pipelines.timing.stages_kernel import topological
 
 
 def repaired(space: Space, parts: Parts) -> Parts | None:
@@ -19,46 +33,60 @@ def repaired(space: Space, parts: Parts) -> Parts | None:
     """
     if space.allows(parts):
         return parts
-    order = space.graph.rows(masks_of(parts)).order
+    facts = space.near(parts.stages)
+    order = topological(after_of(facts, parts.stages))
     if len(order) < len(parts):
         return None
-    pieces = [piece for index in order for piece in _cut(space, parts[index]._replace(host=None))]
-    pieces = space.shares.squeeze(pieces)
-    while space.shares.used(pieces) > space.shares.devices:
+    stages = squeeze(facts, _apart(facts, parts.stages, order), NOBODY)
+    while used_devices(stages.table) > facts.rules.devices:
         joined = [
-            (space.rough.alone_s(a.mask | b.mask, a), at)
-            for at, (a, b) in enumerate(itertools.pairwise(pieces))
-            if len(space.pinned_in(a.mask | b.mask)) < 2
+            (seconds_on(facts, np.where(stages.of == at + 1, at, stages.of), at, stages.table[at], 1), at)
+            for at in range(len(stages.table) - 1)
+            if len(_homes(facts, stages.of, (at, at + 1))) < 2
         ]
         if not joined:
             return None
         _, at = min(joined)
-        pieces[at : at + 2] = [pieces[at].holding(pieces[at].mask | pieces[at + 1].mask)]
-    found = tidy(space.shares.spread(_single(space, pieces)))
+        stages = without(stages, at + 1, at)
+    found = Parts(tidied(spread(facts, _single(facts, stages), NOBODY)))
     return space.levelled(found) if space.allows(found) else None
 
 
-def _single(space: Space, parts: Sequence[Part]) -> list[Part]:
+def _homes(facts: Facts, of: Ints, chosen: tuple[int, ...]) -> set[int]:
+    """The devices to which super-operators of some stages are pinned."""
+    return set(facts.rules.pinned[np.isin(of, chosen)].tolist()) - {-1}
+
+
+def _single(facts: Facts, stages: Stages) -> Stages:
     """The stages, those with pinned super-operators on one device."""
-    return [part.on(1) if space.pinned_in(part.mask) else part for part in parts]
+    table = stages.table.copy()
+    table[holds_pinned(facts, stages), REPLICAS] = 1
+    return Stages(stages.of, table)
 
 
-def _cut(space: Space, part: Part) -> list[Part]:
-    """The stage in pieces, in an order in which they may follow each other, none with operators pinned apart."""
-    pieces, begin, last = [], 0, -1
-    members = space.graph.members(part.mask)
-    single_s = space.rough.single_s(part)
-    passed = [0.0, *itertools.accumulate(single_s[member] for member in members)]
-    home: list[int] = []
-    for at, member in enumerate(members):
-        here = space.pinned_in(1 << member)
-        if here and home and here != home:
-            half = (passed[begin] + passed[-1]) / 2
-            cut = min(range(last + 1, at + 1), key=lambda i: abs(passed[i] - half))
-            pieces.append(members[begin:cut])
-            begin = cut
-        if here:
+def _apart(facts: Facts, stages: Stages, order: Ints) -> Stages:
+    """The stages in an order, on devices of their own, in pieces none of which has operators pinned apart."""
+    of = np.empty_like(stages.of)
+    rows: list[Ints] = []
+    for stage in order.tolist():
+        for piece in _pieces(facts, stages, stage):
+            of[piece] = len(rows)
+            rows.append(stages.table[stage])
+    table = np.array(rows, np.int64)
+    table[:, HOST] = np.arange(len(table))
+    return _single(facts, Stages(of, table))
+
+
+def _pieces(facts: Facts, stages: Stages, stage: int) -> list[Ints]:
+    """The members of a stage in pieces, in an order in which they may follow each other."""
+    members = members_of(stages.of, stage)
+    passed = [0.0, *itertools.accumulate(single_s(facts, stages.table[stage])[members].tolist())]
+    pinned = facts.rules.pinned[members].tolist()
+    cuts, last, home = [0], -1, -1
+    for at, here in enumerate(pinned):
+        if here >= 0 and home >= 0 and here != home:
+            half = (passed[cuts[-1]] + passed[-1]) / 2
+            cuts.append(min(range(last + 1, at + 1), key=lambda i: abs(passed[i] - half)))
+        if here >= 0:
             home, last = here, at
-    pieces.append(members[begin:])
-    masks = [sum(1 << member for member in piece) for piece in pieces]
-    return _single(space, [part.holding(mask) for mask in masks]) if len(pieces) > 1 else _single(space, [part])
+    return np.split(members, cuts[1:])

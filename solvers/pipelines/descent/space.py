@@ -1,138 +1,175 @@
-"""What moves of drafts share: the graph, a first look at costs, the devices, and which drafts are allowed."""
+"""A question for searches over drafts: its graph, costs and rules as arrays, and drafts to and from these."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.pipelines.descent.rough import Rough
-from solvers.pipelines.descent.shares import Shares
-from solvers.pipelines.descent.stage_graph import Part, Parts, StageGraph, masks_of, places_of, union
+from solvers.coarsening.traffic import Rows
+from solvers.kernels.arrays import Floats
+from solvers.pipelines.costs import SizeCosts, size_costs
+from solvers.pipelines.descent.facts import SIZE, Costs, Facts, Graph, Rules, Stages
+from solvers.pipelines.descent.looks_kernel import FirstLook, first_look, tidied
+from solvers.pipelines.seating import Seating
+from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Pipeline
 
 GLUE_SHARE = 0.05
-"""Stages on the devices of another may together take this share of the average work of a device: pipelines
-that run several real stages on a device are INTERLEAVED."""
-SMALL = 8
-"""With so few stages any two may exchange super-operators, however far apart."""
+"""Stages on the devices of another may together take this share of the average work of a device: pipelines that run
+several real stages on a device are INTERLEAVED."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """A draft as arrays, by its stages' first super-operators; equal ones are equal."""
+
+    stages: Stages
+    key: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.stages.of.tobytes() + self.stages.table.tobytes())
+
+    def __len__(self) -> int:
+        return len(self.stages.table)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Parts) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def parts_of(draft: Draft) -> Parts:
+    """The stages of a draft over super-operators."""
+    stages = draft.stages
+    of = np.empty(sum(len(stage.operators) for stage in stages), np.int64)
+    for number, stage in enumerate(stages):
+        of[list(stage.operators)] = number
+    rows = [
+        (s.micro_batch_size, s.replicas, s.recompute, s.block, s.slack, number if s.host is None else s.host)
+        for number, s in enumerate(stages)
+    ]
+    return Parts(tidied(Stages(of, np.array(rows, np.int64))))
+
+
+def draft_of(parts: Parts) -> Draft:
+    """The draft of these stages."""
+    of, table = parts.stages
+    order = np.argsort(of, kind="stable")
+    members = np.split(order, np.cumsum(np.bincount(of))[:-1])
+    return Draft(
+        tuple(
+            DraftStage(tuple(own.tolist()), size, replicas, bool(again), block, slack, None if host == number else host)
+            for number, (own, (size, replicas, again, block, slack, host)) in enumerate(
+                zip(members, table.tolist(), strict=True)
+            )
+        )
+    )
 
 
 class Space:
-    """The drafts over the super-operators of one problem: partitions into stages that do not wait for each
-    other, on no more devices than there are."""
+    """The drafts over the super-operators of one problem: partitions into stages that do not wait for each other, on no
+    more devices than there are."""
 
-    def __init__(self, condensed: Condensed, wider: Space | None = None) -> None:
-        """wider: of a question about the same graph whose drafts hold all those of this one; what is known there of
-        stages holds here too, if super-operators are the same."""
-        self.problem = condensed.problem
-        sample = self.problem.mini_batch // self.problem.micro_batch_choices()[-1]
-        self.shape = condensed.at(sample, merge_trivial=False).shape
-        alike = wider is not None and wider.rough.devices_alike and wider.shape.members == self.shape.members
-        self.graph: StageGraph = wider.graph if wider is not None and alike else StageGraph(self.shape)
-        self.rough: Rough = wider.rough if wider is not None and alike else Rough(condensed, self.graph)
-        self.pinned = self._pinned()
-        self.shares = Shares(self.problem, self.rough, union(self.pinned.values()))
-        self.glue_share = GLUE_SHARE
-        self._by_stage = self.problem.pipeline is Pipeline.INTERLEAVED
+    def __init__(self, condensed: Condensed) -> None:
+        self.condensed, self.problem = condensed, condensed.problem
+        self._sizes: dict[int, SizeCosts] = {}
+        samples = self.problem.mini_batch // self.problem.micro_batch_choices()[-1]
+        shape = condensed.at(samples, merge_trivial=False).shape
+        self.facts = Facts(_graph(shape.edges, len(shape)), self._costs([samples]), self._rules(shape.members))
 
-    def _pinned(self) -> dict[int, int]:
-        """Device -> the super-operators that are pinned to it, as bits."""
-        pins = self.problem.pins
-        found: dict[int, int] = {}
-        for node, members in enumerate(self.shape.members if pins else ()):
-            for device in {pins[o] for o in members if o in pins}:
-                found[device] = found.get(device, 0) | 1 << node
-        return found
+    def _rules(self, members: Sequence[Sequence[int]]) -> Rules:
+        problem, seating = self.problem, Seating(self.problem)
+        caps = sorted((problem.cluster.devices[d].memory_bytes for d in problem.cluster.accelerators), reverse=True)
+        counts = np.bincount(list(seating.kind_of.values()), minlength=len(seating.kinds))
+        pins = [next((problem.pins[o] for o in own if o in problem.pins), -1) for own in members]
+        return Rules(
+            devices=len(caps),
+            mini_batch=problem.mini_batch,
+            backward=problem.has_backward(),
+            all_in_flight=problem.pipeline is Pipeline.GPIPE,
+            recompute=problem.recompute,
+            mixed=problem.mixed_micro_batches,
+            by_stage=problem.pipeline is Pipeline.INTERLEAVED,
+            sizes=np.array([problem.mini_batch // count for count in problem.micro_batch_choices()], np.int64),
+            caps=np.array(caps, np.float64),
+            kinds=counts.astype(np.int64),
+            slower=np.array(seating.slower, np.float64),
+            pinned=np.array(pins, np.int64),
+            glue_share=GLUE_SHARE,
+        )
 
-    def pinned_in(self, mask: int) -> list[int]:
-        """The devices to which super-operators of a set are pinned."""
-        return [device for device, pinned in self.pinned.items() if pinned & mask]
+    def _costs(self, sizes: Iterable[int]) -> Costs:
+        """The costs at all sizes that were met so far, and at these."""
+        for size in sizes:
+            if size not in self._sizes:
+                self._sizes[size] = size_costs(self.condensed, size)
+        known, devices = self._sizes, len(self.problem.cluster.accelerators)
+        row, first = np.full((len(known), devices + 1), -1, np.int64), 0
+        for k, costs in enumerate(known.values()):
+            row[k, costs.degrees] = first + np.arange(len(costs.degrees))
+            first += len(costs.degrees)
+        one = next(iter(known.values()))
+        sent = [
+            (maker, message)
+            for message in np.flatnonzero(~one.traffic.backward).tolist()
+            for maker in one.traffic.makers[message].tolist()
+        ]
+        return Costs(
+            sizes=np.array(list(known), np.int64),
+            row=row,
+            amounts=np.concatenate([_amounts(costs) for costs in known.values()]),
+            sync_s=np.concatenate([np.stack([c.sync_s, c.sync_s_per_byte], axis=1) for c in known.values()]),
+            sent=np.array(sorted(sent), np.int64).reshape(-1, 2),
+            reader_start=one.traffic.readers.start,
+            reader=one.traffic.readers.items,
+            messages=np.concatenate([np.stack([c.message_s, c.message_bytes], axis=1) for c in known.values()]),
+        )
 
-    def _keeps_pins(self, parts: Sequence[Part]) -> bool:
-        """Whether stages on one device can have all that is pinned to it, and nothing that is pinned elsewhere."""
-        homes: set[int] = set()
-        for place, mask in places_of(parts).items():
-            devices = self.pinned_in(mask)
-            if len(devices) > 1 or (devices and (devices[0] in homes or parts[place].replicas > 1)):
-                return False
-            homes.update(devices)
-        return True
+    def near(self, stages: Stages) -> Facts:
+        """What moves read that begin at a draft: with the costs of its micro-batches, and of those they may become."""
+        here = {int(size) for size in stages.table[:, SIZE]}
+        allowed_sizes = set(self.facts.rules.sizes.tolist())
+        wanted = here | {other for size in here for other in (size // 2, size * 2) if other in allowed_sizes}
+        if not wanted <= self._sizes.keys():
+            self.facts = self.facts._replace(costs=self._costs(sorted(wanted)))
+        return self.facts
 
-    def allows(self, parts: Sequence[Part]) -> bool:
+    def first_look(self, parts: Parts) -> FirstLook:
+        """What is known of a draft, a partition, before any estimate."""
+        return first_look(self.near(parts.stages), parts.stages)
+
+    def allows(self, parts: Parts) -> bool:
         """Whether the stages, a partition, are a draft of the problem."""
-        choices = self.shares.choices
-        for _, size, replicas, *_, host in parts:
-            if host is not None:
-                if parts[host].host is not None:
-                    return False
-                replicas = parts[host].replicas
-            if replicas not in choices(size):
-                return False
-        if self.shares.used(parts) > self.shares.devices or not self._hosts_little(parts):
-            return False
-        if self.pinned and not self._keeps_pins(parts):
-            return False
-        return self.graph.acyclic(parts, by_stage=self._by_stage)
-
-    def _hosts_little(self, parts: Sequence[Part]) -> bool:
-        """Whether what runs on the devices of other stages is glue."""
-        if self._by_stage or not any(part[6] is not None for part in parts):
-            return True
-        return self._hosted_s(parts) <= self.glue_s(parts)
-
-    def _hosted_s(self, parts: Sequence[Part]) -> float:
-        """Seconds of an iteration that guests take at most on the devices of a stage."""
-        hosted = [0.0] * len(parts)
-        for part in parts:
-            if part.host is not None:
-                hosted[part.host] += self.rough.work(part).busy_s
-        return max(hosted)
-
-    def _mean_s(self, parts: Sequence[Part]) -> float:
-        """Seconds of an iteration that a device in use computes on average, guests left out."""
-        total = sum(self.rough.work(part).busy_s * part.replicas for part in parts if part.host is None)
-        return total / self.shares.used(parts)
-
-    def glue_s(self, parts: Sequence[Part]) -> float:
-        """Seconds of an iteration that guests may take on the devices of one stage."""
-        return self.glue_share * self._mean_s(parts)
-
-    def begin_at(self, parts: Sequence[Part]) -> None:
-        """Allow as much glue as a draft has from which a search starts, if that is more than GLUE_SHARE."""
-        mean_s = self._mean_s(parts)
-        share = self._hosted_s(parts) / mean_s * (1 + 1e-9) if mean_s else 0.0
-        self.glue_share = max(GLUE_SHARE, share)
+        return bool(self.first_look(parts).allowed)
 
     def levelled(self, parts: Parts) -> Parts:
-        """The stages with slack added where one would keep fewer samples in flight than a stage that follows
-        it: that one would wait for ever for what it is to forward before its first backward."""
-        if not any(part[5] for part in parts):
-            return parts
-        after, order = self.graph.rows(masks_of(parts))
-        kept = self.rough.kept(parts, after)
-        samples = [count * part.size for count, part in zip(kept, parts, strict=True)]
-        changed = list(parts)
-        for index in reversed(order):
-            part, most = parts[index], max((samples[y] for y in after[index]), default=0)
-            if most > samples[index]:
-                more = -(-(most - samples[index]) // part.size)
-                samples[index] += more * part.size
-                changed[index] = part._replace(slack=part.slack + more)
-        return tuple(changed)
+        """The stages with as much slack as none of them waits for ever: see `looks_kernel.levelled`."""
+        return Parts(self.first_look(parts).level)
 
-    def neighbours(self, parts: Sequence[Part], stage: int) -> dict[int, tuple[bool, ...]]:
-        """The stages that may exchange super-operators with this one, and which way they lie: those that read
-        of it (downstream, True), those it reads of (False), and its siblings, which share one of these
-        with it (both ways)."""
-        rows = self.graph.rows(masks_of(parts)).after
-        after = set(rows[stage])
-        before = {i for i, row in enumerate(rows) if stage in row}
-        if len(parts) <= SMALL:
-            siblings = set(range(len(parts)))
-        else:
-            siblings = {i for i, row in enumerate(rows) if not after.isdisjoint(row)}
-            siblings.update(*(rows[i] for i in before))
-        found: dict[int, tuple[bool, ...]] = dict.fromkeys(sorted(after), (True,))
-        found.update(dict.fromkeys(sorted(before), (False,)))
-        found.update(dict.fromkeys(sorted(siblings - after - before - {stage}), (True, False)))
-        return found
+    def begin_at(self, parts: Parts) -> None:
+        """Allow as much glue as a draft has from which a search starts, if that is more than GLUE_SHARE."""
+        share = max(GLUE_SHARE, self.first_look(parts).glue_share * (1 + 1e-9))
+        self.facts = self.facts._replace(rules=self.facts.rules._replace(glue_share=share))
+
+
+def _graph(edges: Iterable[tuple[int, int]], count: int) -> Graph:
+    pairs = sorted(set(edges))
+    after: list[list[int]] = [[] for _ in range(count)]
+    before: list[list[int]] = [[] for _ in range(count)]
+    for u, v in pairs:
+        after[u].append(v)
+        before[v].append(u)
+    rows = Rows.of(after), Rows.of(before)
+    start, near = np.stack([way.start for way in rows]), np.stack([way.items for way in rows])
+    return Graph(np.array(pairs, np.int64).reshape(-1, 2), start, near)
+
+
+def _amounts(costs: SizeCosts) -> Floats:
+    """[degrees, 6, super-operators]: see `Costs`."""
+    params = np.broadcast_to(costs.param_bytes, costs.forward_s.shape)
+    seconds, saved = (costs.forward_s, costs.backward_s), (costs.saved_bytes, costs.workspace_bytes)
+    return np.stack([*seconds, *saved, costs.static_bytes, params], axis=1).astype(np.float64)

@@ -62,7 +62,7 @@ def downsets_of(shape: Shape, check: Check, limit: int = LIMIT) -> Downsets | No
 
 def in_one_order(costed: Costed, check: Check) -> PiperSearch:
     """The chain with the least bottleneck among those that cut the nodes' own order. Calls ``check`` often."""
-    if not np.isfinite(costed.compute_s).any(axis=0).all():
+    if not np.isfinite(costed.costs.compute_s).any(axis=0).all():
         return NOTHING
     return _Search(_line(len(costed)), costed, check).best(NOTHING)
 
@@ -98,12 +98,12 @@ class _Search:
 
     def __init__(self, downsets: Downsets, costed: Costed, check: Check) -> None:
         self.downsets, self.costed, self.check = downsets, costed, check
-        work_s = (costed.compute_s * costed.devices[:, None]).min(axis=0)
+        work_s = (costed.costs.compute_s * costed.costs.devices[:, None]).min(axis=0)
         done_s = add_up(downsets.parent, downsets.via, work_s)
         # Sums that should cancel leave a rest, and with no device left even that would be too much.
         self.left_s = np.maximum(done_s[-1] - done_s - 1e-12 * done_s[-1], 0.0)
-        self.floor_s = max(float(done_s[-1]) / costed.most_devices, float(costed.compute_s.min(axis=0).max()))
-        per_pair = len(costed.devices) * (20 + 8 * len(costed) * costed.by_layer)
+        self.floor_s = max(float(done_s[-1]) / costed.most_devices, float(costed.costs.compute_s.min(axis=0).max()))
+        per_pair = len(costed.costs.devices) * (20 + 8 * len(costed) * costed.memory.by_layer)
         self.quota = max(WORK_A_CALL // per_pair, 1)
         self.stages = self._room()
 
@@ -153,9 +153,9 @@ class _Search:
         if not len(reached):
             return ()
         stages = []
-        for source, here, option, k in trace_back(at.came_from, int(reached[0]), costed.devices):
-            degree = int(costed.degrees[option])
-            flights = min(-(-int(at.least[here, k]) // degree), int(costed.flights[option]))
+        for source, here, option, k in trace_back(at.came_from, int(reached[0]), costed.costs.devices):
+            degree = int(costed.costs.degrees[option])
+            flights = min(-(-int(at.least[here, k]) // degree), int(costed.costs.flights[option]))
             stage = costed.measured(self.downsets.difference(here, source), option, flights)
             assert stage is not None, "a stage that the programme took does not fit"
             stages.append(stage)
@@ -163,7 +163,7 @@ class _Search:
 
     def _room(self) -> Stages:
         costed, shape = self.costed, (len(self.downsets), self.costed.most_devices + 1)
-        options, groups, depths = len(costed.devices), len(costed.kept_bytes), len(costed) + 2
+        options, groups, depths = len(costed.costs.devices), len(costed.memory.kept_bytes), len(costed) + 2
         return Stages(
             costs=costed.costs,
             memory=costed.memory,

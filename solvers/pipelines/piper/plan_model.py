@@ -1,14 +1,21 @@
-"""Piper on its own model: the best stages for a workload that states every way to run its layers."""
+"""Plans of Piper's own model, every pair of degrees of which is an option of its dynamic programme."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
+from solvers.coarsening.traffic import Rows, Traffic
 from solvers.contiguous.downsets import Check, enumerate_downsets, order_of
+from solvers.contiguous.messages_kernel import messages_of
 from solvers.errors import UnsupportedProblem
+from solvers.kernels.arrays import Floats, Ints
+from solvers.pipelines.piper.costed import NONE_CHEAPEST, ROUNDING, Costed, cheapest_first
 from solvers.pipelines.piper.dp import LIMIT, NOTHING, PiperSearch, least_bottleneck
-from solvers.pipelines.piper.model import RECOMPUTED, PiperModel
-from solvers.pipelines.piper.options import costed, faster_ways, options_of
+from solvers.pipelines.piper.memory_kernel import StageMemory
+from solvers.pipelines.piper.model import PLAIN, RECOMPUTED, PiperModel
+from solvers.pipelines.piper.stage_kernel import StageCosts
 
 
 def plan_model(model: PiperModel, check: Check, *, recompute: bool = True, limit: int = LIMIT) -> PiperSearch:
@@ -34,3 +41,66 @@ def plan_model(model: PiperModel, check: Check, *, recompute: bool = True, limit
 def too_many(limit: int) -> str:
     """Why Piper gives up."""
     return f"piper gives up on graphs with more than {limit:,} downsets, as its published program does"
+
+
+def options_of(model: PiperModel) -> list[tuple[int, int]]:
+    """(position of the tensor-parallel degree, data-parallel degree), by devices, then data-parallel degree."""
+    pairs = [(t, d) for t, degree in enumerate(model.degrees) for d in model.data_degrees(degree)]
+    return sorted(pairs, key=lambda pair: (model.degrees[pair[0]] * pair[1], pair[1]))
+
+
+def faster_ways(model: PiperModel, *, recompute: bool = True) -> Ints:
+    """The way that is taken where memory allows: the faster one, [degrees, layers]."""
+    return np.where(
+        recompute & (model.time_s[..., RECOMPUTED] < model.time_s[..., PLAIN]), RECOMPUTED, PLAIN
+    )  # fmt: skip
+
+
+def costed(model: PiperModel, *, recompute: bool = True) -> Costed:
+    """The costs of a model's stages; "again" is the slower way. recompute: whether layers may be recomputed."""
+    pairs = options_of(model)
+    degree = np.array([t for t, _ in pairs])
+    d = np.array([d for _, d in pairs], np.int64)
+    per_s = model.bandwidth_bytes_per_s
+    able = model.able[degree]
+    fast = faster_ways(model, recompute=recompute)[..., None]
+    slow = np.where(fast == PLAIN, RECOMPUTED, PLAIN)
+
+    def of(values: Floats, way: Ints) -> Floats:
+        return np.ascontiguousarray(np.take_along_axis(values, way, axis=-1)[..., 0])
+
+    with np.errstate(invalid="ignore"):
+        more_s = of(model.time_s, slow) - of(model.time_s, fast)
+    slow = np.where((np.isfinite(more_s) & recompute)[..., None], slow, fast)
+    more_s = np.where(slow[..., 0] == fast[..., 0], np.inf, more_s)
+    synchronised = np.array([model.synchronised_bytes(model.param_bytes[t], r) for t, r in pairs])
+    compute_s = of(model.time_s, fast)[degree] / d[:, None] + synchronised / per_s
+    ends = Rows.of([(u,) for u, _ in model.edges]), Rows.of([(v,) for _, v in model.edges])
+    traffic = Traffic(*ends, np.zeros(len(model.edges), bool), len(model))
+    costs = StageCosts(
+        devices=np.array([model.degrees[t] for t in degree], np.int64) * d,
+        degrees=d,
+        flights=-(-model.most_degrees // d),
+        compute_s=np.where(able, compute_s, np.inf),
+        again_s=np.ascontiguousarray(more_s[degree] / d[:, None]),
+        fixed_s=np.zeros(len(pairs)),
+        has_params=np.zeros(len(model), bool),
+        send_s=2 * (model.edge_bytes + model.scatter_bytes)[degree] / d[:, None] / per_s,
+        receive_s=2 * (model.edge_bytes + model.gather_bytes)[degree] / d[:, None] / per_s,
+        messages=messages_of(traffic),
+        beside=False,
+    )
+    memory = StageMemory(
+        group=degree.astype(np.int64),
+        kept_bytes=of(model.per_flight_bytes, fast),
+        held_bytes=of(model.fixed_bytes, fast),
+        kept_again_bytes=of(model.per_flight_bytes, slow),
+        held_again_bytes=of(model.fixed_bytes, slow),
+        workspace_bytes=np.zeros((len(model.degrees), len(model))),
+        received_bytes=np.zeros((len(model.degrees), len(model.edges))),
+        by_layer=True,
+        cheapest=NONE_CHEAPEST,
+        cap_bytes=model.memory_bytes * (1 + ROUNDING),
+    )
+    memory = memory._replace(cheapest=cheapest_first(costs, memory))
+    return Costed(traffic, costs, memory, model.devices, model.most_degrees)

@@ -6,9 +6,12 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
-from solvers.kernels.arrays import Floats
+from solvers.contiguous.messages_kernel import messages_of
+from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.costs import degrees_of
-from solvers.pipelines.piper.costed import Costed
+from solvers.pipelines.piper.costed import NONE_CHEAPEST, ROUNDING, Costed
+from solvers.pipelines.piper.memory_kernel import StageMemory
+from solvers.pipelines.piper.stage_kernel import StageCosts
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Pipeline, Problem
 
@@ -39,55 +42,61 @@ def problem_costs(
     accelerators = problem.cluster.accelerators
     if not accelerators or not base.supported.all():
         return None
-    count, most = problem.mini_batch // samples, len(accelerators)
     degrees = _degrees(problem, samples, whole=whole)
-    if whole:
-        copies = [base] * len(degrees)
-        compute_s = np.array([_of_whole(problem, base, d) for d in degrees])
-        message_s = np.array([base.message_s / d for d in degrees])
-        forward_s = np.array([base.acc_pass_s[0] / d for d in degrees])
-    else:
-        copies = [condensed.at(samples, merge_trivial=merge_trivial, replicas=d) for d in degrees]
-        compute_s = np.array([copy.acc_s for copy in copies])
-        message_s = np.array([copy.message_s for copy in copies])
-        forward_s = np.array([copy.acc_pass_s[0] for copy in copies])
+    steps = np.array(degrees, np.int64)
+    copies = [condensed.at(samples, merge_trivial=merge_trivial, replicas=1 if whole else d) for d in degrees]
+    shared = steps[:, None] if whole else 1
+    compute_s = np.array([_of_whole(problem, base, d) if whole else copies[i].acc_s for i, d in enumerate(degrees)])
+    message_s = np.array([copy.message_s for copy in copies]) / shared
+    forward_s = np.array([copy.acc_pass_s[0] for copy in copies]) / shared
     fixed_s, per_byte = _synchronisation(problem, degrees)
-    compute_s += per_byte[:, None] * base.param_bytes
-    kept, received = (
-        np.array([copy.saved_bytes for copy in copies]),
-        _received(problem, base, message_s, degrees, whole),
-    )
-    steps, always = np.array(degrees, np.int64), 1
-    if not problem.has_backward() or problem.pipeline is Pipeline.GPIPE:  # the same for every stage
-        always = count if problem.has_backward() else 1
-        flights = np.ones(len(degrees), np.int64)
-    else:
-        flights = np.maximum(count // steps, 1) if whole else np.full(len(degrees), count, np.int64)
-    held = np.array([copy.static_bytes for copy in copies])
-    constant = bool((flights == 1).all())
-    return Costed(
-        base.traffic,
+    flights, always = _flights(problem, problem.mini_batch // samples, steps, whole=whole)
+    costs = StageCosts(
         devices=steps,
         degrees=steps if whole else np.ones(len(degrees), np.int64),
         flights=flights,
-        compute_s=compute_s,
+        compute_s=compute_s + per_byte[:, None] * base.param_bytes,
         again_s=forward_s if problem.recompute and problem.has_backward() else np.full(forward_s.shape, np.inf),
         fixed_s=fixed_s,
         has_params=base.param_bytes > 0,
         send_s=message_s,
         receive_s=message_s,
-        group=np.arange(len(degrees)),
+        messages=messages_of(base.traffic),
+        beside=beside,
+    )
+    received = always * _received(problem, base, message_s, degrees, whole)
+    cap_bytes = min(problem.cluster.devices[d].memory_bytes for d in accelerators) * memory_share
+    memory = _memory(copies, received, always, cap_bytes * (1 + ROUNDING), constant=bool((flights == 1).all()))
+    return Costed(base.traffic, costs, memory, len(accelerators), len(accelerators))
+
+
+def _flights(problem: Problem, count: int, degrees: Ints, *, whole: bool) -> tuple[Ints, int]:
+    """Most micro-batches that stages ever keep, [options], and how many they do all the time where that is the same for
+    every stage. count: of micro-batches."""
+    if not problem.has_backward():
+        return np.ones(len(degrees), np.int64), 1
+    if problem.pipeline is Pipeline.GPIPE:
+        return np.ones(len(degrees), np.int64), count
+    return (np.maximum(count // degrees, 1) if whole else np.full(len(degrees), count, np.int64)), 1
+
+
+def _memory(
+    copies: list[Contracted], received: Floats, always: int, cap_bytes: float, *, constant: bool
+) -> StageMemory:
+    """copies: the super-operators for every option. received: bytes of messages, [options, messages]. always: see
+    `_flights`. constant: whether all stages keep so many."""
+    kept, held = np.array([copy.saved_bytes for copy in copies]), np.array([copy.static_bytes for copy in copies])
+    return StageMemory(
+        group=np.arange(len(copies)),
         kept_bytes=np.zeros(kept.shape) if constant else kept,
         held_bytes=held + always * kept if constant else held,
         kept_again_bytes=np.zeros(kept.shape),
         held_again_bytes=held + kept,
         workspace_bytes=np.array([copy.workspace_bytes for copy in copies]),
-        received_bytes=always * received,
+        received_bytes=received,
         by_layer=False,
-        beside=beside,
-        cap_bytes=min(problem.cluster.devices[d].memory_bytes for d in accelerators) * memory_share,
-        most_devices=most,
-        most_sum=most,
+        cheapest=NONE_CHEAPEST,
+        cap_bytes=cap_bytes,
     )
 
 

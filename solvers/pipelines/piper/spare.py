@@ -22,7 +22,7 @@ def spend_spare_devices(costed: Costed, stages: tuple[PiperStage, ...], check: C
     """
     done: set[tuple[int, ...]] = set()
     while True:
-        spare = costed.most_devices - sum(int(costed.devices[stage.option]) for stage in stages)
+        spare = costed.most_devices - sum(int(costed.costs.devices[stage.option]) for stage in stages)
         waiting = [i for i, stage in enumerate(stages) if stage.nodes not in done]
         if spare <= 0 or not waiting:
             return stages
@@ -43,17 +43,17 @@ def spend_spare_devices(costed: Costed, stages: tuple[PiperStage, ...], check: C
 
 def _ways(costed: Costed, stage: PiperStage, spare: int) -> Iterator[tuple[PiperStage, ...]]:
     """What a stage may become with so many more devices; times are still to be measured."""
-    own = int(costed.devices[stage.option])
+    own = int(costed.costs.devices[stage.option])
 
     def part(nodes: tuple[int, ...], option: int) -> PiperStage:
         return PiperStage(nodes, option, 0)
 
-    for option, devices in enumerate(costed.devices.tolist()):
+    for option, devices in enumerate(costed.costs.devices.tolist()):
         if own < devices <= own + spare:
             yield (part(stage.nodes, option),)
     for cut in range(1, len(stage.nodes)):
         for option in {stage.option, 0}:
-            if costed.devices[option] <= spare:
+            if costed.costs.devices[option] <= spare:
                 yield part(stage.nodes[:cut], stage.option), part(stage.nodes[cut:], option)
                 if option != stage.option:
                     yield part(stage.nodes[:cut], option), part(stage.nodes[cut:], stage.option)
@@ -64,9 +64,9 @@ def _measured(costed: Costed, stages: tuple[PiperStage, ...]) -> tuple[PiperStag
     found: list[PiperStage] = []
     total = 0
     for stage in reversed(stages):
-        degree = int(costed.degrees[stage.option])
+        degree = int(costed.costs.degrees[stage.option])
         total += degree
-        flights = min(-(-total // degree), int(costed.flights[stage.option]))
+        flights = min(-(-total // degree), int(costed.costs.flights[stage.option]))
         known = stage if stage.flights == flights else costed.measured(stage.nodes, stage.option, flights)
         if known is None or total > costed.most_sum:
             return None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.chains import Chain, Part, iteration_floor_s, topological_orders
 from solvers.contiguous.planners.chain_dp import micro_batch_choices, unsupported
-from solvers.errors import InvalidPlan
-from solvers.pipelines.balanced_cut import balanced_cut
+from solvers.kernels.arrays import Floats
+from solvers.pipelines.offers import NO_ACCELERATORS, offer_draft
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Objective, Pipeline, Problem
-from solvers.schedules.realise import realise
 from solvers.search.monitor import Monitor
 from solvers.search.work import Work
 
@@ -40,7 +43,7 @@ class GPipe:
 
     def unsupported(self, problem: Problem) -> str | None:
         if not problem.cluster.accelerators:
-            return "it cuts pipelines of accelerators, and the cluster has none"
+            return NO_ACCELERATORS
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
@@ -62,8 +65,7 @@ class GPipe:
                 chain = Chain(math.nan, tuple(Part(False, part) for part in parts))
                 if iteration_floor_s(problem, contracted, chain) >= monitor.objective_s and iterates:
                     continue
-                members = contracted.shape.members
-                _offer(problem, monitor, [tuple(o for node in part for o in members[node]) for part in parts], samples)
+                _offer(problem, monitor, parts, contracted.shape.members, samples)
         if monitor.best is None:
             advice = "" if problem.recompute else "; recomputation is not allowed, which GPipe relies on"
             monitor.note(
@@ -73,13 +75,47 @@ class GPipe:
         return False
 
 
-def _offer(problem: Problem, monitor: Monitor, sets: list[tuple[int, ...]], samples: int) -> None:
+def _offer(
+    problem: Problem, monitor: Monitor, sets: list[tuple[int, ...]], members: Sequence[Sequence[int]], samples: int
+) -> None:
     ordered = replace(problem, pipeline=Pipeline.GPIPE)
     for again in (False, True) if problem.recompute else (False,):
-        monitor.check()
-        draft = Draft(tuple(DraftStage(operators, samples, recompute=again) for operators in sets))
-        try:
-            if monitor.offer(realise(ordered, draft)) < math.inf:
-                return
-        except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
+        draft = Draft(tuple(DraftStage(nodes, samples, recompute=again) for nodes in sets))
+        if offer_draft(ordered, monitor, draft.expanded(members)) < math.inf:
             return
+
+
+def balanced_cut(weights: Sequence[float], parts: int) -> tuple[tuple[int, ...], Work]:
+    """Where each part ends, and the effort: the least largest sum, and of those cuts the least variance.
+
+    As many parts as are asked for, or as there are weights (>= 0) if they are fewer. Exact, by two
+    dynamic programmes over (end, parts).
+    """
+    count = len(weights)
+    parts = min(parts, count)
+    total = np.concatenate([[0.0], np.cumsum(np.asarray(weights, np.float64))])
+    sums = total[None, :] - total[:, None]  # [begin, end]
+    allowed = np.triu(np.ones((count + 1, count + 1), bool), 1)
+    largest = _extremes(np.where(allowed, sums, np.inf), parts, np.maximum)[0]
+    fits = allowed & (sums <= largest[parts, count] * (1 + 1e-12))
+    _, before = _extremes(np.where(fits, sums**2, np.inf), parts, np.add)
+    ends = [count]
+    for part in range(parts, 1, -1):
+        ends.append(int(before[part, ends[-1]]))
+    return tuple(reversed(ends)), Work(2 * parts * count, parts * count * (count + 1))
+
+
+def _extremes(cost: Floats, parts: int, join: np.ufunc) -> tuple[Floats, NDArray[np.int64]]:
+    """The least joined cost of so many parts of the first so many, and where the last begins.
+
+    Both [parts + 1, count + 1].
+    """
+    count = len(cost) - 1
+    best = np.full((parts + 1, count + 1), np.inf)
+    before = np.zeros((parts + 1, count + 1), np.int64)
+    best[0, 0] = 0.0
+    for part in range(1, parts + 1):
+        values = join(best[part - 1][:, None], cost)
+        before[part] = values.argmin(axis=0)
+        best[part] = values.min(axis=0)
+    return best, before

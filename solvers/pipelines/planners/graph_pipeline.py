@@ -10,19 +10,18 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from solvers.bounds.combinatorial import bound_with_s
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.planners.chain_dp import memory_shares
 from solvers.errors import InvalidPlan
 from solvers.pipelines.descent.descend import Descent
 from solvers.pipelines.descent.repair import repaired
-from solvers.pipelines.descent.space import Space
-from solvers.pipelines.descent.stage_graph import parts_of
+from solvers.pipelines.descent.space import Space, draft_of, parts_of
 from solvers.pipelines.ladder import simpler
+from solvers.pipelines.offers import likely_counts
 from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
 from solvers.pipelines.seating import kinds_by_speed
 from solvers.pipelines.timing.estimate import Estimate, Estimator
-from solvers.pipelines.tree.starts import Starts, of_plan, over_operators, over_super_operators
+from solvers.pipelines.tree.starts import Starts, of_plan, over_super_operators
 from solvers.plan.drafts import Draft
 from solvers.plan.plan import Plan
 from solvers.problem.pinned import with_pins_together
@@ -111,12 +110,9 @@ class GraphPipeline:
         start = search.kept(of_plan(search.condensed, plan))
         return None if start is None or search.judge(start) == np.inf else search.made
 
-    def _search(
-        self, problem: Problem, monitor: Monitor, known: dict[tuple[int, int], _Answer], wider: Space | None = None
-    ) -> _Answer:
-        """known: the answers of simpler questions that were asked already, by devices and replicas. wider: of the
-        question of which this is a simpler one."""
-        search = _Search(problem, monitor, wider)
+    def _search(self, problem: Problem, monitor: Monitor, known: dict[tuple[int, int], _Answer]) -> _Answer:
+        """known: the answers of simpler questions that were asked already, by devices and replicas."""
+        search = _Search(problem, monitor)
         single = problem.objective is Objective.MAKESPAN
         counts = (1,) if single else problem.micro_batch_choices()
         if self.mode == "paper":
@@ -132,7 +128,7 @@ class GraphPipeline:
                 if key not in known:
                     replicas = " without replicas" if question.max_replicas < problem.max_replicas else ""
                     monitor.begin(f"the same on {len(question.cluster)} devices{replicas}")
-                    known[key] = self._search(question, monitor.asking(question), known, search.space)
+                    known[key] = self._search(question, monitor.asking(question), known)
                 plan, draft = known[key]
                 before_s = monitor.objective_s
                 if plan is not None and monitor.offer(one.answer(plan)) < before_s:
@@ -167,7 +163,6 @@ class _Found:
 class _Search:
     problem: Problem
     monitor: Monitor
-    wider: Space | None = None
     space: Space = field(init=False)
     condensed: Condensed = field(init=False)
     estimator: Estimator = field(init=False)
@@ -184,14 +179,12 @@ class _Search:
         self.condensed = Condensed(self.problem, ordered=True)
         self.estimator = Estimator(self.condensed)
         self.starts = Starts(self.condensed, self.monitor.check)
-        self.space = Space(self.condensed, self.wider)
+        self.space = Space(self.condensed)
 
     def start(self, counts: tuple[int, ...]) -> None:
         """Fill the pool, and offer the best of every number of micro-batches that is the best so far."""
-        bounds = {count: bound_with_s(self.problem, count) for count in counts}
-        spread = len(self.problem.cluster.accelerators) - 1
-        for count in sorted(counts, key=lambda c: bounds[c] * (c + spread) / c):  # with the time to fill and drain
-            if bounds[count] >= self.monitor.objective_s:
+        for count, bound_s, _ in likely_counts(self.problem, counts):
+            if bound_s >= self.monitor.objective_s:
                 continue
             self.monitor.begin(f"stages for {count} micro-batches")
             for share in memory_shares(self.problem):
@@ -212,10 +205,10 @@ class _Search:
 
     def kept(self, draft: Draft) -> Draft | None:
         """The draft made to keep the pins; None where that was not possible."""
-        if not self.space.pinned:
+        if not self.problem.pins:
             return draft
         parts = repaired(self.space, parts_of(draft))
-        return None if parts is None else self.space.graph.draft(parts)
+        return None if parts is None else draft_of(parts)
 
     def published(self, counts: tuple[int, ...]) -> None:
         """The plan of the published search for every number of micro-batches."""
@@ -259,7 +252,7 @@ class _Search:
         found: list[tuple[float, Draft]] = []
         for descent in descents:
             near = [(told, parts) for parts, (key, told) in descent.known.items() if key[0] == 0 and key[1] <= most_s]
-            found += [(max(told.peak_bytes), self.space.graph.draft(parts)) for told, parts in near]
+            found += [(max(told.peak_bytes), draft_of(parts)) for told, parts in near]
         stages = best.draft.stages
         for slack in range(max(stage.slack for stage in stages)):
             less = Draft(tuple(replace(stage, slack=min(stage.slack, slack)) for stage in stages))
@@ -317,7 +310,7 @@ class _Search:
 
     def judge(self, draft: Draft) -> float:
         """Seconds of the draft's plan, inf if it does not fit or cannot run."""
-        whole = over_operators(self.condensed, draft)
+        whole = draft.expanded(self.condensed.at(1, merge_trivial=False).shape.members)
         try:
             plan = realise(self.problem, whole, self.estimator.devices(draft))
             seconds = self.monitor.offer(plan)

@@ -10,18 +10,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.bounds.combinatorial import bound_with_s
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted, Shape
 from solvers.contiguous.chains import topological_orders
 from solvers.contiguous.planners.chain_dp import memory_shares, unsupported
-from solvers.errors import InvalidPlan
 from solvers.kernels.arrays import Ints
 from solvers.pipelines.even_cuts import even_cuts
+from solvers.pipelines.offers import NO_ACCELERATORS, likely_counts, offer_draft
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.ordering.interleaving import textbook_in_flight
-from solvers.schedules.realise import realise
 from solvers.search.monitor import Monitor
 
 Cuts = tuple[int, ...]
@@ -69,19 +67,17 @@ class Interleaved:
         if problem.objective is not Objective.ITERATION:
             return f"it shortens iterations, and the objective is {problem.objective.value}; use auto"
         if not problem.cluster.accelerators:
-            return "it deals stages out to accelerators, and the cluster has none"
+            return NO_ACCELERATORS
         if self.chunks < 0:
             return f"chunks must be at least 1, or 0 to try several, found {self.chunks}"
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         search = _Search(problem, monitor, self.orders)
-        bounds = {count: bound_with_s(problem, count) for count in problem.micro_batch_choices()}
-        spread = len(problem.cluster.accelerators) - 1
         told_s: dict[tuple[int, int], float] = {}
-        for count in sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c):  # with the time to fill and drain
+        for count, bound_s, _ in likely_counts(problem, problem.micro_batch_choices()):
             for chunks in (self.chunks,) if self.chunks else CHUNKS:
-                if bounds[count] < monitor.objective_s:
+                if bound_s < monitor.objective_s:
                     told_s[count, chunks] = search.offer_best(count, chunks, TRANSFER_WEIGHTS[:1], 1)
         for count, chunks in sorted(told_s, key=told_s.__getitem__)[:PROMISING]:
             search.offer_best(count, chunks, TRANSFER_WEIGHTS, self.orders)
@@ -141,11 +137,8 @@ class _Search:
         """Have a cut judged, once; its objective in seconds, inf if it does not fit."""
         parts = (cut.micro_batches, tuple(frozenset(cut.order[a:b]) for a, b in itertools.pairwise(cut.cuts)))
         if parts not in self._told_s:
-            try:
-                plan = realise(self.problem, self._draft(cut), self._devices(len(cut.cuts) - 1))
-                self._told_s[parts] = self.monitor.offer(plan)
-            except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
-                self._told_s[parts] = np.inf
+            devices = self._devices(len(cut.cuts) - 1)
+            self._told_s[parts] = offer_draft(self.problem, self.monitor, self._draft(cut), devices)
             self.judged_s[cut] = self._told_s[parts]
         return self._told_s[parts]
 
@@ -170,7 +163,7 @@ class _Search:
         members = self._contracted(cut.micro_batches).shape.members
         size = self.problem.mini_batch // cut.micro_batches
         parts = [cut.order[a:b] for a, b in itertools.pairwise(cut.cuts)]
-        return Draft(tuple(DraftStage(tuple(o for node in part for o in members[node]), size) for part in parts))
+        return Draft(tuple(DraftStage(part, size) for part in parts)).expanded(members)
 
     def _devices(self, parts: int) -> Sequence[tuple[int, ...]]:
         accelerators = self.problem.cluster.accelerators

@@ -12,7 +12,7 @@ from solvers.bounds.combinatorial import bound_with_s
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.trivial_merges import TRIVIAL_S
 from solvers.contiguous.planners.chain_dp import LinearStarts, micro_batch_choices, unsupported
-from solvers.pipelines.more_in_flight import offer_more_in_flight
+from solvers.pipelines.boundary_moves import offer_more_in_flight
 from solvers.problem.graph import OpGraph, Phase
 from solvers.problem.groups import together
 from solvers.problem.problem import Problem

@@ -14,15 +14,14 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.chains import topological_orders
 from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
-from solvers.errors import InvalidPlan
 from solvers.pipelines.boundary_moves import improve
 from solvers.pipelines.chain.iteration_chain import SIMULATED, Cut, CutSearch
 from solvers.pipelines.chain.lines import cost_order, rules_of
 from solvers.pipelines.costs import degrees_of
+from solvers.pipelines.offers import NO_ACCELERATORS, offer_draft
 from solvers.pipelines.planners.pipedream import PipeDream, in_blocks
 from solvers.plan.drafts import Draft
 from solvers.problem.problem import Problem
-from solvers.schedules.realise import realise
 from solvers.search.monitor import Monitor
 from solvers.search.work import Work
 
@@ -77,7 +76,7 @@ class PipeDreamIteration:
 
     def unsupported(self, problem: Problem) -> str | None:
         if not problem.cluster.accelerators:
-            return "it cuts pipelines of accelerators, and the cluster has none"
+            return NO_ACCELERATORS
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
@@ -191,11 +190,6 @@ class _Search:
         return fine, fine.judged(tuple(stages), cut.slack)
 
     def _offer(self, search: CutSearch, cut: Cut) -> float:
-        self.monitor.check()
         if math.isinf(cut.iteration_s):
             return math.inf
-        try:
-            plan = realise(self.problem, Draft(search.draft(cut)))
-        except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
-            return math.inf
-        return self.monitor.offer(plan)
+        return offer_draft(self.problem, self.monitor, Draft(search.draft(cut)))

@@ -11,12 +11,11 @@ from typing import ClassVar
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.pipedream_optimizer import DOWNSET_BUDGET, Partition, Profile, optimise, profile_of
 from solvers.contiguous.planners.chain_dp import micro_batch_choices, unsupported
-from solvers.errors import InvalidPlan
+from solvers.pipelines.offers import NO_ACCELERATORS, offer_draft
 from solvers.pipelines.planners.pipedream import PipeDream, in_blocks
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.graph import topological_order
 from solvers.problem.problem import Problem
-from solvers.schedules.realise import realise
 from solvers.search.monitor import Monitor
 
 
@@ -43,7 +42,7 @@ class PipeDreamOptimizer:
 
     def unsupported(self, problem: Problem) -> str | None:
         if not problem.cluster.accelerators:
-            return "it cuts pipelines of accelerators, and the cluster has none"
+            return NO_ACCELERATORS
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
@@ -111,13 +110,6 @@ def _offer(
     for partition in found:
         if not partition.stages:
             continue
-        stages = tuple(
-            DraftStage(tuple(o for node in stage.operators for o in members[node]), samples, stage.machines)
-            for stage in partition.stages
-        )
-        monitor.check()
-        try:
-            if math.isfinite(monitor.offer(realise(problem, Draft(stages)))):
-                return
-        except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
-            continue
+        stages = tuple(DraftStage(tuple(stage.operators), samples, stage.machines) for stage in partition.stages)
+        if math.isfinite(offer_draft(problem, monitor, Draft(stages).expanded(members))):
+            return

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from solvers.bounds.combinatorial import bound_with_s
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Shape
 from solvers.contiguous.downsets import Downsets
 from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
+from solvers.pipelines.offers import NO_ACCELERATORS, likely_counts
 from solvers.pipelines.piper.costed import Costed
 from solvers.pipelines.piper.dp import LIMIT, PiperSearch, downsets_of, in_one_order, least_bottleneck
 from solvers.pipelines.piper.layers import layers_of
@@ -65,7 +65,7 @@ class Piper:
 
     def unsupported(self, problem: Problem) -> str | None:
         if not problem.cluster.accelerators:
-            return "it plans pipelines of accelerators, and the cluster has none"
+            return NO_ACCELERATORS
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
@@ -153,13 +153,11 @@ class _Search:
 
     def _cases(self, everywhere: bool) -> Iterator[tuple[_Case, ...]]:
         """For every number of micro-batches and meaning of the bottleneck, the cases to try until a plan fits."""
-        bounds = {count: bound_with_s(self.problem, count) for count in micro_batch_choices(self.problem)}
-        spread = len(self.problem.cluster) - 1
-        counts = sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c)  # with the time to fill and drain
+        counts = likely_counts(self.problem, micro_batch_choices(self.problem))
         wholes = (False, True) if self.problem.mixed_micro_batches else (False,)
         besides = (False, True) if everywhere and self.problem.transfers is not Transfers.BLOCKING else (False,)
-        for count, whole, beside in itertools.product(counts, wholes, besides):
-            if whole or bounds[count] < self.monitor.objective_s:
+        for (count, bound_s, _), whole, beside in itertools.product(counts, wholes, besides):
+            if whole or bound_s < self.monitor.objective_s:
                 samples = self.problem.mini_batch // count
                 # Merging trivial operators can cost memory.
                 merges = (True, False) if self.condensed.at(samples).has_merged else (True,)
@@ -188,7 +186,7 @@ class _Search:
             more = spend_spare_devices(costed, found.stages, self.monitor.check)
             chains = []
             for stages in dict.fromkeys((found.stages, more)):
-                replicas = tuple(int(costed.devices[stage.option]) for stage in stages)
+                replicas = tuple(int(costed.costs.devices[stage.option]) for stage in stages)
                 chains.append(PiperChain(stages, replicas, case.samples, case.whole, contracted.shape))
             yield min(chain.estimate_s(self.problem) for chain in chains), tuple(chains)
 

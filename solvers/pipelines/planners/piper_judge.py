@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass, replace
 
 from solvers.coarsening.contracted import Shape
-from solvers.errors import InvalidPlan
+from solvers.pipelines.offers import offer_draft
 from solvers.pipelines.piper.costed import PiperStage
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.ordering.in_flight import in_flight_samples
 from solvers.schedules.ordering.orders import stage_successors
-from solvers.schedules.realise import realise
 from solvers.search.monitor import Monitor
 
 WORTH = 1.15
@@ -110,9 +109,5 @@ class Judge:
 
     def _judge(self, draft: Draft) -> float:
         if draft not in self._known:
-            self.monitor.check()
-            try:
-                self._known[draft] = self.monitor.offer(realise(self.problem, draft))
-            except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
-                self._known[draft] = math.inf
+            self._known[draft] = offer_draft(self.problem, self.monitor, draft)
         return self._known[draft]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from solvers.bounds.combinatorial import bound_with_s
 from solvers.coarsening.blocks import Blocks, repeated_blocks
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
@@ -17,6 +16,7 @@ from solvers.contiguous.planners.chain_dp import memory_shares
 from solvers.errors import InvalidPlan
 from solvers.pipelines.boundary_moves import improve
 from solvers.pipelines.even_cuts import even_cuts
+from solvers.pipelines.offers import likely_counts
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.plan.plan import Plan
 from solvers.plan.result import StopReason
@@ -127,9 +127,7 @@ def _likely(problem: Problem) -> list[int]:
     """The number of micro-batches that seems best with the time to fill and drain, and the most, which need least
     memory."""
     counts = problem.micro_batch_choices()
-    bounds = {count: bound_with_s(problem, count) for count in counts}
-    spread = len(problem.cluster.accelerators) - 1
-    return list(dict.fromkeys((min(counts, key=lambda c: bounds[c] * (c + spread) / c), counts[-1])))
+    return list(dict.fromkeys((likely_counts(problem, counts)[0].micro_batches, counts[-1])))
 
 
 def _evenly(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from solvers.bounds.combinatorial import bound_with_s
 from solvers.errors import InvalidPlan
+from solvers.pipelines.offers import likely_counts
 from solvers.pipelines.selective.cuts import Filling, even_cuts_of
 from solvers.pipelines.selective.line import line_of
 from solvers.pipelines.selective.plans import fitted
@@ -86,8 +86,6 @@ class SelectiveRecompute:
 def _counts(problem: Problem, monitor: Monitor) -> Iterator[int]:
     """Numbers of micro-batches that, with the time to fill and drain, might give more than the best plan; the most
     promising first."""
-    spread = len(problem.cluster.accelerators) - 1
-    likely_s = {c: bound_with_s(problem, c) * (c + spread) / c for c in problem.micro_batch_choices()}
-    for count in sorted(likely_s, key=likely_s.__getitem__)[:MOST_COUNTS]:
-        if likely_s[count] < monitor.objective_s:
-            yield count
+    for one in likely_counts(problem, problem.micro_batch_choices())[:MOST_COUNTS]:
+        if one.likely_s < monitor.objective_s:
+            yield one.micro_batches

@@ -213,7 +213,7 @@ class Estimator:
                 device = _flat([chosen[s] for s in _own(hosts)])
             return self._told(stage_of, table, device, pipeline, NO_ORDERS)
         try:
-            plan = realise(problem, self._over_operators(draft), devices)
+            plan = realise(problem, draft.expanded(self._members), devices)
             if told:
                 device = NOWHERE if self._alike else _flat([plan.stages[s].devices for s in _own(hosts)])
                 return self._told(stage_of, table, device, GIVEN, _orders_of(plan, _own(hosts)))
@@ -267,12 +267,6 @@ class Estimator:
         for operator, stage in zip(self._order, stage_of[self._costs.node].tolist(), strict=True):
             sets[stage].append(operator)
         return map_stages(self.problem, draft.stages, [tuple(members) for members in sets])
-
-    def _over_operators(self, draft: Draft) -> Draft:
-        members = self._members
-        return Draft(
-            tuple(replace(s, operators=tuple(o for node in s.operators for o in members[node])) for s in draft.stages)
-        )
 
     def _simulated(self, plan: Plan) -> tuple[Estimate, Floats]:
         schedule = simulate(self.problem, plan, Objective.ITERATION)

@@ -12,7 +12,7 @@ from solvers.coarsening.traffic import Rows
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.costs import SizeCosts
 from solvers.pipelines.tree.series_parallel import Parallel, Series, Tree, leaves
-from solvers.pipelines.tree.stage_dp_kernel import Group, Line
+from solvers.pipelines.tree.stage_dp_kernel import Group, Line, Sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +32,11 @@ class SeriesLine:
     line: Line
     inner: tuple[Branching, ...]
     signature: bytes
+
+    @property
+    def seconds(self) -> float:
+        """Forward and backward of a micro-batch on one device."""
+        return float(self.line.sums.forward_s[0, -1] + self.line.sums.backward_s[0, -1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,38 +59,40 @@ class LineBuilder:
         branches = np.array([next(number) if isinstance(part, Parallel) else -1 for part in parts], np.int64)
         costs = self.costs
         forward, backward, forward_bytes = self._cuts(items)
-        line = Line(
+        sums = Sums(
             _sums(costs.forward_s, items),
             _sums(costs.backward_s, items),
             _sums(costs.saved_bytes, items),
             _sums(costs.static_bytes, items),
             _sums(costs.param_bytes[None], items)[0],
             np.array([[row[list(item)].max() for item in items] for row in costs.workspace_bytes]),
-            forward,
-            backward,
-            forward_bytes,
-            branches,
         )
-        signature = b"".join([*(np.ascontiguousarray(part).tobytes() for part in line), *(b.signature for b in inner)])
+        arrays = (*sums, forward, backward, forward_bytes, branches)
+        signature = b"".join(
+            [*(np.ascontiguousarray(part).tobytes() for part in arrays), *(b.signature for b in inner)]
+        )
+        line = Line(sums, forward, backward, forward_bytes, branches)
         return SeriesLine(items, line, inner, signature)
 
     def _branching(self, tree: Parallel) -> Branching:
         lines = [self.build(part) for part in tree.parts]
-        weight = {line.signature: float(line.line.forward_s[0, -1] + line.line.backward_s[0, -1]) for line in lines}
-        lines.sort(key=lambda line: (-weight[line.signature], line.signature))
-        whole = [line.line for line in lines]
+        lines.sort(key=lambda line: (-line.seconds, line.signature))
+        whole, each = [line.line for line in lines], [line.line.sums for line in lines]
 
         def along(values: list[Floats]) -> Floats:
             stacked = np.stack(values, axis=-1)
             return np.concatenate([np.zeros((*stacked.shape[:-1], 1)), np.cumsum(stacked, axis=-1)], axis=-1)
 
+        sums = Sums(
+            along([one.forward_s[:, -1] for one in each]),
+            along([one.backward_s[:, -1] for one in each]),
+            along([one.saved_bytes[:, -1] for one in each]),
+            along([one.static_bytes[:, -1] for one in each]),
+            along([one.param_bytes[-1] for one in each]),
+            np.stack([one.workspace_bytes.max(axis=1) for one in each], axis=-1),
+        )
         group = Group(
-            along([one.forward_s[:, -1] for one in whole]),
-            along([one.backward_s[:, -1] for one in whole]),
-            along([one.saved_bytes[:, -1] for one in whole]),
-            along([one.static_bytes[:, -1] for one in whole]),
-            along([one.param_bytes[-1] for one in whole]),
-            np.stack([one.workspace_bytes.max(axis=1) for one in whole], axis=-1),
+            sums,
             along([one.cut_forward_s[:, 0] + one.cut_backward_s[:, 0] for one in whole]),
             along([one.cut_forward_s[:, -1] + one.cut_backward_s[:, -1] for one in whole]),
             along([one.cut_bytes[:, 0] for one in whole]),

@@ -27,24 +27,41 @@ NOTHING, STAGE, BRANCHES, GLUE = 0, 1, 2, 3
 stages to the sink after them y. GLUE: items up to x take no device."""
 
 
-class Line(NamedTuple):
-    """Sums over the first i items of a series, and what crosses before item i; rows are degrees.
-
-    forward_s, backward_s, saved_bytes, static_bytes: [degrees, items + 1]; param_bytes: [items + 1];
-    workspace_bytes: [degrees, items]. cut_forward_s, cut_backward_s: seconds on a link; cut_bytes: what a
-    receiver keeps; [degrees, items + 1]. branches: item -> which of the inner tables, -1 none.
-    """
+class Sums(NamedTuple):
+    """Sums over the first i items of a series, or branches; rows are degrees."""
 
     forward_s: Floats
+    """[degrees, items + 1]"""
     backward_s: Floats
     saved_bytes: Floats
     static_bytes: Floats
     param_bytes: Floats
+    """[items + 1]"""
     workspace_bytes: Floats
+    """[degrees, items] of each item"""
+
+
+class Line(NamedTuple):
+    """A series: sums over its items, and what crosses before each of them and at the end, [degrees, items + 1]."""
+
+    sums: Sums
     cut_forward_s: Floats
+    """s on a link"""
     cut_backward_s: Floats
     cut_bytes: Floats
+    """what a receiver keeps"""
     branches: Ints
+    """[items] which of the inner tables, -1 none"""
+
+
+class Group(NamedTuple):
+    """Branches: sums over them, of which runs may become one stage, and of what they receive and send, [degrees,
+    branches + 1]."""
+
+    sums: Sums
+    coming_s: Floats
+    going_s: Floats
+    coming_bytes: Floats
 
 
 class Rules(NamedTuple):
@@ -66,103 +83,77 @@ class Rules(NamedTuple):
     ramp: int
 
 
-@njit(cache=True)
-def cut_series(
-    line: Line, rules: Rules, inner: Floats, depth_out: int, start_s: float, most_s: float, table: Floats,
-    steps: Steps, cells: Cells, begin: int, end: int,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Fill rows ``end`` - 1 down to ``begin`` of ``table``: [items + 1, devices + 1, depths + 1].
+class Behind(NamedTuple):
+    """What follows: stages to the sink, and the value there."""
 
-    inner: if item ``begin`` is a branching (then it is the only one), its tables, one for each entry of the
-    row after it, [entries, devices + 1, depths + 1]. depth_out, start_s: stages to the sink after the series,
-    and the value there. A stage takes at most ``most_s`` per micro-batch.
-    cells: [items + 1, entries, 2], the entries of every row that are left; entry 0 holds how many follow.
-    Returns (states filled, relaxations, how often memory was in the way).
+    depth: int
+    value_s: float
+
+
+class Tables(NamedTuple):
+    """Of a series, or of branches: a row for each item and those after it."""
+
+    value: Floats
+    """[items + 1, devices + 1, depths + 1]"""
+    steps: Steps
+    """[items + 1, devices + 1, depths + 1, 4]"""
+    cells: Cells
+    """[items + 1, entries, 2] the entries of every row that are left; entry 0 holds how many follow"""
+
+
+class Stage(NamedTuple):
+    """What items i to j take as a stage. held_bytes: but for transfers and what micro-batches in flight save."""
+
+    forward_s: float
+    backward_s: float
+    sync_s: float
+    held_bytes: float
+    saved_bytes: float
+
+
+@njit(cache=True)
+def _stage(sums: Sums, rules: Rules, d: int, i: int, j: int, workspace: float) -> Stage:
+    """workspace: B, the largest of the items."""
+    params = sums.param_bytes[j] - sums.param_bytes[i]
+    return Stage(
+        sums.forward_s[d, j] - sums.forward_s[d, i],
+        sums.backward_s[d, j] - sums.backward_s[d, i],
+        rules.sync_s[d] + rules.sync_s_per_byte[d] * params if params > 0 else 0.0,
+        sums.static_bytes[d, j] - sums.static_bytes[d, i] + workspace,
+        sums.saved_bytes[d, j] - sums.saved_bytes[d, i],
+    )
+
+
+@njit(cache=True)
+def _repeats(stage: Stage, rules: Rules, kept: int, moved_bytes: float, spare_s: float) -> int:
+    """1 if a stage must recompute to fit, 0 if not, -1 if it cannot.
+
+    moved_bytes: what it received and keeps, and sends. spare_s: how much longer it may take.
     """
-    items = len(line.param_bytes) - 1
-    if end == items:
-        table[items, 0, depth_out] = start_s
-        _thin(table[items], cells[items])
-    states, relaxations, tight = 0, 0, 0
-    last = table.shape[2] - 1
-    own = np.empty(((rules.devices + 1) * (last + 1) + 1, 2), np.int16)
-    for i in range(end - 1, begin - 1, -1):
-        here = table[i]
-        k = line.branches[i]
-        if k >= 0:
-            for c in range(1, cells[i + 1, 0, 0] + 1):
-                used, after = cells[i + 1, c]
-                _thin(inner[c - 1], own)
-                for e in range(1, own[0, 0] + 1):
-                    more, depth = own[e]
-                    if used + more > rules.devices:
-                        continue
-                    relaxations += 1
-                    value = inner[c - 1, more, depth]
-                    if value < here[used + more, depth]:
-                        here[used + more, depth] = value
-                        _step(steps, i, used + more, depth, BRANCHES, more, after, 0)
-        near = k < 0 and (i > 0 and line.branches[i - 1] >= 0)
-        workspace = np.zeros(len(rules.degrees))
-        glue = True
-        for j in range(i + 1, items + 1):
-            fits = False  # with the replicas that hold least
-            for d in range(len(rules.degrees)):
-                fits = fits or line.static_bytes[d, j] - line.static_bytes[d, i] <= rules.memory_bytes
-            if not fits:
-                tight += 1
-                break
-            params = line.param_bytes[j] - line.param_bytes[i]
-            glue = glue and line.branches[j - 1] < 0
-            possible = False
-            for d in range(len(rules.degrees)):
-                r = rules.degrees[d]
-                workspace[d] = max(workspace[d], line.workspace_bytes[d, j - 1])
-                if r > rules.devices:
-                    continue
-                forward = line.forward_s[d, j] - line.forward_s[d, i]
-                backward = line.backward_s[d, j] - line.backward_s[d, i]
-                coming = line.cut_forward_s[d, i] + line.cut_backward_s[d, i]
-                going = line.cut_forward_s[d, j] + line.cut_backward_s[d, j]
-                if d == 0 and glue and forward + backward <= rules.glue_s:
-                    starts = i == 0 and j < items and line.branches[j] >= 0
-                    if near or starts:
-                        _join(table, steps, cells[j], i, j, forward + backward)
-                sync = rules.sync_s[d] + rules.sync_s_per_byte[d] * params if params > 0 else 0.0
-                busy = forward + backward + sync / rules.micro_batches
-                if busy > most_s:
-                    continue
-                possible = True
-                if rules.blocking == 1:
-                    busy += coming + going
-                if busy > most_s or max(line.cut_forward_s[d, j], line.cut_backward_s[d, j]) > most_s:
-                    continue
-                saved = line.saved_bytes[d, j] - line.saved_bytes[d, i]
-                for c in range(1, cells[j, 0, 0] + 1):
-                    used, depth = cells[j, c]
-                    if used + r > rules.devices or depth == last:
-                        continue
-                    relaxations += 1
-                    kept = rules.in_flight[depth + 1]
-                    static = line.static_bytes[d, j] - line.static_bytes[d, i]
-                    least = static + workspace[d] + line.cut_bytes[d, i] * kept + line.cut_bytes[d, j]
-                    again = 0
-                    if least + saved * kept > rules.memory_bytes:
-                        tight += 1
-                        if rules.recompute == 0 or least + saved > rules.memory_bytes or busy + forward > most_s:
-                            continue
-                        again = 1
-                    takes = forward + backward + again * forward
-                    value = table[j, used, depth] + takes + going
-                    if rules.ramp == 1:
-                        value = max(value, rules.micro_batches * takes + sync)
-                    if value < here[used + r, depth + 1]:
-                        here[used + r, depth + 1] = value
-                        _step(steps, i, used + r, depth + 1, STAGE, j, d, again)
-            if not possible and not (glue and line.forward_s[0, j] - line.forward_s[0, i] <= rules.glue_s):
-                break
-        states += _thin(here, cells[i])
-    return states, relaxations, tight
+    least = stage.held_bytes + moved_bytes
+    if least + stage.saved_bytes * kept <= rules.memory_bytes:
+        return 0
+    if rules.recompute == 0 or least + stage.saved_bytes > rules.memory_bytes or stage.forward_s > spare_s:
+        return -1
+    return 1
+
+
+@njit(cache=True)
+def _value_s(stage: Stage, rules: Rules, again: int, going_s: float, behind_s: float) -> float:
+    """The value of a pipeline that begins with a stage. behind_s: that of what follows."""
+    takes = stage.forward_s + stage.backward_s + again * stage.forward_s
+    value = behind_s + takes + going_s
+    return max(value, rules.micro_batches * takes + stage.sync_s) if rules.ramp == 1 else value
+
+
+@njit(cache=True)
+def _note(tables: Tables, row: int, used: int, depth: int, value: float, step: tuple[int, int, int, int]) -> None:
+    """Enter a value if it is less than what is there."""
+    if value < tables.value[row, used, depth]:
+        tables.value[row, used, depth] = value
+        kind, x, y, z = step
+        entry = tables.steps[row, used, depth]
+        entry[0], entry[1], entry[2], entry[3] = kind, x, y, z
 
 
 @njit(cache=True)
@@ -193,108 +184,169 @@ def _thin(table: Floats, cells: Cells) -> int:
 
 
 @njit(cache=True)
-def _step(steps: Steps, i: int, used: int, depth: int, kind: int, x: int, y: int, z: int) -> None:
-    steps[i, used, depth, 0] = kind
-    steps[i, used, depth, 1] = x
-    steps[i, used, depth, 2] = y
-    steps[i, used, depth, 3] = z
+def _room(rules: Rules, depths: int) -> Cells:
+    """Cells of one row."""
+    return np.empty(((rules.devices + 1) * depths + 1, 2), np.int16)
 
 
 @njit(cache=True)
-def _join(table: Floats, steps: Steps, cells: Cells, i: int, j: int, takes: float) -> None:
-    """Items i to j beside a branching run on a device of a neighbouring stage."""
+def cut_series(
+    line: Line, rules: Rules, inner: Floats, behind: Behind, most_s: float, tables: Tables, begin: int, end: int
+) -> tuple[int, int]:
+    """Fill rows ``end`` - 1 down to ``begin`` of the tables of a series; (states filled, relaxations).
+
+    inner: if item ``begin`` is a branching (then it is the only one), its tables, one for each entry of the row after
+    it, [entries, devices + 1, depths + 1]. A stage takes at most ``most_s`` per micro-batch.
+    """
+    items = len(line.branches)
+    if end == items:
+        tables.value[items, 0, behind.depth] = behind.value_s
+        _thin(tables.value[items], tables.cells[items])
+    states, relaxations = 0, 0
+    for i in range(end - 1, begin - 1, -1):
+        if line.branches[i] >= 0:
+            relaxations += _branch_off(rules, inner, tables, i)
+        relaxations += _cut_stages(line, rules, most_s, tables, i)
+        states += _thin(tables.value[i], tables.cells[i])
+    return states, relaxations
+
+
+@njit(cache=True)
+def _branch_off(rules: Rules, inner: Floats, tables: Tables, i: int) -> int:
+    """Enter what item i, a branching, gives by itself; the number of relaxations."""
+    own, cells, relaxations = _room(rules, inner.shape[2]), tables.cells[i + 1], 0
+    for c in range(1, cells[0, 0] + 1):
+        used, after = cells[c]
+        _thin(inner[c - 1], own)
+        for e in range(1, own[0, 0] + 1):
+            more, depth = own[e]
+            if used + more <= rules.devices:
+                relaxations += 1
+                _note(tables, i, used + more, depth, inner[c - 1, more, depth], (BRANCHES, more, after, 0))
+    return relaxations
+
+
+@njit(cache=True)
+def _cut_stages(line: Line, rules: Rules, most_s: float, tables: Tables, i: int) -> int:
+    """Enter what stages that begin with item i give; the number of relaxations."""
+    sums, items, relaxations = line.sums, len(line.branches), 0
+    after_branching = line.branches[i] < 0 and i > 0 and line.branches[i - 1] >= 0
+    workspace, glue = np.zeros(len(rules.degrees)), True
+    for j in range(i + 1, items + 1):
+        if (sums.static_bytes[:, j] - sums.static_bytes[:, i]).min() > rules.memory_bytes:
+            break  # even with the replicas that hold least
+        glue = glue and line.branches[j - 1] < 0
+        beside_branching = after_branching or (i == 0 and j < items and line.branches[j] >= 0)
+        possible = False
+        for d in range(len(rules.degrees)):
+            workspace[d] = max(workspace[d], sums.workspace_bytes[d, j - 1])
+            if rules.degrees[d] > rules.devices:
+                continue
+            stage = _stage(sums, rules, d, i, j, workspace[d])
+            takes = stage.forward_s + stage.backward_s
+            if d == 0 and glue and beside_branching and takes <= rules.glue_s:
+                _join(tables, i, j, takes)
+            busy = takes + stage.sync_s / rules.micro_batches
+            if busy > most_s:
+                continue
+            possible = True
+            if rules.blocking == 1:
+                coming = line.cut_forward_s[d, i] + line.cut_backward_s[d, i]
+                busy += coming + line.cut_forward_s[d, j] + line.cut_backward_s[d, j]
+            if busy <= most_s and max(line.cut_forward_s[d, j], line.cut_backward_s[d, j]) <= most_s:
+                relaxations += _put_first(line, rules, stage, (i, j, d), most_s - busy, tables)
+        if not possible and not (glue and sums.forward_s[0, j] - sums.forward_s[0, i] <= rules.glue_s):
+            break
+    return relaxations
+
+
+@njit(cache=True)
+def _put_first(
+    line: Line, rules: Rules, stage: Stage, where: tuple[int, int, int], spare_s: float, tables: Tables
+) -> int:
+    """Enter what a stage gives before every entry of the row after it; the number of relaxations. where: its first
+    item, the one after it, and its degree. spare_s: how much longer it may take."""
+    i, j, d = where
+    going_s, relaxations = line.cut_forward_s[d, j] + line.cut_backward_s[d, j], 0
+    cells, replicas, depths = tables.cells[j], rules.degrees[d], tables.value.shape[2]
     for c in range(1, cells[0, 0] + 1):
         used, depth = cells[c]
-        if table[j, used, depth] + takes < table[i, used, depth]:
-            table[i, used, depth] = table[j, used, depth] + takes
-            _step(steps, i, used, depth, GLUE, j, 0, 0)
+        if used + replicas > rules.devices or depth + 1 == depths:
+            continue
+        relaxations += 1
+        kept = rules.in_flight[depth + 1]
+        again = _repeats(stage, rules, kept, line.cut_bytes[d, i] * kept + line.cut_bytes[d, j], spare_s)
+        if again >= 0:
+            value = _value_s(stage, rules, again, going_s, tables.value[j, used, depth])
+            _note(tables, i, used + replicas, depth + 1, value, (STAGE, j, d, again))
+    return relaxations
 
 
-class Group(NamedTuple):
-    """Sums over the first m branches: as in `Line`, for runs of branches that become one stage."""
-
-    forward_s: Floats
-    backward_s: Floats
-    saved_bytes: Floats
-    static_bytes: Floats
-    param_bytes: Floats
-    workspace_bytes: Floats
-    coming_s: Floats
-    going_s: Floats
-    coming_bytes: Floats
+@njit(cache=True)
+def _join(tables: Tables, i: int, j: int, takes: float) -> None:
+    """Items i to j beside a branching run on a device of a neighbouring stage."""
+    cells = tables.cells[j]
+    for c in range(1, cells[0, 0] + 1):
+        used, depth = cells[c]
+        _note(tables, i, used, depth, tables.value[j, used, depth] + takes, (GLUE, j, 0, 0))
 
 
 @njit(cache=True)
 def place_branches(
-    group: Group, rules: Rules, branch: Floats, depth_out: int, start_s: float, most_s: float, table: Floats,
-    steps: Steps, cells: Cells,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Fill ``table``: [branches + 1, devices + 1, depths + 1], branches m and on with so many stages to the
-    sink. branch: [branches, devices + 1, depths + 1], the tables of each by itself. depth_out, start_s: stages
-    to the sink after the branches, and the value there. A STAGE step groups
-    branches up to x into one stage of degree y, with z // 2 stages to the sink after it, recomputing if z is
-    odd; a BRANCHES step gives a branch x devices and y depths, and z depths to the branches after it.
-    cells: [branches + 1, entries, 2]. Returns as `cut_series`."""
-    count, last = branch.shape[0], branch.shape[2] - 1
-    table[count, 0, depth_out] = 0.0
-    _thin(table[count], cells[count])
-    states, relaxations, tight = 0, 0, 0
-    own = np.empty(((rules.devices + 1) * (last + 1) + 1, 2), np.int16)
+    group: Group, rules: Rules, branch: Floats, behind: Behind, most_s: float, tables: Tables
+) -> tuple[int, int]:
+    """Fill the tables of branches m and on, with so many stages to the sink; (states filled, relaxations).
+
+    branch: [branches, devices + 1, depths + 1], the tables of each by itself. A STAGE step groups branches up to x into
+    one stage of degree y, with z // 2 stages to the sink after it, recomputing if z is odd; a BRANCHES step gives a
+    branch x devices and y depths, and z depths to the branches after it.
+    """
+    count, depths = branch.shape[0], branch.shape[2]
+    tables.value[count, 0, behind.depth] = 0.0
+    _thin(tables.value[count], tables.cells[count])
+    states, relaxations, own = 0, 0, _room(rules, depths)
     for m in range(count - 1, -1, -1):
-        here = table[m]
-        alone = branch[m].copy()
+        alone, cells = branch[m].copy(), tables.cells[m + 1]
         _thin(alone, own)
-        for c in range(1, cells[m + 1, 0, 0] + 1):
-            used, depth = cells[m + 1, c]
+        for c in range(1, cells[0, 0] + 1):
+            used, depth = cells[c]
             for e in range(1, own[0, 0] + 1):
                 more, deep = own[e]
-                if used + more > rules.devices:
-                    continue
-                relaxations += 1
-                deeper = max(depth, deep)
-                value = max(table[m + 1, used, depth], alone[more, deep])
-                if value < here[used + more, deeper]:
-                    here[used + more, deeper] = value
-                    _step(steps, m, used + more, deeper, BRANCHES, more, deep, depth)
-        workspace = np.zeros(len(rules.degrees))
-        for to in range(m + 1, count + 1):
-            params = group.param_bytes[to] - group.param_bytes[m]
-            for d in range(len(rules.degrees)):
-                r = rules.degrees[d]
-                workspace[d] = max(workspace[d], group.workspace_bytes[d, to - 1])
-                if to == m + 1 or r > rules.devices or depth_out == last:
-                    continue
-                forward = group.forward_s[d, to] - group.forward_s[d, m]
-                backward = group.backward_s[d, to] - group.backward_s[d, m]
-                coming = group.coming_s[d, to] - group.coming_s[d, m]
-                going = group.going_s[d, to] - group.going_s[d, m]
-                sync = rules.sync_s[d] + rules.sync_s_per_byte[d] * params if params > 0 else 0.0
-                busy = forward + backward + sync / rules.micro_batches + (coming + going) * rules.blocking
-                if busy > most_s:
-                    continue
-                kept = rules.in_flight[depth_out + 1]
-                static = group.static_bytes[d, to] - group.static_bytes[d, m]
-                saved = group.saved_bytes[d, to] - group.saved_bytes[d, m]
-                least = static + workspace[d] + kept * (group.coming_bytes[d, to] - group.coming_bytes[d, m])
-                again = 0
-                if least + saved * kept > rules.memory_bytes:
-                    tight += 1
-                    if rules.recompute == 0 or least + saved > rules.memory_bytes or busy + forward > most_s:
-                        continue
-                    again = 1
-                busy = forward + backward + again * forward
-                takes = start_s + busy + going
-                if rules.ramp == 1:
-                    takes = max(takes, rules.micro_batches * busy + sync)
-                for c in range(1, cells[to, 0, 0] + 1):
-                    used, depth = cells[to, c]
-                    if used + r > rules.devices:
-                        continue
+                if used + more <= rules.devices:
                     relaxations += 1
-                    deeper = max(depth, depth_out + 1)
-                    value = max(table[to, used, depth], takes)
-                    if value < here[used + r, deeper]:
-                        here[used + r, deeper] = value
-                        _step(steps, m, used + r, deeper, STAGE, to, d, 2 * depth + again)
-        states += _thin(here, cells[m])
-    return states, relaxations, tight
+                    value = max(tables.value[m + 1, used, depth], alone[more, deep])
+                    _note(tables, m, used + more, max(depth, deep), value, (BRANCHES, more, deep, depth))
+        if behind.depth + 1 < depths:
+            relaxations += _grouped(group, rules, behind, most_s, tables, m)
+        states += _thin(tables.value[m], tables.cells[m])
+    return states, relaxations
+
+
+@njit(cache=True)
+def _grouped(group: Group, rules: Rules, behind: Behind, most_s: float, tables: Tables, m: int) -> int:
+    """Enter what branch m gives in one stage with those after it; the number of relaxations."""
+    sums, deep, relaxations = group.sums, behind.depth + 1, 0
+    kept, workspace = rules.in_flight[deep], np.zeros(len(rules.degrees))
+    for to in range(m + 1, len(tables.value)):
+        for d in range(len(rules.degrees)):
+            workspace[d] = max(workspace[d], sums.workspace_bytes[d, to - 1])
+            replicas = rules.degrees[d]
+            if to == m + 1 or replicas > rules.devices:
+                continue
+            stage = _stage(sums, rules, d, m, to, workspace[d])
+            coming = group.coming_s[d, to] - group.coming_s[d, m]
+            going = group.going_s[d, to] - group.going_s[d, m]
+            busy = stage.forward_s + stage.backward_s + stage.sync_s / rules.micro_batches
+            busy += (coming + going) * rules.blocking
+            received = kept * (group.coming_bytes[d, to] - group.coming_bytes[d, m])
+            again = _repeats(stage, rules, kept, received, most_s - busy) if busy <= most_s else -1
+            if again < 0:
+                continue
+            takes, cells = _value_s(stage, rules, again, going, behind.value_s), tables.cells[to]
+            for c in range(1, cells[0, 0] + 1):
+                used, depth = cells[c]
+                if used + replicas <= rules.devices:
+                    relaxations += 1
+                    value = max(tables.value[to, used, depth], takes)
+                    _note(tables, m, used + replicas, max(depth, deep), value, (STAGE, to, d, 2 * depth + again))
+    return relaxations

@@ -10,16 +10,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Floats
 from solvers.pipelines.tree.lines import Branching, SeriesLine
-from solvers.pipelines.tree.stage_dp_kernel import BRANCHES, GLUE, STAGE, Rules, cut_series, place_branches
+from solvers.pipelines.tree.stage_dp_kernel import (
+    BRANCHES,
+    GLUE,
+    STAGE,
+    Behind,
+    Rules,
+    Tables,
+    cut_series,
+    place_branches,
+)
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.schedules.ordering.orders import quotient
 from solvers.search.work import Work
-
-Steps = NDArray[np.int32]
 
 STEPS_A_CALL = 20_000_000
 """Relaxations of one kernel call, at most about: a few hundredths of a second."""
@@ -36,12 +42,6 @@ class Cut:
 
 
 @dataclass(slots=True)
-class _Solved:
-    table: Floats
-    steps: Steps
-
-
-@dataclass(slots=True)
 class StageTables:
     """Tables for one bottleneck ``most_s``, seconds per micro-batch. Equal branches are solved once (with ``ramp``
     of `Rules` once for every value that may follow them)."""
@@ -52,32 +52,31 @@ class StageTables:
     most_s: float
     check: Callable[[], None]
     effort: Work = field(default_factory=Work)
-    _series: dict[tuple[bytes, int, float], _Solved] = field(default_factory=dict)
-    _branchings: dict[tuple[bytes, int, float], _Solved] = field(default_factory=dict)
+    _series: dict[tuple[bytes, Behind], Tables] = field(default_factory=dict)
+    _branchings: dict[tuple[bytes, Behind], Tables] = field(default_factory=dict)
 
     def solve(self) -> Floats:
         """Least values of the whole in seconds, [devices used + 1, depth + 1]; inf where there is none, or where
         fewer devices and stages do as well."""
-        return np.asarray(self._solve_series(self.root, 0, 0.0).table[0])
+        return np.asarray(self._solve_series(self.root, Behind(0, 0.0)).value[0])
 
     def cuts(self, used: int, depth: int) -> list[Cut]:
         """The stages of an entry of `solve`."""
         found: list[Cut] = []
-        self._trace_series(self.root, 0, 0.0, used, depth, found)
+        self._trace_series(self.root, Behind(0, 0.0), used, depth, found)
         return found
 
     # -- tables -----------------------------------------------------------------------------------
 
-    def _solve_series(self, series: SeriesLine, after: int, start_s: float) -> _Solved:
-        """The tables with ``after`` stages to the sink behind the series, and the value there."""
-        key = series.signature, after, start_s
+    def _solve_series(self, series: SeriesLine, behind: Behind) -> Tables:
+        """The tables of a series before what is behind it."""
+        key = series.signature, behind
         if key in self._series:
             return self._series[key]
         count, devices = len(series.items), self.rules.devices
-        table = np.full((count + 1, devices + 1, self.depths + 1), np.inf)
-        steps = np.zeros((count + 1, devices + 1, self.depths + 1, 4), np.int32)
-        cells = self._cells(count)
-        table[count, 0, after], cells[count, :2] = start_s, ((1, 0), (0, after))
+        tables = self._empty(count)
+        value, cells = tables.value, tables.cells
+        value[count, 0, behind.depth], cells[count, :2] = behind.value_s, ((1, 0), (0, behind.depth))
         many = max(1, STEPS_A_CALL // max(1, count * devices * self.depths * len(self.rules.degrees) // 2))
         end = count
         while end > 0:
@@ -90,53 +89,46 @@ class StageTables:
                 entries = cells[end, 1 : cells[end, 0, 0] + 1].tolist()
                 inner = np.empty((len(entries), devices + 1, self.depths + 1))
                 for entry, (used, depth) in enumerate(entries):
-                    inner[entry] = self._branch_table(branching, depth, float(table[end, used, depth]))
+                    inner[entry] = self._branch_table(branching, Behind(depth, float(value[end, used, depth])))
             elif branchings:
                 begin = branchings[-1] + 1
-            states, relaxations, _ = cut_series(
-                series.line, self.rules, inner, after, start_s, self.most_s, table, steps, cells, begin, end
-            )
-            self.effort += Work(states, relaxations)
+            self.effort += Work(*cut_series(series.line, self.rules, inner, behind, self.most_s, tables, begin, end))
             end = begin
-        self._series[key] = _Solved(table, steps)
-        return self._series[key]
+        self._series[key] = tables
+        return tables
 
-    def _branch_table(self, branching: Branching, after: int, start_s: float) -> Floats:
-        """The values before a branching if there are so many stages after it, and that value."""
+    def _branch_table(self, branching: Branching, behind: Behind) -> Floats:
+        """The values of a branching before what is behind it."""
         if self.rules.ramp:
-            return np.asarray(self._solve_branching(branching, after, start_s).table[0])
-        return np.asarray(self._solve_branching(branching, after, 0.0).table[0] + start_s)
+            return np.asarray(self._solve_branching(branching, behind).value[0])
+        return np.asarray(self._solve_branching(branching, Behind(behind.depth, 0.0)).value[0] + behind.value_s)
 
-    def _solve_branching(self, branching: Branching, after: int, start_s: float) -> _Solved:
-        key = branching.signature, after, start_s
-        if key in self._branchings:
-            return self._branchings[key]
-        alone = np.stack([self._solve_series(line, after, start_s).table[0] for line in branching.lines])
-        count, devices = len(alone), self.rules.devices
-        table = np.full((count + 1, devices + 1, self.depths + 1), np.inf)
-        steps = np.zeros((count + 1, devices + 1, self.depths + 1, 4), np.int32)
-        states, relaxations, _ = place_branches(
-            branching.group, self.rules, alone, after, start_s, self.most_s, table, steps, self._cells(count)
-        )
-        self.effort += Work(states, relaxations)
-        self._branchings[key] = _Solved(table, steps)
+    def _solve_branching(self, branching: Branching, behind: Behind) -> Tables:
+        key = branching.signature, behind
+        if key not in self._branchings:
+            alone = np.stack([self._solve_series(line, behind).value[0] for line in branching.lines])
+            tables = self._empty(len(alone))
+            self.effort += Work(*place_branches(branching.group, self.rules, alone, behind, self.most_s, tables))
+            self._branchings[key] = tables
         return self._branchings[key]
 
-    def _cells(self, rows: int) -> NDArray[np.int16]:
-        return np.zeros((rows + 1, (self.rules.devices + 1) * (self.depths + 1) + 1, 2), np.int16)
+    def _empty(self, rows: int) -> Tables:
+        """Tables with no value for so many items."""
+        shape = rows + 1, self.rules.devices + 1, self.depths + 1
+        cells = np.zeros((shape[0], shape[1] * shape[2] + 1, 2), np.int16)
+        return Tables(np.full(shape, np.inf), np.zeros((*shape, 4), np.int32), cells)
 
     # -- what they were made of --------------------------------------------------------------------
 
-    def _trace_series(
-        self, series: SeriesLine, after: int, start_s: float, used: int, depth: int, found: list[Cut]
-    ) -> None:
-        solved = self._solve_series(series, after, start_s)
+    def _trace_series(self, series: SeriesLine, behind: Behind, used: int, depth: int, found: list[Cut]) -> None:
+        solved = self._solve_series(series, behind)
         i = 0
         while i < len(series.items):
             kind, x, y, z = (int(value) for value in solved.steps[i, used, depth])
             if kind == BRANCHES:
-                behind = float(solved.table[i + 1, used - x, y]) if self.rules.ramp else 0.0
-                self._trace_branching(series.inner[int(series.line.branches[i])], y, behind, x, depth, found)
+                value_s = float(solved.value[i + 1, used - x, y]) if self.rules.ramp else 0.0
+                branching = series.inner[int(series.line.branches[i])]
+                self._trace_branching(branching, Behind(y, value_s), x, depth, found)
                 i, used, depth = i + 1, used - x, y
                 continue
             nodes = tuple(node for item in series.items[i:x] for node in item)
@@ -149,15 +141,13 @@ class StageTables:
                 found.append(Cut(nodes, 1, glue=True))
                 i = x
 
-    def _trace_branching(
-        self, branching: Branching, after: int, start_s: float, used: int, depth: int, found: list[Cut]
-    ) -> None:
-        steps = self._solve_branching(branching, after, start_s).steps
+    def _trace_branching(self, branching: Branching, behind: Behind, used: int, depth: int, found: list[Cut]) -> None:
+        steps = self._solve_branching(branching, behind).steps
         m = 0
         while m < len(branching.lines):
             kind, x, y, z = (int(value) for value in steps[m, used, depth])
             if kind == BRANCHES:
-                self._trace_series(branching.lines[m], after, start_s, x, y, found)
+                self._trace_series(branching.lines[m], behind, x, y, found)
                 m, used, depth = m + 1, used - x, z
             else:
                 assert kind == STAGE

@@ -165,8 +165,7 @@ class Starts:
 
     def _least_bottleneck(self, line: SeriesLine, rules: Rules) -> float | None:
         """The least seconds per micro-batch for which there are stages, within `PRECISION`; None without any."""
-        whole = line.line.forward_s[:, -1] + line.line.backward_s[:, -1]
-        low = float(whole[0]) / rules.devices * 0.5
+        low = line.seconds / rules.devices * 0.5
         high = low * 2.0
         for _ in range(20):
             if self._feasible(line, rules, high):
@@ -181,17 +180,6 @@ class Starts:
             else:
                 low = middle
         return high
-
-
-def over_operators(condensed: Condensed, draft: Draft) -> Draft:
-    """The same draft with operators in place of super-operators."""
-    members = condensed.at(1, merge_trivial=False).shape.members
-    return Draft(
-        tuple(
-            replace(stage, operators=tuple(operator for node in stage.operators for operator in members[node]))
-            for stage in draft.stages
-        )
-    )
 
 
 def over_super_operators(condensed: Condensed, draft: Draft) -> Draft:

@@ -2,6 +2,7 @@
 
 pytest -m benchmark tests/benchmarks/auto/test_many_devices.py -s
 GRAPH=llama-70b.json pytest -m benchmark tests/benchmarks/auto/test_many_devices.py -s
+EFFORT=normal LIMIT_S=300 BENCHMARK_PICTURES=docs pytest -m benchmark tests/benchmarks/auto/test_many_devices.py -s
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ import sys
 
 import pytest
 
+from tests.benchmarks.papers.drawing import Line, plot, save
 from tests.benchmarks.table import show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]
 
-DEVICES = (8, 64, 256, 1_024, 4_096, 16_384)
+DEVICES = tuple(map(int, os.environ.get("DEVICES", "8 64 256 1024 4096 16384").split()))
+EFFORT = os.environ.get("EFFORT", "quick")
+LIMIT_S = float(os.environ.get("LIMIT_S", "60"))
+"""Seconds of the clock in which a search ends."""
 MOST_BYTES = 14 * 2**30
 """Of address space: a search that wants more ends there."""
 
@@ -46,7 +51,7 @@ settings = Settings(
     node_bandwidth_bytes_per_s=50e9, precision=Precision.MIXED, recompute=True, max_replicas=devices,
     mini_batch=max(64, devices),
 )
-result = solve(make_problem(workload, settings), effort=Effort.QUICK, time_limit_s=60.0, on_progress=told)
+result = solve(make_problem(workload, settings), effort=Effort("{EFFORT}"), time_limit_s={LIMIT_S}, on_progress=told)
 end = (time.process_time() - began, result.objective_s, result.bound_s, megabytes(), result.stop_reason)
 print(json.dumps([*(first or [None] * 3), *end]))
 """
@@ -57,19 +62,27 @@ def test_first_plan_and_end_on_many_devices(model: str | None):
     """A new process each, from a graph that is traced; kernels are loaded from disk, and compiled before."""
     if model is None:
         pytest.skip("GRAPH names no graph.json of a large model")
-    rows = []
+    rows, lines = [], {name: [] for name in ("first plan, CPU s", "end, CPU s", "memory, 100 MB")}
     for devices in DEVICES:
         command = [sys.executable, "-c", QUESTION, model, str(devices)]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         if ended.returncode:
             rows.append((f"{devices:,}", "-", "-", "-", "-", "-", "-", "-", ended.stderr.splitlines()[-1][:60]))
+            shown = [None, None, None]
         else:
             first_s, first_at_s, first_mb, end_s, objective_s, bound_s, mb, stop = json.loads(ended.stdout)
             rows.append((f"{devices:,}", _short(first_s), _short(first_at_s), _short(first_mb), _short(end_s),
                          _short(objective_s), _short(bound_s), _short(mb), stop))  # fmt: skip
+            shown = [first_s, end_s, mb / 100]
+        for values, value in zip(lines.values(), shown, strict=True):
+            values.append(value)
         print(model, *rows[-1], flush=True)
     header = ("H100", "first plan, CPU s", "its s", "MB then", "end, CPU s", "answer, s", "bound, s", "MB", "ended")
-    show(f"{model} on many devices", header, rows, "numpy", "numba")
+    show(f"{model} on many devices, {EFFORT} effort", header, rows, "numpy", "numba")
+    name = os.path.basename(model).partition(".")[0]
+    places = [f"{devices:,}" for devices in DEVICES]
+    drawn = plot(f"{name}: from the question to an answer", "H100", places, [Line(*line) for line in lines.items()])
+    save(f"many-devices-{name}", drawn)
 
 
 def _short(value: float | None) -> str:

@@ -103,7 +103,7 @@ def test_auto_empty_and_unknown_keys_mean_the_default():
     ("key", "value"),
     [
         ("devices", 0),
-        ("devices", 65),
+        ("devices", 16_385),
         ("devices", 2.5),
         ("devices", "many"),
         ("devices", True),

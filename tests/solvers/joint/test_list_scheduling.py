@@ -26,7 +26,7 @@ from solvers.joint.lists.within_memory import within_memory
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.plans import plan_of
 from solvers.joint.passes.simulator import Simulator
-from solvers.pipelines.balanced_cut import balanced_cut
+from solvers.pipelines.planners.gpipe import balanced_cut
 from solvers.problem.cluster import Device, Wires, uniform_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers

@@ -8,10 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from solvers.coarsening.coarsen import Condensed
 from solvers.evaluation.evaluate import judge
-from solvers.pipelines.descent.space import Space
-from solvers.pipelines.descent.stage_graph import Part
 from solvers.pipelines.ladder import simpler
 from solvers.planners.check import check
 from solvers.planners.solve import solve
@@ -82,18 +79,6 @@ def test_no_answer_is_behind_that_of_a_simpler_question(devices: int) -> None:
         assert found <= solve(one.question, "graph-pipeline", effort=Effort.QUICK).objective_s * (1 + 2e-6)
 
 
-def test_what_is_known_of_stages_is_shared_where_super_operators_are_the_same() -> None:
-    wide, narrow = (Condensed(chain(devices), ordered=True) for devices in (4, 2))
-    wider = Space(wide)
-    space = Space(narrow, wider)
-    assert space.rough is wider.rough
-    assert space.shares.devices == 2
-    part = Part(0b11, 1)
-    assert space.rough.work(part) == Space(narrow).rough.work(part)
-    other = Condensed(problem(training_graph([(0, 1)], 2), [1, 2] * 2, 2, mini_batch=8, micro_batches=None))
-    assert Space(other, wider).rough is not wider.rough
-
-
 @pytest.mark.parametrize(
     ("devices", "replicas", "asked"),
     [
@@ -122,7 +107,6 @@ def branches(devices: int, max_replicas: int) -> Problem:
 
 @pytest.mark.parametrize("replicas", [1, 8])
 def test_with_auto_a_device_more_is_never_worse(replicas: int) -> None:
-    """The last counts are those on which fewer evaluations are made, and one after them."""
     values = [solve(branches(devices, replicas), effort=Effort.QUICK).objective_s for devices in (1, 2, 3, 5, 6, 7, 8)]
     for fewer_s, more_s in pairwise(values):
         assert more_s <= fewer_s * (1 + 1e-9)

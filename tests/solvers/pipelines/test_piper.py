@@ -43,11 +43,11 @@ def least_bottleneck_s(shape: Shape, costed: Costed) -> float:
             return 0.0
         if (done, devices, degrees) not in known:
             value = math.inf
-            for larger, option in itertools.product(downsets, range(len(costed.devices))):
-                k, s = devices + int(costed.devices[option]), degrees + int(costed.degrees[option])
+            for larger, option in itertools.product(downsets, range(len(costed.costs.devices))):
+                k, s = devices + int(costed.costs.devices[option]), degrees + int(costed.costs.degrees[option])
                 if not done < larger or k > costed.most_devices or s > costed.most_sum:
                     continue
-                flights = min(-(-s // int(costed.degrees[option])), int(costed.flights[option]))
+                flights = min(-(-s // int(costed.costs.degrees[option])), int(costed.costs.flights[option]))
                 stage = costed.measured(sorted(larger - done), option, flights)
                 if stage is not None and stage.seconds < value:
                     value = min(value, max(stage.seconds, best(larger, k, s)))
@@ -65,11 +65,13 @@ def checked_spare(shape: Shape, costed: Costed, found: PiperSearch) -> int:
     assert all(number[u] <= number[v] for u, v in shape.edges)
     degrees = 0
     for stage in reversed(chain):
-        degrees += int(costed.degrees[stage.option])
-        assert stage.flights == min(-(-degrees // int(costed.degrees[stage.option])), int(costed.flights[stage.option]))
+        degrees += int(costed.costs.degrees[stage.option])
+        assert stage.flights == min(
+            -(-degrees // int(costed.costs.degrees[stage.option])), int(costed.costs.flights[stage.option])
+        )
         assert stage == costed.measured(stage.nodes, stage.option, stage.flights)
     assert max(stage.seconds for stage in chain) <= found.bottleneck_s
-    used, before = (sum(int(costed.devices[s.option]) for s in stages) for stages in (chain, found.stages))
+    used, before = (sum(int(costed.costs.devices[s.option]) for s in stages) for stages in (chain, found.stages))
     assert before <= used <= costed.most_devices
     return used - before
 

@@ -11,8 +11,7 @@ import pytest
 
 from solvers.errors import InvalidProblem, UnsupportedProblem
 from solvers.pipelines.piper.model import PiperModel
-from solvers.pipelines.piper.options import options_of
-from solvers.pipelines.piper.plan_model import plan_model
+from solvers.pipelines.piper.plan_model import options_of, plan_model
 from solvers.plan.result import StopReason
 from solvers.search.monitor import Stop
 from tests.oracle.piper_oracle import least_bottleneck_s, random_model

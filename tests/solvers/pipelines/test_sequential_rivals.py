@@ -10,10 +10,9 @@ from dataclasses import replace
 import pytest
 
 from solvers.evaluation.evaluate import evaluate, judge
-from solvers.pipelines.balanced_cut import balanced_cut
 from solvers.pipelines.boundary_moves import improve
 from solvers.pipelines.planners.data_parallel import DataParallel
-from solvers.pipelines.planners.gpipe import GPipe
+from solvers.pipelines.planners.gpipe import GPipe, balanced_cut
 from solvers.pipelines.planners.pipedream import PipeDream
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.planners.baselines import EqualSplit

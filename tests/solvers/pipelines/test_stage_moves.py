@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import random
 
+import numpy as np
 import pytest
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.evaluation.simulation import simulate
 from solvers.pipelines.descent.descend import improve
-from solvers.pipelines.descent.moves import around
-from solvers.pipelines.descent.space import Space
-from solvers.pipelines.descent.stage_graph import Part, Parts, bits, mask_of, moved, parts_of, tidy, without
+from solvers.pipelines.descent.facts import Stages
+from solvers.pipelines.descent.looks_kernel import after_of
+from solvers.pipelines.descent.neighbours_kernel import around
+from solvers.pipelines.descent.space import Parts, Space, draft_of, parts_of
+from solvers.pipelines.descent.stages_kernel import moved, tidy, without
 from solvers.pipelines.timing.estimate import Estimator
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Problem
@@ -20,7 +23,6 @@ from solvers.schedules.realise import realise
 from tests.instances import problem, training_graph
 from tests.oracle.stage_oracle import SlowEstimate, best_by_force, equal_chain, expanded, one_stage
 from tests.oracle.stage_oracle import random_pipeline_problem as random_problem
-from tests.reproductions.relax import relaxed
 
 
 def nothing() -> None:
@@ -35,13 +37,16 @@ def two_branches(gpus: int = 4, **options: object) -> Problem:
     return problem(training_graph(edges, 7), seconds, gpus, bandwidth=math.inf, **options)
 
 
-def random_walk(space: Space, parts: Parts, rng: random.Random, steps: int) -> Parts:
-    for _ in range(steps):
-        near = list(around(space, parts, range(len(parts))))
-        if not near:
-            break
-        parts = rng.choice(near)[1]
-    return parts
+def near(space: Space, parts: Parts, leap: bool = False) -> list[Draft]:
+    """The drafts one step from another."""
+    focus = np.arange(len(parts))
+    drafts, _ = around(space.near(parts.stages), parts.stages, focus, math.inf, leap, True)
+    rows = [slice(*pair) for pair in np.lib.stride_tricks.sliding_window_view(drafts.start, 2)]
+    return [draft_of(Parts(Stages(of, drafts.table[row]))) for of, row in zip(drafts.of, rows, strict=True)]
+
+
+def chain_of(*stages: tuple[int, ...], **options: int) -> Draft:
+    return Draft(tuple(DraftStage(members, 1, **options) for members in stages))
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -50,23 +55,46 @@ def test_moves_keep_partition_order_and_devices(seed: int) -> None:
     condensed = Condensed(p, ordered=True)
     space = Space(condensed)
     rng = random.Random(seed)
-    everything = mask_of(range(space.graph.count))
-    parts = parts_of(equal_chain(condensed, 2))
+    draft = equal_chain(condensed, 2)
+    everything = sorted(o for stage in draft.stages for o in stage.operators)
     for _ in range(4):
-        for _, other in around(space, parts, range(len(parts))):
-            total = 0
-            for part in other:
-                assert part.mask
-                assert not total & part.mask
-                total |= part.mask
-                assert part.host is None or other[part.host].host is None
-            assert total == everything
-            draft = space.graph.draft(other)
-            assert draft.devices() <= len(p.cluster.accelerators)
-            assert parts_of(draft) == other
-        parts = random_walk(space, parts, rng, 3)
-        plan = realise(p, expanded(condensed, space.graph.draft(parts)))
+        for other in near(space, parts_of(draft)):
+            assert sorted(o for stage in other.stages for o in stage.operators) == everything
+            assert all(stage.operators for stage in other.stages)
+            assert all(stage.host is None or other.stages[stage.host].host is None for stage in other.stages)
+            assert other.devices() <= len(p.cluster.accelerators)
+            assert draft_of(parts_of(other)) == other != draft
+        for _ in range(3):
+            draft = rng.choice(near(space, parts_of(draft)) or [draft])
+        plan = realise(p, expanded(condensed, draft))
         assert math.isfinite(simulate(p, plan).makespan_s)  # neither stages nor actions wait for each other
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_first_look_says_what_the_busiest_device_computes(seed: int) -> None:
+    p = random_problem(seed, largest=9)
+    condensed = Condensed(p, ordered=True)
+    space, estimator = Space(condensed), Estimator(condensed)
+    for draft in near(space, parts_of(equal_chain(condensed, 2)))[::5]:
+        parts = parts_of(draft)
+        busy = [0.0] * len(draft.stages)
+        for number, stage in enumerate(draft.stages):
+            replicas = draft.stages[number if stage.host is None else stage.host].replicas
+            each = estimator.stage_seconds(stage.operators, stage.micro_batch_size, replicas, stage.recompute)
+            busy[number if stage.host is None else stage.host] += sum(each) * p.mini_batch / stage.micro_batch_size
+        first = space.first_look(parts)
+        told = first.least_s
+        assert max(busy) <= told * (1 + 1e-9)  # which counts updates too
+        assert first.allowed
+        assert first.look.rough_s >= told * (1 - 1e-9)
+
+
+def test_drafts_that_differ_in_slack_alone_are_neighbours() -> None:
+    """They were left out where every stage kept as many in flight as it must."""
+    p = two_branches(gpus=3)
+    space = Space(Condensed(p, ordered=True))
+    found = near(space, parts_of(chain_of((0, 1, 2), (3, 4, 5, 6))))
+    assert chain_of((0, 1, 2), (3, 4, 5, 6), slack=2) in found
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -117,11 +145,9 @@ def test_branches_end_up_beside_each_other() -> None:
 
 
 def test_what_joins_may_share_a_branch_s_devices() -> None:
-    p = two_branches(gpus=2)
-    space = Space(Condensed(p, ordered=True))
-    branches = (Part(0b0000111, 1), Part(0b1111000, 1))
-    kinds = {kind for kind, other in around(space, branches, [1]) if any(part.host is not None for part in other)}
-    assert "glue" in kinds
+    space = Space(Condensed(two_branches(gpus=2), ordered=True))
+    found = near(space, parts_of(chain_of((0, 1, 2), (3, 4, 5, 6))))
+    assert any(stage.host is not None and stage.operators == (6,) for draft in found for stage in draft.stages)
 
 
 def test_a_start_with_more_glue_than_moves_make_is_searched_all_the_same() -> None:
@@ -177,44 +203,46 @@ def test_slack_is_passed_on_to_what_comes_before() -> None:
     """A stage that keeps more in flight than the one that feeds it would wait for ever."""
     p = two_branches()
     space = Space(Condensed(p, ordered=True))
-    chain = (Part(0b0000111, 1), Part(0b0111000, 1), Part(0b1000000, 1, slack=3))
-    level = space.levelled(chain)
-    assert [part.slack for part in level] == [2, 2, 3]
+    chain = Draft((DraftStage((0, 1, 2), 1), DraftStage((3, 4, 5), 1), DraftStage((6,), 1, slack=3)))
+    level = space.levelled(parts_of(chain))
+    assert [stage.slack for stage in draft_of(level).stages] == [2, 2, 3]
     assert space.levelled(level) == level
 
 
-def test_a_sequential_plan_s_branches_are_put_beside_each_other() -> None:
-    """Stages {a, d}, {b, e}, {c, f, g}, two devices each, become the branches, each a shorter chain."""
-    p = two_branches(gpus=6, max_replicas=2, micro_batches=4)
-    condensed = Condensed(p, ordered=True)
-    sets = ((0, 3), (1, 4), (2, 5, 6))
-    sequential = Draft(tuple(DraftStage(members, 2, 2) for members in sets))
-    starts = relaxed(condensed, sequential)
-    assert starts[0] == sequential
-    apart = {frozenset(stage.operators) for stage in starts[1].stages}
-    assert {frozenset({0}), frozenset({3}), frozenset({1}), frozenset({4})} <= apart
-    for start in starts:
-        assert sorted(o for stage in start.stages for o in stage.operators) == list(range(7))
-        assert start.devices() <= 6
+def test_stages_of_a_sequence_are_cut_anew_by_branch() -> None:
+    """Stages {a, d, e}, {b, c, f} and {g} become a branch each, what joins them aside."""
+    space = Space(Condensed(two_branches(gpus=3), ordered=True))
+    sequential = parts_of(chain_of((0, 3, 4), (1, 2, 5), (6,)))
+    for leap in (False, True):
+        found = [{stage.operators for stage in draft.stages} for draft in near(space, sequential, leap)]
+        assert {(0, 1, 2), (3, 4, 5), (6,)} in found
 
 
-def test_stages_on_one_device_each_are_regrouped_by_branch() -> None:
-    p = two_branches(gpus=3)
-    condensed = Condensed(p, ordered=True)
-    sequential = Draft((DraftStage((0, 3, 4), 1), DraftStage((1, 2, 5), 1), DraftStage((6,), 1)))
-    regrouped = relaxed(condensed, sequential)[-1]
-    assert {stage.operators for stage in regrouped.stages} == {(0, 1, 2), (3, 4, 5), (6,)}
-
-
-def test_masks_and_their_members_agree() -> None:
-    assert bits(mask_of([0, 3, 70])) == [0, 3, 70]
+def test_a_leap_changes_how_many_stages_there_are_or_what_they_hold() -> None:
+    space = Space(Condensed(two_branches(), ordered=True))
+    start = chain_of((0, 1, 2), (3, 4, 5, 6))
+    few, all_of_them = near(space, parts_of(start), leap=True), near(space, parts_of(start))
+    assert 0 < len(few) < len(all_of_them)
+    assert set(few) <= set(all_of_them)
 
 
 def test_a_stage_that_is_emptied_leaves_its_guests_to_the_heir() -> None:
-    parts = (Part(0b001, 2), Part(0b010, 2), Part(0b100, 2, host=0))
-    assert moved(parts, 0, 1, 0b001) == [Part(0b011, 2), Part(0b100, 2, host=0)]
-    assert without([Part(0b001, 2), Part(0b110, 2, host=0)], 0, 1) == [Part(0b110, 2)]
-    assert tidy([Part(0b100, 2, host=1), Part(0b011, 2, replicas=2)]) == (
-        Part(0b011, 2, replicas=2),
-        Part(0b100, 2, replicas=2, host=0),
-    )
+    def stages(of: list[int], *hosts: int) -> Stages:
+        return Stages(np.array(of), np.array([(2, 1, 0, 1, 0, host) for host in hosts]))
+
+    def lists(found: Stages) -> tuple[list[int], list[int]]:
+        return found.of.tolist(), found.table[:, -1].tolist()
+
+    assert lists(moved(stages([0, 1, 2], 0, 1, 0), 0, 1, np.array([0]))) == ([0, 0, 1], [0, 0])
+    assert lists(without(stages([0, 1, 1], 0, 0), 0, 1)) == ([0, 0, 0], [0])
+    guest_first = Stages(np.array([1, 1, 0]), np.array([(2, 1, 0, 1, 0, 1), (2, 2, 0, 1, 0, 1)]))
+    told = tidy(guest_first)
+    assert lists(told) == ([0, 0, 1], [0, 0])
+    assert told.table[:, 1].tolist() == [2, 2]
+
+
+def test_waits_between_stages_are_those_of_the_graph() -> None:
+    space = Space(Condensed(two_branches(), ordered=True))
+    parts = parts_of(chain_of((0, 1, 2), (3, 4, 5), (6,)))
+    after = after_of(space.near(parts.stages), parts.stages)
+    assert np.argwhere(after).tolist() == [[0, 2], [1, 2]]
