@@ -37,22 +37,35 @@ class Calls(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for `latency`, reused between calls. Entities are the calls and then the operators (those
-    on CPUs run one by one); position: [entities] when a call was taken, -1 if never."""
+    """Room for `latency`, reused between calls. Entities are the calls and then the operators (those on CPUs run one by
+    one)."""
 
     waiting: Ints
+    """[entities] inputs that are still to be made"""
     ready_s: Floats
+    """[entities] s when the last input so far was made"""
     duration_s: Floats
+    """[entities] s of compute and of what a call fetches and sends"""
     end_s: Floats
+    """[entities] s"""
     position: Ints
+    """[entities] when a call was taken, as a count; -1 if never"""
     seen: Ints
+    """[calls] the last message that each was found to fetch: it pays for each once"""
     member_start: Ints
+    """[calls + 2] into member; while it is filled in, one place behind"""
     member: Ints
+    """operators of every call"""
     stack: Ints
+    """[operators] ready operators on CPUs"""
     keys: Floats
+    """[calls] s when ready calls became so, as a heap"""
     heap: Ints
+    """[calls] and their numbers"""
     free_s: Floats
+    """[accelerators] s"""
     level: Ints
+    """[operators, accelerators] pieces of the accelerator on a path to the operator at most"""
 
 
 @njit(cache=True)

@@ -14,12 +14,19 @@ class Network(NamedTuple):
     """Room for one flow problem: arcs in pairs (an arc and its reverse), a linked list per node."""
 
     head: Ints
+    """[nodes] the first arc that leaves each, -1 for none"""
     following: Ints
+    """[arcs] the next arc that leaves the same node, -1 for none"""
     to: Ints
+    """[arcs] where each leads; arc ^ 1 is its reverse"""
     room: Floats
+    """[arcs] s that it still takes"""
     last_arc: Ints
+    """[nodes] the arc that a shortest path arrives by"""
     queue: Ints
+    """[nodes] those reached, in their order"""
     node_of: Ints
+    """[operators] the node of each, -1 for none"""
 
 
 @njit(cache=True)
