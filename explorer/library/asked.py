@@ -17,6 +17,7 @@ from solvers.formats.problem_json import problem_json
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result
 from solvers.planners.registry import PLANNERS
+from solvers.problem.cluster import ONCE
 from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.problem import Problem
 from solvers.search.effort import Effort
@@ -57,7 +58,8 @@ class Asked:
         options that have a text, and so is what tells plans a second time. What is not is neither found nor kept."""
         options = planner_options(self.planner).values()
         own = type(self.planner) is PLANNERS.get(self.planner.name) and all(map(_is_plain, options))
-        return own and (self.second is None or isinstance(self._teller, str))
+        whole = self.problem.repeats == ONCE
+        return own and whole and (self.second is None or isinstance(self._teller, str))
 
     @property
     def _teller(self) -> object:

@@ -158,10 +158,6 @@ def _first_line(error: BaseException) -> str:
     return (lines or [type(error).__name__])[0]
 
 
-if __name__ == "__main__":
-    end(main())
-
-
 def pin(local_rank: int, threads: int) -> bool:
     """Keep this process to ``threads`` cores of its own. False where there are too few, or no such call."""
     if not hasattr(os, "sched_getaffinity"):
@@ -172,3 +168,7 @@ def pin(local_rank: int, threads: int) -> bool:
         return False
     os.sched_setaffinity(0, mine)
     return True
+
+
+if __name__ == "__main__":
+    end(main())

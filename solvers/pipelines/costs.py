@@ -76,8 +76,8 @@ def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
         copies[0].param_bytes,
         message_s,
         np.array([copy.message_bytes for copy in copies]),
-        sync[:, 0],
-        sync[:, 1],
+        np.ascontiguousarray(sync[:, 0]),  # kernels are compiled for arrays without gaps
+        np.ascontiguousarray(sync[:, 1]),
     )
 
 

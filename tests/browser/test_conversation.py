@@ -114,7 +114,7 @@ def test_a_closed_page_cancels_its_job(talk):
     assert talk.backend.cancelled == ["job1"]
 
 
-@pytest.mark.parametrize("session", [{"devices": 1000}, {"model": "os.system"}, {"planner": ["x"]}])
+@pytest.mark.parametrize("session", [{"devices": 100_000}, {"model": "os.system"}, {"planner": ["x"]}])
 def test_what_does_not_parse_never_reaches_the_backend(talk, session):
     talk.receive({"type": "solve", "session": session})
     assert talk.backend.asked == []

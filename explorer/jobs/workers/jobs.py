@@ -10,12 +10,11 @@ import itertools
 from functools import partial
 from typing import Any
 
-from explorer.jobs.requests import SolveRequest
 from explorer.jobs.workers import deadlines
 from explorer.jobs.workers.fair_queue import FairQueue
 from explorer.jobs.workers.job import Job, JobWorker
 from explorer.jobs.workers.listeners import OnEvent
-from explorer.jobs.workers.needs import alone, for_first_plan, model_of, plans_of
+from explorer.jobs.workers.needs import Search, alone, for_first_plan, model_of, plans_of
 from explorer.jobs.workers.plans import Plans
 from explorer.jobs.workers.scheduler import Scheduler
 from explorer.jobs.workers.specs import SOLVING, WorkerSpec
@@ -76,9 +75,9 @@ class Jobs(WorkerPool[Job, JobWorker]):
         had before, unless it can be left out, for it has not begun."""
         for job in self._jobs.values():
             asked = job.request
-            if not isinstance(request, SolveRequest) or not isinstance(asked, SolveRequest):
+            if not isinstance(request, Search) or not isinstance(asked, Search):
                 continue
-            if job.cancelled or job.ended or alone(request) != alone(asked):
+            if job.cancelled or job.ended or type(request) is not type(asked) or alone(request) != alone(asked):
                 continue
             if asked.before in ("", request.before) or not (job.worker or job.improving):
                 job.request = asked if asked.before == request.before else alone(asked)

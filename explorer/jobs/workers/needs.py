@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from explorer.jobs.requests import PlanSource, SolveRequest
+from explorer.jobs.requests import PlanSource
+
+
+@runtime_checkable
+class Search(Protocol):
+    """A question whose first plan can be shown before its answer: one search serves all who ask it. before: the name of
+    the plan that is shown before its own; first_only: whether it ends with its first plan."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def before(self) -> str: ...
+    @property
+    def first_only(self) -> bool: ...
 
 
 def model_of(request: object) -> str:
@@ -14,12 +28,12 @@ def model_of(request: object) -> str:
     return model if isinstance(model, str) else ""
 
 
-def for_first_plan(request: object) -> SolveRequest | None:
+def for_first_plan(request: object) -> Search | None:
     """The same question, to be ended with its first plan; None for one that cannot be."""
-    return replace(request, first_only=True) if isinstance(request, SolveRequest) else None
+    return replace(request, first_only=True) if isinstance(request, Search) else None
 
 
-def alone(request: SolveRequest) -> SolveRequest:
+def alone(request: Search) -> Search:
     """A question without the plan that is shown before its own."""
     return replace(request, before="")
 

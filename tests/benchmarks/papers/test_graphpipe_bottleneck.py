@@ -10,7 +10,7 @@ from explorer.question.problems import make_problem
 from solvers.coarsening.coarsen import Condensed
 from solvers.evaluation.evaluate import judge
 from solvers.pipelines.costs import SizeCosts, size_costs
-from solvers.pipelines.tree.starts import Starts, over_operators
+from solvers.pipelines.tree.starts import Starts
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.schedules.realise import realise
 from tests.benchmarks.table import show
@@ -49,7 +49,7 @@ def test_least_bottleneck_is_not_least_iteration():
             drafts.append(Draft((DraftStage(tuple(range(len(costs.param_bytes))), costs.samples, DEVICES),)))
         cells = [
             f"{bottleneck_s(draft, costs, starts, count) * 1e3:.0f} | "
-            f"{judge(problem, realise(problem, over_operators(condensed, draft))).objective_s * 1e3:.0f}"
+            f"{judge(problem, realise(problem, draft.expanded(condensed.members))).objective_s * 1e3:.0f}"
             for draft in drafts
         ]
         replicas = ", ".join(str(stage.replicas) for stage in found.stages)

@@ -201,7 +201,7 @@ def test_a_closed_page_cancels_its_comparison(talk):
     assert talk.sent == []
 
 
-@pytest.mark.parametrize("session", [{"devices": 1000}, {"contiguity": "round"}, {"time_limit": 1e9}])
+@pytest.mark.parametrize("session", [{"devices": 100_000}, {"contiguity": "round"}, {"time_limit": 1e9}])
 def test_what_does_not_parse_is_not_compared(talk, session):
     talk.receive({"type": "compare", "session": session})
     assert len(talk.backend.asked) == 1

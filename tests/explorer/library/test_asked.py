@@ -19,6 +19,7 @@ from solvers.formats.problem_json import problem_json
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.expert import Expert
 from solvers.planners.registry import PLANNERS
+from solvers.problem.cluster import Repeats
 from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Precision, Problem
@@ -118,7 +119,9 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         "plain",
         "engine",
         "copy_tied",
-    }  # if not default
+        "repeats",
+    }  # if not default, but repeats: such a part of a question is none that is kept
+    assert not asked(replace(chain(), repeats=Repeats(2))).nameable
     changed = (
         replace(chain(), precision=Precision.MIXED),
         replace(chain(max_replicas=2), zero=1),

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import tempfile
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -19,6 +20,8 @@ NOBODY = 65534
 forks = multiprocessing.get_context("forkserver")
 forks.set_forkserver_preload([__name__])
 QUESTION = asked()
+with tempfile.TemporaryDirectory() as folder, Asking(Path(folder) / "plans.sqlite") as ask:
+    ask(chain(), "equal")
 RESULT = read_answer(write_answer(QUESTION, answer(QUESTION), QUESTION.hash).encode(), QUESTION)
 """Made when this is imported: kernels, sources and packages are read by then, for all that are forked."""
 

@@ -62,10 +62,10 @@ def test_a_rank_that_fails_does_not_wait_for_messages_that_never_come(
     request = RunRequest(backend=Backend.CPU, pin=False)
     (tmp_path / "request.json").write_text(json.dumps(request_json(request)), encoding="utf-8")
     (tmp_path / "plan.json").write_text("{}", encoding="utf-8")
-    monkeypatch.setattr(program, "read_plan", lambda *_: None)
+    monkeypatch.setattr(rank, "read_plan", lambda *_: None)
     monkeypatch.setattr(program, "probe" if program is rank else "calibrate", fails)
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
-    monkeypatch.setattr(program, "connect", lambda *_: torch.device("cpu"))
+    monkeypatch.setattr(rank, "connect", lambda *_: torch.device("cpu"))
     monkeypatch.setattr(dist, "destroy_process_group", lambda: closed.append("closed"))
     with pytest.raises(RunError, match="the reason"):
         program.run(tmp_path, 0)
