@@ -35,6 +35,9 @@ from solvers.latency.series_bound import series_bound
 from solvers.noncontiguous.planners.annealing import Annealing
 from solvers.noncontiguous.planners.local_search import LocalSearch
 from solvers.noncontiguous.planners.non_contiguous import NonContiguous
+from solvers.pipelines.descent.repair import repaired
+from solvers.pipelines.descent.space import Space, parts_of
+from solvers.pipelines.seating import Seating
 from solvers.pipelines.timing.estimate import Estimator
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import Stage
@@ -106,6 +109,7 @@ def pipelines() -> None:
     _map()
     _order()
     _parted()
+    _mend()
 
 
 def passes() -> None:
@@ -202,6 +206,21 @@ def _parted() -> None:
     graph = OpGraph(operators, (Tensor(0, (1, 2)),))
     problem = replace(_tiny(Objective.ITERATION), graph=graph, training=True, pipeline=Pipeline.ZERO_BUBBLE)
     judge(problem, realise(problem, Draft((DraftStage((0, 1, 2), 1),))))
+
+
+def _mend() -> None:
+    """Stages that are cut and joined for pins, and seated on devices of two kinds."""
+    devices = tuple(Device(str(i), kind) for i, kind in enumerate(("gpu", "slow")))
+    seconds = {"gpu": np.full((3, 1), 2.0), "slow": np.full((3, 1), 4.0)}
+    problem = replace(
+        _tiny(Objective.ITERATION),
+        cluster=uniform_cluster(devices, 1e9),
+        compute=ComputeTable((1,), seconds),
+        pins={0: 0, 2: 1},
+    )
+    Seating(problem).kinds_of([2.0, 2.0], [1, 1], [None, None])
+    draft = Draft(tuple(DraftStage((operator,), 1) for operator in range(3)))
+    repaired(Space(Condensed(problem, ordered=True)), parts_of(draft))
 
 
 def _estimate() -> None:

@@ -16,13 +16,13 @@ from solvers.pipelines.descent.facts import (
     Change,
     Facts,
     Stages,
-    lead_on,
-    lead_to,
 )
 from solvers.pipelines.descent.operator_moves_kernel import Near, components_of
 from solvers.pipelines.descent.stages_kernel import (
     at_most,
     divided,
+    lead_on,
+    lead_to,
     members_of,
     on_devices,
     row_of,

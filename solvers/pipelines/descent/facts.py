@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from solvers.kernels.arrays import Floats, Ints
-from solvers.kernels.lazy import njit
-from solvers.kernels.plain import BELOW, NO, YES
+from solvers.kernels.plain import BELOW
 
 SIZE, REPLICAS, AGAIN, BLOCK, SLACK, HOST = range(6)
 """Columns of the table of stages: as in `DraftStage`, but a stage with devices of its own is its own host."""
@@ -33,18 +32,6 @@ class Change(NamedTuple):
     """whether free devices are to be given to its busiest stages"""
     but: int
     """the stage that gets none of them, or NOBODY"""
-
-
-@njit(cache=True)
-def lead_to(found: list[Change], stages: Stages) -> None:
-    """Add what a move leads to."""
-    found.append(Change(stages, NO, NOBODY))
-
-
-@njit(cache=True)
-def lead_on(found: list[Change], stages: Stages, but: int) -> None:
-    """Add what a move leads to once free devices are given out."""
-    found.append(Change(stages, YES, but))
 
 
 AFTER, BEFORE = range(2)

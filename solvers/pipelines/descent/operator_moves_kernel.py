@@ -9,8 +9,8 @@ import numpy as np
 
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.lazy import njit
-from solvers.pipelines.descent.facts import AFTER, BEFORE, REPLICAS, Change, Facts, Graph, Stages, lead_to
-from solvers.pipelines.descent.stages_kernel import members_of, moved, single_s
+from solvers.pipelines.descent.facts import AFTER, BEFORE, REPLICAS, Change, Facts, Graph, Stages
+from solvers.pipelines.descent.stages_kernel import lead_to, members_of, moved, single_s
 
 RUNS = (1, 2, 4, 8, 16)
 """How many super-operators one move takes along, so that a far optimum is reached quickly."""

@@ -22,14 +22,14 @@ from solvers.pipelines.descent.facts import (
     Graph,
     Rules,
     Stages,
-    lead_on,
-    lead_to,
 )
 from solvers.pipelines.descent.operator_moves_kernel import Near
 from solvers.pipelines.descent.stages_kernel import (
     allowed_size,
     divided,
     hosts_others,
+    lead_on,
+    lead_to,
     members_of,
     on_host,
     resized,

@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.lazy import njit
-from solvers.kernels.plain import ONE
+from solvers.kernels.plain import NO, ONE, YES
 from solvers.pipelines.descent.facts import (
     AGAIN,
     BACKWARD_S,
@@ -23,6 +23,7 @@ from solvers.pipelines.descent.facts import (
     SIZE,
     STATIC,
     WORKSPACE,
+    Change,
     Costs,
     Facts,
     Stages,
@@ -42,6 +43,18 @@ class Works(NamedTuple):
     workspace_bytes: Floats
     busy_s: Floats
     """compute of all micro-batches"""
+
+
+@njit(cache=True)
+def lead_to(found: list[Change], stages: Stages) -> None:
+    """Add what a move leads to."""
+    found.append(Change(stages, NO, NOBODY))
+
+
+@njit(cache=True)
+def lead_on(found: list[Change], stages: Stages, but: int) -> None:
+    """Add what a move leads to once free devices are given out."""
+    found.append(Change(stages, YES, but))
 
 
 @njit(cache=True)

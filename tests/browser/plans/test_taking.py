@@ -124,7 +124,7 @@ def test_a_plan_of_a_file_is_taken_away_and_reviewed_too(real, downloads, tmp_pa
 
 
 def test_a_leaner_plan_stands_beside_the_answer_and_never_in_its_place(real):
-    page = real.open("model=gpt-small&devices=4&micro_batches=4&effort=quick&v=2")
+    page = real.open("model=gpt-small&devices=4&micro_batches=8&effort=quick&v=2")
     rows = page.js(BESIDE)
     assert len(rows) >= 2
     assert "The answer" in rows[0]
