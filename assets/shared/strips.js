@@ -44,7 +44,7 @@
   }
 
   function row(told, colour, pick, parent) {
-    const button = ex.element("button", "mem-row" + (told.over ? " over" : ""), null, parent);
+    const button = ex.element("button", "mem-row" + (told.over ? " over" : "") + (told.name.length > 7 ? " long" : ""), null, parent);
     button.type = "button";
     button.dataset.device = told.device;
     button.title = told.name + ": peak " + told.peak + (told.share ? ", " + told.share + " of its cap" : "") + ". Click to show only this device.";

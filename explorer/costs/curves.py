@@ -41,7 +41,7 @@ class Curve:
     device, work: what was measured.
     ideal_s: ascending, [points].
     slowdown: measured over ideal seconds, at least 1 and never more for a larger kernel, [points].
-    rows: how many kernels were fitted.
+    rows: how many kernels were fitted; held_out: how the curve meets those that were not.
     """
 
     device: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.view.figures import NO_FIGURES, Figures, figures, gap
-from explorer.view.plan_types import PlanView
+from explorer.view.plan_types import PlanView, used_devices
 from explorer.words import text
 
 NAMES = {"iteration": "Iteration time", "makespan": "Makespan", "max-load": "Max-load"}
@@ -56,7 +56,7 @@ def cards(plan: PlanView, before: Figures | None, measured_s: float | None = Non
         Card(
             "Idle" if single else "Bubble",
             text.percent(now.idle),
-            f"of {text.plural(_used(plan), 'device')}" if single else f"micro-batches {micro_batches(plan)}",
+            f"of {text.plural(used_devices(plan), 'device')}" if single else f"micro-batches {micro_batches(plan)}",
             text.points(then.idle, now.idle, SAME_POINTS, "").replace("points", "pt"),
         ),
         Card("Peak memory", text.nbytes(now.peak_bytes), _of_cap(plan), grown),
@@ -97,10 +97,6 @@ def _of_cap(plan: PlanView) -> str:
 def _each(now: Figures) -> str:
     """The time of one sample, where the objective is of a mini-batch of several."""
     return f"{text.seconds(now.sample_s)} a sample" if now.sample_s and now.sample_s != now.objective_s else ""
-
-
-def _used(plan: PlanView) -> int:
-    return sum(d.get("count", 1) for d, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)
 
 
 def _relative(then: float | None, now: float | None, more_is: str = "") -> tuple[str, str]:

@@ -260,3 +260,8 @@ class Skeleton(TypedDict):
     params: list[float]
     saved: list[list[float]]
     tensors: list[tuple[int, list[int], float, float]]
+
+
+def used_devices(plan: Mapping[str, Any]) -> int:
+    """How many devices work, those for which one of the view stands among them. plan: a plan's view."""
+    return sum(d.get("count", 1) for d, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)

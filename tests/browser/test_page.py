@@ -223,7 +223,7 @@ def test_a_link_opens_the_same_state(fake):
 def test_a_link_with_nonsense_is_refused_in_words(fake):
     fake.open("devices=99999")
     assert fake.state == "failed"
-    assert "devices: expected a number from 1 to" in fake.text("banner")
+    assert "devices: expected a number from 1 to 16384, found 99999" in fake.text("banner")
 
 
 def test_a_lost_connection_is_said(chromium):

@@ -31,7 +31,9 @@ def estimated(curve: Curve | AttentionCurve, kernels: Kernels) -> Floats:
 
 
 def judged(kernels: Kernels, seconds: Floats, at: Bools) -> HeldOut:
-    """Estimated over measured seconds of the kernels at ``at``."""
+    """Estimated over measured seconds of the kernels at ``at``. Raises InvalidProblem if there are none."""
+    if not at.any():
+        raise InvalidProblem(f"{kernels.device}, {kernels.work}: no kernel is left to judge the curve by; measure more")
     low, median, high = np.percentile(seconds[at] / kernels.measured_s[at], (10, 50, 90))
     return HeldOut(int(at.sum()), float(low), float(median), float(high))
 
@@ -56,12 +58,12 @@ def _by_size(kernels: Kernels) -> Curve:
 
 def _attention(kernels: Kernels) -> AttentionCurve:
     """For each width of a head and doubling of the sequence the start and share with the least relative errors."""
-    widths = np.unique(kernels.width)
-    octaves = np.unique(np.floor(np.log2(kernels.sequence)))
+    widths, octave = np.unique(kernels.width), np.floor(np.log2(kernels.sequence))
+    octaves = np.unique(octave)
     share, start_s = np.full((len(widths), len(octaves)), np.nan), np.full((len(widths), len(octaves)), np.nan)
     for i, width in enumerate(widths):
-        for j, octave in enumerate(octaves):
-            at = kernels.fitted & (kernels.width == width) & (np.floor(np.log2(kernels.sequence)) == octave)
+        for j, each in enumerate(octaves):
+            at = kernels.fitted & (kernels.width == width) & (octave == each)
             if at.sum() >= LEAST_ROWS:
                 ideal, measured = kernels.ideal_s[at], kernels.measured_s[at]
                 start_s[i, j], slowdown = _line(ideal, measured)
@@ -70,7 +72,6 @@ def _attention(kernels: Kernels) -> AttentionCurve:
     if not complete.any():
         raise InvalidProblem(f"{kernels.device}, attention: fewer than {LEAST_ROWS} kernels of one length and width")
     share, start_s = share[:, complete], start_s[:, complete]
-    octave = np.floor(np.log2(kernels.sequence))
     lengths = np.array([np.median(kernels.sequence[kernels.fitted & (octave == each)]) for each in octaves[complete]])
     rows, none = int(kernels.fitted.sum()), HeldOut(0, 1.0, 1.0, 1.0)
     curve = AttentionCurve(kernels.device, widths, lengths, share, start_s, rows, none)

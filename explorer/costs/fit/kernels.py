@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,14 +65,21 @@ def read_kernels(folder: Path) -> Iterator[Kernels]:
             path = folder / f"{stem}_{name}.csv.gz"
             if path.is_file():
                 found += 1
-                with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-                    rows = list(csv.DictReader(file))
-                try:
-                    yield from read(device, rows)
-                except (KeyError, ValueError) as error:
-                    raise InvalidProblem(f"{path}: {error}: expected the columns that --help names") from None
+                yield from _read(path, device, read)
     if not found:
         raise InvalidProblem(f"{folder}: no measured kernels (gemm_h100.csv.gz, ...) are in this folder")
+
+
+def _read(
+    path: Path, device: DeviceKind, read: Callable[[DeviceKind, list[dict[str, str]]], Iterator[Kernels]]
+) -> list[Kernels]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+            return list(read(device, list(csv.DictReader(file))))
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InvalidProblem(f"{path}: cannot be read as gzipped CSV: {error}") from None
+    except (KeyError, ValueError) as error:
+        raise InvalidProblem(f"{path}: {error}: expected the columns that --help names") from None
 
 
 def _products(device: DeviceKind, rows: list[dict[str, str]]) -> Iterator[Kernels]:

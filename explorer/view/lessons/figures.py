@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.view.plan_types import used_devices
 from explorer.words import text
 
 View = Mapping[str, Any]
@@ -75,7 +76,7 @@ FIGURES: Mapping[str, Figure] = {
     "imbalance": Figure("busiest device over the mean", _imbalance, lambda value: f"{value:.2f}"),
     "bound": Figure("lower bound", lambda plan: plan["bound_s"] or None, text.seconds),
     "gap": Figure("gap", _gap, text.percent),
-    "devices": Figure("devices used", lambda plan: len(_used(plan)), text.count),
+    "devices": Figure("devices used", used_devices, text.count),
     "stages": Figure("stages", lambda plan: len(plan["stages"]), text.count),
     "depth": Figure("depth", _depth, text.count),
     "in_flight": Figure(

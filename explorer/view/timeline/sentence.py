@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from explorer.view.plan_types import used_devices
 from explorer.view.timeline.phases import is_pipelined
 from explorer.words import text
 
 
 def sentence(plan: Mapping[str, Any]) -> str:
     """Of a plan's view."""
-    used = sum(1 for busy in plan["busy_s"] if busy > 0)
+    used = used_devices(plan)
     on = text.plural(used, "device")
     if plan["objective"] == "makespan":
         return f"{plan['mini_batch']:,} samples pass once through {on}; the row that is never idle decides the time."

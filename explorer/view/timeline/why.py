@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from explorer.view.plan_types import used_devices
 from explorer.view.timeline.path import summed
 from explorer.words import text
 
@@ -77,7 +78,7 @@ def _headline(plan: Mapping[str, Any]) -> str:
     held = [module for i, module in enumerate(plan["modules"]) if device in plan["placement"][i]]
     other = [module for i, module in enumerate(plan["modules"]) if device not in plan["placement"][i]]
     what = _span_of(held, other)
-    used = sum(1 for busy in plan["busy_s"] if busy > 0)
+    used = used_devices(plan)
     if used <= 1:
         return f"{name} does all the work{what}."
     return f"{name} is the bottleneck of {used} devices{what}."

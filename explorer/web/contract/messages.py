@@ -279,12 +279,11 @@ class LessonMessage(TypedDict):
 
 
 class Hello(TypedDict):
+    """token: with which the page hands in files, of most_bytes at most."""
+
     type: Literal["hello"]
     token: str
     most_bytes: int
-
-
-"""token: with which the page hands in files, of most_bytes at most."""
 
 
 class Opened(TypedDict):
@@ -330,19 +329,17 @@ class Pins(TypedDict):
 
 
 class Kept(TypedDict):
+    """number: of the plan that is kept now."""
+
     type: Literal["kept"]
     number: int
 
 
-"""number: of the plan that is kept now."""
-
-
 class Moved(TypedDict):
+    """boxes: with operators that another plan has elsewhere."""
+
     type: Literal["moved"]
     boxes: Sequence[str]
-
-
-"""boxes: with operators that another plan has elsewhere."""
 
 
 class SameMessage(TypedDict):
@@ -355,11 +352,10 @@ class SameMessage(TypedDict):
 
 
 class Shared(TypedDict):
+    """plan: the hash of the plan on the page, "" for none."""
+
     type: Literal["shared"]
     plan: str
-
-
-"""plan: the hash of the plan on the page, "" for none."""
 
 
 class Go(TypedDict):
@@ -449,11 +445,10 @@ class RunMessage(TypedDict):
 
 
 class Say(TypedDict):
+    """For those who hear the page."""
+
     type: Literal["say"]
     text: str
-
-
-"""For those who hear the page."""
 
 
 class Banner(TypedDict):

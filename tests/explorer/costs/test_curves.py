@@ -131,14 +131,19 @@ def test_slower_kernels_are_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "no measured kernels"), ("m,n\n1,2\n", "gemm_a100.csv.gz.*'k'"), ("m,n,k,milliseconds\n1,2,x,4\n", "'x'")],
+    [
+        (None, "no measured kernels"),
+        ("plain", "gemm_a100.csv.gz: cannot be read as gzipped CSV"),
+        ("m,n\n1,2\n", "gemm_a100.csv.gz.*'k'"),
+        ("m,n,k,milliseconds\n1,2,x,4\n", "'x'"),
+    ],
 )
 def test_a_folder_that_cannot_be_read_is_refused_in_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, message: str
 ) -> None:
     if content is not None:
-        with gzip.open(tmp_path / "gemm_a100.csv.gz", "wt") as file:
-            file.write(content)
+        packed = b"not packed" if content == "plain" else gzip.compress(content.encode())
+        (tmp_path / "gemm_a100.csv.gz").write_bytes(packed)
     assert main([str(tmp_path), "--dry-run"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(message, line)

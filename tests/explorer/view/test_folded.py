@@ -16,6 +16,8 @@ from explorer.view.graph.stage_boxes import stage_facts
 from explorer.view.pictures.gantt import gantt_picture
 from explorer.view.plan_view import plan_view
 from explorer.view.timeline.charts import device_rows, link_rows
+from explorer.view.timeline.sentence import sentence
+from explorer.view.timeline.why import explain
 from solvers.evaluation.evaluate import evaluate
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import PlanFile
@@ -54,6 +56,8 @@ def test_what_is_drawn_and_told_counts_all(result: Result, view: dict) -> None:
     assert any(words.endswith("(×64)") for _, words in stage_facts(0, view).rows)
     assert "GPU 7 ×16" in gantt_picture(view, rows="devices").svg()
     assert link_rows(view)
+    assert " pass 128 devices: " in sentence(view)
+    assert "is the bottleneck of 128 devices" in explain(view)["headline"]
 
 
 def test_a_review_holds_and_says_it_by_class(result: Result) -> None:

@@ -57,7 +57,7 @@ def test_text_that_looks_like_markup_stays_text():
         ({"{bubble}.": "{bubble.__class__}."}, "step 1: text: {bubble.__class__} is no figure"),
         ({"It takes": "x" * MAX_TEXT}, "step 1: text: 637 characters, at most 600"),
         ({'light = ["devices",': 'light = ["device",'}, "step 1: light: 'device' is none; there are model"),
-        ({"devices = 2,": "devices = 99999,"}, "step 2: devices: expected a number from 1 to"),
+        ({"devices = 2,": "devices = 99999,"}, "step 2: devices: expected a number from 1 to 16384, found 99999"),
         ({"devices = 2,": "device = 2,"}, "step 2: device: no setting of this name; there are model"),
         ({"devices = 2,": "devices = [2],"}, "step 2: devices: expected a text, a number"),
         ({'"1GiB"': '"1 parsec"'}, "step 2: memory: expected a size such as 16GiB"),
