@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack, cast
 
 from explorer.library.asking import noting
 from explorer.library.place import library_path, path_of
@@ -22,6 +23,7 @@ from explorer.question.settings import (
     MemorySettings,
     SearchSettings,
     Settings,
+    Value,
 )
 from explorer.question.written.dtypes import NAMES, parse_dtype
 from explorer.question.written.kinds import Choice
@@ -52,6 +54,80 @@ if TYPE_CHECKING:
     from solvers.search.planner import Planner
 
 
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class ExampleSizes(TypedDict, total=False):
+    """Of the example that a model is traced with: see `explorer.question.models.example.Example`."""
+
+    batch: int | None
+    sequence: int | None
+    image: int | None
+    batch_dim: int | None
+    expert_rows: int | None
+
+
+class SweepTerms(TypedDict, total=False):
+    """How the points of a sweep are searched: see `sweep`."""
+
+    one_at_a_time: bool
+    fresh: bool
+    effort: str
+    time_limit_s: float
+    seed: int
+    should_stop: Callable[[], bool]
+    library: bool | str | os.PathLike[str]
+    search_again: bool
+
+
+class TrainingTerms(TypedDict, total=False):
+    """How a model is trained: see `launch`."""
+
+    schedule: Schedule | None
+    clip: float | None
+    accumulate: int
+    seed: int
+    resume: str | os.PathLike[str] | None
+
+
+EXAMPLE: ExampleSizes = {"batch": None, "sequence": None, "image": None, "batch_dim": None, "expert_rows": None}
+SWEEP: SweepTerms = {
+    "one_at_a_time": False, "fresh": False, "effort": "normal", "time_limit_s": 60.0, "seed": 0, "should_stop": never,
+    "library": False, "search_again": False,
+}  # fmt: skip
+TRAINING: TrainingTerms = {"schedule": None, "clip": None, "accumulate": 1, "seed": 0, "resume": None}
+
+
+def _signature(function: Callable[..., object], usual: Mapping[str, object]) -> inspect.Signature:
+    """That of a function, with the names of ``usual`` for its last argument, ``**names``: before what else it takes by
+    name only."""
+    whole = inspect.signature(function)
+    *own, _ = whole.parameters.values()
+    first = [one for one in own if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+    flat = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
+        for name, value in usual.items()
+        if name not in whole.parameters
+    ]
+    return whole.replace(parameters=[*first, *flat, *own[len(first) :]])
+
+
+def _with_usual(usual: Mapping[str, object]) -> Callable[[F], F]:
+    """A function that is given ``usual`` for what a caller leaves out, and takes no other names."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def called(*args: object, **given: object) -> object:
+            signature.bind(*args, **given)
+            return function(*args, **{**usual, **given})
+
+        signature = _signature(function, usual)
+        called.__signature__ = signature  # type: ignore[attr-defined]
+        return cast(F, called)
+
+    return decorate
+
+
 FLAGS = {one.flag[2:]: one.name for one in PLAN}
 """Flags by what stands after "--", with the names of their arguments."""
 
@@ -71,6 +147,7 @@ def _naming_arguments() -> Iterator[None]:
         raise
 
 
+@_with_usual(EXAMPLE)
 @_naming_arguments()
 def trace(
     model: torch.nn.Module | str,
@@ -80,11 +157,7 @@ def trace(
     name: str | None = None,
     training: bool | None = None,
     dtype: torch.dtype | str | None = None,
-    batch: int | None = None,
-    sequence: int | None = None,
-    image: int | None = None,
-    batch_dim: int | None = None,
-    expert_rows: int | None = None,
+    **example: Unpack[ExampleSizes],
 ) -> Workload:
     """The operator graph of a module, given example inputs (a tensor, a tuple of arguments or a dict by
     name, and example_kwargs more by name; only shapes and dtypes matter, and dimension ``batch_dim`` is the
@@ -101,11 +174,8 @@ def trace(
         from explorer.question.loading import load
         from explorer.question.models.example import join_example
 
-        name = join_example(
-            model, batch=batch, sequence=sequence, image=image, batch_dim=batch_dim, expert_rows=expert_rows
-        )
-        return load(name, training=training, dtype=dtype)
-    if batch is not None or sequence is not None or image is not None:
+        return load(join_example(model, **example), training=training, dtype=dtype)
+    if any(example[size] is not None for size in ("batch", "sequence", "image")):
         raise InvalidProblem("batch, sequence and image are for models by name; a module is given example inputs")
     if example_inputs is None and example_kwargs is None:
         raise InvalidProblem("trace needs example inputs: explorer.trace(module, (tensor, ...))")
@@ -121,8 +191,8 @@ def trace(
         name=name or type(model).__name__,
         training=training is not False,
         dtype=dtype,
-        batch_dim=batch_dim,
-        expert_rows=expert_rows,
+        batch_dim=example["batch_dim"],
+        expert_rows=example["expert_rows"],
     )
 
 
@@ -137,7 +207,7 @@ def plan(
     should_stop: Callable[[], bool] = never,
     library: bool | str | os.PathLike[str] = False,
     fresh: bool = False,
-    **settings: Any,
+    **settings: Value,
 ) -> Result:
     """The best plan found for ``model``, with a proved bound.
 
@@ -180,18 +250,7 @@ def plan(
     return result
 
 
-def _signature() -> inspect.Signature:
-    """That of `plan`, with every setting by its name, for those who look it up."""
-    own = list(inspect.signature(plan).parameters.values())
-    flat = [
-        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default)
-        for one in PLAN
-        if one.name not in ("devices", "memory", "planner")
-    ]
-    return inspect.Signature([*own[:4], *flat, *own[4:]], return_annotation=Result)
-
-
-plan.__signature__ = _signature()  # type: ignore[attr-defined]
+plan.__signature__ = _signature(plan, {one.name: one.default for one in PLAN})  # type: ignore[attr-defined]
 
 
 def load(path: str) -> Result:
@@ -276,6 +335,7 @@ def show(result: Result) -> PlacementWidget:
     return widget_class().of(result)
 
 
+@_with_usual(SWEEP)
 @_naming_arguments()
 def sweep(
     model: Workload | OpGraph | str,
@@ -285,16 +345,9 @@ def sweep(
     *,
     micro_batches: Sequence[int] = (),
     bandwidth: Sequence[str | float] = (),
-    one_at_a_time: bool = False,
-    fresh: bool = False,
     settings: Settings | None = None,
-    effort: str = "normal",
-    time_limit_s: float = 60.0,
-    seed: int = 0,
-    should_stop: Callable[[], bool] = never,
     on_row: Callable[[Row], None] = lambda _: None,
-    library: bool | str | os.PathLike[str] = False,
-    search_again: bool = False,
+    **terms: Unpack[SweepTerms],
 ) -> Sweep:
     """A plan at every combination of devices, memory caps, micro-batches and bandwidths (or one of them varied at a
     time): rows with `point`, `status`, `result` and `metrics`; that nothing fits is a row, too. settings: all that is
@@ -316,15 +369,15 @@ def sweep(
         tuple(parse_bytes(size) if isinstance(size, str) else size for size in memory),
     )
     rows: list[Row] = []
-    with noting(_library(library), workload.reference, search_again) as (ask, noted):
+    with noting(_library(terms["library"]), workload.reference, terms["search_again"]) as (ask, noted):
         for row in sweep_rows(
             workload,
             settings or Settings(),
-            points(axes, one_at_a_time=one_at_a_time),
+            points(axes, one_at_a_time=terms["one_at_a_time"]),
             choose_planner(planner) if isinstance(planner, str) else planner,
-            Limits(SearchSettings(effort=effort).effort, time_limit_s, seed=seed),
-            fresh=fresh,
-            should_stop=should_stop,
+            Limits(SearchSettings(effort=terms["effort"]).effort, terms["time_limit_s"], seed=terms["seed"]),
+            fresh=terms["fresh"],
+            should_stop=terms["should_stop"],
             ask=lambda *args, **options: noted(ask(*args, **options)),
         ):
             rows.append(row)
@@ -332,19 +385,16 @@ def sweep(
     return Sweep(rows)
 
 
+@_with_usual(TRAINING)
 def launch(
     plan: Result | PlanFile | str,
     *,
-    model: torch.nn.Module | Callable[[], Any] | str,
+    model: torch.nn.Module | Callable[[], object] | str,
     optimizer: Factory,
     batches: Batches,
     loss: Loss | None = None,
-    schedule: Schedule | None = None,
-    clip: float | None = None,
-    accumulate: int = 1,
-    seed: int = 0,
-    resume: str | os.PathLike[str] | None = None,
     backend: Literal["auto", "cpu", "cuda"] = "auto",
+    **terms: Unpack[TrainingTerms],
 ) -> Training:
     """Train a model as a plan says, in a script under torchrun, which starts a process for each device of the plan (a
     plan for one device needs no torchrun). It is gone through step by step: ``for step in explorer.launch(...)``
@@ -366,10 +416,7 @@ def launch(
     from explorer.runner.training.launch import Wanted
     from explorer.runner.training.launch import launch as begin
 
-    wanted = Wanted(
-        model=model, optimizer=optimizer, batches=batches, loss=loss, schedule=schedule, clip=clip,
-        accumulate=accumulate, seed=seed, resume=None if resume is None else Path(resume),
-    )  # fmt: skip
+    wanted = Wanted(model=model, optimizer=optimizer, batches=batches, loss=loss, **terms)
     return begin(_plan_file(plan), wanted, backend)
 
 

@@ -68,6 +68,16 @@ def add(commands: Commands) -> None:
     )
     add_problem(parser)
     add_phase(parser)
+    _add_where(parser)
+    _add_swept(parser)
+    add_library(parser, "--search-again")
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="save the plan of every row as a plan.json in there")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="print JSON instead of text")
+    how.add_argument("--csv", action="store_true", help="print CSV instead of text")
+
+
+def _add_where(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group(
         "where",
         "Questions are asked of several processes at once, of which each stays warm; the rows do not depend on how many"
@@ -87,6 +97,9 @@ def add(commands: Commands) -> None:
         help="processes (one a core, as many as memory allows and can be at work at the same time, for at least"
         f" {QUESTIONS_EACH} questions each; 1: this one); on a cluster, questions at a time (one a core)",
     )
+
+
+def _add_swept(parser: argparse.ArgumentParser) -> None:
     swept = parser.add_argument_group(
         "swept",
         "One value or several, with commas. Every combination is a point, the last of these flags changing first; with"
@@ -98,11 +111,6 @@ def add(commands: Commands) -> None:
     swept.add_argument("--bandwidth", type=_several(parse_bandwidth), metavar="RATE,RATE", help="12.5GB/s,25GB/s")
     swept.add_argument("--memory", type=_several(parse_bytes), metavar="SIZE,SIZE", help="16GiB,80GiB")
     swept.add_argument("--one-at-a-time", action="store_true", help="vary one of them at a time")
-    add_library(parser, "--search-again")
-    parser.add_argument("-o", "--output", metavar="FOLDER", help="save the plan of every row as a plan.json in there")
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="print JSON instead of text")
-    how.add_argument("--csv", action="store_true", help="print CSV instead of text")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -23,8 +23,7 @@ class Question(Settings, SearchSettings):
 
     def chosen_planner(self) -> Planner:
         """Raises InvalidProblem for a name or option that there is not."""
-        chosen: Planner = choose_planner(self.planner) if isinstance(self.planner, str) else self.planner
-        return chosen
+        return choose_planner(self.planner) if isinstance(self.planner, str) else self.planner
 
 
 PLAN = tuple(one for one in declared() if one not in declared(TracingSettings))

@@ -7,10 +7,10 @@ setting is one entry here, and what uses it (`explorer.question.problems`, mostl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from explorer.costs.profile import Profile
 from explorer.costs.regions import Regions
@@ -59,6 +59,14 @@ from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer,
 from solvers.problem.training import ZERO_STAGES
 from solvers.search.effort import Effort
 
+if TYPE_CHECKING:
+    from solvers.search.planner import Planner
+
+Plain = bool | float | str | None
+Value = (
+    Plain | Sequence[Plain | Library | Sequence[str]] | Mapping[str, int] | Cluster | Profile | Library | Wires | Group
+)
+"""What a setting, or a group of them, is given as in Python."""
 MAX_BATCH = 65536
 MAX_TIME_LIMIT_S = 600.0
 TIME_LIMIT_S = 30.0
@@ -533,7 +541,7 @@ class PipelineSettings(Group):
 class SearchSettings(Group):
     """Who searches, and for how long."""
 
-    planner: Any = setting(
+    planner: str | Planner = setting(
         "auto",
         Name(),
         "`placement-explorer planners` lists them",

@@ -180,22 +180,48 @@ class Lean(TypedDict):
     device: str
 
 
-class PlanView(TypedDict):
-    """A plan, final or incumbent; see `explorer.view.plan_view.plan_view`. held: the name under which a worker holds
-    it; front: the plans beside it; source: the path of the file that it was read from; beside: the name of the answer
-    that it was found beside."""
+class Answered(TypedDict):
+    """How a plan was found, and what was proved of it. held: the name under which a worker holds it; front: the plans
+    beside it; source: the path of the file that it was read from; beside: the name of the answer that it was found
+    beside."""
 
     status: str
     stop_reason: str
     planner: str
-    objective: str
-    contiguity: str
-    subgraphs: int | None
     objective_s: float | None
     bound_s: float
     runtime_s: float
     notes: list[str]
     trace: list[Step]
+    held: NotRequired[str]
+    front: NotRequired[list[Lean]]
+    source: NotRequired[str]
+    beside: NotRequired[str]
+
+
+class ScheduleView(TypedDict):
+    """The simulated schedule of a plan, as it is drawn."""
+
+    bars: Bars
+    by_operator: bool
+    all_spans: bool
+    links: list[LinkUse]
+    path: PathView
+    spans: int
+    course: Course | None
+    span_s: float
+    busy_s: list[float]
+    bottleneck: int
+    breakdown: dict[str, float]
+    memory: list[MemoryView]
+
+
+class PlanView(Answered, ScheduleView):
+    """A plan, final or incumbent; see `explorer.view.plan_view.plan_view`."""
+
+    objective: str
+    contiguity: str
+    subgraphs: int | None
     graph: str
     devices: list[Device]
     placement: list[list[int]]
@@ -211,24 +237,8 @@ class PlanView(TypedDict):
     modules: list[str]
     seconds: list[float]
     origins: list[int] | None
-    bars: Bars
-    by_operator: bool
-    all_spans: bool
-    links: list[LinkUse]
-    path: PathView
-    spans: int
-    course: Course | None
-    span_s: float
-    busy_s: list[float]
-    bottleneck: int
-    breakdown: dict[str, float]
-    memory: list[MemoryView]
     metrics: Metrics
     figures: dict[str, Any]
-    held: NotRequired[str]
-    front: NotRequired[list[Lean]]
-    source: NotRequired[str]
-    beside: NotRequired[str]
 
 
 class Skeleton(TypedDict):

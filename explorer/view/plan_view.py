@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import cast
+from typing import Required, TypedDict, Unpack, cast
 
 from explorer.costs.times.share import costs_words
 from explorer.costs.trained_in import assumed_notes
@@ -14,7 +14,7 @@ from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.instants.course import course
-from explorer.view.plan_types import Device, Metrics, PlanView
+from explorer.view.plan_types import Answered, Device, Metrics, PlanView, ScheduleView
 from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
 from explorer.view.timeline.lanes import link_uses
@@ -23,73 +23,56 @@ from explorer.view.timeline.operator_bars import operator_bars
 from explorer.view.timeline.path import path_view
 from explorer.view.timeline.phases import plan_phases
 from explorer.view.timeline.why import breakdown
+from solvers.evaluation.evaluate import Metrics as Evaluated
 from solvers.evaluation.evaluate import examine
 from solvers.evaluation.memory_parts import memory_parts
 from solvers.formats.json_text import finite_or_none
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
+from solvers.plan.schedule import Schedule
 from solvers.problem.problem import Execution, Objective, Origin, Problem
 
 
-def plan_view(
-    problem: Problem,
-    plan: Plan,
-    *,
-    planner: str,
-    objective_s: float,
-    bound_s: float,
-    status: Status = Status.FEASIBLE,
-    stop_reason: str = "",
-    runtime_s: float = 0.0,
-    notes: Sequence[str] = (),
-    trace: Sequence[Progress] = (),
-) -> PlanView:
+class Told(TypedDict, total=False):
+    """What a search says of a plan. stop_reason: "" while it goes on; runtime_s: so far."""
+
+    planner: Required[str]
+    objective_s: Required[float]
+    bound_s: Required[float]
+    status: Status
+    stop_reason: str
+    runtime_s: float
+    notes: Sequence[str]
+    trace: Sequence[Progress]
+
+
+def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
     """The view of a plan, final or incumbent, under the problem's objective.
 
     graph: see `structure_hash`; placement: per operator the list of its devices; stage_of: per operator its stage;
-    stages, stage_edges: see `stage_facts` and `stage_edges`; phases: see `plan_phases`; bars: see `bars`; by_operator:
-    whether the schedule is one of single operators, with all_spans of it as bars (see `operator_bars`);
-    links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; seconds: per
+    stages, stage_edges: see `stage_facts` and `stage_edges`; phases: see `plan_phases`; seconds: per
     operator its compute time for one micro-batch; origins: where each of these is from (`Origin`), None where they do
-    not differ; pinned: the operators that are;
-    bottleneck: the device that decides the objective; course: see `explorer.view.instants.course`; metrics: see
-    `metrics_object`; figures: the fields of `Figures`. Of many devices that do the same there is one (see `devices`).
+    not differ; pinned: the operators that are; metrics: see `metrics_object`; figures: the fields of `Figures`. Of many
+    devices that do the same there is one (see `devices`).
     """
     metrics, schedule = examine(problem, plan)
     whole, (problem, plan, schedule, every) = problem, folded(problem, plan, schedule)
     shown = of_devices(metrics, [same[0] for same in every])
-    parts = memory_parts(problem, plan, shown.peak_memory_bytes)
-    span_s = schedule.makespan_s
     single = problem.objective is Objective.MAKESPAN
-    by_operator = single and problem.execution is Execution.OPERATOR
-    told = devices(problem, every, len(whole.cluster.accelerators))
-    names = [device["name"] for device in told]
-    links = link_uses(schedule, names)
-    at = {use["resource"]: i for i, use in enumerate(links)}
-    senders = endpoints(schedule) if by_operator else [UNKNOWN] * len(schedule.spans)
-    found, all_spans = operator_bars(schedule, senders, at) if by_operator else (
-        bars(schedule, again_s=again_s(plan, schedule), links=at), False)  # fmt: skip
-    busy = schedule.busy_per_device_s()
-    loads = shown.load_s if problem.objective is Objective.MAX_LOAD else busy
-    bottleneck = max(range(len(loads)), key=lambda d: loads[d])
-    moves = [(s.device, s.to_device, s.start_s, s.end_s) for s in schedule.spans]
+    named = devices(problem, every, len(whole.cluster.accelerators))
     placement, stage_of = _placement(problem, plan)
     edges = stage_edges(problem, plan)
     samples = problem.mini_batch if single else plan.stages[0].micro_batch_size
+    drawn = _schedule_view(problem, plan, schedule, shown, [device["name"] for device in named])
+    idle = _idle(drawn["busy_s"], drawn["span_s"]) if single else None
     return {
-        "status": str(status),
-        "stop_reason": stop_reason,
-        "planner": planner,
+        **_answered(told),
+        **drawn,
         "objective": str(problem.objective),
         "contiguity": str(problem.contiguity),
         "subgraphs": (problem.subgraphs_per_device or 0) if problem.is_latency else None,
-        "objective_s": finite_or_none(objective_s),
-        "bound_s": finite_or_none(bound_s) or 0.0,
-        "runtime_s": runtime_s,
-        "notes": list(notes),
-        "trace": thinned(trace),
         "graph": structure_hash(problem.graph),
-        "devices": told,
+        "devices": named,
         "placement": placement,
         "stage_of": stage_of,
         "stages": stage_facts(plan, schedule, edges),
@@ -103,6 +86,42 @@ def plan_view(
         "modules": [o.module_path for o in problem.graph.operators],
         "seconds": _seconds(problem, placement, samples),
         "origins": _origins(problem, placement, samples),
+        "metrics": cast(Metrics, metrics_object(shown)),
+        "figures": asdict(figures_of(whole, metrics, told["bound_s"], told["objective_s"], idle)),
+    }
+
+
+def _answered(told: Told) -> Answered:
+    return {
+        "status": str(told.get("status", Status.FEASIBLE)),
+        "stop_reason": told.get("stop_reason", ""),
+        "planner": told["planner"],
+        "objective_s": finite_or_none(told["objective_s"]),
+        "bound_s": finite_or_none(told["bound_s"]) or 0.0,
+        "runtime_s": told.get("runtime_s", 0.0),
+        "notes": list(told.get("notes", ())),
+        "trace": thinned(told.get("trace", ())),
+    }
+
+
+def _schedule_view(
+    problem: Problem, plan: Plan, schedule: Schedule, metrics: Evaluated, names: Sequence[str]
+) -> ScheduleView:
+    """bars: see `bars`; by_operator: whether the schedule is one of single operators, with all_spans of it as bars (see
+    `operator_bars`); links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; bottleneck:
+    the device that decides the objective; course: see `explorer.view.instants.course`."""
+    span_s, busy = schedule.makespan_s, schedule.busy_per_device_s()
+    by_operator = problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR
+    links = link_uses(schedule, names)
+    at = {use["resource"]: i for i, use in enumerate(links)}
+    senders = endpoints(schedule) if by_operator else [UNKNOWN] * len(schedule.spans)
+    found, all_spans = operator_bars(schedule, senders, at) if by_operator else (
+        bars(schedule, again_s=again_s(plan, schedule), links=at), False)  # fmt: skip
+    loads = metrics.load_s if problem.objective is Objective.MAX_LOAD else busy
+    bottleneck = max(range(len(loads)), key=lambda d: loads[d])
+    moves = [(s.device, s.to_device, s.start_s, s.end_s) for s in schedule.spans]
+    parts = memory_parts(problem, plan, metrics.peak_memory_bytes)
+    return {
         "bars": found,
         "by_operator": by_operator,
         "all_spans": all_spans,
@@ -118,8 +137,6 @@ def plan_view(
             {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(held.items())}
             for c, held in zip(schedule.memory, parts, strict=True)
         ],
-        "metrics": cast(Metrics, metrics_object(shown)),
-        "figures": asdict(figures_of(whole, metrics, bound_s, objective_s, _idle(busy, span_s) if single else None)),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -46,7 +47,7 @@ class Wanted:
     clip: float | None = None
     accumulate: int = 1
     seed: int = 0
-    resume: Path | None = None
+    resume: str | os.PathLike[str] | None = None
 
     def check(self) -> None:
         """Raises RunError for a number that means nothing."""
@@ -84,7 +85,7 @@ def _launched(ranks: Ranks, file: PlanFile, wanted: Wanted) -> Training:
         return f"{identity(file)} {wanted.accumulate} {wanted.clip} {wanted.seed} {wanted.resume}"
 
     _same(ranks, ranks.agreed(asked, "optimizer"), "the plan, accumulate, clip, seed or resume")
-    resume, seed = wanted.resume, wanted.seed
+    resume, seed = None if wanted.resume is None else Path(wanted.resume), wanted.seed
     progress = None if resume is None else ranks.agreed(lambda: checkpoint.progress_of(resume))
     feed = Feed(wanted.batches, ranks, 0 if progress is None else progress.mini_batches)
     drawn = feed.next(lambda batch: divided(batch, wanted.loss is not None))
