@@ -25,6 +25,7 @@ from explorer.costs.curves import AttentionCurve, Curve, curves
 from explorer.costs.devices import DEVICES, DeviceKind
 from explorer.costs.efficiency import SHARES, WorkClass
 from explorer.costs.shapes import Shapes, shapes
+from explorer.costs.stack import Kernels, Stack, kernels_of
 from explorer.costs.updates import over_traced
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
@@ -62,13 +63,14 @@ def stated_dtype(graph: OpGraph) -> str | None:
     return found.most_common(1)[0][0] if found else None
 
 
-def label(kinds: Sequence[str], dtype: str) -> str:
-    """For `Problem.costs_from`: "roofline estimate, H100-80GB, bf16"; a device that has no products in
+def label(kinds: Sequence[str], dtype: str, stack: Stack = Stack.TRACED) -> str:
+    """For `Problem.costs_from`: "roofline estimate, H100-80GB, bf16, eager"; a device that has no products in
     the dtype is named with the rate it is given."""
     rates = [DEVICES[kind].peak_flops_per_s for kind in kinds]
     lacking = [kind for kind, rate in zip(kinds, rates, strict=True) if dtype != "fp32" and rate[dtype] == rate["fp32"]]
     told = f" ({', '.join(lacking)}: no {dtype} products, at the fp32 rate)" if lacking else ""
-    return f"roofline estimate, {', '.join(kinds)}, {dtype}{told}"
+    runs = "" if stack is Stack.TRACED else f", {stack.value}"
+    return f"roofline estimate, {', '.join(kinds)}, {dtype}{runs}{told}"
 
 
 def estimate(
@@ -77,13 +79,17 @@ def estimate(
     dtype: str | None = None,
     optimizer: Optimizer = Optimizer.ADAM,
     precision: Precision = Precision.PURE,
+    stack: Stack = Stack.TRACED,
+    *,
+    accumulates: bool = True,
 ) -> ComputeTable:
     """Seconds of every operator at 1 to 1024 samples on each of ``kinds`` (names of `DEVICES`).
 
     dtype picks the peak rate: "bf16", "fp16" or "fp32", by default that of the graph. Bytes are those
     of the graph as traced; an update, which is traced as Adam's, moves what a step of ``optimizer`` in ``precision``
     reads and writes (`updates`). In fp32, products run at the fp32 rate and convolutions at TF32's, which is
-    what PyTorch does unless told otherwise. Raises InvalidProblem for an unknown kind or dtype.
+    what PyTorch does unless told otherwise. stack: what runs them (`kernels_of`, of which accumulates is a part).
+    Raises InvalidProblem for an unknown kind or dtype.
     """
     for kind in kinds:
         if kind not in DEVICES:
@@ -94,19 +100,41 @@ def estimate(
     work = shapes(graph)
     samples = np.array(SAMPLES, dtype=np.float64)
     masked = np.array([CAUSAL_SHARE if operator.causal else 1.0 for operator in graph.operators])
-    flops = _at(graph, "flops", samples) * masked[:, None]
-    moved = _at(graph, "moved_bytes", samples) * over_traced(graph, optimizer, precision)[:, None]
+    flops = _at(np.array([(o.flops.fixed, o.flops.per_sample) for o in graph.operators]), samples) * masked[:, None]
+    kernels = kernels_of(graph, work, stack, precision, optimizer, accumulates=accumulates)
+    moved = _at(kernels.own, samples) * over_traced(graph, optimizer, precision)[:, None]
     growth = samples / graph.samples
-    seconds = {kind: _seconds(DEVICES[kind], dtype, work, flops, moved, growth) for kind in kinds}
+    seconds = {}
+    for kind in kinds:
+        own = _seconds(DEVICES[kind], dtype, work, flops, moved, growth, kernels.own_launches)
+        seconds[kind] = own if stack is Stack.TRACED else own + _beside(DEVICES[kind], dtype, kernels, samples)
     return ComputeTable(SAMPLES, seconds)
 
 
-def _at(graph: OpGraph, what: str, samples: Floats) -> Floats:
-    """Shape [operators, points]."""
-    amounts = [getattr(operator, what) for operator in graph.operators]
-    fixed = np.array([amount.fixed for amount in amounts])
-    per_sample = np.array([amount.per_sample for amount in amounts])
-    return fixed[:, None] + per_sample[:, None] * samples
+def _at(amounts: Floats, samples: Floats) -> Floats:
+    """Of amounts, [operators, 2]: fixed, and that of a sample; shape [operators, points]."""
+    at: Floats = amounts[:, :1] + amounts[:, 1:] * samples
+    return at
+
+
+def _beside(device: DeviceKind, dtype: str, kernels: Kernels, samples: Floats) -> Floats:
+    """Seconds of elementwise kernels beside each operator's own, [operators, points]."""
+    launches = kernels.beside_launches[:, None]
+    nbytes = _at(kernels.beside, samples) / np.maximum(launches, 1.0)
+    each = _streamed(device, dtype, nbytes)
+    curve = measured_curve(device, dtype, WorkClass.ELEMENTWISE)
+    if isinstance(curve, Curve):
+        each = np.where(launches > 0, curve.seconds(nbytes / device.memory_bytes_per_s), each)
+    seconds: Floats = np.maximum(each * np.maximum(launches, 1.0), launches * device.launch_s)
+    return np.where(nbytes > 0, seconds, 0.0)
+
+
+def _streamed(device: DeviceKind, dtype: str, nbytes: Floats) -> Floats:
+    """Seconds of bytes that a kernel goes through beside those that it was launched for."""
+    curve = measured_curve(device, dtype, WorkClass.ELEMENTWISE)
+    share = 1 / curve.slowdown[-1] if isinstance(curve, Curve) else SHARES[WorkClass.ELEMENTWISE]
+    seconds: Floats = nbytes / (device.memory_bytes_per_s * share)
+    return seconds
 
 
 def measured_curve(device: DeviceKind, dtype: str, work: WorkClass) -> Curve | AttentionCurve | None:
@@ -152,13 +180,16 @@ def _seconds(
     flops: Floats,
     moved: Floats,
     growth: Floats,
+    launches: Floats,
 ) -> Floats:
-    """flops and moved are [operators, points], growth [points] = samples over the traced samples."""
+    """flops and moved are [operators, points], growth [points] = samples over the traced samples. launches: of every
+    operator; one without any is a part of another's kernel."""
     seconds = np.empty_like(flops)
     for each in np.unique(work.work):
         of, at = WorkClass(each), np.flatnonzero(work.work == each)
         seconds[at] = _of_class(device, dtype, of, work, at, flops[at], moved[at], growth)
-    return np.maximum(seconds, device.launch_s)
+    seconds = np.maximum(seconds, launches[:, None] * device.launch_s)
+    return np.where(launches[:, None] > 0, seconds, _streamed(device, dtype, moved))
 
 
 def _of_class(

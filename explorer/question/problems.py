@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from explorer.costs.regions import ASKED, asked_regions
+from explorer.costs.stack import Stack
 from explorer.question.clusters import make_cluster
 from explorer.question.pins import resolve_pins
 from explorer.question.settings import MemoryModel, Settings
@@ -235,16 +236,25 @@ def _compute(
     workload: Workload, cluster: Cluster, dtype: str | None, settings: Settings, precision: Precision
 ) -> tuple[ComputeTable, str]:
     kinds = sorted({device.kind for device in cluster.devices})
+    accumulates = settings.micro_batches != 1 and (settings.objective or workload.objective) is not Objective.MAKESPAN
     if settings.times:
         from explorer.costs.times.table import table
 
-        return table(workload.graph, kinds, settings.times, settings.optimizer, dtype, precision)
+        return table(
+            workload.graph, kinds, settings.times, settings.optimizer, dtype, precision, settings.stack,
+            accumulates=accumulates,
+        )  # fmt: skip
     if workload.compute is None:
         from explorer.costs.roofline import dtype_of, estimate, label
 
         chosen = dtype or dtype_of(workload.graph)
-        seconds = estimate(workload.graph, kinds, chosen, settings.optimizer, precision)
-        return seconds, label(kinds, chosen)
+        stack = settings.stack
+        seconds = estimate(workload.graph, kinds, chosen, settings.optimizer, precision, stack, accumulates=accumulates)
+        return seconds, label(kinds, chosen, stack)
+    if settings.stack is not Stack.TRACED:
+        raise InvalidProblem(
+            f"{workload.reference}: has its own compute times, so nothing is estimated; leave out --stack"
+        )
     for kind in kinds:
         if kind not in workload.compute.seconds:
             known = ", ".join(workload.compute.seconds)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from explorer.costs.profile import Profile
 from explorer.costs.regions import Regions
+from explorer.costs.stack import Stack
 from explorer.costs.times.library import Library
 from explorer.question.pins import parse_pin
 from explorer.question.together import Unit, parse_together
@@ -351,6 +352,19 @@ class TrainingSettings(Group):
             labels={"pure": "as traced", "mixed": "mixed, 16 B", "mixed-fp32-gradients": "mixed, 18 B"},
             meaning="As traced: weights, gradients and states all in the model's number format. Mixed: 16-bit weights"
             " beside fp32 copies (masters) and fp32 states, 16 bytes a parameter with Adam; 18 with gradients in fp32.",
+        ),
+    )  # fmt: skip
+    stack: Stack = setting(
+        Stack.TRACED,
+        Choice(Stack),
+        "what runs the model where times are estimated: traced counts one kernel an operator and nothing beside; eager,"
+        " PyTorch's kernels, casts and sums; compiled, torch.compile's; fused, Megatron-LM's (traced)",
+        control=Control(
+            id="stack", label="Run by", what="What runs the model", place=RARE, word="Run by",
+            labels={"traced": "as traced", "eager": "eager", "compiled": "torch.compile", "fused": "Megatron"},
+            meaning="Which kernels an estimate counts. As traced: one an operator, nothing beside. Eager: those that"
+            " PyTorch launches, with casts in mixed precision and sums of gradients. torch.compile: pointwise operators"
+            " joined. Megatron: its fused kernels, and its loss in fp32.",
         ),
     )  # fmt: skip
     mini_batch: int | None = setting(

@@ -9,6 +9,7 @@ import numpy as np
 from explorer.costs.measured import UPDATED_AS
 from explorer.costs.roofline import SAMPLES, dtype_of, estimate
 from explorer.costs.roofline import label as roofline_label
+from explorer.costs.stack import Stack
 from explorer.costs.times.calls import Call, Class, Size, classes, sizes
 from explorer.costs.times.interpolation import curve
 from explorer.costs.times.library import Library
@@ -43,15 +44,19 @@ def table(
     optimizer: Optimizer,
     dtype: str | None = None,
     precision: Precision = Precision.PURE,
+    stack: Stack = Stack.TRACED,
+    *,
+    accumulates: bool = True,
 ) -> tuple[ComputeTable, str]:
     """(seconds of every operator at 1 to 1024 samples on each of ``kinds`` with their origins, a label for people).
 
     A call that a library has is as measured; one of a class that it has is interpolated, or estimated by the same curve
     where it is far smaller or larger; any other, and any on a kind without a library, is as `roofline.estimate` has it,
-    in ``dtype``. Raises InvalidProblem as `by_kind` does, or for a library that says nothing of the graph or its dtype.
+    in ``dtype`` and run by ``stack``. Raises InvalidProblem as `by_kind` does, or for a library that says nothing of
+    the graph or its dtype.
     """
     libraries_of = by_kind(libraries, kinds)
-    usual = estimate(graph, kinds, dtype, optimizer, precision)
+    usual = estimate(graph, kinds, dtype, optimizer, precision, stack, accumulates=accumulates)
     seconds, origins, labels = dict(usual.seconds), {}, []
     for kind, library in libraries_of.items():
         seconds[kind], origins[kind] = _timed(graph, library, optimizer, usual.seconds[kind])
@@ -60,7 +65,7 @@ def table(
         labels.append(library.label())
     for kind in kinds:
         origins.setdefault(kind, np.full_like(usual.seconds[kind], Origin.ESTIMATED, dtype=np.uint8))
-    rest = roofline_label(kinds, dtype or dtype_of(graph))
+    rest = roofline_label(kinds, dtype or dtype_of(graph), stack)
     return ComputeTable(SAMPLES, seconds, origins), f"{'; '.join(labels)}; else {rest}"
 
 
