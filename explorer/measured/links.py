@@ -9,6 +9,7 @@ from statistics import fmean, median
 
 import numpy as np
 
+from explorer.costs.least_squares import coefficients
 from explorer.measured.action_times import ActionTimes
 from explorer.measured.comparison import LinkError
 from explorer.measured.wire_times import ends_of, wire_seconds
@@ -128,9 +129,10 @@ def fitted(link: Link, observed: Sequence[Observed]) -> tuple[Link, str]:
     middle = [Observed(*size, median(values)) for size, values in by_size.items()]
     sizes = [o.nbytes for o in middle if o.nbytes > 0]
     if len(known) >= FEWEST and sizes and max(sizes) >= SPREAD * min(sizes):
-        line = _line(middle)
-        if line is not None:
-            return replace(link, latency_s=line[0], bandwidth_bytes_per_s=1 / line[1]), "fitted"
+        counts = np.array([(o.latencies, o.nbytes) for o in middle])
+        latency, per_byte = coefficients(counts, np.array([o.seconds for o in middle])).tolist()
+        if per_byte > 0:  # else time does not grow with the bytes
+            return replace(link, latency_s=latency, bandwidth_bytes_per_s=1 / per_byte), "fitted"
     ratios = [o.seconds / predicted for o in known if (predicted := _predicted_s(link, o)) > 0]
     if not ratios:
         return replace(link, latency_s=median(o.seconds / max(o.latencies, 1.0) for o in known)), "ratio"
@@ -138,21 +140,6 @@ def fitted(link: Link, observed: Sequence[Observed]) -> tuple[Link, str]:
     return replace(
         link, latency_s=link.latency_s * ratio, bandwidth_bytes_per_s=link.bandwidth_bytes_per_s / ratio
     ), "ratio"
-
-
-def _line(observed: Sequence[Observed]) -> tuple[float, float] | None:
-    """(seconds per latency, seconds per byte): minimises sum (latencies a + bytes b - seconds)^2 / seconds^2 with
-    a >= 0; None where time does not grow with the bytes."""
-    a = [o.latencies / o.seconds for o in observed]
-    b = [o.nbytes / o.seconds for o in observed]
-    aa, bb = sum(x * x for x in a), sum(y * y for y in b)
-    ab = sum(x * y for x, y in zip(a, b, strict=True))
-    determinant = aa * bb - ab * ab
-    latency = (sum(a) * bb - sum(b) * ab) / determinant if determinant > 1e-12 * aa * bb else -1.0
-    if latency < 0:
-        return 0.0, sum(b) / bb
-    per_byte = (sum(b) * aa - sum(a) * ab) / determinant
-    return (latency, per_byte) if per_byte > 0 else None
 
 
 def _objective(problem: Problem) -> Objective:

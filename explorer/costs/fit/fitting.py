@@ -9,6 +9,7 @@ import numpy as np
 from explorer.costs.curves import AttentionCurve, Curve, HeldOut
 from explorer.costs.efficiency import WorkClass
 from explorer.costs.fit.kernels import Kernels
+from explorer.costs.least_squares import coefficients
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Bools, Floats
 
@@ -66,7 +67,7 @@ def _attention(kernels: Kernels) -> AttentionCurve:
             at = kernels.fitted & (kernels.width == width) & (octave == each)
             if at.sum() >= LEAST_ROWS:
                 ideal, measured = kernels.ideal_s[at], kernels.measured_s[at]
-                start_s[i, j], slowdown = _line(ideal, measured)
+                start_s[i, j], slowdown = coefficients(np.column_stack([np.ones(len(ideal)), ideal]), measured)
                 share[i, j] = 1 / max(slowdown, 1.0)
     complete = ~np.isnan(share).any(axis=0)
     if not complete.any():
@@ -76,17 +77,6 @@ def _attention(kernels: Kernels) -> AttentionCurve:
     rows, none = int(kernels.fitted.sum()), HeldOut(0, 1.0, 1.0, 1.0)
     curve = AttentionCurve(kernels.device, widths, lengths, share, start_s, rows, none)
     return replace(curve, held_out=judged(kernels, estimated(curve, kernels), held_out(kernels)))
-
-
-def _line(ideal: Floats, measured: Floats) -> tuple[float, float]:
-    """(start, slowdown) of measured = start + slowdown x ideal, neither below 0, of least relative errors."""
-    ones = np.ones(len(ideal))
-    (start, slowdown), *_ = np.linalg.lstsq(np.stack([1 / measured, ideal / measured], axis=1), ones)
-    if start >= 0 and slowdown >= 0:
-        return float(start), float(slowdown)
-    of = ideal / measured if start < 0 else 1 / measured
-    alone = float(of.sum() / (of**2).sum())
-    return (0.0, alone) if start < 0 else (alone, 0.0)
 
 
 def never_more(values: Floats, weights: Floats) -> Floats:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.costs.least_squares import coefficients
 from explorer.costs.times.calls import Size
 
 Floats = NDArray[np.float64]
@@ -52,28 +52,8 @@ class Curve:
 def curve(sizes: Sequence[Size], seconds: Sequence[float]) -> Curve:
     """Through at least one measured call."""
     taken = np.array(seconds, dtype=np.float64)
-    line = _line(_columns(sizes), taken)
+    line = coefficients(_columns(sizes), taken)
     return Curve(_logs(sizes), line, np.log(taken / (_columns(sizes) @ line)))
-
-
-def _line(columns: Floats, seconds: Floats) -> Floats:
-    """The coefficients, none below 0, of least relative error: of every choice of columns the least squares where these
-    are not below 0. Of choices that are equally good, the one with fewest columns, bytes first."""
-    relative = columns / seconds[:, None]
-    best, least = np.zeros(3), np.inf
-    for chosen in (c for count in (1, 2, 3) for c in combinations((2, 1, 0), count)):
-        part = relative[:, chosen]
-        if not part.any(axis=0).all() or len(seconds) < len(chosen):
-            continue
-        scale = np.abs(part).max(axis=0)
-        found, *_ = np.linalg.lstsq(part / scale, np.ones(len(seconds)), rcond=None)
-        if (found < 0).any():
-            continue
-        error = float(((part / scale @ found - 1.0) ** 2).sum())
-        if error < least - 1e-9 and (columns[:, chosen] @ (found / scale) > 0).all():
-            best, least = np.zeros(3), error
-            best[list(chosen)] = found / scale
-    return best
 
 
 def _columns(sizes: Sequence[Size]) -> Floats:

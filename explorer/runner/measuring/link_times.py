@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
+from explorer.costs.least_squares import coefficients
 from explorer.costs.profile import LinkTimes
 
 SIZES = tuple(2**power for power in range(10, 25, 2))
@@ -28,20 +30,9 @@ def fit(nbytes: Sequence[int], seconds: Sequence[float]) -> tuple[float, float]:
     """
     if not nbytes or len(nbytes) != len(seconds) or min(seconds) <= 0:
         raise ValueError(f"a fit needs as many times as sizes, all above 0; found {list(nbytes)} and {list(seconds)}")
-    # With weights 1/t: minimise sum (latency / t + per_byte * n / t - 1)^2.
-    a = [1 / t for t in seconds]
-    b = [n / t for n, t in zip(nbytes, seconds, strict=True)]
-    aa, ab, bb = sum(x * x for x in a), sum(x * y for x, y in zip(a, b, strict=True)), sum(y * y for y in b)
-    determinant = aa * bb - ab * ab
-    latency = per_byte = 0.0
-    if determinant > 1e-12 * aa * bb:
-        latency = (sum(a) * bb - sum(b) * ab) / determinant
-        per_byte = (sum(b) * aa - sum(a) * ab) / determinant
-    if latency <= 0.0:
-        latency, per_byte = 0.0, sum(b) / bb
-    if per_byte <= 1 / FASTEST:
-        latency, per_byte = sum(a) / aa, 1 / FASTEST
-    return latency, 1 / per_byte
+    columns = np.column_stack([np.ones(len(nbytes)), nbytes])
+    latency, per_byte = (float(one) for one in coefficients(columns, np.array(seconds)))
+    return latency, 1 / max(per_byte, 1 / FASTEST)
 
 
 def pairs(hosts: Sequence[str], backend: str) -> list[tuple[int, int]]:
