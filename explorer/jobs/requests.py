@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from explorer.question.packing import PackedProblem
 from explorer.question.settings import Settings
@@ -19,6 +19,16 @@ Work = Callable[[Any, Emit, Callable[[], bool]], None]
 """A kind of job: (request, emit an event, asked to stop?)."""
 
 
+SEARCH, RUN, READ = "search", "run", "read"
+"""Workers: those that solve, the one that runs plans, the one that reads files."""
+
+
+class Request:
+    """What a worker can be asked: one of those below."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Files:
     """Paths of files that take the place of settings, "" for none. profile: measured costs; cluster: devices and
@@ -30,7 +40,7 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class SolveRequest:
+class SolveRequest(Request):
     """Plan ``model`` under ``settings``. seed and effort: as for `solvers.planners.solve.solve`. before: the name of
     the plan on the page, which is shown first. fresh: search, even where the library knows the answer. first_only: end
     with the first plan, without an answer, if that takes a moment."""
@@ -48,7 +58,7 @@ class SolveRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class AskRequest:
+class AskRequest(Request):
     """Solve a problem that the asking program made itself, see `explorer.question.packing`. reference: of its model;
     before: the name of the plan that is shown, which is shown first; the rest: as in SolveRequest."""
 
@@ -63,7 +73,7 @@ class AskRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRequest:
+class ReadRequest(Request):
     """Look at the file at ``path``, which people know as ``name``."""
 
     path: str
@@ -71,7 +81,7 @@ class ReadRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceRequest:
+class PlaceRequest(Request):
     """Judge the placement in the file at ``path``, known as ``name``, under ``settings`` of ``model``."""
 
     model: str
@@ -82,7 +92,7 @@ class PlaceRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class CompareRequest:
+class CompareRequest(Request):
     """Run ``planners`` (none: every one that makes sense) on ``model`` under ``settings``, each for at
     most time_limit_s and for each of ``contiguities`` (none: that of the settings). seed and effort: as in
     SolveRequest."""
@@ -98,7 +108,7 @@ class CompareRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class PrepareRequest:
+class PrepareRequest(Request):
     """The file of a plan, and what there is to say before it runs on ``target``. held: the name of a plan that
     the worker holds (`explorer.jobs.held_plans`). text: the packed file, if it is known already."""
 
@@ -108,7 +118,7 @@ class PrepareRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlanRequest:
+class RunPlanRequest(Request):
     """Run a plan on ``target``. held: its name, for whoever asks; text: its packed file. steps, verify and
     allow_model: as in `explorer.runner.bundles.request.RunRequest`; the rest is as the target says."""
 
@@ -121,14 +131,14 @@ class RunPlanRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ShowRunRequest:
+class ShowRunRequest(Request):
     """A past run again. bundle: the name of its folder among the runs that are kept."""
 
     bundle: str
 
 
 @dataclass(frozen=True, slots=True)
-class ReplanRequest:
+class ReplanRequest(Request):
     """Measure operators and links on ``target``, then plan again with what was measured. held and text: of the
     plan that is to be improved; the rest: what was asked when it was made."""
 
@@ -159,7 +169,7 @@ class PlanSource:
 
 
 @dataclass(frozen=True, slots=True)
-class ExportRequest:
+class ExportRequest(Request):
     """Write a plan in a format (`explorer.exports.formats.FORMATS`), a picture in a theme. nearest: of a launcher,
     with whole modules where it has no others."""
 
@@ -170,14 +180,14 @@ class ExportRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewRequest:
+class ReviewRequest(Request):
     """Look a plan over."""
 
     plan: PlanSource
 
 
 @dataclass(frozen=True, slots=True)
-class LeanRequest:
+class LeanRequest(Request):
     """The view of a plan that was found beside an answer: of its ``front``, the one at this position."""
 
     plan: PlanSource
@@ -185,7 +195,7 @@ class LeanRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class HelpRequest:
+class HelpRequest(Request):
     """Answer the question that a plan answers with one thing changed, each change in turn. most_devices: what a page
     can ask for."""
 
@@ -195,7 +205,7 @@ class HelpRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class WhyHereRequest:
+class WhyHereRequest(Request):
     """What it would cost to have these operators of a plan, positions in its graph, at every other place."""
 
     plan: PlanSource
@@ -203,7 +213,7 @@ class WhyHereRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepRequest:
+class SweepRequest(Request):
     """Answer a question at several values of one axis, see `explorer.sweeps.ranges`."""
 
     ask: SolveRequest
@@ -211,7 +221,7 @@ class SweepRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class DifferRequest:
+class DifferRequest(Request):
     """How the second plan differs from the first."""
 
     first: PlanSource
@@ -219,25 +229,40 @@ class DifferRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class HashRequest:
+class HashRequest(Request):
     """The name of a plan: equal questions with equal answers have equal ones."""
 
     plan: PlanSource
 
 
-About = (
-    ExportRequest | ReviewRequest | LeanRequest | HelpRequest | WhyHereRequest | SweepRequest | DifferRequest
-    | HashRequest
-)  # fmt: skip
-"""What is asked about plans that are there."""
-ABOUT: dict[type, str] = {
-    ExportRequest: "export",
-    ReviewRequest: "review",
-    LeanRequest: "lean",
-    HelpRequest: "help",
-    WhyHereRequest: "why-here",
-    SweepRequest: "sweep",
-    DifferRequest: "differ",
-    HashRequest: "hash",
+class JobKind(NamedTuple):
+    """name: see `explorer.jobs.job_kinds.KINDS`. brief: it ends by itself soon: nothing is killed when it is cancelled,
+    and it does not wait behind searches. long: it is many searches: it leaves one worker to first plans, where there
+    are several. workers: SEARCH, or RUN (which ends only with its processes), or READ."""
+
+    name: str
+    brief: bool = False
+    long: bool = False
+    workers: str = SEARCH
+
+
+KIND_OF: Mapping[type[Request], JobKind] = {
+    SolveRequest: JobKind("solve"),
+    AskRequest: JobKind("ask"),
+    PlaceRequest: JobKind("place"),
+    CompareRequest: JobKind("compare", long=True),
+    HelpRequest: JobKind("help", long=True),
+    SweepRequest: JobKind("sweep", long=True),
+    PrepareRequest: JobKind("prepare", brief=True),
+    ShowRunRequest: JobKind("show-run", brief=True),
+    ExportRequest: JobKind("export", brief=True),
+    ReviewRequest: JobKind("review", brief=True),
+    LeanRequest: JobKind("lean", brief=True),
+    DifferRequest: JobKind("differ", brief=True),
+    HashRequest: JobKind("hash", brief=True),
+    WhyHereRequest: JobKind("why-here", brief=True),
+    RunPlanRequest: JobKind("run", workers=RUN),
+    ReplanRequest: JobKind("replan", workers=RUN),
+    ReadRequest: JobKind("read", workers=READ),
 }
-"""The kind of job for each."""
+"""What a worker makes of each request."""

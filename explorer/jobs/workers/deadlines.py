@@ -7,6 +7,7 @@ interrupt. Whoever asked is told what took too long, and what to do.
 from __future__ import annotations
 
 from explorer.jobs.limits import READ_S
+from explorer.jobs.requests import KIND_OF, RUN
 from explorer.jobs.workers.job import Job
 from explorer.jobs.workers.needs import model_of
 from explorer.words import text
@@ -17,7 +18,7 @@ MARGIN_S = 120.0
 """For what a search does beyond its time limit: a large plan is checked, told and drawn."""
 BRIEF_S = 120.0
 """For a job that ends by itself soon."""
-NEVER = ("run", "replan")
+NEVER = {kind.name for kind in KIND_OF.values() if kind.workers == RUN}
 """Runs of plans have limits of their own, and everybody sees and can end them."""
 
 

@@ -6,14 +6,11 @@ from collections import deque
 from dataclasses import InitVar, dataclass, field
 
 from explorer.jobs.held_plans import KEPT
+from explorer.jobs.requests import KIND_OF
 from explorer.jobs.workers.listeners import Listeners, OnEvent
 from solvers.programs.processes.pool import Task, WorkerHandle
 
-BRIEF = frozenset({"prepare", "show-run", "export", "review", "lean", "differ", "hash", "why-here"})
-"""Kinds of job that end by themselves soon: nothing is killed when they are cancelled, and they do not wait behind
-searches."""
-LONG = frozenset({"compare", "help", "sweep"})
-"""Kinds of job that are many searches: they leave one worker to first plans, where there are several."""
+BRIEF, LONG = ({kind.name for kind in KIND_OF.values() if getattr(kind, what)} for what in ("brief", "long"))
 FIRST, IMPROVING, LATER = 1, 2, 3
 """Ranks of searches: a plan that somebody waits for, a better one than the first, and what is found out beside it.
 Brief jobs have rank 0."""

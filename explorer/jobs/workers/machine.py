@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from explorer.jobs.workers.specs import SOLVING, WorkerSpec
+from explorer.sweeps.asking.workers import CGROUP
 
 WORKER_BYTES = 4 * 2**30
 """What there has to be for each worker, where there are several by default."""
@@ -15,17 +16,6 @@ MOST = 8
 """Workers by default, however large the machine: the page serves a class, not a cluster."""
 LEAST_BYTES = 2 * 2**30
 """The least limit that a worker is given, however many there are."""
-CGROUP = Path("/sys/fs/cgroup")
-
-
-def cores(cgroup: Path = CGROUP) -> int:
-    """That this process may use."""
-    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with suppress(OSError, ValueError):  # cgroup v2: "max 100000", or microseconds of each period
-        quota, period = (cgroup / "cpu.max").read_text().split()
-        if quota != "max":
-            found = min(found, max(1, int(quota) // int(period)))
-    return found
 
 
 def memory_bytes(cgroup: Path = CGROUP) -> int:

@@ -19,8 +19,7 @@ from explorer.sweeps.asking.questions import (
     read_answer,
     start_text,
 )
-from explorer.sweeps.asking.solving import GRAPHS, answer_to
-from explorer.sweeps.asking.worker import main
+from explorer.sweeps.asking.solving import GRAPHS, answer_to, main
 from explorer.sweeps.asking.workers import Returned
 from solvers.errors import PlacementError
 from solvers.plan.plan import Plan

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from explorer.question.planner_choice import choose_planner
 from solvers.errors import InvalidPlan, InvalidProblem, PlacementError
@@ -17,6 +18,7 @@ from solvers.formats.json_text import dump_json, parse_json
 from solvers.formats.op_graph_json import graph_json, read_op_graph
 from solvers.formats.plan_json import plan_part, read_other_plan, read_plan_part
 from solvers.formats.problem_json import problem_json, read_problem
+from solvers.formats.records import Within, read_record, record_json
 from solvers.formats.result_json import read_result, result_json
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result
@@ -42,7 +44,7 @@ class Limits:
     effort: Effort = Effort.NORMAL
     time_limit_s: float = 60.0
     gap: float = 0.0
-    seed: int = 0
+    seed: Annotated[int, Within(-(2**53))] = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,36 +101,21 @@ def read_graph_text(text: str) -> OpGraph:
 
 def question_text(question: Question) -> str:
     """The question without its graph."""
-    limits = question.limits
     return dump_json(
         {
             "problem": problem_json(question.problem),
             "planner": question.planner,
-            "effort": limits.effort.value,
-            "time_limit_s": limits.time_limit_s,
-            "gap": limits.gap,
-            "seed": limits.seed,
+            "limits": record_json(question.limits),
         }
     )
 
 
 def read_question(text: str, graph: OpGraph) -> Question:
     """Raises InvalidProblem."""
-    parts = Field(parse_json(text, "question"), "question:").fields(
-        ("problem", "planner", "effort", "time_limit_s", "gap", "seed")
-    )
+    parts = Field(parse_json(text, "question"), "question:").fields(("problem", "planner", "limits"))
     planner = parts["planner"].text()
     choose_planner(planner)
-    return Question(
-        read_problem(parts["problem"], graph),
-        planner,
-        Limits(
-            parts["effort"].choice(Effort),
-            parts["time_limit_s"].number(),
-            parts["gap"].number(),
-            parts["seed"].integer(-(2**53)),
-        ),
-    )
+    return Question(read_problem(parts["problem"], graph), planner, read_record(parts["limits"], Limits))
 
 
 def start_text(plan: Plan) -> str:

@@ -20,10 +20,12 @@ from explorer.sweeps.asking.questions import (
     refused,
 )
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem, one_line
+from solvers.kernels.compiling import Compiling
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress
 from solvers.planners.solve import solve
 from solvers.problem.graph import OpGraph
+from solvers.programs.processes.entry import Channel
 from solvers.search.monitor import ignore, never
 
 GRAPHS = 8
@@ -92,3 +94,20 @@ def serve(key: str, graph: str, question: str, start: str) -> str:
     if not _solver.knows(key):
         _solver.take(key, graph)
     return _solver.answer(key, question, start)
+
+
+def main(channel: Channel) -> None:
+    """The child side of `explorer.sweeps.asking.pool`, which keeps solvers, kernels and graphs warm. A payload is (key,
+    graph or "", question, start): keys are of graphs, whose text comes along until it was sent once. Out: ("compiling",
+    "", kernel, seconds) and ("event", position, answer)."""
+    solver = TextSolver()
+
+    def work(position: int, payload: tuple[str, str, str, str]) -> bool:
+        key, graph, question, start = payload
+        if graph:
+            solver.take(key, graph)
+        channel.send("event", position, solver.answer(key, question, start, channel.should_stop(position)))
+        return True
+
+    with Compiling(tell=lambda kernel, seconds: channel.send("compiling", "", kernel, seconds)):
+        channel.serve(work)

@@ -15,7 +15,8 @@ from solvers.plan.plan import Plan
 WORKER_BYTES = 2**30
 """Memory for each worker: 0.25 GB with its kernels and a small model, more while it searches a large one."""
 MEMORY = Path("/proc/meminfo")
-LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+CGROUP = Path("/sys/fs/cgroup")
+LIMITS = (CGROUP / "memory.max", CGROUP / "memory" / "memory.limit_in_bytes")
 """What a container may use, in bytes or a word, by either version of control groups."""
 
 
@@ -52,11 +53,20 @@ class Workers(Protocol):
         ...
 
 
+def cores(cgroup: Path = CGROUP) -> int:
+    """That this process may use."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # cgroup v2: "max 100000", or microseconds of each period
+        quota, period = (cgroup / "cpu.max").read_text().split()
+        if quota != "max":
+            found = min(found, max(1, int(quota) // int(period)))
+    return found
+
+
 def room() -> int:
     """Workers that this process may have here: one a core that it may use, and as many as fit into free memory."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     free = _free_bytes()
-    return max(1, cores if free is None else min(cores, int(free // WORKER_BYTES)))
+    return max(1, cores() if free is None else min(cores(), int(free // WORKER_BYTES)))
 
 
 def _free_bytes() -> float | None:

@@ -6,17 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from explorer.jobs.requests import (
-    About,
-    CompareRequest,
-    PlaceRequest,
-    PrepareRequest,
-    ReadRequest,
-    ReplanRequest,
-    RunPlanRequest,
-    ShowRunRequest,
-    SolveRequest,
-)
+from explorer.jobs.requests import Request
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun
 
@@ -77,13 +67,6 @@ class Catalogue:
     profiles: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
     """Measured profiles and operator times that are saved, by name."""
-
-
-Request = (
-    SolveRequest | CompareRequest | PrepareRequest | RunPlanRequest | ReplanRequest | ShowRunRequest | ReadRequest
-    | PlaceRequest | About
-)  # fmt: skip
-"""What a backend can be asked."""
 
 
 class Backend(Protocol):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from explorer.jobs.requests import About
+from explorer.jobs.requests import Request
 from explorer.view import events
 from explorer.view.events import LAST, Event, before_you
-from explorer.web.contract.backend import Request
 from explorer.web.state.page_state import RUNS, Hears, Job, PageState
 
 MOST_BESIDE = 8
@@ -29,7 +28,7 @@ def start(page: PageState, request: Request, hears: Hears, turn: int = 0, beside
     return turn
 
 
-def start_beside(page: PageState, request: About, hears: Hears, waits: Callable[[str], None] | None = None) -> int:
+def start_beside(page: PageState, request: Request, hears: Hears, waits: Callable[[str], None] | None = None) -> int:
     """Begin a job about plans, beside the search; returns its turn, 0 if too many wait already.
 
     waits: gets how many jobs come before this one, in words.

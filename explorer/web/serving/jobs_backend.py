@@ -9,23 +9,14 @@ from typing import Any
 
 from demo_models import MODELS
 from explorer.jobs.past_runs import past_runs
-from explorer.jobs.requests import (
-    ABOUT,
-    CompareRequest,
-    PlaceRequest,
-    PrepareRequest,
-    ReadRequest,
-    ReplanRequest,
-    RunPlanRequest,
-    ShowRunRequest,
-    SolveRequest,
-)
+from explorer.jobs.requests import KIND_OF, READ, RUN, SEARCH, Request
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.machine import cores, default_workers, memory_bytes, solving_spec
+from explorer.jobs.workers.machine import default_workers, memory_bytes, solving_spec
 from explorer.jobs.workers.specs import READING, RUNNING
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.loading import is_callable
 from explorer.runner.targets.registry import load_targets
+from explorer.sweeps.asking.workers import cores
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun
 from explorer.web.contract.backend import (
@@ -34,26 +25,12 @@ from explorer.web.contract.backend import (
     KindEntry,
     ModelEntry,
     PlannerEntry,
-    Request,
     TargetEntry,
 )
 from solvers.problem.cluster import CPU_KIND
 
-SEARCH, RUN, READ = "search", "run", "read"
-"""Kinds of workers: those that solve, the one that runs plans, the one that reads files."""
 KIND_WORDS = {"local": "this machine", "ray": "Ray cluster"}
 FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
-KIND_OF: dict[type, str] = ABOUT | {
-    SolveRequest: "solve",
-    CompareRequest: "compare",
-    PrepareRequest: "prepare",
-    RunPlanRequest: "run",
-    ReplanRequest: "replan",
-    ShowRunRequest: "show-run",
-    ReadRequest: "read",
-    PlaceRequest: "place",
-}
-"""The kind of job for each request, see `explorer.jobs.job_kinds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +97,8 @@ class JobsBackend:
 
     def start(self, request: Request, on_event: Callable[[Event], None], visitor: str = "") -> str:
         kind = KIND_OF[type(request)]
-        workers = RUN if kind in ("run", "replan") else READ if kind == "read" else SEARCH
         located = request if self._given is None else self._given.located(request)
-        return f"{workers}-{self._jobs[workers].start(kind, located, on_event, visitor)}"
+        return f"{kind.workers}-{self._jobs[kind.workers].start(kind.name, located, on_event, visitor)}"
 
     def expect_file(self) -> None:
         self._jobs[READ].warm()

@@ -8,10 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from explorer.jobs.requests import CompareRequest, HelpRequest, SolveRequest, SweepRequest
+from explorer.jobs.requests import CompareRequest, HelpRequest, Request, SolveRequest, SweepRequest
 from explorer.question.settings import MAX_TIME_LIMIT_S
 from explorer.question.written.quantities import parse_bytes
-from explorer.web.contract.backend import Request
 from explorer.words import text
 from solvers.errors import InvalidProblem
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from explorer.jobs.requests import PlanSource
+from explorer.jobs.requests import PlanSource, Request
 from explorer.view.events import Event
 from explorer.view.figures import Figures
 from explorer.view.graph.elements import GraphView
@@ -17,7 +17,6 @@ from explorer.view.lessons.lesson import Lesson
 from explorer.view.plan_types import PlanView, Report, Skeleton, Step
 from explorer.view.session import Look, RunAsked, Session
 from explorer.view.timeline.gantt_rows import RowKind
-from explorer.web.contract.backend import Request
 from explorer.web.contract.messages import Outgoing, Status
 from explorer.web.state.comparing import Comparing
 from explorer.web.state.pairing import Pairing

@@ -9,8 +9,9 @@ import pytest
 
 from explorer.jobs.requests import SolveRequest
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.machine import cores, default_workers, memory_bytes, solving_spec
+from explorer.jobs.workers.machine import default_workers, memory_bytes, solving_spec
 from explorer.question.settings import Settings
+from explorer.sweeps.asking.workers import cores
 from explorer.view.events import LAST
 from solvers.search.effort import Effort
 from tests.benchmarks.table import show

@@ -23,11 +23,12 @@ from explorer.jobs.past_runs import past_runs
 from explorer.jobs.read_kind import read_job
 from explorer.jobs.replan_kind import replan_job
 from explorer.jobs.requests import (
-    ABOUT,
+    KIND_OF,
     CompareRequest,
     PrepareRequest,
     ReadRequest,
     ReplanRequest,
+    Request,
     RunPlanRequest,
     ShowRunRequest,
     SolveRequest,
@@ -39,7 +40,7 @@ from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun
 from explorer.view.session import IN_SEQUENCE, PAIR
-from explorer.web.contract.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, Request, TargetEntry
+from explorer.web.contract.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, TargetEntry
 from solvers.evaluation.evaluate import evaluate
 from solvers.evaluation.simulation import simulate
 from solvers.formats.workload import Workload
@@ -124,7 +125,7 @@ class FakeBackend:
                 return worked(partial(run_kinds.show_run_job, targets=targets))
             case ReadRequest():
                 return worked(read_job)
-        return worked(KINDS[ABOUT[type(request)]])
+        return worked(KINDS[KIND_OF[type(request)].name])
 
     def past_runs(self, model: str) -> list[PastRun]:
         return past_runs(model)
