@@ -41,7 +41,8 @@ class Curve:
     device, work: what was measured.
     ideal_s: ascending, [points].
     slowdown: measured over ideal seconds, at least 1 and never more for a larger kernel, [points].
-    rows: how many kernels were fitted; held_out: how the curve meets those that were not.
+    rows: how many kernels were fitted; held_out: how the curve meets those that were not, and by_shares how the shares
+    of `efficiency` do.
     """
 
     device: str
@@ -50,6 +51,7 @@ class Curve:
     slowdown: Floats
     rows: int
     held_out: HeldOut
+    by_shares: HeldOut
 
     def seconds(self, ideal_s: Floats) -> Floats:
         """Seconds of kernels of any shape of array. Below the first point they are constant (what a kernel takes at the
@@ -77,6 +79,7 @@ class AttentionCurve:
     start_s: Floats
     rows: int
     held_out: HeldOut
+    by_shares: HeldOut
 
     def seconds(self, ideal_s: Floats, sequence: Floats, width: Floats) -> Floats:
         """ideal_s: [operators, points], for the arithmetic that the mask leaves. sequence, width: [operators].
@@ -138,15 +141,18 @@ def read_curves(value: dict[str, Any]) -> Curves:
     attention: dict[str, AttentionCurve] = {}
     for each in value["curves"]:
         device, work, held_out = each["device"], WorkClass(each["class"]), HeldOut(**each["held_out"])
+        by_shares = HeldOut(**each["by_shares"])
         if work is WorkClass.ATTENTION:
             widths, sequence, share, start_us = (
                 np.array(each[key], dtype=np.float64) for key in ("widths", "sequence", "share", "start_us")
             )
-            attention[device] = AttentionCurve(device, widths, sequence, share, start_us * 1e-6, each["rows"], held_out)
+            attention[device] = AttentionCurve(
+                device, widths, sequence, share, start_us * 1e-6, each["rows"], held_out, by_shares
+            )
         else:
             ideal_s = np.array(each["ideal_us"], dtype=np.float64) * 1e-6
             # Both orders hold to the last bit, which numbers of four digits do not.
             slowdown = np.minimum.accumulate(np.array(each["slowdown"], dtype=np.float64))
             slowdown = np.maximum.accumulate(slowdown * ideal_s) / ideal_s
-            by_class[device, work] = Curve(device, work, ideal_s, slowdown, each["rows"], held_out)
+            by_class[device, work] = Curve(device, work, ideal_s, slowdown, each["rows"], held_out, by_shares)
     return Curves(by_class, attention)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.costs.efficiency import WorkClass
-from solvers.problem.graph import Operator, OpGraph, Phase
+from solvers.problem.graph import Operator, OpGraph, Phase, per_graph
 
 MATRIX = frozenset({"aten.linear", "aten.addmm", "aten.mm", "aten.lstm", "aten.gru", "aten._grouped_mm",
                     "aten._scaled_mm", "transformers.grouped_mm_fallback"})  # fmt: skip
@@ -53,6 +53,7 @@ class Shapes:
     depth_grows: NDArray[np.bool_]
 
 
+@per_graph
 def shapes(graph: OpGraph) -> Shapes:
     """The products of every operator."""
     found = [_product(graph, position, operator) for position, operator in enumerate(graph.operators)]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from explorer.costs.interval import interval
 from explorer.costs.times.share import share
 from explorer.costs.trained_in import tied_notes
 from explorer.reviews.lines import Line, Verdict
@@ -220,8 +221,9 @@ def proved(result: Result | None) -> Line:
     return Line("distance to the best", Verdict.WARN if result.gap > GAP else Verdict.PASS, words)
 
 
-def known(problem: Problem, plan: Plan) -> list[Line]:
-    """What is estimated, what was measured, what a file states, and who holds what is tied."""
+def known(problem: Problem, plan: Plan, seconds: float = math.nan) -> list[Line]:
+    """What is estimated, what was measured, what a file states, and who holds what is tied. seconds: of the
+    objective, of which is told how far off it may be."""
     source = problem.costs_from
     measured = source.startswith(MEASURED)
     told = share(problem, plan)
@@ -229,7 +231,9 @@ def known(problem: Problem, plan: Plan) -> list[Line]:
         verdict = Verdict.WARN if told.estimated > GUESSED else Verdict.PASS
         compute = Line("compute times", verdict, f"{told.words()}; {source}")
     elif source.startswith(ESTIMATED):
-        compute = Line("compute times", Verdict.WARN, f"estimated: {source}; `calibrate` measures them")
+        within = interval(problem, plan, seconds)
+        words = "" if within is None else f"; held-out kernels put {text.seconds(seconds)} at {within.words()}"
+        compute = Line("compute times", Verdict.WARN, f"estimated: {source}{words}; `calibrate` measures them")
     elif measured:
         compute = Line("compute times", Verdict.PASS, source)
     else:

@@ -77,7 +77,8 @@ def review(problem: Problem, plan: Plan, result: Result | None = None) -> Review
         lines += questions.memory(shown.problem, shown.plan, peaks, names)
         lines += [questions.waiting(shown.problem, shown.plan, shown.schedule), questions.largest(sent, view)]
         lines += questions.balance(view, metrics)
-    lines += [questions.proved(result), *questions.known(problem, plan)]
+    seconds = math.nan if metrics is None else metrics.objective_s(problem.objective)
+    lines += [questions.proved(result), *questions.known(problem, plan, seconds)]
     digest = plan_hash(problem, plan)
     lines.append(Line("plan hash", Verdict.PASS, digest))
     return Review(tuple(lines), broken, digest, graph_hash(problem.as_traced.graph), sent, view, metrics)

@@ -49,7 +49,7 @@ def cards(plan: PlanView, before: Figures | None, measured_s: float | None = Non
         Card(
             NAMES[plan["objective"]],
             text.seconds(plan["objective_s"]),
-            _each(now) if measured_s is None else f"run: {text.seconds(measured_s)}",
+            (now.within or _each(now)) if measured_s is None else f"run: {text.seconds(measured_s)}",
             slower,
             slow_tone if alike else "",
         ),

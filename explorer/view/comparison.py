@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from explorer.costs.interval import interval
 from explorer.view.figures import NO_FIGURES, Figures, figures_of, gap
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics
@@ -88,7 +89,15 @@ def result_row(planner: str, guarantee: str, source: str, result: Result, metric
         result.stop_reason.value,
         bound_s=finite_or_none(result.bound_s) or 0.0,
         runtime_s=result.runtime_s,
-        figures=None if metrics is None else figures_of(problem, metrics, result.bound_s, result.objective_s),
+        figures=None
+        if metrics is None or result.plan is None
+        else figures_of(
+            problem,
+            metrics,
+            result.bound_s,
+            result.objective_s,
+            within=interval(problem, result.plan, result.objective_s),
+        ),
     )
 
 

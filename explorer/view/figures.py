@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from explorer.costs.interval import Interval
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.plan_types import PlanView
 from solvers.evaluation.evaluate import Metrics
@@ -28,10 +29,11 @@ class Figures:
     """A plan in numbers, None for one that is infinite or not known.
 
     question: see `question_hash`. graph: see `structure_hash`. objective: the one asked for. objective_s: of it, in
-    seconds. bound_s: what was proved that no answer to the question beats, 0 at worst. mini_batch: samples. per_s:
-    samples a second where iterations, or passes if those are asked for, follow one another. idle: share of the time of
-    the devices in use, in a pipeline its bubble. peak_bytes: of the accelerator that holds most. cut_bytes and
-    between_nodes_bytes: as in `Metrics`.
+    seconds; low_s and high_s: between which it may lie where it is estimated (`costs.interval`). bound_s: what was
+    proved that no answer to the question beats, 0 at worst. mini_batch: samples. per_s: samples a second where
+    iterations, or passes if those are asked for, follow one another. idle: share of the time of the devices in use, in
+    a pipeline its bubble. peak_bytes: of the accelerator that holds most. cut_bytes and between_nodes_bytes: as in
+    `Metrics`.
     """
 
     question: str
@@ -39,6 +41,8 @@ class Figures:
     objective: str
     mini_batch: int
     objective_s: float | None
+    low_s: float | None = None
+    high_s: float | None = None
     bound_s: float = 0.0
     max_load_s: float | None = None
     makespan_s: float | None = None
@@ -48,6 +52,13 @@ class Figures:
     peak_bytes: float | None = None
     cut_bytes: float | None = None
     between_nodes_bytes: float | None = None
+
+    @property
+    def within(self) -> str:
+        """ "2.5 to 3.3 s"; "" where nothing is known of that."""
+        if self.low_s is None or self.high_s is None:
+            return ""
+        return Interval(self.low_s, self.high_s).words()
 
     @property
     def sample_s(self) -> float | None:
@@ -67,18 +78,23 @@ def figures_of(
     bound_s: float = 0.0,
     objective_s: float | None = None,
     idle: float | None = None,
+    within: Interval | None = None,
 ) -> Figures:
-    """objective_s: if not the plan's own, what a search says of it. idle: if not the bubble of an iteration."""
+    """objective_s: if not the plan's own, what a search says of it. idle: if not the bubble of an iteration. within:
+    between which times the objective may lie."""
     single = problem.objective is Objective.MAKESPAN
     span_s = metrics.makespan_s if single else metrics.iteration_s
     peaks = metrics.peak_memory_bytes
     peak = max((peaks[device] for device in problem.cluster.accelerators or range(len(peaks))), default=math.nan)
+    seconds = metrics.objective_s(problem.objective) if objective_s is None else objective_s
     return Figures(
         question=question_hash(problem),
         graph=structure_hash(problem.graph),
         objective=problem.objective.value,
         mini_batch=problem.mini_batch,
-        objective_s=finite_or_none(metrics.objective_s(problem.objective) if objective_s is None else objective_s),
+        objective_s=finite_or_none(seconds),
+        low_s=None if within is None else within.low_s,
+        high_s=None if within is None else within.high_s,
         bound_s=finite_or_none(bound_s) or 0.0,
         max_load_s=finite_or_none(metrics.max_load_s),
         makespan_s=finite_or_none(metrics.makespan_s),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Required, TypedDict, Unpack, cast
 
+from explorer.costs.interval import interval
 from explorer.costs.times.share import costs_words
 from explorer.costs.trained_in import assumed_notes
 from explorer.view.figures import figures_of, metrics_object
@@ -65,6 +66,7 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
     samples = problem.mini_batch if single else plan.stages[0].micro_batch_size
     drawn = _schedule_view(problem, plan, schedule, shown, [device["name"] for device in named])
     idle = _idle(drawn["busy_s"], drawn["span_s"]) if single else None
+    within = interval(problem, plan, told["objective_s"])
     return {
         **_answered(told),
         **drawn,
@@ -87,7 +89,7 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
         "seconds": _seconds(problem, placement, samples),
         "origins": _origins(problem, placement, samples),
         "metrics": cast(Metrics, metrics_object(shown)),
-        "figures": asdict(figures_of(whole, metrics, told["bound_s"], told["objective_s"], idle)),
+        "figures": asdict(figures_of(whole, metrics, told["bound_s"], told["objective_s"], idle, within)),
     }
 
 

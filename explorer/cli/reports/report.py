@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, print_pass
 from explorer.cli.terminal.command import print_table
+from explorer.costs.interval import interval
 from explorer.costs.roofline import stated_dtype
 from explorer.costs.times.share import costs_words, share
 from explorer.costs.trained_in import assumed_notes, notes_of_model
@@ -43,6 +44,7 @@ def result_object(
     problem, plan = result.problem, result.plan
     metrics = None if plan is None else evaluate(problem, plan)
     told_share = None if plan is None else share(problem, plan)
+    within = None if plan is None else interval(problem, plan, result.objective_s)
     told: dict[str, object] = {
         "model": model,
         "planner": result.planner,
@@ -51,6 +53,7 @@ def result_object(
         "stop_reason": result.stop_reason.value,
         "objective": problem.objective.value,
         "objective_s": finite_or_none(result.objective_s),
+        "interval_s": None if within is None else list(within),
         "seconds_per_sample": finite_or_none(problem.per_sample_s(result.objective_s)),
         "bound_s": result.bound_s if math.isfinite(result.bound_s) else 0.0,
         "gap": finite_or_none(result.gap),
@@ -132,7 +135,9 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
     print(f"{model}: {text.plural(len(graph), 'operator')} on {cluster_words(problem)}{assumed}")
     print(f"status     {result.status.value}{_proof_words(result)}")
     print(f"planner    {result.planner}, {text.seconds(result.runtime_s)} ({text.words(result.stop_reason.value)})")
-    print(f"objective  {text.seconds(result.objective_s)}  {OBJECTIVE_WORDS[problem.objective]}")
+    within = None if plan is None else interval(problem, plan, result.objective_s)
+    words = "" if within is None else f", {within.words()}"
+    print(f"objective  {text.seconds(result.objective_s)}{words}  {OBJECTIVE_WORDS[problem.objective]}")
     if plan is not None:
         print(f"bound      {text.seconds(result.bound_s)}  gap {text.percent(result.gap)}")
         _print_plan(problem, plan)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from explorer.costs import curves as shipped
-from explorer.costs.curves import AttentionCurve, Curve
+from explorer.costs.curves import AttentionCurve, Curve, HeldOut
 from explorer.costs.efficiency import WorkClass
-from explorer.costs.fit.fitting import estimated, fit, held_out, judged
+from explorer.costs.fit.fitting import fit
 from explorer.costs.fit.kernels import Kernels, read_kernels
 from explorer.files import write_file
 from solvers.errors import InvalidProblem
@@ -59,16 +59,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _row(kernels: Kernels, curve: Curve | AttentionCurve) -> str:
     """A line of the table: estimated over measured of held-out kernels, by shares alone and by the curve."""
-    at = held_out(kernels)
-    before, after = (judged(kernels, seconds, at) for seconds in (kernels.by_shares_s, estimated(curve, kernels)))
-    told = [f"{each.low:.2f} / {each.median:.2f} / {each.high:.2f}" for each in (before, after)]
-    return f"| {kernels.device} | {kernels.work} | {curve.rows:,} | {after.rows:,} | {told[0]} | {told[1]} |"
+    told = [f"{each.low:.2f} / {each.median:.2f} / {each.high:.2f}" for each in (curve.by_shares, curve.held_out)]
+    return f"| {kernels.device} | {kernels.work} | {curve.rows:,} | {curve.held_out.rows:,} | {told[0]} | {told[1]} |"
 
 
 def _json(curve: Curve | AttentionCurve) -> dict[str, Any]:
     """`curves.read_curves` reads it back."""
-    held_out = curve.held_out
-    judgement = {"rows": held_out.rows} | {key: _rounded(getattr(held_out, key)) for key in ("low", "median", "high")}
+    judgements = {key: _judgement(getattr(curve, key)) for key in ("held_out", "by_shares")}
     if isinstance(curve, AttentionCurve):
         of: dict[str, Any] = {
             "class": WorkClass.ATTENTION.value,
@@ -83,7 +80,11 @@ def _json(curve: Curve | AttentionCurve) -> dict[str, Any]:
             "ideal_us": _rounded(curve.ideal_s * 1e6),
             "slowdown": _rounded(curve.slowdown),
         }
-    return {"device": curve.device, **of, "rows": curve.rows, "held_out": judgement}
+    return {"device": curve.device, **of, "rows": curve.rows, **judgements}
+
+
+def _judgement(of: HeldOut) -> dict[str, float]:
+    return {"rows": of.rows} | {key: _rounded(getattr(of, key)) for key in ("low", "median", "high")}
 
 
 def _rounded(value: Any) -> Any:

@@ -18,6 +18,9 @@ LEAST_ROWS = 4
 LEAST_ATTENTION_S = 20e-6
 """Ideal seconds from which on attention is judged: below, a start is all there is."""
 
+EXACT = HeldOut(0, 1.0, 1.0, 1.0)
+"""Of a curve that was not judged yet."""
+
 
 def fit(kernels: Kernels) -> Curve | AttentionCurve:
     """The curve of a device's class. Raises InvalidProblem if there are too few kernels for one point."""
@@ -53,8 +56,9 @@ def _by_size(kernels: Kernels) -> Curve:
     # A larger kernel is never less efficient, and never faster: what is a few percent off that is pooled.
     slowdown = np.maximum(never_more(slowdown, weights), 1.0)
     slowdown = np.maximum.accumulate(slowdown * x) / x
-    curve = Curve(kernels.device, kernels.work, x, slowdown, int(kernels.fitted.sum()), HeldOut(0, 1.0, 1.0, 1.0))
-    return replace(curve, held_out=judged(kernels, estimated(curve, kernels), held_out(kernels)))
+    rows, at = int(kernels.fitted.sum()), held_out(kernels)
+    curve = Curve(kernels.device, kernels.work, x, slowdown, rows, EXACT, judged(kernels, kernels.by_shares_s, at))
+    return replace(curve, held_out=judged(kernels, estimated(curve, kernels), at))
 
 
 def _attention(kernels: Kernels) -> AttentionCurve:
@@ -74,8 +78,8 @@ def _attention(kernels: Kernels) -> AttentionCurve:
         raise InvalidProblem(f"{kernels.device}, attention: fewer than {LEAST_ROWS} kernels of one length and width")
     share, start_s = share[:, complete], start_s[:, complete]
     lengths = np.array([np.median(kernels.sequence[kernels.fitted & (octave == each)]) for each in octaves[complete]])
-    rows, none = int(kernels.fitted.sum()), HeldOut(0, 1.0, 1.0, 1.0)
-    curve = AttentionCurve(kernels.device, widths, lengths, share, start_s, rows, none)
+    rows, by_shares = int(kernels.fitted.sum()), judged(kernels, kernels.by_shares_s, held_out(kernels))
+    curve = AttentionCurve(kernels.device, widths, lengths, share, start_s, rows, EXACT, by_shares)
     return replace(curve, held_out=judged(kernels, estimated(curve, kernels), held_out(kernels)))
 
 

@@ -1,103 +1,96 @@
-"""Whole iterations that others published beside what the estimate says of the same layers and order: nothing is fitted
-to these. ``pytest --timeout 3000 -m benchmark -s tests/benchmarks/costs/test_published_iterations.py``, and
-BENCHMARK_ROWS=1.5B,6.2B for some rows.
-
-Zero Bubble Pipeline Parallelism (Qi et al., ICLR 2024), table 4, column 1F1B with the least micro-batches: GPT on A100
-80 GB, 1,024 tokens, pipelines of p devices, samples/s/GPU. Whether its attention was fused is not stated: both are
-shown, beside the published memory.
+"""Whole iterations that others published beside what each stack is estimated to take for the same layers on the same
+devices in the same order: nothing is fitted to these. ``pytest --timeout 3000 -m benchmark -s
+tests/benchmarks/costs/test_published_iterations.py``; BENCHMARK_ROWS=1.5B,6.2B for some rows, PICTURE=FILE.svg for the
+picture in docs/costs.md.
 """
 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from pathlib import Path
 
 import pytest
-import torch
-from torch import Tensor, nn
 
 import explorer
-from demo_models.gpt import GPT, GPTSize
+from explorer.costs.interval import Interval, interval
+from solvers.plan.result import Result
+from solvers.planners.expert import Expert
+from solvers.problem.groups import together
+from tests.benchmarks.costs.picture import Point, picture
+from tests.benchmarks.costs.published import PUBLISHED, Published, model_of
 from tests.benchmarks.table import show
 
 pytestmark = pytest.mark.benchmark
 
-
-class Published(NamedTuple):
-    """samples: of a micro-batch; per_gpu: samples/s/GPU; gib: peak memory."""
-
-    name: str
-    width: int
-    blocks: int
-    heads: int
-    devices: int
-    samples: int
-    micro_batches: int
-    per_gpu: float
-    gib: float
+STACKS = ("traced", "eager", "compiled", "fused")
 
 
-ZERO_BUBBLE = (
-    Published("1.5B", 2304, 22, 24, 8, 6, 24, 11.8, 30),
-    Published("6.2B", 4096, 30, 32, 8, 3, 24, 3.50, 39),
-    Published("14.6B", 5120, 46, 40, 16, 1, 48, 1.40, 32),
-    Published("28.3B", 6144, 62, 48, 32, 1, 96, 0.76, 43),
-)
+def placed(row: Published, graph: explorer.Traced) -> Expert:
+    """The published stages."""
+    where, operators = row.placement, graph.graph.operators
+    found = [-1] * len(operators)
+    for o, operator in enumerate(operators):
+        parts = operator.module_path.split(".")
+        names = [".".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
+        stem = operator.name.split("/")[0]
+        found[o] = next((where[name] for name in (*names, stem) if name in where), 0)
+    for group in together(graph.graph):
+        device = max(found[o] for o in group)
+        for o in group:
+            found[o] = device
+    return Expert(tuple(found))
 
 
-class UnfusedAttention(nn.Module):
-    """Megatron-LM's core attention: scores, masked softmax and dropout are tensors of their own."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width)
-        self.proj = nn.Linear(width, width)
-        self.dropout = nn.Dropout(0.1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        batch, tokens, width = x.shape
-        q, k, v = self.qkv(x).view(batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
-        weights = self.dropout(torch.softmax(q @ k.transpose(-1, -2), dim=-1))
-        return self.proj((weights @ v).transpose(1, 2).reshape(batch, tokens, width))
-
-
-def gpt(row: Published, fused: bool) -> nn.Module:
-    """In bf16 on the meta device, with dropout behind attention and MLP as Megatron-LM trains it."""
-    model = GPT(GPTSize(row.blocks, row.width, row.heads, 50304, 1024, 2))
-    for block in model.blocks:
-        if not fused:
-            block.attn = UnfusedAttention(row.width, row.heads)
-        block.attn.proj = nn.Sequential(block.attn.proj, nn.Dropout(0.1))
-        block.mlp.down = nn.Sequential(block.mlp.down, nn.Dropout(0.1))
-    return model.to(torch.bfloat16)
+def estimated(row: Published, graph: explorer.Traced, stack: str) -> Result:
+    """The fastest of the numbers of micro-batches among which the published one was the fastest."""
+    replicas = row.source == "Megatron-LM"
+    results = [
+        explorer.plan(
+            graph,
+            planner="data-parallel" if replicas else placed(row, graph),
+            mini_batch=row.samples,
+            micro_batches=micro_batches,
+            pipeline="1f1b",
+            precision=row.precision,
+            recompute=row.recompute,
+            max_replicas=row.devices if replicas else 1,
+            memory="1TiB",
+            stack=stack,
+            **row.cluster,
+        )
+        for micro_batches in row.micro_batches
+    ]
+    return min(results, key=lambda result: result.objective_s)
 
 
-@pytest.mark.parametrize("fused", [True, False])
-def test_published_iterations(fused: bool) -> None:
+def test_published_iterations() -> None:
     wanted = os.environ.get("BENCHMARK_ROWS", "").split(",")
     rows: list[list[object]] = []
-    for row in ZERO_BUBBLE:
+    points: list[Point] = []
+    for row in PUBLISHED:
         if wanted != [""] and row.name not in wanted:
             continue
-        with torch.device("meta"):
-            model = gpt(row, fused)
-            tokens = torch.zeros(2, 1024, dtype=torch.long)
-        graph = explorer.trace(model, (tokens, tokens), name=row.name)
-        result = explorer.plan(
-            graph,
-            planner="layer-split",
-            cluster=f"{max(1, row.devices // 8)}xdgx-a100",
-            mini_batch=row.samples * row.micro_batches,
-            micro_batches=row.micro_batches,
-            pipeline="1f1b",
-            precision="mixed-fp32-gradients",
-        )
-        published_s = row.samples * row.micro_batches / (row.per_gpu * row.devices)
-        seconds = result.metrics.iteration_s
-        peak = max(result.metrics.peak_memory_bytes) / 2**30
-        ratio = seconds / published_s
-        figures = f"{published_s:.2f}", f"{seconds:.2f}", f"{ratio:.2f}", f"{peak:.0f}"
-        rows.append([row.name, row.devices, *figures, row.gib])
-    stated = ["model", "GPUs", "published, s", "estimated, s", "estimated / published", "peak, GiB", "published, GiB"]
-    show(f"Published iterations, attention {'fused' if fused else 'not fused'}", stated, rows, "torch")
+        model, example = model_of(row)
+        graph = explorer.trace(model, example, name=row.name)
+        ratios: dict[str, float] = {}
+        within: Interval | None = None
+        for stack in STACKS:
+            result = estimated(row, graph, stack)
+            assert result.plan is not None
+            ratios[stack] = result.objective_s / row.seconds
+            if stack == row.stack:
+                within = interval(result.problem, result.plan, result.objective_s)
+        assert within is not None
+        low, high = (seconds / row.seconds for seconds in within)
+        points.append(Point(f"{row.source} {row.name}", ratios["traced"], ratios[row.stack], low, high))
+        shown = [f"**{ratio:.2f}**" if stack == row.stack else f"{ratio:.2f}" for stack, ratio in ratios.items()]
+        rows.append([row.source, row.name, row.devices, f"{row.seconds:.2f}", *shown, f"{low:.2f} to {high:.2f}"])
+        print(rows[-1], flush=True)
+    show(
+        "Published iterations: estimated over published seconds, the stack that ran them in bold",
+        ["run", "model", "GPUs", "published, s", *STACKS, "interval of its stack"],
+        rows,
+        "torch",
+    )
+    if "PICTURE" in os.environ:
+        Path(os.environ["PICTURE"]).write_text(picture(points), encoding="utf-8")
