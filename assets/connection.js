@@ -134,6 +134,7 @@
     model: function (message) { ex.model(message); },
     query: function (message) { ex.putQuery(message.query); },
     adopt: function (message) { ex.adopt(message); },
+    peeked: function (message) { ex.graph.told(message); },
     found: function (message) { ex.find.draw(message); },
     lesson: function (message) { ex.lessons.draw(message); },
     hello: function (message) { ex.files.hello(message); },

@@ -148,7 +148,9 @@
   /* The place for the graph, in pixels. */
   function canvas() {
     const box = document.querySelector(".graph-card .canvas");
-    return box ? [box.clientWidth, box.clientHeight] : null;
+    const size = box ? [box.clientWidth, box.clientHeight] : null;
+    ex.split.toldCanvas(size);
+    return size;
   }
 
   function ask(fresh) {

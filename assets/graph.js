@@ -12,11 +12,12 @@
     hovered: (keys) => ex.gantt.showKeys(keys),
     expanded: (id) => ex.send({ type: "expand", element: id }),
     released: () => ex.gantt.release(),
+    peeked: (id) => ex.send({ type: "peek", element: id }),
   }));
 
   ex.graph = {};
   for (const act of ["draw", "overlay", "colourBy", "fit", "highlight", "byDevice", "showStage", "showKey", "select", "reveal", "centre",
-    "clear", "selection", "bright", "repaint"]) {
+    "clear", "selection", "bright", "repaint", "told"]) {
     ex.graph[act] = (...given) => graph()[act](...given);
   }
   /* Finding among the page's operators; the DAG of stages has none. */

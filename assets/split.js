@@ -1,37 +1,93 @@
-/* The bar between graph and schedule: drag it, or move it with the arrow keys. */
+/* The bars between the parts of the page: drag them, or move them with the arrow keys; and one part in place of all. */
 (function () {
   "use strict";
   const ex = (window.explorer = window.explorer || {});
-  const KEPT = "explorer-split";
+  const FRAME_MS = 220; /* after the last change of the graph's size */
+  const FRAME_SHARE = 0.08; /* of a side: smaller changes are fitted here */
+  const BARS = [
+    { of: ".split.upright", kept: "explorer-split", name: "--split", less: "ArrowLeft", more: "ArrowRight",
+      at: (event, frame) => (event.clientX - frame.left) / frame.width, frame: ".views" },
+    { of: ".split.flat", kept: "explorer-split-below", name: "--above", less: "ArrowUp", more: "ArrowDown",
+      at: (event, frame) => (event.clientY - frame.top) / frame.height, frame: ".panes" },
+  ];
 
-  function put(share) {
-    const bar = document.querySelector(".split");
-    const kept = Math.min(75, Math.max(20, share));
-    bar.parentElement.style.setProperty("--split", kept + "%");
-    bar.setAttribute("aria-valuenow", Math.round(kept));
-    localStorage.setItem(KEPT, kept);
+  function listenTo(bar) {
+    const handle = document.querySelector(bar.of);
+    const frame = document.querySelector(bar.frame);
+    const now = () => +handle.getAttribute("aria-valuenow");
+    function put(share) {
+      const kept = Math.min(+handle.getAttribute("aria-valuemax"), Math.max(+handle.getAttribute("aria-valuemin"), share));
+      frame.style.setProperty(bar.name, kept + "%");
+      handle.setAttribute("aria-valuenow", Math.round(kept));
+      localStorage.setItem(bar.kept, kept);
+    }
+    if (localStorage.getItem(bar.kept)) put(+localStorage.getItem(bar.kept));
+    handle.addEventListener("pointerdown", function (event) {
+      handle.setPointerCapture(event.pointerId);
+      event.preventDefault();
+    });
+    handle.addEventListener("pointermove", function (event) {
+      if (handle.hasPointerCapture(event.pointerId)) put(100 * bar.at(event, frame.getBoundingClientRect()));
+    });
+    handle.addEventListener("keydown", function (event) {
+      const by = { [bar.less]: -3, [bar.more]: 3 }[event.key];
+      if (!by) return;
+      put(now() + by);
+      event.preventDefault();
+    });
+    handle.addEventListener("dblclick", function () { /* as it was at first */
+      frame.style.removeProperty(bar.name);
+      localStorage.removeItem(bar.kept);
+      handle.setAttribute("aria-valuenow", handle.dataset.usual);
+    });
+  }
+
+  /* -- one part in place of all -------------------------------------------------------------------- */
+
+  const centre = () => document.getElementById("centre");
+
+  function whole(part) {
+    if (part) centre().dataset.whole = part;
+    else delete centre().dataset.whole;
+    for (const button of document.querySelectorAll("[data-whole-of]")) {
+      const on = button.dataset.wholeOf === part;
+      button.setAttribute("aria-pressed", String(on));
+      button.textContent = on ? "⤡" : "⤢";
+    }
+  }
+
+  const toggle = (part) => whole(centre().dataset.whole === part ? null : part);
+
+  function keys(event) {
+    const writes = event.target.closest && event.target.closest("input, textarea, select, dialog, [contenteditable]");
+    if (event.key !== "m" || writes || event.ctrlKey || event.metaKey || event.altKey) return;
+    const card = event.target.closest && event.target.closest(".card");
+    const button = card && card.querySelector("[data-whole-of]");
+    toggle(centre().dataset.whole || (button ? button.dataset.wholeOf : "graph"));
+    event.preventDefault();
+  }
+
+  /* -- how large the graph's place is --------------------------------------------------------------- */
+
+  let timer = null;
+  let told = null;
+
+  function tell() {
+    const place = document.querySelector(".graph-card .canvas");
+    const size = [place.clientWidth, place.clientHeight];
+    const same = told && size.every((side, i) => Math.abs(side - told[i]) <= FRAME_SHARE * told[i]);
+    if (same || Math.min(...size) < 40) return;
+    if (told) ex.send({ type: "canvas", width: size[0], height: size[1] });
+    told = size;
   }
 
   ex.split = {
+    toldCanvas: (size) => { told = size; }, /* a question says it too */
     listen: function () {
-      const bar = document.querySelector(".split");
-      const now = () => +bar.getAttribute("aria-valuenow");
-      if (localStorage.getItem(KEPT)) put(+localStorage.getItem(KEPT));
-      bar.addEventListener("pointerdown", function (event) {
-        bar.setPointerCapture(event.pointerId);
-        event.preventDefault();
-      });
-      bar.addEventListener("pointermove", function (event) {
-        if (!bar.hasPointerCapture(event.pointerId)) return;
-        const frame = bar.parentElement.getBoundingClientRect();
-        put((100 * (event.clientX - frame.left)) / frame.width);
-      });
-      bar.addEventListener("keydown", function (event) {
-        const by = { ArrowLeft: -3, ArrowRight: 3 }[event.key];
-        if (!by) return;
-        put(now() + by);
-        event.preventDefault();
-      });
+      BARS.forEach(listenTo);
+      for (const button of document.querySelectorAll("[data-whole-of]")) button.addEventListener("click", () => toggle(button.dataset.wholeOf));
+      document.addEventListener("keydown", keys);
+      new ResizeObserver(function () { clearTimeout(timer); timer = setTimeout(tell, FRAME_MS); }).observe(document.querySelector(".graph-card .canvas"));
     },
   };
 })();

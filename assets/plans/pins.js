@@ -20,7 +20,7 @@
     for (const name of names) {
       const without = { ...pins };
       delete without[name];
-      place.appendChild(chip("s" + (pins[name] % 32), name + " → " + pins[name], name + " is kept on device " + pins[name], "Unpin " + name, { pins: without }));
+      place.appendChild(chip("s" + (pins[name] % 64), name + " → " + pins[name], name + " is kept on device " + pins[name], "Unpin " + name, { pins: without }));
     }
     for (const group of together) {
       const without = together.filter((other) => other !== group);

@@ -1,6 +1,7 @@
 /* The operator graph on a cytoscape instance: elements once per model, then only classes and labels per plan.
    host: instance(), or null while there is none; root(), whose CSS variables are the colours; and what is told:
-   selected(id or null), hovered(keys or null: what the schedule shows), expanded(id), released(). */
+   selected(id or null), hovered(keys or null: what the schedule shows), expanded(id), released(), peeked(id): what is known
+   of a box that is pointed at is wanted; `told` hears it. */
 (function () {
   "use strict";
   const ex = window.explorer;
@@ -34,6 +35,8 @@
   }
   const LABEL_PX = 8; /* of a box's width that its label leaves free */
   const MARGIN_PX = 6; /* as in explorer/view/graph/layered_layout.py */
+  const PEEK_MS = 140;
+  const MOST_ZOOM = 1.2; /* of a graph that is fitted: few boxes are not blown up */
   const having = (told, which) => new Set(Object.keys(told).filter((id) => told[id].includes(which)));
 
   ex.boxes = function (host) {
@@ -42,6 +45,10 @@
     let sought = null; /* a box that is selected once it is drawn */
     let byErrors = false; /* boxes are coloured by how far their prediction was off, not by device */
     const ready = (then) => ex.whenReady(host.instance, then);
+    let note = null; /* what is pointed at, in a corner away from it */
+    let noted = null;
+    let peeking = null;
+    let mapped = () => {};
 
     const colour = (device) => getComputedStyle(host.root()).getPropertyValue("--d" + (device % 8)).trim();
 
@@ -71,6 +78,8 @@
           cy.add(message.elements.map((e) => ({ ...e, group: e.data.source ? "edges" : "nodes" })));
         });
         fit();
+        mapped();
+        point(null);
         if (bare) revealSought(cy);
       });
     }
@@ -83,7 +92,8 @@
       const font = first.style("font-size") + " " + first.style("font-family");
       const room = first.width() - LABEL_PX;
       cy.batch(() => cy.nodes().forEach(function (node) {
-        const label = fitting(node.data("name"), node.scratch("beside"), font, room);
+        const reads = node.data("feeds") ? " ⇉" + (node.data("feeds") + 1) : "";
+        const label = fitting(node.data("name") + reads, node.scratch("beside"), font, room);
         if (node.data("label") !== label) node.data("label", label);
       }));
     }
@@ -100,7 +110,7 @@
           cy.nodes().forEach(function (node) {
             const devices = message.nodes[node.id()] || [];
             const kind = view.expandable.has(node.id()) ? "module" : "operator";
-            const device = devices.length === 1 ? "d" + (devices[0] % 32) : devices.length ? "mixed" : "";
+            const device = devices.length === 1 ? "d" + (devices[0] % 64) : devices.length ? "mixed" : "";
             const paint = off ? off.classes[node.id()] || "error-none" : device;
             const look = kind + " " + paint + (pinned.has(node.id()) ? " pinned" : "");
             if (node.scratch("look") !== look) node.classes(look + (node.hasClass("selected") ? " selected" : ""));
@@ -113,23 +123,22 @@
           cy.edges().forEach(function (edge) {
             const cut = message.cuts[edge.id()];
             edge.toggleClass("cut", !!cut);
-            if (cut) edge.data({ label: edge.hasClass("wrapped") ? cut[0] : pointing(edge, cut[0]), width: cut[1] });
+            if (cut) edge.data({ label: cut[0], width: cut[1] });
             edge.removeClass("inner");
           });
           for (const [box, bytes] of Object.entries(message.inside || {})) {
             const into = cy.getElementById(box).incomers("edge");
-            const by = [".short", ".wrapped", ""].map((kind) => into.filter("edge" + kind)[0]).find((edge) => edge);
-            if (by) by.addClass("inner").data("inside", pointing(by, bytes));
+            const by = [".short", ".bowed", ".wrapped"].map((kind) => into.filter("edge" + kind)[0]).find((edge) => edge);
+            if (by) by.addClass("inner").data("inside", "▾ " + bytes);
           }
           view.unwritten = true;
           write(cy);
         });
+        mapped();
+        if (selected) mark(selected);
         revealSought(cy);
       });
     }
-
-    /* Bytes beside a column of boxes point at theirs, for there are lines on the other side. */
-    const pointing = (edge, bytes) => (!bytes ? "" : edge.hasClass("before") || edge.hasClass("wrapped") ? bytes + " ▸" : "◂ " + bytes);
 
     /* By how far the prediction was off, or by device. */
     function colourBy(errors) {
@@ -142,7 +151,7 @@
       ready(function (cy) {
         cy.resize();
         cy.fit(undefined, MARGIN_PX);
-        if (cy.zoom() > 0.95) { cy.zoom(0.95); cy.center(); }
+        if (cy.zoom() > MOST_ZOOM) { cy.zoom(MOST_ZOOM); cy.center(); }
       });
     }
 
@@ -203,6 +212,24 @@
       host.hovered(new Set(view.keys[id] || []));
     }
 
+    /* What is pointed at says at once what it is called, and after a moment what a click would. */
+    function point(node, low) {
+      clearTimeout(peeking);
+      noted = node && node.id();
+      if (!note) return;
+      note.hidden = !node;
+      if (!node) return;
+      note.classList.toggle("above", low);
+      ex.element("b", "", node.data("full") || noted.slice(2), (note.replaceChildren(), note));
+      if (host.peeked) peeking = setTimeout(() => host.peeked(noted), PEEK_MS);
+    }
+
+    function told(message) {
+      if (!note || message.id !== noted) return;
+      while (note.childNodes.length > 1) note.lastChild.remove();
+      ex.element("span", "", message.text, note);
+    }
+
     function clear() {
       if (selected) { hover(selected); return; }
       highlight(null);
@@ -233,9 +260,15 @@
     /* canvas: the focusable frame around the drawing. Returns what stops the watching of its size. */
     function listen(canvas) {
       ready(function (cy) {
+        note = ex.element("p", "pointed small", "", canvas);
+        note.hidden = true;
+        mapped = ex.minimap(canvas, cy, host.root);
         cy.on("zoom", () => write(cy));
-        cy.on("mouseover", "node", (event) => { if (!selected) hover(event.target.id()); });
-        cy.on("mouseout", "node", clear);
+        cy.on("mouseover", "node", (event) => {
+          point(event.target, event.renderedPosition.y > canvas.clientHeight / 2);
+          if (!selected) hover(event.target.id());
+        });
+        cy.on("mouseout", "node", () => { point(null); clear(); });
         cy.on("tap", "node", (event) => select(event.target.id()));
         cy.on("dbltap", "node", (event) => {
           const id = event.target.id();
@@ -258,7 +291,7 @@
       return () => watching.disconnect();
     }
 
-    return { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, mark, centre, clear, step, listen, reveal,
+    return { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, mark, centre, clear, step, listen, reveal, told,
       selection: () => selected, bright: () => lit.bright(), repaint: () => { if (view.overlay) overlay(view.overlay); } };
   };
 })();

@@ -10,7 +10,7 @@
     box.title = told.name + ": peak " + told.peak + (told.share ? ", " + told.share + " of " + told.limit : ", " + told.limit)
       + (told.broken ? ". The scale is broken below the cap" : "") + (told.parts ? ". At the peak: " + told.parts : "") + ". Click to show only this device.";
     const head = ex.element("span", "memh", null, box);
-    ex.element("i", "swatch s" + (told.device % 32), null, head);
+    ex.element("i", "swatch s" + (told.device % 64), null, head);
     ex.element("span", "", told.name, head);
     const value = ex.element("span", "v", null, head);
     ex.element("b", "", told.peak, value);

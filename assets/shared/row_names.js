@@ -47,7 +47,7 @@
       const link = rows.link[row];
       const button = ex.element("button", "row-name" + (link ? " of-link" : "") + (shown[row] ? "" : " unnamed"), "", place);
       button.type = "button";
-      for (const device of rows.devices[row].slice(0, MARKS)) ex.element("i", "swatch s" + (device % 32), "", button);
+      for (const device of rows.devices[row].slice(0, MARKS)) ex.element("i", "swatch s" + (device % 64), "", button);
       ex.element("span", "", rows.label[row], button);
       const tall = Math.max(2, Math.min(20, rows.height[row] * size.row));
       Object.assign(button.style, { top: y(middle) + "px", left: 4 + indent + "px", width: size.left - 8 - indent + "px", height: tall + "px" });

@@ -48,7 +48,7 @@
     button.type = "button";
     button.dataset.device = told.device;
     button.title = told.name + ": peak " + told.peak + (told.share ? ", " + told.share + " of its cap" : "") + ". Click to show only this device.";
-    ex.element("i", "swatch s" + (told.device % 32), null, button);
+    ex.element("i", "swatch s" + (told.device % 64), null, button);
     ex.element("span", "mem-name", told.name, button);
     strip(told.points, colour, button);
     ex.element("b", "v", told.share || told.peak, button);

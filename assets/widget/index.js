@@ -11,6 +11,7 @@ import "../shared/find.js";
 import "../shared/lanes.js";
 import "../shared/lit.js";
 import "../shared/memory.js";
+import "../shared/minimap.js";
 import "../shared/numbers.js";
 import "../shared/row_names.js";
 import "../shared/shades.js";
@@ -127,6 +128,7 @@ function render({ model, el }) {
     hovered: (keys) => { if (!selected) byKeys(keys); },
     expanded: (id) => send({ type: "expand", element: id }),
     released: () => {},
+    peeked: (id) => send({ type: "peek", element: id }),
   });
   const unwatch = boxes.listen(canvas);
   const gantt = ex.chart(frame, frame, {
@@ -294,6 +296,7 @@ function render({ model, el }) {
   const heard = Object.entries(drawers).map(([name, draw]) => [`change:${name}`, draw]);
   const found = (message) => {
     if (message.type === "found") finder.draw(message);
+    else if (message.type === "peeked") boxes.told(message);
     else if (message.type === "bars") gantt.refine(message);
   };
   /* The kernel was restarted: no message reaches it any more, and none of its answers comes. */

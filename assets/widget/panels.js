@@ -15,7 +15,7 @@ export function figures(place, cards) {
 }
 
 const unbroken = (words) => words.replaceAll(" %", "\u00a0%");
-const part = (told) => (told.device >= 0 ? "part s" + (told.device % 32) : "part " + told.key);
+const part = (told) => (told.device >= 0 ? "part s" + (told.device % 64) : "part " + told.key);
 
 /* reveal(operator, from_s, to_s): show a span of the critical path. */
 export function why(place, told, reveal) {

@@ -174,6 +174,11 @@ class DrawnWidget(anywidget.AnyWidget):
         self._showing.fit(message["width"], message["height"])
         self._draw_graph()
 
+    def _on_peek(self, message: Event) -> None:
+        known = self._showing.known(message["element"])
+        if known is not None:
+            self.send({"type": "peeked", "id": message["element"], "text": known})
+
     def _on_find(self, message: Event) -> None:
         self.send({"type": "found", "text": message["text"], **self._showing.found(message["text"])})
 

@@ -123,6 +123,7 @@ CHECKS: dict[str, Callable[[Mapping[str, Any]], Heard | None]] = {
     "select": _select,
     "expand": _element,
     "collapse": _element,
+    "peek": _element,
     "depth": _depth,
     "find": _find,
     "window": _window,

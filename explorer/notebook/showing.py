@@ -13,7 +13,7 @@ from explorer.view.cards import cards
 from explorer.view.figures import Figures
 from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view, opened_for
 from explorer.view.graph.find import Found, find
-from explorer.view.graph.inspect import Facts, box_facts, device_facts
+from explorer.view.graph.inspect import Facts, box_facts, box_words, device_facts
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.operator_facts import operator_facts
 from explorer.view.graph.palette import Theme
@@ -29,6 +29,7 @@ from explorer.words import text
 from solvers.formats.workload import Workload
 
 ASPECT = 0.85
+USUAL_HEIGHT = 500.0
 """Width over height of the graph's frame, about, until a browser says."""
 NOTHING: dict[str, Any] = {}
 
@@ -51,8 +52,12 @@ class Showing:
         self.view: GraphView = self._arranged(self._opened)
 
     def _arranged(self, expanded: frozenset[str]) -> GraphView:
-        width, height = self.canvas or (ASPECT, 1.0)
-        return graph_view(self.skeleton, expanded, width / height)
+        width, height = self.canvas or (ASPECT * USUAL_HEIGHT, USUAL_HEIGHT)
+        return graph_view(self.skeleton, expanded, width / height, height)
+
+    def known(self, element: str) -> str | None:
+        """What a click on a box would tell, in a line."""
+        return box_words(element, self.view, self.skeleton, self.plan)
 
     def fit(self, width: float, height: float) -> None:
         """The graph in a frame of so many pixels: what somebody opened stays open, else as much as can be read."""

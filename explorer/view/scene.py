@@ -93,7 +93,7 @@ def graph_scene(view: GraphView, skeleton: Skeleton) -> GraphScene:
     boxes = len(view.boxes)
     note = " · more would not fit" if view.collapsed else ""
     return {
-        "elements": elements.cytoscape_elements(view),
+        "elements": elements.cytoscape_elements(view, skeleton),
         "max_zoom": view.layout.max_zoom,
         "expandable": sorted(view.expandable),
         "count": f"{boxes:,} box{'es' * (boxes != 1)}, {text.plural(skeleton['operators'], 'operator')}{note}",

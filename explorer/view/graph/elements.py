@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.view.graph.layered_layout import GAP_Y, NODE_HEIGHT, NODE_WIDTH, Layout, layered_layout
+from explorer.view.graph.layered_layout import MOST_HEIGHT, Layout, layered_layout
 from explorer.view.plan_types import Skeleton
 from explorer.words import text
 
 MAX_BOXES = 1500
 MAX_EDGES = 2 * MAX_BOXES
+MOST_ARROWS = 400
+"""Edges of a drawing with arrow heads: nobody can see more of them."""
 LABEL = 12
 FORWARD = "forward"
 
@@ -63,8 +65,11 @@ def opened_for(view: GraphView, skeleton: Skeleton, element: str) -> frozenset[s
     return others.union(prefixes(skeleton["modules"][int(operator)]))
 
 
-def graph_view(skeleton: Skeleton, expanded: frozenset[str], aspect: float = 0.85) -> GraphView:
-    """Boxes, aggregated edges and their layout; at most so many of each, else modules are shut."""
+def graph_view(
+    skeleton: Skeleton, expanded: frozenset[str], aspect: float = 0.85, height: float = MOST_HEIGHT
+) -> GraphView:
+    """Boxes, aggregated edges and their layout; at most so many of each, else modules are shut. aspect and height: as
+    of `layered_layout`."""
     collapsed = False
     while True:
         owner = owners(skeleton, expanded)
@@ -78,42 +83,45 @@ def graph_view(skeleton: Skeleton, expanded: frozenset[str], aspect: float = 0.8
         expanded = frozenset(path for path in expanded if len(module_parts(path)) < deepest)
         collapsed = True
     index = {name: i for i, name in enumerate(boxes)}
-    layout = layered_layout(len(boxes), [(index[a], index[b]) for a, b in edges], aspect)
+    layout = layered_layout(len(boxes), [(index[a], index[b]) for a, b in edges], aspect, height)
     depth = 1 + max((len(module_parts(path)) for path in expanded), default=0)
     labels = _labels(skeleton, list(boxes))
     expandable = frozenset(name for name in boxes if name.startswith("m:"))
     return GraphView(boxes, owner, labels, expandable, edges, expanded, layout, collapsed, depth)
 
 
-def cytoscape_elements(view: GraphView) -> list[dict[str, Any]]:
+def cytoscape_elements(view: GraphView, skeleton: Skeleton) -> list[dict[str, Any]]:
     """The elements of dash-cytoscape, without any device: classes are laid over them per plan."""
     found: list[dict[str, Any]] = []
+    sources = [source for source, _ in view.edges]
+    feeds = Counter(sources[number] for number in view.layout.fans)
     for (name, members), (x, y) in zip(view.boxes.items(), view.layout.positions, strict=True):
         label = text.short_path(view.labels[name], LABEL)
+        data: dict[str, Any] = {"id": name, "label": label, "name": label, "operators": len(members)}
+        data["wide"] = view.layout.box_width
+        if name.startswith("o:"):
+            data["full"] = full_name(skeleton, name)
+        if feeds[name]:
+            data["feeds"] = feeds[name]
         found.append(
             {
-                "data": {"id": name, "label": label, "name": label, "operators": len(members)},
+                "data": data,
                 "position": {"x": round(x, 1), "y": round(y, 1)},
                 "classes": "module" if name in view.expandable else "operator",
             }
         )
-    at = dict(zip(view.boxes, view.layout.positions, strict=True))
     for number, (source, target) in enumerate(view.edges):
-        data: dict[str, Any] = {"id": f"e:{number}", "source": source, "target": target, "label": ""}
+        data = {"id": f"e:{number}", "source": source, "target": target, "label": ""}
         route = view.layout.routes.get(number)
         if route is not None:
             data["weights"], data["distances"] = (" ".join(f"{v:.3f}" for v in part) for part in route)
-        found.append({"data": data, "classes": "wrapped" if route else _way(at[source], at[target], view.layout)})
+        classes = "wrapped" if route else "fan" if number in view.layout.fans else "short"
+        if number in view.layout.bowed:
+            classes += " bowed"
+        if len(view.edges) > MOST_ARROWS:
+            classes += " plain"
+        found.append({"data": data, "classes": classes})
     return found
-
-
-def _way(a: tuple[float, float], b: tuple[float, float], layout: Layout) -> str:
-    """Classes of an edge between two centres: whether it passes no row, and whether its label has its place on the
-    left, in the gap before the last of several columns: on the right of that the frame ends."""
-    if abs(a[1] - b[1]) > NODE_HEIGHT + GAP_Y + 1.0:
-        return ""
-    last = bool(layout.routes) and (a[0] + b[0]) / 2 > layout.width - NODE_WIDTH
-    return "short before" if last else "short"
 
 
 def assignment(

@@ -60,6 +60,18 @@ def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[s
     return Facts(full_name(skeleton, element), tags, tuple(rows), tuple(actions))
 
 
+def box_words(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any] | None) -> str | None:
+    """What a click on a box would tell, in a line: its devices, then name and value of the facts on it that say
+    something; None if the view has no such box."""
+    facts = box_facts(element, view, skeleton, plan)
+    if facts is None:
+        return None
+    read = sum(view.layout.fans and list(view.edges)[number][0] == element for number in view.layout.fans)
+    known = [f"{name[0].lower()}{name[1:]} {value}" for name, value in facts.rows if value != text.NOTHING]
+    known += [f"read by {read + 1:,} boxes"] if read else []
+    return " · ".join([*([", ".join(facts.tags)] if facts.tags else []), *known])
+
+
 def device_facts(device: int, plan: Mapping[str, Any]) -> Facts | None:
     """Facts of a device; None if the plan has no such device."""
     if not 0 <= device < len(plan["devices"]):

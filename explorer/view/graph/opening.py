@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from explorer.view.graph.elements import graph_view, module_parts, owners
-from explorer.view.graph.layered_layout import label_px
+from explorer.view.graph.layered_layout import LEGIBLE_PX, label_px
 from explorer.view.plan_types import Skeleton
 
 READABLE = 60
@@ -13,7 +13,6 @@ READABLE = 60
 FEW = 12
 MANY = 600
 """Boxes that still show where the model goes, by their colours: better than fewer than FEW."""
-LEGIBLE_PX = 10.0
 ALIKE = 0.5
 """Of the heaviest module's work: modules with as much are opened together with it ..."""
 SIBLING = 0.1
@@ -34,7 +33,7 @@ def first_view(
     if canvas is None:
         return states[-1]
     for expanded in reversed(states):
-        view = graph_view(skeleton, expanded, canvas[0] / canvas[1])
+        view = graph_view(skeleton, expanded, canvas[0] / canvas[1], canvas[1])
         if len(view.boxes) < FEW:
             break
         if label_px(view.layout, canvas) >= LEGIBLE_PX:

@@ -20,9 +20,10 @@ PINK, SKY, VERMILLION = "#CC79A7", "#56B4E9", "#D55E00"
 INK, PAPER = "#14181d", "#e8eaee"
 
 PATTERNS = ("", "x", ".", "+")
-"""Plotly pattern of devices 0-7, 8-15, 16-23 and 24-31; later devices start over."""
+"""Pattern of devices 0-7, 8-15, 16-23 and 24-31; later devices start over."""
 
-DEVICES = 32
+DEVICES = 64
+"""From the 33rd on, devices have a rim besides; later ones start over."""
 
 
 @dataclass(frozen=True, slots=True)

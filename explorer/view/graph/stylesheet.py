@@ -1,15 +1,26 @@
-"""The graph's look in each theme. A plan only changes classes: d0..d31, mixed, cut, pinned, selected."""
+"""The graph's look in each theme. A plan only changes classes: d0..d63, mixed, cut, pinned, selected."""
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from explorer.view.graph import errors
-from explorer.view.graph.layered_layout import FONT_PX, NODE_HEIGHT, NODE_WIDTH
+from explorer.view.graph.layered_layout import FONT_PX, GAP_Y, NODE_HEIGHT
 from explorer.view.graph.palette import DEVICES, SURFACES, Theme, mix, swatch
 
-LABEL_ASIDE = NODE_WIDTH / 2 + 24.0
-"""From the middle of an edge to that of its label, which stands beside the boxes."""
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">'
+TEXTURED = {
+    "background-repeat": "repeat",
+    "background-fit": "none",
+    "background-width": 9,
+    "background-height": 9,
+    "background-position-x": 0,
+    "background-position-y": 0,
+}
+"""How the texture of a device beyond the eighth fills its boxes."""
+LABEL_BESIDE = 28.0
+"""From an edge to the middle of its label, in the gap between two rows."""
 
 
 def stylesheet(theme: Theme) -> list[dict[str, Any]]:
@@ -24,7 +35,7 @@ def _plain(theme: Theme) -> list[dict[str, Any]]:
         _rule(
             "node",
             shape="round-rectangle",
-            width=NODE_WIDTH,
+            width="data(wide)",
             height=NODE_HEIGHT,
             label="data(label)",
             color=surface.text,
@@ -36,7 +47,7 @@ def _plain(theme: Theme) -> list[dict[str, Any]]:
                 "font-family": "system-ui, -apple-system, Segoe UI, sans-serif",
                 "text-valign": "center",
                 "text-halign": "center",
-                "min-zoomed-font-size": 10,
+                "min-zoomed-font-size": 9,
                 "overlay-opacity": 0,
             },
         ),
@@ -48,16 +59,18 @@ def _plain(theme: Theme) -> list[dict[str, Any]]:
                 "curve-style": "bezier",
                 "line-color": surface.quiet,
                 "line-opacity": 0.55,
-                "target-arrow-shape": "none",
+                "target-arrow-shape": "triangle",
+                "target-arrow-color": surface.quiet,
+                "arrow-scale": 0.7,
                 "overlay-opacity": 0,
                 "events": "no",
-                "font-size": 11.5,
-                "text-margin-x": LABEL_ASIDE,
-                "color": surface.quiet,
+                "font-size": 13,
+                "text-margin-x": LABEL_BESIDE,
+                "color": surface.text,
                 "text-background-color": surface.background,
                 "text-background-opacity": 0.9,
-                "text-background-padding": 1.5,
-                "min-zoomed-font-size": 9,
+                "text-background-padding": 1,
+                "min-zoomed-font-size": 8,
                 "z-index": 0,
             },
         ),
@@ -68,31 +81,32 @@ def _plain(theme: Theme) -> list[dict[str, Any]]:
                 "edge-distances": "node-position",
                 "segment-weights": "data(weights)",
                 "segment-distances": "data(distances)",
-                "line-opacity": 0.4,
+                "line-opacity": 0.45,
                 "text-margin-x": 0,
             },
         ),
+        # what many boxes read, rotary tables and masks, is drawn where it is pointed at
+        _rule("edge.fan", **{"line-opacity": 0.0, "target-arrow-shape": "none"}),
+        _rule("edge.plain", **{"target-arrow-shape": "none"}),
     ]
 
 
 def _devices(theme: Theme) -> list[dict[str, Any]]:
     """Nodes by their device."""
+    surface = SURFACES[theme]
     rules = []
     for device in range(DEVICES):
         paint = swatch(device, theme)
         edge = mix(paint.fill, "#000000", 0.8)
-        rules.append(
-            _rule(
-                f"node.d{device}",
-                color=paint.text,
-                **{
-                    "background-color": paint.fill,
-                    "border-color": edge,
-                    "border-style": "solid" if device < 8 else "dashed" if device < 16 else "double",
-                    "border-width": 1 if device < 8 else 2.5,
-                },
-            )
-        )
+        rimmed = device >= DEVICES // 2
+        style: dict[str, Any] = {
+            "background-color": paint.fill,
+            "border-color": surface.text if rimmed else edge,
+            "border-width": 2 if rimmed else 1,
+        }
+        if paint.pattern:
+            style |= {"background-image": _texture(paint.pattern, paint.text), **TEXTURED}
+        rules.append(_rule(f"node.d{device}", color=paint.text, **style))
     return rules
 
 
@@ -105,10 +119,9 @@ def _marks(theme: Theme) -> list[dict[str, Any]]:
             color=surface.text,
             **{
                 "border-color": surface.quiet,
-                "text-background-opacity": 0.9,
-                "text-background-color": surface.background,
-                "text-background-padding": 2,
-                "text-background-shape": "round-rectangle",
+                "text-outline-width": 1.6,
+                "text-outline-color": surface.background,
+                "text-outline-opacity": 0.85,
             },
         ),
         *[
@@ -127,26 +140,42 @@ def _marks(theme: Theme) -> list[dict[str, Any]]:
             "edge.cut",
             label="data(label)",
             width="data(width)",
-            **{"line-color": surface.text, "line-opacity": 0.9, "line-style": "solid", "z-index": 5},
+            **{
+                "line-color": surface.text,
+                "target-arrow-color": surface.text,
+                "line-opacity": 0.9,
+                "line-style": "solid",
+                "z-index": 5,
+            },
         ),
         # from one row to the next there is no box in the way, and the bytes may stand before those beside them
         _rule("edge.short.cut", **{"z-compound-depth": "top"}),
-        _rule("edge.before", **{"text-margin-x": -LABEL_ASIDE}),
-        # the bytes of a box that is cut itself stand beside it, at the end of an edge into it
-        _rule(
-            "edge.inner",
-            **{
-                "target-label": "data(inside)",
-                "target-text-offset": 1,
-                "target-text-margin-x": LABEL_ASIDE,
-                "target-text-margin-y": NODE_HEIGHT / 2,
-                "z-compound-depth": "top",
-            },
-        ),
-        *[_rule(f"edge.{way}.inner", **{"target-text-margin-x": -LABEL_ASIDE}) for way in ("before", "wrapped")],
+        _rule("edge.fan.cut", label="", width=1.2, **{"line-opacity": 0.0}),
+        # where a line bends, its bytes stand above the box that it ends at, on the side that it comes from
+        _rule("edge.wrapped.cut", label="", **{"target-label": "data(label)", **_above(-LABEL_BESIDE)}),
+        # the bytes of a box that is cut itself stand above it, at the end of an edge into it
+        _rule("edge.inner", **{"target-label": "data(inside)", **_above(LABEL_BESIDE)}),
         _rule("node.pinned", **{"border-width": 3, "border-color": surface.text, "border-style": "double"}),
         _rule("node.selected", **{"border-width": 3, "border-color": surface.accent, "border-style": "solid"}),
     ]
+
+
+def _texture(pattern: str, ink: str) -> str:
+    """A tile of a device's pattern."""
+    strokes = {"x": "M0 9L9 0", ".": "M4 4.5h1", "+": "M0 4.5h9M4.5 0v9"}[pattern]
+    wide = 2.4 if pattern == "." else 1
+    tile = f'<path d="{strokes}" stroke="{ink}" stroke-opacity="0.38" stroke-width="{wide}" fill="none"/>'
+    return f"data:image/svg+xml;utf8,{quote(f'{SVG}{tile}</svg>')}"
+
+
+def _above(aside: float) -> dict[str, Any]:
+    """The place of a label in the gap above the box that an edge ends at."""
+    return {
+        "target-text-offset": 1,
+        "target-text-margin-x": aside,
+        "target-text-margin-y": -GAP_Y / 2,
+        "z-compound-depth": "top",
+    }
 
 
 def _rule(selector: str, **style: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from explorer.view.graph.elements import GraphView, assignment, full_name, graph_view
-from explorer.view.graph.layered_layout import NODE_HEIGHT, NODE_WIDTH
+from explorer.view.graph.layered_layout import NODE_HEIGHT
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.palette import device, pattern_of
 from explorer.view.pictures.picture import Picture
@@ -27,8 +27,6 @@ STRIP = 9.0
 STRIPS = 5
 LABELLED = 24
 """The largest cuts have their bytes written beside them."""
-STRETCH = 1.5
-"""Of the heights of a layout, so that bytes can be written between two rows."""
 
 
 def graph_picture(
@@ -43,7 +41,7 @@ def graph_picture(
 
     expanded: the modules that are open (None: as many as can be read). aspect: width over height, about.
     """
-    view = graph_view(skeleton, first_view(skeleton) if expanded is None else expanded, aspect * STRETCH)
+    view = graph_view(skeleton, first_view(skeleton) if expanded is None else expanded, aspect)
     laid: dict[str, Any] = {"nodes": {}, "cuts": {}}
     names: list[str] = []
     if plan is not None:
@@ -54,7 +52,7 @@ def graph_picture(
     width = max(view.layout.width + 2 * MARGIN, 420.0)
     left = (width - view.layout.width) / 2
     places = {
-        name: (x + left, _y(y) + top) for name, (x, y) in zip(view.boxes, view.layout.positions, strict=True)
+        name: (x + left, y + top) for name, (x, y) in zip(view.boxes, view.layout.positions, strict=True)
     }  # fmt: skip
     shapes: list[Shape] = []
     if heading:
@@ -62,7 +60,7 @@ def graph_picture(
     corners = {number: _corners(view, number, left, top) for number in view.layout.routes}
     shapes += _edges(view, skeleton, laid["cuts"], places, corners)
     shapes += _boxes(view, skeleton, laid["nodes"], places, names)
-    bottom = top + _y(view.layout.height - NODE_HEIGHT / 2) + NODE_HEIGHT / 2
+    bottom = top + view.layout.height
     used = sorted({index for devices in laid["nodes"].values() for index in devices})
     bottom += around
     height = bottom + MARGIN
@@ -83,26 +81,27 @@ def _boxes(
     names: Sequence[str],
 ) -> list[Shape]:
     found: list[Shape] = []
+    wide = view.layout.box_width
     for name, members in view.boxes.items():
-        x, y = places[name][0] - NODE_WIDTH / 2, places[name][1] - NODE_HEIGHT / 2
+        x, y = places[name][0] - wide / 2, places[name][1] - NODE_HEIGHT / 2
         on = list(nodes.get(name, ()))
         who = text.listing([names[index] for index in on], 6) if on else "nowhere"
         title = f"{full_name(skeleton, name)}: {text.plural(len(members), 'operator')}" + (f" on {who}" if on else "")
         fill, colour = (device(on[0]), device(on[0], "text")) if on else ("lane", "text")
         hatch = pattern_of(on[0]) if on else ""
-        found.append(Rect(x, y, NODE_WIDTH, NODE_HEIGHT, fill, "" if on else "grid", 1.0, 5.0, hatch, colour, 0.35,
+        found.append(Rect(x, y, wide, NODE_HEIGHT, fill, "" if on else "grid", 1.0, 5.0, hatch, colour, 0.35,
                           title))  # fmt: skip
         further = on[1 : 1 + STRIPS]
         for place, index in enumerate(further):
-            right = x + NODE_WIDTH - STRIP * (len(further) - place) - 5
+            right = x + wide - STRIP * (len(further) - place) - 5
             found.append(Rect(right, y + 3, STRIP - 1.5, NODE_HEIGHT - 6, device(index), "background", 0.8, 1.5))
         number = str(on[0]) if on else ""
-        room = NODE_WIDTH - 20 - text_width(number, 10) - STRIP * len(further)
+        room = wide - 20 - text_width(number, 10) - STRIP * len(further)
         label = text.short(view.labels[name], max(3, int(room / text_width("m", 11))))
         rim = fill if hatch else ""
         found.append(Label(x + 7, y + NODE_HEIGHT / 2, label, colour, 11, halo=rim))
         if number:
-            end = x + NODE_WIDTH - 7 - (STRIP * len(further) + 3 if further else 0)
+            end = x + wide - 7 - (STRIP * len(further) + 3 if further else 0)
             found.append(Label(end, y + NODE_HEIGHT / 2, number, colour, 10, "end", halo=rim))
     return found
 
@@ -121,6 +120,8 @@ def _edges(
     words: list[Shape] = []
     named = {key for key, _ in Counter({key: cut[1] for key, cut in cuts.items()}).most_common(LABELLED)}
     for number, (source, target) in enumerate(view.edges):
+        if number in view.layout.fans:
+            continue
         key = f"e:{number}"
         way = _way(places[source], places[target], corners.get(number))
         cut = cuts.get(key)
@@ -132,15 +133,10 @@ def _edges(
         where.append(_head(way, colour, 4 + wide))
         if cut is not None and cut[0] and key in named:
             x, y = _middle(way)
-            steep = abs(way[-1][0] - way[0][0]) < NODE_WIDTH / 4
+            steep = abs(way[-1][0] - way[0][0]) < view.layout.box_width / 4
             words.append(Label(x + (7 if steep else 0), y, cut[0], "text", 9.5, "start" if steep else "middle",
                                halo="background"))  # fmt: skip
     return [*thin, *thick, *words]
-
-
-def _y(height: float) -> float:
-    """A height of the layout in the picture: the first row stays where it is."""
-    return NODE_HEIGHT / 2 + (height - NODE_HEIGHT / 2) * STRETCH
 
 
 def _corners(view: GraphView, edge: int, left: float, top: float) -> list[Point]:
@@ -150,7 +146,7 @@ def _corners(view: GraphView, edge: int, left: float, top: float) -> list[Point]
     dx, dy = target[0] - source[0], target[1] - source[1]
     length = math.hypot(dx, dy) or 1.0
     return [
-        (source[0] + dx * along - dy / length * aside + left, _y(source[1] + dy * along + dx / length * aside) + top)
+        (source[0] + dx * along - dy / length * aside + left, source[1] + dy * along + dx / length * aside + top)
         for along, aside in zip(*view.layout.routes[edge], strict=True)
     ]
 
@@ -160,10 +156,8 @@ def _way(source: Point, target: Point, corners: Sequence[Point] | None) -> list[
     start, end = (source[0], source[1] + NODE_HEIGHT / 2), (target[0], target[1] - NODE_HEIGHT / 2 - 1)
     if corners is not None:
         return [start, *corners, end]
-    rows = (end[1] - start[1]) / NODE_HEIGHT / STRETCH
-    bend = 0.0 if rows < 2 else (NODE_WIDTH / 2 + 10) * 4 / 3  # round the boxes between them, at their side
-    reach = max(6.0, abs(end[1] - start[1]) * 0.45)
-    return curve(start, (start[0] + bend, start[1] + reach), (end[0] + bend, end[1] - reach), end)
+    reach = max(4.0, abs(end[1] - start[1]) * 0.45)
+    return curve(start, (start[0], start[1] + reach), (end[0], end[1] - reach), end)
 
 
 def _head(way: Sequence[Point], colour: str, size: float) -> Polygon:

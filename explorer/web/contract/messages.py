@@ -69,7 +69,7 @@ class Pressed(Message):
 
     type: Literal[
         "expand", "collapse", "show-row", "show-pair", "show-run", "show-lean", "reopen", "export", "forget",
-        "as-baseline", "differ", "go-help", "sweep", "go-sweep", "run-target",
+        "as-baseline", "differ", "go-help", "sweep", "go-sweep", "run-target", "peek",
     ]  # fmt: skip
     element: Text = ""
 
@@ -109,6 +109,14 @@ class Select(Message):
     type: Literal["select"]
     kind: Literal["box", "device", "stage", "operator", "none"] = "none"
     id: Text = ""
+
+
+class Canvas(Message):
+    """The place for the graph has another size, in pixels."""
+
+    type: Literal["canvas"]
+    width: Pixels | None = None
+    height: Pixels | None = None
 
 
 class Find(Message):
@@ -195,7 +203,7 @@ class Waits(Message):
 INCOMING: dict[str, type[Message]] = {
     name: shape
     for shape in (
-        Plain, Pressed, Ask, ChooseTheme, Deepen, Select, Find, OpenTabs, View, Window, Run, Pin, Rename,
+        Plain, Pressed, Ask, ChooseTheme, Deepen, Select, Canvas, Find, OpenTabs, View, Window, Run, Pin, Rename,
         Same, OpenLesson, Waits,
     )
     for name in get_args(shape.model_fields["type"].annotation)
@@ -260,6 +268,14 @@ class Adopt(TypedDict):
 
 class FoundMessage(Found):
     type: Literal["found"]
+    text: str
+
+
+class Peeked(TypedDict):
+    """What is known of a box, in a line."""
+
+    type: Literal["peeked"]
+    id: str
     text: str
 
 
@@ -476,7 +492,7 @@ class WaitsMessage(TypedDict):
 
 
 Outgoing = (
-    PropsMessage | Status | ModelMessage | Query | Adopt | FoundMessage | LessonMessage | Hello | Opened
+    PropsMessage | Status | ModelMessage | Query | Adopt | FoundMessage | Peeked | LessonMessage | Hello | Opened
     | Taking | Take | Pins | Kept | Moved | SameMessage | Shared | Go | SweepMessage | Graph | Overlay
     | PlanMessage | BarsMessage | SearchMessage | RunMessage | Say | Banner | CourseMessage | WaitsMessage
 )  # fmt: skip

@@ -7,13 +7,25 @@ from dataclasses import replace
 from explorer.view import scene
 from explorer.view.graph.elements import depths, expanded_to, opened_for
 from explorer.view.graph.find import MAX_WORDS, find
+from explorer.view.graph.inspect import box_words
 from explorer.view.graph.stylesheet import stylesheet
 from explorer.view.instants.played import played
 from explorer.view.instants.span_words import SpanWords
 from explorer.view.instants.wait_words import chain_columns, wait_told
 from explorer.view.instants.waits import wait_at
 from explorer.web.contract import ids
-from explorer.web.contract.messages import ChooseTheme, Deepen, Find, OpenTabs, Plain, Pressed, Select, Waits, Window
+from explorer.web.contract.messages import (
+    Canvas,
+    ChooseTheme,
+    Deepen,
+    Find,
+    OpenTabs,
+    Plain,
+    Pressed,
+    Select,
+    Waits,
+    Window,
+)
 from explorer.web.handlers.exports import review
 from explorer.web.handlers.pins import tie_to_selected
 from explorer.web.handlers.runs import open_run_tab
@@ -64,6 +76,23 @@ def select(page: PageState, message: Select) -> None:
     inspect(page)
     tie_to_selected(page)
     follow_selection(page)
+
+
+def resize(page: PageState, message: Canvas) -> None:
+    """The place for the graph has another size: columns and rows are arranged for it."""
+    if message.width is None or message.height is None:
+        return
+    page.canvas = (message.width, message.height)
+    if page.view is not None:
+        arrange(page, page.view.expanded)
+
+
+def peek(page: PageState, message: Pressed) -> None:
+    """Somebody points at a box."""
+    if page.view is not None and page.skeleton is not None:
+        known = box_words(message.element, page.view, page.skeleton, page.plan)
+        if known is not None:
+            page.send({"type": "peeked", "id": message.element, "text": known})
 
 
 def find_operators(page: PageState, message: Find) -> None:

@@ -36,6 +36,8 @@ HANDLERS: dict[str, Callable[..., None]] = {
     "expand": looking.expand,
     "collapse": looking.collapse,
     "select": looking.select,
+    "peek": looking.peek,
+    "canvas": looking.resize,
     "find": looking.find_operators,
     "open": looking.open_tabs,
     "window": looking.show_window,

@@ -23,8 +23,14 @@ def centre(catalogue: Catalogue, session: Session) -> Component:
             html.Div(id=ids.KPIS, className="kpis"),
             html.Div(id=ids.BANNER, className="banner", hidden=True, role="alert"),
             html.Div(id=ids.PAIR, className="pair"),
-            html.Div([_graph(session), _split(), _gantt(session)], className="views"),
-            _tabs(catalogue),
+            html.Div(
+                [
+                    html.Div([_graph(session), _split("upright"), _gantt(session)], className="views"),
+                    _split("flat"),
+                    _tabs(catalogue),
+                ],
+                className="panes",
+            ),
         ],
         className="centre",
         id="centre",
@@ -53,6 +59,7 @@ def _graph(session: Session) -> Component:
                     _tool("+", ids.DEEPER, "Show one more level of modules"),
                     _tool("/", ids.FIND, "Find an operator or module by name: press /"),
                     _tool("Fit", ids.GRAPH_FIT, "Fit the graph to its frame"),
+                    _whole("graph", "The graph"),
                 ],
                 className="card-head",
             ),
@@ -105,19 +112,34 @@ def _stages() -> Component:
     )
 
 
-def _split() -> Component:
+SPLITS = {
+    "upright": ("vertical", "Width of the graph", "42", "20", "75"),
+    "flat": ("horizontal", "Height of graph and schedule", "62", "30", "85"),
+}
+"""Of each bar: which way it runs, what it sets, that in percent at first, the least and the most."""
+
+
+def _split(which: str) -> Component:
+    way, what, now, least, most = SPLITS[which]
     return html.Div(
-        className="split",
+        className=f"split {which}",
         role="separator",
         tabIndex=0,
         **{
-            "aria-orientation": "vertical",
-            "aria-label": "Width of the graph",
-            "aria-valuenow": "42",
-            "aria-valuemin": "20",
-            "aria-valuemax": "75",
+            "aria-orientation": way,
+            "aria-label": what,
+            "aria-valuenow": now,
+            "aria-valuemin": least,
+            "aria-valuemax": most,
+            "data-usual": now,
         },
     )
+
+
+def _whole(part: str, what: str) -> Component:
+    """A button that shows a part in place of all, and again that puts it back."""
+    told = {"data-whole-of": part, "aria-pressed": "false", "aria-label": f"{what} in place of all"}
+    return html.Button("⤢", className="tool whole", title=f"{what} in place of all: press m", **told)
 
 
 def _gantt(session: Session) -> Component:
@@ -150,6 +172,7 @@ def _gantt(session: Session) -> Component:
                         "Critical path: the chain of operators and transfers that decides the end",
                     ),
                     _tool("Fit", ids.GANTT_FIT, "Show the whole schedule"),
+                    _whole("schedule", "The schedule"),
                 ],
                 className="card-head",
             ),
@@ -192,6 +215,7 @@ def _tabs(catalogue: Catalogue) -> Component:
     return html.Section(
         [
             Tabs(id=ids.TABS, data=names, value=shown, **{"aria-label": "Details"}),
+            _whole("details", "This panel"),
             *(_panel(name, part, name != shown) for name, part in panels.items()),
         ],
         className="card tabs-card",

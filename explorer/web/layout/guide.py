@@ -22,6 +22,7 @@ KEYS = (
     ("arrows, Enter, Esc", "between boxes, open one, let go"),
     ("+ − 0", "zoom the schedule, show all of it"),
     ("space , .", "play the schedule, step back and forward"),
+    ("m", "one part in place of all, and back"),
     ("w", "what an idle GPU waits for"),
     ("p, then a digit", "pin the selection to that GPU"),
     ("x", "let the selection's pin go"),

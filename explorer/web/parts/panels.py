@@ -90,7 +90,7 @@ def why_panel(plan: PlanView) -> list[Component]:
 def _part(part: Mapping[str, Any]) -> str:
     """The class of a part's swatch: a device's colour, or a grey."""
     device = part.get("device", -1)
-    return f"part s{device % 32}" if device >= 0 else f"part {part['key']}"
+    return f"part s{device % 64}" if device >= 0 else f"part {part['key']}"
 
 
 def _heaviest(rows: Sequence[Mapping[str, Any]]) -> list[Component]:
@@ -160,7 +160,7 @@ def table(
     for row in rows:
         cells = [html.Td(row[key], className=side) for (key, _), side in zip(columns, sides, strict=True)]
         if isinstance(row.get("device"), int):
-            cells[0].children = [html.I(className=f"swatch s{row['device'] % 32}"), row[columns[0][0]]]
+            cells[0].children = [html.I(className=f"swatch s{row['device'] % 64}"), row[columns[0][0]]]
         if "pick" in row:
             kind, which = row["pick"]
             button = html.Button(row[columns[0][0]], className="row-link", **{"data-pick": kind, "data-arg": which})

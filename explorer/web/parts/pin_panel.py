@@ -15,7 +15,7 @@ def choices(names: Sequence[str], pinned_on: Collection[int]) -> list[Component]
     """names: of the devices. pinned_on: where the selection is pinned to, empty if it is not."""
     buttons = [
         html.Button(
-            [html.I(className=f"swatch s{i % 32}", **{"aria-hidden": "true"}), name.rpartition(" ")[2]],
+            [html.I(className=f"swatch s{i % 64}", **{"aria-hidden": "true"}), name.rpartition(" ")[2]],
             className="tool",
             title=f"Keep it on {name}",
             **{"data-pin": str(i), "aria-pressed": str(i in pinned_on).lower(), "aria-label": f"Pin to {name}"},

@@ -24,7 +24,7 @@ def waits(told: Mapping[str, Any]) -> list[Component]:
     return [
         html.H2("Waits"),
         html.Div(
-            [html.I(className=f"swatch s{told['device'] % 32}", **{"aria-hidden": "true"}), html.B(told["title"])],
+            [html.I(className=f"swatch s{told['device'] % 64}", **{"aria-hidden": "true"}), html.B(told["title"])],
             className="picked",
         ),
         html.P(told["when"], className="small quiet"),
@@ -52,6 +52,6 @@ def waits(told: Mapping[str, Any]) -> list[Component]:
 
 
 def _step(step: Mapping[str, Any]) -> Component:
-    mark = html.I(className=f"swatch s{step['device'] % 32} {step['kind']}", **{"aria-hidden": "true"})
+    mark = html.I(className=f"swatch s{step['device'] % 64} {step['kind']}", **{"aria-hidden": "true"})
     note = [html.Span(step["note"], className="quiet")] if step["note"] else []
     return html.Li([mark, html.Span([html.Span(step["words"]), *note]), html.B(text.seconds(step["seconds"]))])

@@ -57,7 +57,7 @@ def _row(row: Mapping[str, Any]) -> Component:
     told = re.sub(r"(?<=\d) (?=[nµm]?s\b|[KMGT]?i?B\b)", "\u00a0", row["reason"] or "; ".join(row["changes"]))
     return html.Li(
         [
-            html.I(className=f"swatch s{row['device'] % 32}", **{"aria-hidden": "true"}),
+            html.I(className=f"swatch s{row['device'] % 64}", **{"aria-hidden": "true"}),
             html.Span(row["name"]),
             html.B(row["delta"], className=tone),
             html.P(told) if told else None,

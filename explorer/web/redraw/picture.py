@@ -21,14 +21,15 @@ from explorer.web.state.pairing import pair_question
 
 REBOUND_EVERY_S = 0.5
 USUAL_ASPECT = 0.85
+USUAL_HEIGHT = 500.0
 
 
 def arrange(page: PageState, expanded: frozenset[str]) -> None:
     """Draw the model's graph with these modules open, and the plan over it."""
     if page.skeleton is None:
         return
-    width, height = page.canvas or (USUAL_ASPECT, 1.0)
-    page.view = graph_view(page.skeleton, expanded, min(5.0, max(0.2, width / height)))
+    width, height = page.canvas or (USUAL_ASPECT * USUAL_HEIGHT, USUAL_HEIGHT)
+    page.view = graph_view(page.skeleton, expanded, min(5.0, max(0.2, width / height)), height)
     page.send(drawing.graph_message(page.view, page.skeleton))
     if page.plan is not None:
         page.send(drawing.overlay_message(page.view, page.skeleton, page.plan, page.measured))

@@ -15,6 +15,7 @@ SHARED = {
     "chart.draw": ("shared/chart.js", "draw"),
     "chart.refine": ("shared/chart.js", "refine"),
     "ex.graph.draw": ("shared/boxes.js", "draw"),
+    "ex.graph.told": ("shared/boxes.js", "told"),
     "ex.graph.overlay": ("shared/boxes.js", "overlay"),
 }
 """Methods of the drawings that the page shares with the widget: where each is written."""

@@ -11,6 +11,8 @@ from explorer.view.graph.elements import (
     opened_for,
     table,
 )
+from explorer.view.graph.inspect import box_words
+from explorer.view.graph.layered_layout import GAP_Y, NODE_HEIGHT
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import plan_view
 from explorer.view.scene import overlay_scene
@@ -126,22 +128,51 @@ def test_a_huge_graph_without_modules_is_cut_into_runs():
 
 
 def test_every_edge_joins_boxes_that_are_there():
-    drawn = cytoscape_elements(graph_view(CHAIN, expanded_to(CHAIN, 4)))
+    drawn = cytoscape_elements(graph_view(CHAIN, expanded_to(CHAIN, 4)), CHAIN)
     boxes = {e["data"]["id"] for e in drawn if "source" not in e["data"]}
     assert all({e["data"]["source"], e["data"]["target"]} <= boxes for e in drawn if "source" in e["data"])
 
 
-def test_the_bytes_of_a_cut_stand_left_of_the_last_column_where_the_frame_would_end_on_its_right():
+def test_boxes_leave_room_for_arrows_and_what_passes_a_box_goes_round_it():
     operators = tuple(Operator(f"op{i}") for i in range(30))
-    graph = OpGraph(operators, tuple(Tensor(i, (i + 1,)) for i in range(29)))
-    view = graph_view(skeleton(Workload(graph, "chain")), frozenset())
-    edges = [element for element in cytoscape_elements(view) if "source" in element["data"]]
-    assert {edge["classes"] for edge in edges} == {"short", "wrapped", "short before"}
-    last = max(x for x, _ in view.layout.positions)
+    skips = tuple(Tensor(i, (i + 1, i + 2)) for i in range(28))
+    told = skeleton(Workload(OpGraph(operators, skips), "skips"))
+    view = graph_view(told, frozenset(), 1.0, 500.0)
     at = dict(zip(view.boxes, view.layout.positions, strict=True))
-    for edge in edges:
-        if edge["classes"] != "wrapped":
-            assert (edge["classes"] == "short before") == (at[edge["data"]["source"]][0] == last)
+    classes = {(e["data"]["source"], e["data"]["target"]): e["classes"].split()
+               for e in cytoscape_elements(view, told) if "source" in e["data"]}  # fmt: skip
+    assert {"short", "wrapped"} <= {name for each in classes.values() for name in each}
+    for (source, target), names in classes.items():
+        rows = (at[target][1] - at[source][1]) / (NODE_HEIGHT + GAP_Y)
+        assert rows >= 1 or "wrapped" in names
+        if at[source][0] == at[target][0] and source != target:
+            assert ("bowed" in names) == (int(target[2:]) - int(source[2:]) == 2)
+
+
+def test_a_table_that_all_blocks_read_combs_over_none_of_them():
+    """Rotary tables and masks: only the edge to the first reader is drawn; a tensor of the model itself is never left
+    out, however many read it."""
+    blocks = tuple(range(2, 12))
+    chain = (Tensor(0, (2,)), Tensor(1, blocks), *(Tensor(i, (i + 1,)) for i in blocks[:-1]))
+    names = ("tokens", "rotary", *(f"block{i}" for i in blocks))
+    told = skeleton(Workload(OpGraph(tuple(Operator(n) for n in names), chain), "rotary"))
+    view = graph_view(told, frozenset())
+    fans = [list(view.edges)[number] for number in view.layout.fans]
+    assert sorted(fans) == sorted(("o:1", f"o:{i}") for i in blocks[1:])
+    elements = cytoscape_elements(view, told)
+    assert [e["data"]["feeds"] for e in elements if "feeds" in e["data"]] == [9]
+    plan = plan_view(chain_problem(), even_plan(chain_problem()), planner="even", objective_s=1.0, bound_s=1.0)
+    assert "read by 10 boxes" in (box_words("o:1", view, told, None) or "")
+    assert box_words("o:99", view, told, plan) is None
+    late = (
+        *(Tensor(i, (i + 1,)) for i in range(8)),
+        Tensor(7, (9, 10, 11)),
+        Tensor(8, (9,)),
+        Tensor(9, (10,)),
+        Tensor(10, (11,)),
+    )
+    told = skeleton(Workload(OpGraph(tuple(Operator(n) for n in names), late), "encoder"))
+    assert not graph_view(told, frozenset()).layout.fans
 
 
 def test_the_table_twin_has_a_row_a_box():

@@ -38,7 +38,7 @@ def test_names_can_be_read_where_it_is_drawn(canvas: tuple[float, float] | None,
     small = skeleton(traced_before("gpt-small", True, None))
     assert shown(small, canvas) == boxes
     if canvas is not None:
-        view = graph_view(small, first_view(small, canvas), canvas[0] / canvas[1])
+        view = graph_view(small, first_view(small, canvas), canvas[0] / canvas[1], canvas[1])
         assert (label_px(view.layout, canvas) >= LEGIBLE_PX) == (canvas != (60.0, 60.0))
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.view.graph.palette import DEVICES, SURFACES, THEMES, contrast, swatch
+from explorer.view.graph.stylesheet import stylesheet
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -22,8 +23,14 @@ def test_text_on_the_page_is_readable(theme):
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_all_32_devices_differ_in_hue_or_pattern(theme):
-    assert len({(swatch(d, theme).fill, swatch(d, theme).pattern) for d in range(DEVICES)}) == DEVICES
+def test_all_64_devices_differ_in_hue_texture_or_rim(theme):
+    looks = {rule["selector"]: rule["style"] for rule in stylesheet(theme)}
+    seen = {
+        (look["background-color"], look.get("background-image"), look["border-width"])
+        for look in (looks[f"node.d{device}"] for device in range(DEVICES))
+    }
+    assert DEVICES == 64
+    assert len(seen) == DEVICES
 
 
 def test_only_black_and_white_swap_with_the_theme():
