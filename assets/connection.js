@@ -135,6 +135,7 @@
     query: function (message) { ex.putQuery(message.query); },
     adopt: function (message) { ex.adopt(message); },
     peeked: function (message) { ex.graph.told(message); },
+    values: function (message) { ex.graph.values(message.values); },
     found: function (message) { ex.find.draw(message); },
     lesson: function (message) { ex.lessons.draw(message); },
     hello: function (message) { ex.files.hello(message); },

@@ -224,12 +224,6 @@
   /* What would have been set by hand: controls by the names that a link gives them. */
   ex.go = function (wanted) {
     if ("devices" in wanted) ex.setDevices(wanted.devices);
-    if ("micro_batches" in wanted) {
-      const box = document.getElementById("micro-batches");
-      const shown = [...box.querySelectorAll("input")].map((each) => each.value);
-      const micro = String(wanted.micro_batches);
-      if (!shown.includes(micro)) window.dash_clientside.set_props("micro-batches", { data: [...shown, micro] });
-    }
     putSettings(wanted);
     if ("memory" in wanted) ex.setCap(wanted.memory);
   };

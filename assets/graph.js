@@ -17,7 +17,7 @@
 
   ex.graph = {};
   for (const act of ["draw", "overlay", "colourBy", "fit", "highlight", "byDevice", "showStage", "showKey", "select", "reveal", "centre",
-    "clear", "selection", "bright", "repaint", "told"]) {
+    "clear", "selection", "bright", "repaint", "told", "values"]) {
     ex.graph[act] = (...given) => graph()[act](...given);
   }
   /* Finding among the page's operators; the DAG of stages has none. */
@@ -45,5 +45,14 @@
       });
     },
   };
-  ex.graph.listen = () => graph().listen(document.querySelector(".graph-card .canvas"));
+  ex.graph.listen = function () {
+    graph().listen(document.querySelector(".graph-card .canvas"));
+    /* Escape lets go of what is selected wherever the focus is, but where one writes or something else is to be closed. */
+    document.addEventListener("keydown", function (event) {
+      const within = event.target.closest && event.target.closest("input:not([type=range]):not([type=radio]):not([type=checkbox]), textarea, select, dialog, .find, [role=menu], [contenteditable]");
+      if (event.key !== "Escape" || event.defaultPrevented || within || document.querySelector("dialog[open]")) return;
+      ex.graph.select(null);
+      ex.gantt.release();
+    });
+  };
 })();

@@ -21,6 +21,9 @@
     ex.setProps({ banner: { children: [bold, span(words)], hidden: false } });
   }
 
+  const META = "Its weights are not needed: export the model on the meta device, with torch.device(\"meta\"): model = …; "
+    + "torch.export.save(torch.export.export(model, inputs), \"model.pt2\")";
+
   function refuse(words) {
     sending = null;
     banner(words);
@@ -31,7 +34,8 @@
     if (dialog().open) dialog().close();
     if (!token || !ex.isOpen()) return refuse(file.name + ": there is no connection to the server");
     if (sending) return banner(file.name + ": another file is still on its way");
-    if (file.size > most) return refuse(file.name + ": " + Math.round(file.size / 2 ** 20).toLocaleString("en") + " MiB; at most " + most / 2 ** 20 + " MiB are taken");
+    if (file.size > most) return refuse(file.name + ": " + Math.round(file.size / 2 ** 20).toLocaleString("en") + " MiB; at most " + most / 2 ** 20 + " MiB are taken. "
+      + (/\.pt2$/i.test(file.name) ? META : "Open it in place: placement-explorer app FILE"));
     const request = (sending = new XMLHttpRequest());
     request.open("POST", "/open");
     request.setRequestHeader("x-page-token", token);

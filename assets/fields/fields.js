@@ -16,6 +16,8 @@
     }, parts);
   }
 
+  const OTHER_MS = 700; /* after what pause in writing a number is told */
+
   /* Text that is told when its writer pauses, presses Enter or leaves. shown: a value as text; told: a text as a value. */
   function useTyped(props, shown, told) {
     const React = window.React;
@@ -87,13 +89,25 @@
   const Checkbox = (props) => h("label", { className: "checkbox" }, ticked(props, {}), h("span", null, props.children));
   const Switch = (props) => h("label", { className: "spread switch" }, h("span", null, props.children), ticked(props, { role: "switch" }));
 
+  /* Any other whole number than those that stand there; empty while one of them is chosen. */
+  function OtherNumber(props) {
+    const shown = (value) => (props.data.some((one) => one.value === value) ? "" : value || "");
+    const typed = useTyped({ ...props, pause_ms: OTHER_MS }, shown, (text) => (text === "" ? props.value : String(Math.min(props.most, Math.max(1, +text)))));
+    return h("input", {
+      ...typed, className: "other", type: "text", inputMode: "numeric", autoComplete: "off", placeholder: "…", disabled: props.disabled,
+      "aria-label": props["aria-label"] + ": another number", title: "Another number",
+      onChange: function (event) { typed.onChange({ target: { value: event.target.value.replace(/[^0-9]/g, "") } }); },
+    });
+  }
+
   function Segments(props) {
+    const other = props.most ? h(OtherNumber, { key: "other", ...props }) : null;
     return h("div", { ...named(props), id: props.id, className: "segments", role: "radiogroup" }, props.data.map((one) => h("label", { key: one.value },
       h("input", {
         type: "radio", name: props.id, value: one.value, checked: one.value === props.value, disabled: props.disabled,
         onChange: () => props.setProps({ value: one.value }),
       }),
-      h("span", null, one.label))));
+      h("span", null, one.label))), other);
   }
 
   /* Between its ends in steps; the upper end is a place too where it lies between two steps. */

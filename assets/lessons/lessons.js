@@ -15,7 +15,7 @@
     model: control("model"),
     throughput: [".kpi:nth-child(1)"], time: [".kpi:nth-child(2)"], bubble: [".kpi:nth-child(3)"],
     peak_memory: [".kpi:nth-child(4)"], bound: [".kpi:nth-child(5)"],
-    graph: [".graph-card"], schedule: [".gantt-card"], memory_curves: [".tabs-card"], why: ["#why"], help: ["#help"],
+    graph: [".graph-card"], schedule: [".gantt-card"], memory_curves: [".tabs-card"], why: ["#why"], help: ["#help"], run: [".tabs-card"],
   };
 
   let shown = null; /* {lesson, step} that is on */

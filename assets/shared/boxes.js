@@ -45,6 +45,7 @@
     let sought = null; /* a box that is selected once it is drawn */
     let byErrors = false; /* boxes are coloured by how far their prediction was off, not by device */
     const ready = (then) => ex.whenReady(host.instance, then);
+    let numbers = null; /* what colours boxes in place of devices */
     let note = null; /* what is pointed at, in a corner away from it */
     let noted = null;
     let peeking = null;
@@ -115,10 +116,9 @@
             const look = kind + " " + paint + (pinned.has(node.id()) ? " pinned" : "");
             if (node.scratch("look") !== look) node.classes(look + (node.hasClass("selected") ? " selected" : ""));
             node.scratch("look", look);
-            node.scratch("beside", off ? off.labels[node.id()] : devices.length ? spread(devices) : "");
-            if (devices.length > 1 && !off) node.style(stripes([...devices].sort((a, b) => a - b)));
-            else if (node.scratch("striped")) node.removeStyle();
-            node.scratch("striped", devices.length > 1 && !off);
+            const shown = numbers ? numbers.labels[node.id()] || "" : devices.length ? spread(devices) : "";
+            node.scratch("beside", off ? off.labels[node.id()] : shown);
+            dress(node, numbers && !off ? numbered(node.id()) : devices.length > 1 && !off ? stripes([...devices].sort((a, b) => a - b)) : null);
           });
           cy.edges().forEach(function (edge) {
             const cut = message.cuts[edge.id()];
@@ -138,6 +138,27 @@
         if (selected) mark(selected);
         revealSought(cy);
       });
+    }
+
+    /* Numbers of somebody's own in place of devices; null: devices again. */
+    function values(told) {
+      numbers = told;
+      ready(function (cy) {
+        if (view.overlay) { overlay(view.overlay); return; }
+        cy.batch(() => cy.nodes().forEach((node) => dress(node, numbered(node.id()))));
+        mapped();
+      });
+    }
+
+    const numbered = (id) => {
+      const paint = numbers && numbers.fills[id];
+      return paint ? { "background-color": paint[0], color: paint[1], "background-fill": "solid", "background-image": "none", "text-outline-width": 0 } : null;
+    };
+
+    function dress(node, style) {
+      if (style) node.style(style);
+      else if (node.scratch("dressed")) node.removeStyle();
+      node.scratch("dressed", !!style);
     }
 
     /* By how far the prediction was off, or by device. */
@@ -291,7 +312,7 @@
       return () => watching.disconnect();
     }
 
-    return { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, mark, centre, clear, step, listen, reveal, told,
+    return { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, mark, centre, clear, step, listen, reveal, told, values,
       selection: () => selected, bright: () => lit.bright(), repaint: () => { if (view.overlay) overlay(view.overlay); } };
   };
 })();

@@ -28,7 +28,7 @@
       box.hidden = true;
       input = make("input", "", box, {
         type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": own, "aria-label": "Find an operator or module",
-        placeholder: "Find an operator", autocomplete: "off", spellcheck: "false", maxlength: "80",
+        placeholder: "Name, /regexp/, type: module: shape:", autocomplete: "off", spellcheck: "false", maxlength: "80",
       });
       list = make("ul", "", box, { id: own, role: "listbox", "aria-label": "Operators found" });
       note = make("p", "small quiet", box, { role: "status" });

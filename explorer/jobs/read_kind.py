@@ -20,6 +20,7 @@ from explorer.question.loading import load_file, read_file, read_workload
 from explorer.question.nodes.described import is_described
 from explorer.question.settings import Settings
 from explorer.view import events
+from explorer.view.graph.node_data import is_node_data, read_node_data
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import plan_view
 from explorer.words import text
@@ -34,8 +35,8 @@ from solvers.planners.check import check
 
 HEAD_BYTES = 64
 KINDS = (
-    "a .pt2, .onnx, graph.json, plan.json, MSR 2020, PipeDream, Piper, profile, operator-times, cluster or placement"
-    " file"
+    "a .pt2, .onnx, graph.json, plan.json, MSR 2020, PipeDream, Piper, profile, operator-times, cluster, node-data or"
+    " placement file"
 )
 
 
@@ -56,7 +57,7 @@ def plainly(message: str, path: str, name: str) -> str:
 
 
 def opened(path: str, name: str) -> dict[str, object]:
-    """The event. what: "model", "plan", "profile", "times", "cluster" or "placement"."""
+    """The event. what: "model", "plan", "profile", "times", "cluster", "values" or "placement"."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
     if name.lower().endswith((".yaml", ".yml")):
@@ -81,6 +82,9 @@ def opened(path: str, name: str) -> dict[str, object]:
         isinstance(value, dict) and "devices" in value and "nodes" not in value and kind is None
     ):
         return _cluster(data, path, name)
+    if is_node_data(value):
+        data = read_node_data(value, name)  # type: ignore[arg-type]
+        return events.opened("values", name, text.plural(len(data.values), "value"), told={"data": data})
     if is_placement(value):
         return events.opened("placement", name, text.plural(len(value), "name"))  # type: ignore[arg-type]
     return _model(read_workload(value, path), name)

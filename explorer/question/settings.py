@@ -438,7 +438,8 @@ class PipelineSettings(Group):
         metavar="M",
         control=Control(
             id="micro-batches", label="Micro-batches", shape=SEGMENTS, place=PIPELINES, term="micro-batch",
-            labels={count: count for count in ("auto", "1", "2", "4", "8", "16", "32")}, in_widget=True,
+            labels={count: count for count in ("auto", "1", "2", "4", "8", "16", "32")}, most=MAX_BATCH,
+            in_widget=True,
             meaning="Equal parts of the mini-batch that go through the pipeline one after another. More of them shorten"
             " the bubble; each is smaller and runs less efficiently.",
         ),

@@ -270,6 +270,7 @@ class Skeleton(TypedDict):
     params: list[float]
     saved: list[list[float]]
     tensors: list[tuple[int, list[int], float, float]]
+    shapes: list[str]
 
 
 def used_devices(plan: Mapping[str, Any]) -> int:

@@ -40,6 +40,8 @@ def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[s
         rows.append(("Fwd / bwd time", _times(members, skeleton, plan)))
         if plan.get("origins"):
             rows.append(("Time is", _origins(members, plan)))
+    if shapes := _given(element, view, skeleton):
+        rows.append(("Gives", text.listing(shapes, 2)))
     held = sum(skeleton["params"][i] for i in members)
     rows.append(("Parameters", text.nbytes(held) if held else text.NOTHING))
     if plan is not None:
@@ -60,14 +62,19 @@ def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[s
     return Facts(full_name(skeleton, element), tags, tuple(rows), tuple(actions))
 
 
+POINTED = ("Type", "Fwd / bwd time", "Parameters", "Gives", "Receives", "Sends")
+"""The facts on a box that are told where it is only pointed at."""
+
+
 def box_words(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any] | None) -> str | None:
-    """What a click on a box would tell, in a line: its devices, then name and value of the facts on it that say
-    something; None if the view has no such box."""
+    """The most of what a click on a box would tell, in a line: its devices, times, sizes; None if the view has no such
+    box."""
     facts = box_facts(element, view, skeleton, plan)
     if facts is None:
         return None
     read = sum(view.layout.fans and list(view.edges)[number][0] == element for number in view.layout.fans)
-    known = [f"{name[0].lower()}{name[1:]} {value}" for name, value in facts.rows if value != text.NOTHING]
+    known = [f"{name[0].lower()}{name[1:]} {value}" for name, value in facts.rows
+             if value != text.NOTHING and name in POINTED]  # fmt: skip
     known += [f"read by {read + 1:,} boxes"] if read else []
     return " · ".join([*([", ".join(facts.tags)] if facts.tags else []), *known])
 
@@ -113,6 +120,12 @@ def _origins(members: Sequence[int], plan: Mapping[str, Any]) -> str:
     if len(held) == 1:
         return WORDS[held[0]]
     return ", ".join(f"{text.percent(seconds[origin] / total)} {WORDS[origin]}" for origin in held) or text.NOTHING
+
+
+def _given(element: str, view: GraphView, skeleton: Skeleton) -> list[str]:
+    """Shapes of the tensors that leave a box forwards, each once."""
+    leaving = {t: None for (source, _), tensors in view.edges.items() if source == element for t in tensors}
+    return list(dict.fromkeys(skeleton["shapes"][t] for t in leaving if skeleton["shapes"][t]))
 
 
 def _exchanged(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> list[tuple[str, str]]:

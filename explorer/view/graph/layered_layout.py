@@ -13,7 +13,7 @@ from dataclasses import dataclass
 NODE_WIDTH, NARROW, NODE_HEIGHT = 124.0, 88.0, 17.0
 """A box is narrow where branches stand side by side, if names of wide ones could not be read."""
 GAP_X, GAP_Y, COLUMN_GAP = 12.0, 6.0, 44.0
-"""The least: thirty boxes have names of 10 px in a quarter of a small screen. Where there is room, arrows are longer."""
+"""The least: thirty boxes have names of 9 px in a quarter of a small screen. Where there is room they are more."""
 MOST_GAP_Y, MOST_COLUMN_GAP = 26.0, 150.0
 FAN = 4
 """Boxes that read a constant, from which on its edges are aside: ``Layout.fans``."""
@@ -22,7 +22,7 @@ FAN_BEHIND = 6
 BRANCHING = 8
 """Boxes beside one another that are never broken into rows where they are branches."""
 FONT_PX = 15.0
-LEGIBLE_PX = 10.0
+LEGIBLE_PX = 9.0
 """The least that a name can be read at."""
 COMFORT_PX = 13.0
 """As large as a name needs to be."""

@@ -45,8 +45,9 @@ def skeleton(workload: Workload) -> Skeleton:
         "params": [o.param_bytes for o in graph.operators],
         "saved": [[o.saved_bytes.fixed, o.saved_bytes.per_sample] for o in graph.operators],
         "tensors": [(t.producer, list(t.consumers), t.nbytes.fixed, t.nbytes.per_sample) for t in graph.tensors],
+        "shapes": [f"{'×'.join(map(str, t.shape))} {t.dtype}".strip() for t in graph.tensors],
     }
-    return {**found, "hash": _hash({name: value for name, value in found.items() if name != "hash"})}
+    return {**found, "hash": _hash({name: value for name, value in found.items() if name not in ("hash", "shapes")})}
 
 
 @per_graph

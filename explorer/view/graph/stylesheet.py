@@ -119,9 +119,9 @@ def _marks(theme: Theme) -> list[dict[str, Any]]:
             color=surface.text,
             **{
                 "border-color": surface.quiet,
-                "text-outline-width": 1.6,
+                "text-outline-width": 2,
                 "text-outline-color": surface.background,
-                "text-outline-opacity": 0.85,
+                "text-outline-opacity": 0.95,
             },
         ),
         *[

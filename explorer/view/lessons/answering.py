@@ -41,8 +41,9 @@ class Verdict:
     move: tuple[str, ...] = ()
 
 
-def known(plan: Mapping[str, Any] | None) -> Known:
-    return NONE if plan is None else figures_of(plan)
+def known(plan: Mapping[str, Any] | None, ran: Mapping[str, Any] | None = None) -> Known:
+    """The figures of a plan; ran: the comparison with its run."""
+    return NONE if plan is None else figures_of({**plan, "ran": ran})
 
 
 def verdict(question: Question, asked: Session, begun: Session | None, now: Known, then: Known) -> Verdict:

@@ -10,7 +10,7 @@ from explorer.view.plan_types import used_devices
 from explorer.words import text
 
 View = Mapping[str, Any]
-"""See `explorer.view.plan_view.plan_view`."""
+"""See `explorer.view.plan_view.plan_view`; ran: the comparison with its run, if there was one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,16 @@ def _gap(plan: View) -> float | None:
     return 1 - plan["bound_s"] / plan["objective_s"] if plan["bound_s"] and plan["objective_s"] else None
 
 
+def _measured(plan: View) -> float | None:
+    ran = plan.get("ran")
+    return None if ran is None else ran["measured_s"]
+
+
+def _measured_ratio(plan: View) -> float | None:
+    measured_s = _measured(plan)
+    return measured_s / plan["objective_s"] if measured_s is not None and plan["objective_s"] else None
+
+
 FIGURES: Mapping[str, Figure] = {
     "iteration": Figure("iteration time", _metric("iteration_s"), text.seconds),
     "throughput": Figure("throughput", _metric("throughput_per_s"), text.rate),
@@ -84,6 +94,8 @@ FIGURES: Mapping[str, Figure] = {
     ),
     "micro_batches": Figure("micro-batches", _micro_batches, text.count),
     "mini_batch": Figure("mini-batch", lambda plan: plan["mini_batch"], text.count),
+    "measured": Figure("measured time", _measured, text.seconds),
+    "measured_ratio": Figure("measured over predicted", _measured_ratio, lambda value: f"{value:.3g}"),
 }
 
 

@@ -9,7 +9,19 @@ CONTROLS = {"model": "Model"} | {
 }
 """Settings by the names that a link gives them, with what the page calls their controls."""
 
-PARTS = ("throughput", "time", "bubble", "peak_memory", "bound", "graph", "schedule", "memory_curves", "why", "help")
-"""The five cards of key figures, then the pictures and the panels."""
+PARTS = (
+    "throughput",
+    "time",
+    "bubble",
+    "peak_memory",
+    "bound",
+    "graph",
+    "schedule",
+    "memory_curves",
+    "why",
+    "help",
+    "run",
+)
+"""The five cards of key figures, then the pictures and the panels, and the tab of runs."""
 
 LIGHTS = (*CONTROLS, *PARTS)

@@ -28,6 +28,9 @@ LESSON_NEXT = "lesson-next"
 LESSON_AGAIN = "lesson-again"
 LESSON_LEAVE = "lesson-leave"
 
+# graph
+VALUES_LEGEND = "values-legend"
+
 # left rail
 MODEL = "model"
 OPEN_FILE = "open-file"

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from explorer.view.graph.find import Found
+from explorer.view.graph.node_data import BoxValues
 from explorer.view.graph.palette import Theme
 from explorer.view.graph.search import Curve
 from explorer.view.instants.played import Played
@@ -59,7 +60,7 @@ class Plain(Message):
     type: Literal[
         "cancel", "stop-comparing", "pair", "unpair", "run-anyway", "plan-here", "cancel-run", "replan", "opening",
         "together", "keep", "share", "help", "stop-help", "stop-sweep", "leave-lesson", "course", "why-here",
-        "stop-why-here",
+        "stop-why-here", "drop-values",
     ]  # fmt: skip
 
 
@@ -279,6 +280,14 @@ class Peeked(TypedDict):
     text: str
 
 
+class ValuesMessage(TypedDict):
+    """Numbers of somebody's own that colour the boxes; None: devices do again."""
+
+    type: Literal["values"]
+    values: BoxValues | None
+    props: Props
+
+
 class LessonMessage(TypedDict):
     """lesson: None for one that is not there, and nothing else then. back and next: lesson and step."""
 
@@ -492,8 +501,8 @@ class WaitsMessage(TypedDict):
 
 
 Outgoing = (
-    PropsMessage | Status | ModelMessage | Query | Adopt | FoundMessage | Peeked | LessonMessage | Hello | Opened
-    | Taking | Take | Pins | Kept | Moved | SameMessage | Shared | Go | SweepMessage | Graph | Overlay
+    PropsMessage | Status | ModelMessage | Query | Adopt | FoundMessage | Peeked | ValuesMessage | LessonMessage
+    | Hello | Opened | Taking | Take | Pins | Kept | Moved | SameMessage | Shared | Go | SweepMessage | Graph | Overlay
     | PlanMessage | BarsMessage | SearchMessage | RunMessage | Say | Banner | CourseMessage | WaitsMessage
 )  # fmt: skip
 """Every message that the server sends."""

@@ -12,6 +12,7 @@ from explorer.web.contract import ids
 from explorer.web.contract.messages import Pressed
 from explorer.web.handlers.answering import show_known, show_other, show_result
 from explorer.web.handlers.jobs import drop, start, start_beside
+from explorer.web.handlers.lessons import follow_run
 from explorer.web.handlers.pairs import follow_pair
 from explorer.web.handlers.runs import NOTHING, past_runs, show_progress, show_run
 from explorer.web.handlers.status import announce
@@ -122,3 +123,4 @@ def _show_ended(page: PageState, ended: Event) -> None:
     page.run.shown, page.run.replanned, page.run.complaint = ended, None, None
     if ended["report"] is not None and ended["held"] == page.held:
         page.run.laid = ended
+        follow_run(page)

@@ -55,16 +55,22 @@ def follow_search(page: PageState) -> None:
         return
     settings = on.lesson.steps[on.step].settings
     if on.begun is None and as_stated(session, session_of(settings, page.server.known()), settings):
-        on.begun, on.then = session, known(page.plan if page.current else None)
+        on.begun, on.then = session, known(page.plan if page.current else None, page.measured)
     on.answers_step = on.begun is not None or on.keeps
     page.send({"type": "props", "props": _step_props(page)})
+
+
+def follow_run(page: PageState) -> None:
+    """A run has ended: the words of the step may tell of it."""
+    if page.lesson.lesson is not None:
+        page.send({"type": "props", "props": _step_props(page)})
 
 
 def _step_props(page: PageState) -> Props:
     on = page.lesson
     assert on.lesson is not None
     step = on.lesson.steps[on.step]
-    now = known(page.plan if on.answers_step and page.current else None)
+    now = known(page.plan if on.answers_step and page.current else None, page.measured)
     found = None
     if step.question is not None and page.session is not None:
         found = verdict(step.question, page.session, on.begun, now, on.then)

@@ -34,7 +34,7 @@ from explorer.web.handlers.why_here import follow_selection
 from explorer.web.parts import wait_panel
 from explorer.web.redraw import drawing
 from explorer.web.redraw.inspector import inspect
-from explorer.web.redraw.picture import arrange, draw, rows, tables
+from explorer.web.redraw.picture import arrange, colour_values, draw, rows, tables
 from explorer.web.state.page_state import PageState
 
 MOST_OPEN = 8
@@ -47,6 +47,8 @@ def choose_theme(page: PageState, message: ChooseTheme) -> None:
         page.session = replace(page.session, theme=page.theme)
     page.send({"type": "props", "props": {ids.GRAPH: {"stylesheet": stylesheet(page.theme)}}})
     draw(page, "theme")
+    if page.values is not None:
+        colour_values(page)
     show_open_scenarios(page)
 
 

@@ -6,12 +6,14 @@ import time
 
 from explorer.jobs.requests import PlaceRequest, ReadRequest
 from explorer.view.events import Event, before_you
+from explorer.view.graph.node_data import NodeData
 from explorer.web.contract.messages import Controls, Plain, Pressed
 from explorer.web.handlers.answering import drop_search, show_model, show_other
 from explorer.web.handlers.jobs import drop, start
 from explorer.web.handlers.searching import GONE
 from explorer.web.handlers.status import banner, show_status, stand_as_before
 from explorer.web.parts import panels
+from explorer.web.redraw.picture import colour_values
 from explorer.web.state.page_state import PageState
 from explorer.web.state.shelf import Kept
 
@@ -74,6 +76,9 @@ def use(page: PageState, kept: Kept, event: Event, since: float = 0.0) -> None:
     if event["what"] == "placement":
         _place(page, kept, since)
         return
+    if event["what"] == "values":
+        _colour(page, kept, event)
+        return
     plan = event["told"]
     controls = dict(plan["controls"]) if plan else {}
     if event["devices"]:
@@ -86,6 +91,27 @@ def use(page: PageState, kept: Kept, event: Event, since: float = 0.0) -> None:
         show_other(page, plan, kept.path)
     elif not page.searching:
         stand_as_before(page)
+
+
+def _colour(page: PageState, kept: Kept, event: Event) -> None:
+    """Numbers on operators: colours of the graph on the page, if it has any of them."""
+    data: NodeData = event["told"]["data"]
+    known = {*page.skeleton["names"], *page.skeleton["modules"]} if page.skeleton is not None else set()
+    inside = {".".join(parts[:i]) for parts in (name.split(".") for name in known) for i in range(1, len(parts) + 1)}
+    if not data.values.keys() & (known | inside):
+        of = page.skeleton["name"] if page.skeleton is not None else "a model: open one first"
+        _refuse(page, f"{kept.name}: none of its {len(data.values):,} names is an operator or module of {of}")
+        return
+    _show_opened(page, kept, "values", event["words"])
+    page.values = data
+    colour_values(page)
+    if not page.searching:
+        stand_as_before(page)
+
+
+def drop_values(page: PageState, _: Plain) -> None:
+    page.values = None
+    colour_values(page)
 
 
 def _place(page: PageState, kept: Kept, since: float) -> None:

@@ -37,6 +37,7 @@ HANDLERS: dict[str, Callable[..., None]] = {
     "collapse": looking.collapse,
     "select": looking.select,
     "peek": looking.peek,
+    "drop-values": opening.drop_values,
     "canvas": looking.resize,
     "find": looking.find_operators,
     "open": looking.open_tabs,

@@ -63,6 +63,7 @@ def _graph(session: Session) -> Component:
                 ],
                 className="card-head",
             ),
+            html.Div(id=ids.VALUES_LEGEND, className="values-legend of-operators"),
             html.Div(id=ids.ERROR_LEGEND, className="error-legend of-operators", hidden=True),
             html.Div([_operators(session.theme), _stages()], className="canvases"),
             _twin("Graph as a table", ids.GRAPH_TABLE, "of-operators"),

@@ -47,9 +47,10 @@ class Switch(Checkbox):
 
 
 class Segments(_Field):
-    """One of a few, side by side. data: [{value, label}]; value: text."""
+    """One of a few, side by side. data: [{value, label}]; value: text; most: the largest of other whole numbers that
+    may be typed, if any."""
 
-    properties = "id data value disabled"
+    properties = "id data value disabled most"
 
 
 class Slider(_Field):

@@ -18,7 +18,7 @@ SEEN = (
 )
 KEYS = (
     ("?", "this help"),
-    ("/", "find an operator or module"),
+    ("/", "find an operator or module: words of its name, /regexp/, or type:, module:, shape: and one"),
     ("arrows, Enter, Esc", "between boxes, open one, let go"),
     ("+ − 0", "zoom the schedule, show all of it"),
     ("space , .", "play the schedule, step back and forward"),

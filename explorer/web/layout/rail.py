@@ -38,9 +38,14 @@ def switch(id_: str, label: str, checked: bool, term: str) -> Component:
     return told(html.Div(Switch(children=label, id=id_, checked=checked)), term)
 
 
-def segments(id_: str, value: str, labels: Mapping[str, str], term: str, what: str = "") -> Component:
-    """A few choices side by side; what: its name for those who do not see the label above it."""
-    control = Segments(id=id_, data=_choices(labels), value=value, **({"aria-label": what} if what else {}))
+def segments(
+    id_: str, value: str, labels: Mapping[str, str], term: str, what: str = "", most: float | None = None
+) -> Component:
+    """A few choices side by side; what: its name for those who do not see the label above it; most: the largest of
+    other numbers."""
+    given: dict[str, Any] = {"aria-label": what} if what else {}
+    given |= {} if most is None else {"most": most}
+    control = Segments(id=id_, data=_choices(labels), value=value, **given)
     return told(html.Div(control), term)
 
 
@@ -67,7 +72,7 @@ def setting(name: str, session: Session) -> list[Component]:
         return [switch(control.id, control.label, bool(value), control.key)]
     if control.shape == SEGMENTS:
         above = [html.Div(control.label, className="label")] if control.label else []
-        return [*above, segments(control.id, chosen, labels, control.key, what)]
+        return [*above, segments(control.id, chosen, control.labels, control.key, what, control.most)]
     if control.shape == NUMBER:
         return [row(control.label, number(control, value, what), control.key)]
     if not control.label:

@@ -36,7 +36,7 @@ def choices(names: Sequence[str], pinned_on: Collection[int]) -> list[Component]
             className="pin-to",
         ),
         html.P(
-            "or press p and its number; p and x unpins; t, then another: together",
+            "or press p and its number; x unpins; t, then another: together",
             id=ids.PIN_NOTE,
             className="small quiet",
         ),

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from explorer.view import versus
 from explorer.view.graph.elements import graph_view
+from explorer.view.graph.node_data import box_values
 from explorer.view.session import Look, member
 from explorer.view.timeline.gantt_rows import usual_kind
 from explorer.view.timeline.sentence import sentence
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Props
 from explorer.web.parts import beside_panel, pair_panel, panels
+from explorer.web.parts.values_legend import values_legend
 from explorer.web.redraw import drawing, run_drawing
 from explorer.web.redraw.comparison import comparison_props
 from explorer.web.redraw.inspector import inspector_props
@@ -34,6 +36,17 @@ def arrange(page: PageState, expanded: frozenset[str]) -> None:
     if page.plan is not None:
         page.send(drawing.overlay_message(page.view, page.skeleton, page.plan, page.measured))
         page.send({"type": "props", "props": tables(page)})
+    if page.values is not None:
+        colour_values(page)
+
+
+def colour_values(page: PageState) -> None:
+    """Colour the boxes by numbers of somebody's own, with their legend; by device where there are none."""
+    if page.view is None or page.skeleton is None:
+        return
+    found = box_values(page.view, page.skeleton, page.values, page.theme) if page.values is not None else None
+    legend = values_legend(found) if found is not None else []
+    page.send({"type": "values", "values": found, "props": {ids.VALUES_LEGEND: {"children": legend}}})
 
 
 def draw(page: PageState, reason: str) -> None:

@@ -11,6 +11,7 @@ from explorer.jobs.requests import PlanSource, Request
 from explorer.view.events import Event
 from explorer.view.figures import Figures
 from explorer.view.graph.elements import GraphView
+from explorer.view.graph.node_data import NodeData
 from explorer.view.graph.palette import Theme
 from explorer.view.lessons.answering import Known
 from explorer.view.lessons.lesson import Lesson
@@ -171,6 +172,7 @@ class PageState:
     look: Look = field(default_factory=Look)
     theme: Theme = "light"
     canvas: tuple[float, float] | None = None
+    values: NodeData | None = None
     open: frozenset[str] = frozenset()
 
     skeleton: Skeleton | None = None

@@ -15,6 +15,7 @@ SHARED = {
     "chart.draw": ("shared/chart.js", "draw"),
     "chart.refine": ("shared/chart.js", "refine"),
     "ex.graph.draw": ("shared/boxes.js", "draw"),
+    "ex.graph.values": ("shared/boxes.js", "values"),
     "ex.graph.told": ("shared/boxes.js", "told"),
     "ex.graph.overlay": ("shared/boxes.js", "overlay"),
 }

@@ -82,3 +82,11 @@ def test_a_steps_settings_are_a_question_of_the_page():
     assert as_stated(session, session, step.settings)
     assert as_stated(replace(session, seed=3), session, step.settings)
     assert not as_stated(session_of({**step.settings, "devices": 3}, CHOICES), session, step.settings)
+
+
+def test_what_a_run_took_is_a_figure_once_there_is_one():
+    plan = plan_view(chain_problem(), even_plan(chain_problem()), planner="even", objective_s=2.0, bound_s=1.0)
+    assert known(plan)["measured"] is known(plan)["measured_ratio"] is None
+    found = known(plan, {"measured_s": 3.0})
+    assert (found["measured"], found["measured_ratio"]) == (3.0, 1.5)
+    assert figure_text("measured_ratio", 1.5) == "1.5"
