@@ -83,8 +83,8 @@ def opened(path: str, name: str) -> dict[str, object]:
     ):
         return _cluster(data, path, name)
     if is_node_data(value):
-        data = read_node_data(value, name)  # type: ignore[arg-type]
-        return events.opened("values", name, text.plural(len(data.values), "value"), told={"data": data})
+        own = read_node_data(value, name)  # type: ignore[arg-type]
+        return events.opened("values", name, text.plural(len(own.values), "value"), told={"data": own})
     if is_placement(value):
         return events.opened("placement", name, text.plural(len(value), "name"))  # type: ignore[arg-type]
     return _model(read_workload(value, path), name)

@@ -246,7 +246,8 @@ class Skeleton(TypedDict):
     the source brings its own times; memory_bytes: of the largest device of such a source, 0 without a cap (None:
     devices are chosen). Per operator: names, types, modules, phases, anchors (the forward operator that stands for it
     on screen), work (FLOPs, or seconds where the source states them), params (bytes), saved ([fixed, per sample]
-    bytes). tensors: (producer, consumers, fixed bytes, bytes per sample)."""
+    bytes). tensors: (producer, consumers, fixed bytes, bytes per sample); shapes: of each, "8×1024
+    float32", or ""."""
 
     hash: str
     graph: str

@@ -72,7 +72,8 @@ def box_words(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[s
     facts = box_facts(element, view, skeleton, plan)
     if facts is None:
         return None
-    read = sum(view.layout.fans and list(view.edges)[number][0] == element for number in view.layout.fans)
+    sources = [source for source, _ in view.edges] if view.layout.fans else []
+    read = sum(sources[number] == element for number in view.layout.fans)
     known = [f"{name[0].lower()}{name[1:]} {value}" for name, value in facts.rows
              if value != text.NOTHING and name in POINTED]  # fmt: skip
     known += [f"read by {read + 1:,} boxes"] if read else []
