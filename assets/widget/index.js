@@ -21,7 +21,7 @@ import "../shared/tiles.js";
 import "../shared/tip.js";
 import { controls } from "./controls.js";
 import { made, table } from "./html.js";
-import { banner, figures, inspector, why } from "./panels.js";
+import { banner, figures, inspector, numbered, why } from "./panels.js";
 import { themeOf, watchTheme } from "./theme.js";
 
 const DEVICES = [["name", "Device"], ["kind", "Kind"], ["operators", "Operators"], ["busy", "Busy"], ["compute", "Compute"],
@@ -73,6 +73,7 @@ function render({ model, el }) {
   tool(graphHead, "+", "Show one more level of modules", () => send({ type: "depth", step: 1 }));
   tool(graphHead, "/", "Find an operator or module by name: press /", () => finder.open());
   tool(graphHead, "Fit", "Fit the graph to its frame", () => boxes.fit());
+  const numbers = made("div", "values-legend", null, graphCard);
   const canvases = made("div", "canvases", null, graphCard);
   const canvas = made("div", "canvas", null, canvases, { tabindex: "0", role: "img", "aria-label": GRAPH_LABEL });
   const drawing = made("div", "drawing", null, canvas);
@@ -222,6 +223,8 @@ function render({ model, el }) {
     },
     _overlay() {
       const told = model.get("_overlay");
+      numbered(numbers, told.values);
+      boxes.values(told.values || null);
       if (told.nodes) boxes.overlay(told);
       light();
     },

@@ -94,3 +94,17 @@ export function banner(place, told, use) {
   for (const line of told.lines) made("span", "", line, place);
   if (told.cap) made("button", "tool strong", told.cap.words, place).addEventListener("click", () => use(told.cap.bytes));
 }
+
+/* What the colours of boxes mean while they show numbers of somebody's own. */
+export function numbered(place, values) {
+  place.replaceChildren();
+  if (!values) return;
+  made("b", "", values.title === "node_data" ? "Your numbers" : values.title, place);
+  const stops = made("span", "stops", null, place);
+  for (const stop of values.stops) {
+    const one = made("span", "stop", null, stops);
+    made("i", "", null, one).style.background = stop.fill;
+    made("span", "", stop.label, one);
+  }
+  made("span", "", values.note, place);
+}

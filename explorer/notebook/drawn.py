@@ -19,6 +19,7 @@ from explorer.notebook.showing import Showing
 from explorer.notebook.solving import Event
 from explorer.notebook.still import still_html, still_picture
 from explorer.view.figures import Figures
+from explorer.view.graph.node_data import read_node_data
 from explorer.view.plan_types import PlanView
 from solvers.errors import InvalidProblem, PlacementError
 
@@ -38,6 +39,8 @@ class DrawnWidget(anywidget.AnyWidget):
     """Of the picture that is shown wherever the widget is not."""
 
     selection = traitlets.Any(None, allow_none=True)
+    node_data = traitlets.Dict(None, allow_none=True)
+    """Numbers on operators or modules, which colour the boxes: {name: number}, or Model Explorer's node data."""
 
     _opened = False  # until its arguments are checked, a widget has nothing to close
 
@@ -85,6 +88,19 @@ class DrawnWidget(anywidget.AnyWidget):
     def picture(self) -> str:
         """Graph and schedule as the text of an SVG, as they are now, in the widget's theme."""
         return still_picture(self._showing.skeleton, self._showing.plan).svg(self._showing.theme)
+
+    @traitlets.validate("node_data")
+    def _check_node_data(self, proposal: Mapping[str, Any]) -> object:
+        value = proposal["value"]
+        try:
+            self._showing.values = read_node_data(value, "node_data") if value else None
+        except InvalidProblem as error:
+            raise InvalidTrait(str(error)) from None
+        return value or None
+
+    @traitlets.observe("node_data")
+    def _node_data_given(self, change: Mapping[str, Any]) -> None:
+        self._overlay = self._showing.overlay()
 
     # -- in the output of a cell ---------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from explorer.view.figures import Figures
 from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view, opened_for
 from explorer.view.graph.find import Found, find
 from explorer.view.graph.inspect import Facts, box_facts, box_words, device_facts
+from explorer.view.graph.node_data import NodeData, box_values
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.operator_facts import operator_facts
 from explorer.view.graph.palette import Theme
@@ -42,6 +43,7 @@ class Showing:
         self.look = Look()
         self.plan: PlanView | None = None
         self.canvas: tuple[float, float] | None = None
+        self.values: NodeData | None = None
         self.show_model(workload)
 
     def show_model(self, workload: Workload) -> None:
@@ -104,7 +106,10 @@ class Showing:
         return {**scene.graph_scene(self.view, self.skeleton), "style": stylesheet(self.theme)}
 
     def overlay(self) -> dict[str, Any]:
-        return NOTHING if self.plan is None else dict(scene.overlay_scene(self.view, self.skeleton, self.plan))
+        if self.plan is None:
+            return NOTHING
+        own = box_values(self.view, self.skeleton, self.values, self.theme) if self.values is not None else None
+        return {**scene.overlay_scene(self.view, self.skeleton, self.plan), "values": own}
 
     def picture(self, before: Figures | None, turn: int) -> dict[str, Any]:
         """All that stands around the plan, too. turn: of the question that it answers."""

@@ -297,6 +297,22 @@ def test_pins_from_the_browser_are_a_trait_and_pins_from_python_are_drawn(widget
     assert drawn(widget)["_selected"]["pinned"] is None
 
 
+def test_numbers_of_somebodys_own_colour_the_boxes(widget):
+    widget.listed.answer()
+    widget.node_data = {"blocks.0.mlp": 1.0, "blocks.1.mlp": 3.5}
+    assert drawn(widget)["_overlay"]["values"]["labels"] == {"m:blocks.0.mlp": "1", "m:blocks.1.mlp": "3.5"}
+    with pytest.raises(InvalidProblem, match="expected a number"):
+        widget.node_data = {"blocks.0.mlp": {"value": 1}}
+    assert widget.node_data == {"blocks.0.mlp": 1.0, "blocks.1.mlp": 3.5}
+    sent = []
+    widget.send = sent.append
+    say(widget, {"type": "peek", "element": "m:blocks.1.mlp"})
+    assert [message["id"] for message in sent] == ["m:blocks.1.mlp"]
+    assert "GPU" in sent[0]["text"]
+    widget.node_data = None
+    assert drawn(widget)["_overlay"]["values"] is None
+
+
 def test_a_control_sets_the_trait(widget):
     widget.listed.answer()
     say(widget, {"type": "set", "name": "devices", "value": "2"})

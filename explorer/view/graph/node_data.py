@@ -94,10 +94,10 @@ class _Reader:
     def read(self, value: Mapping[str, Any]) -> NodeData:
         if isinstance(value.get("results"), Mapping):
             graphs: list[Mapping[str, Any]] = [value]
-        elif all(isinstance(one, Mapping) for one in value.values()):
+        elif all(isinstance(one, Mapping) and isinstance(one.get("results"), Mapping) for one in value.values()):
             graphs = list(value.values())
         else:
-            graphs = [{"results": {name: {"value": number} for name, number in value.items()}}]
+            graphs = [{"results": value}]
         values: dict[str, Value] = {}
         for graph in graphs:
             for name, result in graph["results"].items():
