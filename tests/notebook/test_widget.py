@@ -301,8 +301,8 @@ def test_numbers_of_somebodys_own_colour_the_boxes(widget):
     widget.listed.answer()
     widget.node_data = {"blocks.0.mlp": 1.0, "blocks.1.mlp": 3.5}
     assert drawn(widget)["_overlay"]["values"]["labels"] == {"m:blocks.0.mlp": "1", "m:blocks.1.mlp": "3.5"}
-    with pytest.raises(InvalidProblem, match="expected a number"):
-        widget.node_data = {"blocks.0.mlp": {"value": 1}}
+    with pytest.raises(InvalidProblem, match="values are numbers"):
+        widget.node_data = {"blocks.0.mlp": {"value": "fast"}}
     assert widget.node_data == {"blocks.0.mlp": 1.0, "blocks.1.mlp": 3.5}
     sent = []
     widget.send = sent.append
@@ -342,7 +342,7 @@ def test_the_graph_is_arranged_for_the_frame_that_a_browser_tells(widget):
 
     say(widget, {"type": "canvas", "width": 280, "height": 320})
     tall = columns()
-    say(widget, {"type": "canvas", "width": 590, "height": 250})
+    say(widget, {"type": "canvas", "width": 590, "height": 120})
     assert columns() > tall
 
 
