@@ -93,13 +93,15 @@ class DrawnWidget(anywidget.AnyWidget):
     def _check_node_data(self, proposal: Mapping[str, Any]) -> object:
         value = proposal["value"]
         try:
-            self._showing.values = read_node_data(value, "node_data") if value else None
+            self._showing.values = read_node_data(value, "node_data")
         except InvalidProblem as error:
             raise InvalidTrait(str(error)) from None
-        return value or None
+        return value
 
     @traitlets.observe("node_data")
     def _node_data_given(self, change: Mapping[str, Any]) -> None:
+        if change["new"] is None:  # which nobody checks
+            self._showing.values = None
         self._overlay = self._showing.overlay()
 
     # -- in the output of a cell ---------------------------------------------------------------------
