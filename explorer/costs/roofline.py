@@ -73,6 +73,11 @@ def label(kinds: Sequence[str], dtype: str, stack: Stack = Stack.TRACED) -> str:
     return f"roofline estimate, {', '.join(kinds)}, {dtype}{runs}{told}"
 
 
+def runs_named(costs_from: str) -> bool:
+    """Whether a label names a stack, which one of times as traced does not."""
+    return any(f", {stack.value}" in costs_from for stack in Stack if stack is not Stack.TRACED)
+
+
 def estimate(
     graph: OpGraph,
     kinds: Sequence[str],

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explorer.costs.interval import interval
+from explorer.costs.roofline import runs_named
 from explorer.costs.times.share import share
 from explorer.costs.trained_in import tied_notes
 from explorer.reviews.lines import Line, Verdict
@@ -233,7 +234,8 @@ def known(problem: Problem, plan: Plan, seconds: float = math.nan) -> list[Line]
     elif source.startswith(ESTIMATED):
         within = interval(problem, plan, seconds)
         words = "" if within is None else f"; held-out kernels put {text.seconds(seconds)} at {within.words()}"
-        compute = Line("compute times", Verdict.WARN, f"estimated: {source}{words}; `calibrate` measures them")
+        beside = "" if runs_named(source) else "; one kernel an operator, nothing beside (--stack)"
+        compute = Line("compute times", Verdict.WARN, f"estimated: {source}{beside}{words}; `calibrate` measures them")
     elif measured:
         compute = Line("compute times", Verdict.PASS, source)
     else:

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import explorer
-from explorer.costs import DEVICES, estimate
+from explorer.costs import DEVICES, estimate, label
+from explorer.costs.roofline import runs_named
 from explorer.costs.shapes import shapes
 from explorer.costs.stack import EAGER_STEP, Kernels, Stack, kernels_of
 from solvers.errors import InvalidProblem
@@ -260,6 +261,8 @@ def test_a_stack_is_refused_where_nothing_is_estimated() -> None:
     graph = shipped("gpt")
     planned = explorer.plan(graph, devices=2, planner="single", memory="1TiB", stack="eager")
     assert planned.problem.costs_from == "roofline estimate, H100-80GB, fp32, eager"
+    assert runs_named(planned.problem.costs_from)
+    assert not runs_named(label(["H100-80GB"], "fp32"))
     from tests.solvers.msr_instances import SHARED
 
     path = SHARED / "msr2020"
