@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph, Phase, per_graph
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem
+
+_BOUNDS_S: WeakKeyDictionary[Problem, dict[int, float]] = WeakKeyDictionary()
+"""What `bound_with_s` found: most members of a search begin with it."""
 
 
 def lower_bound_s(problem: Problem) -> float:
@@ -68,7 +72,10 @@ def improved_bound_s(
 
 def bound_with_s(problem: Problem, micro_batches: int) -> float:
     """`lower_bound_s` for plans all of whose stages have this number of micro-batches."""
-    return _bound_s(problem, (micro_batches,))
+    known = _BOUNDS_S.setdefault(problem, {})
+    if micro_batches not in known:
+        known[micro_batches] = _bound_s(problem, (micro_batches,))
+    return known[micro_batches]
 
 
 def _bound_s(problem: Problem, choices: Sequence[int]) -> float:

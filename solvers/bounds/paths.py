@@ -26,7 +26,10 @@ def heads_and_tails_s(graph: OpGraph, seconds: Floats, *, whole: bool = False) -
             if end > head[target]:
                 head[target] = end
     for operator in reversed(order):
-        tail[operator] = max((took[target] + tail[target] for target in after[operator]), default=0.0)
+        for target in after[operator]:
+            rest = took[target] + tail[target]
+            if rest > tail[operator]:
+                tail[operator] = rest
     return np.array(head), np.array(tail)
 
 

@@ -64,6 +64,7 @@ class Condensed:
         self._shapes: dict[tuple[int, ...], tuple[Shape, Ints, Ints, Ints]] = {}
         self._link_kinds = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.speeds}
         self._fixed, self._per_sample = columns.tensor_bytes[self._messages].T
+        self._saved, self._workspace = columns.saved_bytes.T, columns.workspace_bytes.T
 
     def at(
         self,
@@ -87,7 +88,7 @@ class Condensed:
         return self._contracted[key]
 
     def _costed(self, samples: int, merge_trivial: bool, replicas: int, kind: str, speed: Speed | None) -> Contracted:
-        problem, operators = self.problem, self.problem.graph.operators
+        problem = self.problem
         acc, cpu = (self._seconds(samples, replicas, cpu=on_cpu, kind=kind) for on_cpu in (False, True))
         each_s = self._message_s(samples, replicas, speed)
         net_s = _sums(self._net_of_message, each_s, len(self.nets))
@@ -105,11 +106,11 @@ class Condensed:
         stays = into[self.node_of] == self.node_of
         supported = np.isfinite(total(acc))
         counted = problem.stated_bytes is None
-        saved, workspace = np.zeros(len(operators)), np.zeros(len(shape))
+        saved, workspace = np.zeros(len(problem.graph)), np.zeros(len(shape))
         if counted:
             if problem.has_backward():
-                saved = np.array([o.saved_bytes.at(samples / replicas) for o in operators])
-            np.maximum.at(workspace, final, [o.workspace_bytes.at(samples / replicas) for o in operators])
+                saved = self._saved[0] + self._saved[1] * (samples / replicas)
+            np.maximum.at(workspace, final, self._workspace[0] + self._workspace[1] * (samples / replicas))
             if replicas > 1 and problem.zero:
                 gathered = np.zeros(len(shape))
                 np.maximum.at(gathered, final, problem.gathered_bytes(replicas))

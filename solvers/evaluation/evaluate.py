@@ -127,8 +127,9 @@ def _misplaced(problem: Problem, plan: Plan) -> str:
                 return f"operator {name!r} cannot run on device {device}"
     placement = plan.placement()
     for group in together(problem.graph):
-        if len({placement[operator] for operator in group if operator in placement}) > 1:
-            other = next(o for o in group if placement[o] != placement[group[0]])
+        first = placement.get(group[0], ())
+        other = next((o for o in group if (here := placement.get(o, first)) is not first and here != first), None)
+        if other is not None:
             a, b = (problem.graph.operators[o].name for o in (group[0], other))
             return f"operators {a!r} and {b!r} must share a device"
     if problem.pins:

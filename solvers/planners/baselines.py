@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.chains import Chain, Part, iteration_floor_s
 from solvers.errors import InvalidPlan
+from solvers.kernels.arrays import Ints
 from solvers.pipelines.boundary_moves import offer_more_in_flight
 from solvers.plan.segments import Place
 from solvers.problem.graph import Phase
@@ -73,12 +76,14 @@ class EqualSplit:
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         condensed = Condensed(problem, ordered=True)
         members = condensed.at(problem.mini_batch, merge_trivial=False).shape.members
+        forward = np.array([operator.phase is Phase.FORWARD for operator in problem.graph.operators])
+        forwards = np.array([forward[list(group)].sum() for group in members])
         devices = problem.cluster.accelerators
         options: list[tuple[float, int, int]] = []
         for replicas in range(1, min(problem.max_replicas, len(devices)) + 1):
             if len(devices) % replicas or (replicas > 1 and problem.pins):
                 continue
-            parts = _equal_parts(problem, members, len(devices) // replicas)
+            parts = _equal_parts(forwards, len(devices) // replicas)
             chain = Chain(math.nan, tuple(Part(False, tuple(part)) for part in parts if part))
             for count in problem.micro_batch_choices():
                 monitor.check()
@@ -91,7 +96,7 @@ class EqualSplit:
             monitor.check()
             if bounded and floor_s >= monitor.objective_s:
                 break
-            parts = _equal_parts(problem, members, len(devices) // replicas)
+            parts = _equal_parts(forwards, len(devices) // replicas)
             try:
                 self._offer(problem, monitor, members, parts, replicas, count)
             except InvalidPlan:  # a pin makes tensors flow round the devices
@@ -109,8 +114,9 @@ class EqualSplit:
         count: int,
     ) -> None:
         placement: list[Place] = [()] * len(problem.graph)
+        accelerators = problem.cluster.accelerators
         for number, part in enumerate(parts):
-            devices = problem.cluster.accelerators[number * replicas : (number + 1) * replicas]
+            devices = accelerators[number * replicas : (number + 1) * replicas]
             for operator in (o for node in part for o in members[node]):
                 placement[operator] = devices
         for group in together(problem.graph):  # a pin takes along what must share its device
@@ -123,13 +129,10 @@ class EqualSplit:
             monitor.offer(replace(plan, stages=tuple(replace(stage, recompute=True) for stage in plan.stages)))
 
 
-def _equal_parts(problem: Problem, members: Sequence[Sequence[int]], count: int) -> list[list[int]]:
-    """Consecutive super-operators in ``count`` parts, so that each has the same number of forward operators."""
-    operators = problem.graph.operators
-    sizes = [sum(operators[o].phase is Phase.FORWARD for o in group) for group in members]
-    parts: list[list[int]] = [[] for _ in range(count)]
-    before = 0
-    for node, size in enumerate(sizes):
-        parts[min(before * count // max(sum(sizes), 1), count - 1)].append(node)
-        before += size
-    return parts
+def _equal_parts(forwards: Ints, count: int) -> list[list[int]]:
+    """Consecutive super-operators in ``count`` parts, so that each has the same number of forward operators.
+
+    forwards: forward operators of each, [super-operators]."""
+    before = np.cumsum(forwards) - forwards
+    part = np.minimum(before * count // max(int(forwards.sum()), 1), count - 1)
+    return [nodes.tolist() for nodes in np.split(np.arange(len(part)), np.searchsorted(part, np.arange(1, count)))]

@@ -15,7 +15,7 @@ from solvers.errors import InvalidProblem, printable
 from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.cluster import ONCE, Cluster, Repeats
 from solvers.problem.engine import EngineCosts
-from solvers.problem.graph import OpGraph
+from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.names import clean_names
 from solvers.problem.training import ZERO_STAGES, ByKind, Copies, copies
 from solvers.problem.training import Optimizer as Optimizer
@@ -323,13 +323,13 @@ class Problem:
     def reduced_bytes(self, samples: float) -> Floats:
         """Bytes of gradients whose all-reduce, once a mini-batch, stands for what replicas tell each other of the
         parameters of each operator, [operators]; samples: of a micro-batch of theirs. See `Copies.reduced`."""
-        owned = np.array([(o.trained_bytes, o.frozen_bytes) for o in self.graph.operators], np.float64).reshape(-1, 2)
-        return self.copies.reduced(owned[:, 0], owned[:, 1], np.full(len(owned), self.mini_batch / samples))
+        trained, frozen = _held_sizes(self.graph)[:2]
+        return self.copies.reduced(trained, frozen, np.full(len(trained), self.mini_batch / samples))
 
     def exchanged_bytes(self, samples: float) -> Floats:
         """The part of `reduced_bytes` that is told after the last backward, [operators]: `Copies.exchanged`."""
-        owned = np.array([(o.trained_bytes, o.frozen_bytes) for o in self.graph.operators], np.float64).reshape(-1, 2)
-        return self.copies.exchanged(owned[:, 0], owned[:, 1], np.full(len(owned), self.mini_batch / samples))
+        trained, frozen = _held_sizes(self.graph)[:2]
+        return self.copies.exchanged(trained, frozen, np.full(len(trained), self.mini_batch / samples))
 
     def can_share(self, micro_batch_size: int, replicas: int) -> bool:
         """Whether so many replicas can share every micro-batch equally: a sample cannot be split. Where
@@ -360,18 +360,12 @@ class Problem:
     def gathered_bytes(self, replicas: int) -> Floats:
         """Bytes of parameters that the other of so many replicas hold, [operators]: a stage has room for those of one
         operator at a time, the largest. 0 without ZeRO-3, and where sizes are stated."""
-        params = np.array([o.param_bytes for o in self.graph.operators], np.float64)
-        return self.copies.gathered(params, replicas) * (self.stated_bytes is None)
+        return self.copies.gathered(_held_sizes(self.graph)[5], replicas) * (self.stated_bytes is None)
 
     def held_by_kind(self, replicas: int = 1) -> ByKind:
         """Bytes each operator holds on its device all the time, apart by what they are; of sizes that are counted,
         not of stated ones."""
-        sizes = [
-            (o.trained_bytes, o.frozen_bytes, o.factorable_bytes, o.buffer_bytes, o.gradient_sum_bytes)
-            for o in self.graph.operators
-        ]
-        trained, frozen, factorable, buffers, gradient_sums = np.array(sizes, np.float64).reshape(-1, 5).T
-        return self.copies.by_kind(trained, frozen, factorable, buffers, gradient_sums, replicas)
+        return self.copies.by_kind(*_held_sizes(self.graph)[:5], replicas)
 
     def tensor_s(self, tensor: int, samples: float, src: int, dst: int) -> float:
         """Seconds to move one tensor for ``samples`` from device ``src`` to ``dst``."""
@@ -415,3 +409,14 @@ class Problem:
 
     def has_backward(self) -> bool:
         return self.graph.trains
+
+
+@per_graph
+def _held_sizes(graph: OpGraph) -> Floats:
+    """B of trained, frozen and factorable parameters, of buffers, of gradients that are added up apart, and of all
+    parameters, [6, operators]."""
+    sizes = [
+        (o.trained_bytes, o.frozen_bytes, o.factorable_bytes, o.buffer_bytes, o.gradient_sum_bytes, o.param_bytes)
+        for o in graph.operators
+    ]
+    return np.array(np.array(sizes, np.float64).reshape(-1, 6).T, order="C")

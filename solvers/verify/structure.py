@@ -75,11 +75,12 @@ def _stages(problem: Problem, plan: Plan) -> list[str]:
     if not problem.mixed_micro_batches and len({stage.micro_batch_size for stage in plan.stages}) > 1:
         found.append("stages differ in the size of their micro-batches, which is not allowed")
     for index, stage in enumerate(plan.stages):
-        for device in stage.devices:
-            found += [
-                f"operator {problem.graph.operators[operator].name!r} cannot run on device {device} ({kinds[device]})"
-                for operator in sorted(blocked[kinds[device]].intersection(stage.operators))
-            ]
+        never = {kind: sorted(each.intersection(stage.operators)) for kind, each in blocked.items() if each}
+        found += [
+            f"operator {problem.graph.operators[operator].name!r} cannot run on device {device} ({kinds[device]})"
+            for device in (stage.devices if never else ())
+            for operator in never.get(kinds[device], ())
+        ]
         if stage.recompute and not problem.recompute:
             found.append(f"stage {index} recomputes its forward, which is not allowed")
         per_sample = len(problem.compute.samples) == 1
@@ -104,7 +105,8 @@ def _micro_batches(problem: Problem, plan: Plan) -> list[str]:
             asked = "a power of two" if problem.micro_batches is None else f"{problem.micro_batches}"
             found.append(f"stage {index} has {count} micro-batches, and {asked} is asked for")
     if problem.objective is not Objective.MAKESPAN and problem.pipeline not in (Pipeline.ZERO_BUBBLE, Pipeline.PLANNER):
-        parts = next((action for row in plan.order for action in row if action.kind in "IW"), None)
+        rows = {id(row): row for row in plan.order}.values()  # devices that do the same have one
+        parts = next((action for row in rows for action in row if action.kind in "IW"), None)
         if parts is not None:
             found.append(f"{parts} is a part of a backward, and the pipeline {problem.pipeline.value} has whole ones")
     return found

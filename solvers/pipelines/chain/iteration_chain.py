@@ -115,7 +115,7 @@ class CutSearch:
 
     def _shortest(self, ceiling_s: float, lockstep: bool, depths: int) -> tuple[Cut | None, bool]:
         atoms, devices = len(self.order.atoms), self.rules.devices
-        shape = (atoms + 1, devices + 1, depths)
+        shape = (atoms + 1, depths, devices + 1)
         table = ChainTable(
             np.full(shape, np.inf),
             np.full(shape, np.inf),
@@ -133,7 +133,7 @@ class CutSearch:
             shortest_path(self.order.line, self.rules, ceiling_s, lockstep, table, row, end)
             row = end - 1
         self.effort += Work(int(table.counts[0]), int(table.counts[1]))
-        first = table.end_s[0].ravel()
+        first = table.end_s[0].T.ravel()
         at = int(np.argmin(first))
         short = bool(table.counts[2])
         if not math.isfinite(first[at]):
@@ -142,7 +142,7 @@ class CutSearch:
         stages = []
         atom = 0
         while atom < atoms:
-            end, degree = int(table.until[atom, used, depth]), int(table.degree[atom, used, depth])
+            end, degree = int(table.until[atom, depth, used]), int(table.degree[atom, depth, used])
             stages.append((atom, end, degree))
             used -= int(self.order.line.degrees[degree])
             atom, depth = end, max(depth - 1, 0)

@@ -16,9 +16,9 @@ Ids = NDArray[np.int32]
 
 
 class ChainTable(NamedTuple):
-    """Best ways to run atoms i and all after them as stages, [atoms + 1, devices + 1, depths].
+    """Best ways to run atoms i and all after them as stages, [atoms + 1, depths, devices + 1].
 
-    The last axis is the number of stages, or one entry for any number where memory does not ask.
+    The middle axis is the number of stages, or one entry for any number where memory does not ask.
     end_s: seconds from the first stage's start to the end of the last synchronisation, of one or all
     micro-batches; path_s: of one, to the first stage's end of its backward. until: where the first stage ends;
     degree: its position in line.degrees; again: whether it recomputes. counts: [states filled in,
@@ -47,7 +47,7 @@ def shortest_path(
     longest of these sums comes to; stages with enough in flight come close to it.
     """
     end_s, path_s, until, chosen, repeats, counts = table
-    atoms, devices, depths = end_s.shape[0] - 1, end_s.shape[1] - 1, end_s.shape[2]
+    atoms, devices, depths = end_s.shape[0] - 1, end_s.shape[2] - 1, end_s.shape[1]
     for i in range(begin, end - 1, -1):
         for d in range(len(line.degrees)):
             r = line.degrees[d]
@@ -68,7 +68,8 @@ def shortest_path(
                     continue
                 params = line.param_bytes[j] - line.param_bytes[i]
                 sync = line.sync_s[d] + line.sync_s_per_byte[d] * params if params > 0 else 0.0
-                for depth in range(depths):
+                # So many stages follow at most, each on as many devices as the least degree has, or more.
+                for depth in range(min(depths, atoms - j + 1)):
                     # Without an axis of depths every stage is taken to be the first of as many as there can be.
                     flight = depth + 1 if depths > 1 else min(devices, atoms)
                     flight = rules.micro_batches if rules.all_in_flight else min(flight, rules.micro_batches)
@@ -86,23 +87,23 @@ def shortest_path(
                     above = depth + 1 if depths > 1 else 0
                     if above == depths:
                         break
-                    for a in range(devices - r + 1):
-                        rest = end_s[j, a, depth]
+                    for a in range(depth * line.degrees[0], devices - r + 1):
+                        rest = end_s[j, depth, a]
                         if rest == np.inf:
                             continue
                         counts[1] += 1
-                        path = forward + sent + path_s[j, a, depth] + returned + back
+                        path = forward + sent + path_s[j, depth, a] + returned + back
                         if lockstep:
                             last = max(forward + sent + rest, path + sync)
                         else:
                             through = forward + sent + rest + returned + back
                             last = max(through, rules.micro_batches * (forward + back) + sync)
-                        best = end_s[i, a + r, above]
-                        if last < best or (last == best and path < path_s[i, a + r, above]):
+                        best = end_s[i, above, a + r]
+                        if last < best or (last == best and path < path_s[i, above, a + r]):
                             if best == np.inf:
                                 counts[0] += 1
-                            end_s[i, a + r, above] = last
-                            path_s[i, a + r, above] = path
-                            until[i, a + r, above] = j
-                            chosen[i, a + r, above] = d
-                            repeats[i, a + r, above] = again
+                            end_s[i, above, a + r] = last
+                            path_s[i, above, a + r] = path
+                            until[i, above, a + r] = j
+                            chosen[i, above, a + r] = d
+                            repeats[i, above, a + r] = again

@@ -19,7 +19,7 @@ from solvers.problem.graph import Phase
 from solvers.problem.groups import group_of, together
 from solvers.schedules.ordering.arrange import arranged_as
 from solvers.schedules.ordering.orders import kinds_of, stage_waits
-from solvers.schedules.ordering.patterns import alternate
+from solvers.schedules.ordering.patterns import actions_of, alternate
 
 ROUNDS = 6
 """Simulations in which what runs again is fitted to the memory."""
@@ -50,11 +50,14 @@ def plan_of(line: Line, cuts: Sequence[Cut], devices: Sequence[int]) -> Plan:
         for part in parts_of(line, cut):
             operators = sorted((o for group in part.groups for o in together(graph)[group]), key=rank.__getitem__)
             stages.append(Stage(tuple(operators), (device,), line.samples, cut.in_flight, part.again))
-        own = [(index, kinds_of(problem, stages[index])) for index in range(begin, len(stages))]
+        own = range(begin, len(stages))
+        kinds = {index: kinds_of(problem, stages[index]) for index in own}
+        rows = {
+            kind: [actions_of(index, kind, line.count) for index in order if kind in kinds[index]]
+            for kind, order in (("F", own), ("B", reversed(own)))
+        }
         for action in alternate(0, "FB", line.count, cut.in_flight):
-            for index, kinds in own if action.kind == "F" else reversed(own):
-                if action.kind in kinds:
-                    orders[device].append(Action(index, action.kind, action.micro_batch))
+            orders[device] += [row[action.micro_batch] for row in rows[action.kind]]
     waits = stage_waits(graph, [stage.operators for stage in stages])
     return arranged_as(problem, stages, waits, orders, "1f1b")
 

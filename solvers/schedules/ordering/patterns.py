@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from solvers.plan.plan import Action, Stage
+
+
+@lru_cache(512)
+def actions_of(stage: int, kind: str, micro_batches: int) -> tuple[Action, ...]:
+    """The actions of a kind of a stage, one for each micro-batch: plans are tried by the thousand, of the same ones."""
+    return tuple(Action(stage, kind, j) for j in range(micro_batches))
 
 
 def alternate(stage: int, kinds: str, micro_batches: int, in_flight: int, block: int = 1, lag: int = 0) -> list[Action]:
@@ -16,15 +23,16 @@ def alternate(stage: int, kinds: str, micro_batches: int, in_flight: int, block:
     than the first of 1F1B. in_flight is at least block, unless all are in flight.
     """
 
-    def run(kind: str, first: int, end: int) -> list[Action]:
-        return [Action(stage, kind, j) for j in range(max(first, 0), min(end, micro_batches)) if kind in kinds]
-
-    order = run("F", 0, in_flight)
+    forwards, backwards, weights = (
+        actions_of(stage, kind, micro_batches) if kind in kinds else ()
+        for kind in ("F", "I" if "I" in kinds else "B", "W")
+    )
+    order = list(forwards[:in_flight])
     for j in range(0, micro_batches, block):
-        order += run("I" if "I" in kinds else "B", j, j + block)
-        order += run("W", j - lag, j - lag + block)
-        order += run("F", in_flight + j, in_flight + j + block)
-    return order + run("W", micro_batches - lag, micro_batches)
+        order += backwards[j : j + block]
+        order += weights[max(j - lag, 0) : max(j - lag + block, 0)]
+        order += forwards[in_flight + j : in_flight + j + block]
+    return [*order, *weights[max(micro_batches - lag, 0) :]]
 
 
 def interleave(rank: int, devices: int, chunks: Sequence[int], micro_batches: int, trains: bool = True) -> list[Action]:
