@@ -61,8 +61,9 @@ def same_place(units: Units, bundles: Bundles, target: int, high: int) -> int:
 def crossings_of(units: Units, bundles: Bundles, b: int) -> Crossings:
     """The crossings of bundle ``b``, also those that stay on a device.
 
-    Where one device stands for all replicas of its group, on either side, the micro-batches of both sides are of one
-    size and one number of replicas divides the other: then each of the more replicas has its own partner.
+    Where one device stands for all replicas of its group, on both sides, the micro-batches of both sides are of one
+    size and one number of replicas divides the other: then each of the more replicas has its own partner. Where the
+    first few of a group stand for all, what they share is what as many of those of the other side share.
     """
     origin = bundles.source[bundles.source_start[b]]
     begins, ends = bundles.target_start[b], bundles.target_start[b + 1]
@@ -86,7 +87,7 @@ def crossings_of(units: Units, bundles: Bundles, b: int) -> Crossings:
                     following += 1
                 reading, other = group_of[unit], samples_of[unit]
                 other_width, others = group_start[reading + 1] - group_start[reading], replicas[reading]
-                folded = width < sharers or other_width < others
+                folded = width == other_width == 1 < max(sharers, others)
                 piece = other / others
                 j_low, j_high = i, i + 1
                 if other != size:  # the micro-batches that share samples with this one
@@ -95,7 +96,7 @@ def crossings_of(units: Units, bundles: Bundles, b: int) -> Crossings:
                     q_low, q_high = 0, 1
                     if other_width > 1:
                         q_low = max(0, int((since - j * other) / piece) - 1)
-                        q_high = min(others, int((since + part - j * other) / piece) + 2)
+                        q_high = min(other_width, int((since + part - j * other) / piece) + 2)
                     for q in range(q_low, q_high):
                         start = j * other + q * piece
                         amount, several = min(since + part, start + piece) - max(since, start), 1

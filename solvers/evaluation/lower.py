@@ -19,6 +19,7 @@ from solvers.evaluation.unit_bytes import unit_bytes
 from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of, with_gathers
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
+from solvers.plan.alike import Alike
 from solvers.plan.plan import ACTION_KINDS, Action, Plan
 from solvers.problem.cluster import Cluster, Repeats
 from solvers.problem.links import LinkClass, Wire
@@ -57,19 +58,19 @@ class Lowered:
         return f"{('device', 'lane' if self.one_lane else 'out', 'in')[group]} {number}"
 
 
-def lower(problem: Problem, plan: Plan, objective: Objective, following: Ints | None = None) -> Lowered:
+def lower(problem: Problem, plan: Plan, objective: Objective, same: Alike | None = None) -> Lowered:
     """The tasks of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
 
-    following: where a question is done by several groups of devices (`Repeats`), of every stage the device of the next
-    group to which gradients go on, if that is there.
+    same: the groups of devices of the plan that do the same, of which the first has tasks; None: all devices have.
     Raises InvalidPlan if the plan's order, of actions or of messages, is incomplete, an operator cannot run where it
     is placed, or the plan needs a link that is not there.
     """
     columns, cluster = graph_columns(problem.graph), cluster_columns(problem.cluster)
-    units = units_of(problem, plan, objective)
+    first, times = (plan, 1) if same is None else (same.plan, len(same.groups))
+    units = units_of(problem, first, objective, times)
     single = objective is Objective.MAKESPAN
     shared = _shared(problem, units)
-    rows = _rows(problem, plan, units, single, ~shared)
+    rows = _rows(problem, first, units, single, ~shared)
     seconds = _row_seconds(problem, units, rows)
     if not single:
         seconds = with_gathers(problem, plan, units, rows, seconds)
@@ -89,7 +90,7 @@ def lower(problem: Problem, plan: Plan, objective: Objective, following: Ints | 
     pairs = np.concatenate([_inside_stages(problem, units), _mirrors(problem, units, by_operator), local])
     wires = Wires(mode, problem.transfer_s is not None, False, cluster.links, cluster.is_cpu)
     missing, tasks, sends = _tasks_of(
-        units, rows, seconds, pairs, bundles, wires, _rings(problem, plan, units, single, following)
+        units, rows, seconds, pairs, bundles, wires, _rings(problem, first, units, single, same)
     )
     if missing:
         src, dst = divmod(missing - 1, len(problem.cluster))
@@ -206,12 +207,11 @@ def _mirrors(problem: Problem, units: Units, by_operator: bool) -> Ints:
     return np.stack([earlier[together], later[together]], axis=1)
 
 
-def _rings(problem: Problem, plan: Plan, units: Units, single: bool, following: Ints | None) -> Rings:
+def _rings(problem: Problem, plan: Plan, units: Units, single: bool, same: Alike | None) -> Rings:
     group = np.empty(len(plan.stages), np.int64)
     group[units.stage] = units.group
-    if following is None:
-        following = units.group_device[units.group_start[group]]
-    return Rings(_gradients(problem, plan, single), group, following, *repeated(problem.repeats))
+    following = units.group_device[units.group_start[group]] if same is None else same.following
+    return Rings(_gradients(problem, plan, single, units.replicas[group]), group, following, *repeated(problem.repeats))
 
 
 def repeated(repeats: Repeats) -> tuple[int, float, float, bool, bool]:
@@ -221,9 +221,9 @@ def repeated(repeats: Repeats) -> tuple[int, float, float, bool, bool]:
     return repeats.times, link.latency_s, link.bandwidth_bytes_per_s, by_node, by_receiver
 
 
-def _gradients(problem: Problem, plan: Plan, single: bool) -> Floats:
+def _gradients(problem: Problem, plan: Plan, single: bool, replicas: Ints) -> Floats:
     """Bytes of gradients whose all-reduce stands for what the replicas of each stage tell each other after the last
-    backward, [stages]; in an unsplit pass for all that they tell each other."""
+    backward, [stages]; in an unsplit pass for all that they tell each other. replicas: [stages]."""
     columns, stages = plan_columns(plan), len(plan.stages)
     if not problem.training:
         return np.zeros(stages)
@@ -233,7 +233,7 @@ def _gradients(problem: Problem, plan: Plan, single: bool) -> Floats:
         np.asarray(np.bincount(columns.stage, np.where(forward, nbytes[columns.operator], 0.0), stages), np.float64)
         for nbytes in (graph.trained_bytes, graph.frozen_bytes)
     ]
-    replicas = np.diff(columns.device_start) * problem.repeats.times
+    replicas = replicas * problem.repeats.times
     if single:
         return np.where(replicas > 1, problem.copies.reduced(owned[0], owned[1], np.ones(stages)), 0.0)
     micro_batches = problem.mini_batch / np.array([stage.micro_batch_size for stage in plan.stages], np.float64)

@@ -27,8 +27,8 @@ _run_tasks, _curves_of, _peaks_of = until_worth_it(run_tasks), until_worth_it(cu
 class Simulation:
     """A plan as it runs: its tasks, when each starts and ends, and which other let it start.
 
-    problem, plan: of the first of the groups of devices that do the same, whose tasks these are; of all where there is
-    but one. What is said of devices is said of all. start_s, end_s: [tasks] s. cause: [tasks] the task whose end let
+    plan, lowered: of the first of the groups of devices that do the same; of all where there is but one. What is said
+    of devices is said of all. start_s, end_s: [tasks] s. cause: [tasks] the task whose end let
     each start, -1 for none. first, last: [tasks] the number of the instant at which each starts and ends. groups:
     [groups, devices] those that do the same in a column.
     """
@@ -50,7 +50,8 @@ class Simulation:
     @cached_property
     def static_bytes(self) -> Floats:
         """What each device holds all the time, [devices] B."""
-        return self._everywhere(static_bytes_per_device(self.problem, self.plan))
+        held = held_by_stage(self.problem, self.plan, len(self.groups)).sum(axis=0)
+        return self._everywhere(on_devices(self.problem, self.plan, held))
 
     def _everywhere(self, values: Floats) -> Floats:
         """What is said of devices of the first group, [devices], said of all."""
@@ -181,10 +182,10 @@ def run(problem: Problem, plan: Plan, objective: Objective | None = None, *, fol
     a stated order, is stuck), misses an action or a message or needs a link that is not there.
     """
     objective, same = objective or problem.objective, alike(problem, plan) if fold else None
-    groups, following = np.zeros((1, 0), np.int64), None
+    lowered = lower(problem, plan, objective, same)
     if same is not None:
-        problem, plan, groups, following = same.problem, same.plan, same.groups, same.following
-    lowered = lower(problem, plan, objective, following)
+        plan = same.plan
+    groups = np.zeros((1, 0), np.int64) if same is None else same.groups
     start, end, cause, done, first, last = _run_tasks(lowered.tasks, lowered.shared)
     if done < len(lowered.tasks.seconds):
         raise InvalidPlan(_deadlock(lowered, start))
@@ -208,9 +209,10 @@ def on_devices(problem: Problem, plan: Plan, amount: Floats) -> Floats:
     return np.asarray(np.bincount(columns.device, each, minlength=len(problem.cluster)), np.float64)
 
 
-def held_by_stage(problem: Problem, plan: Plan) -> Floats:
+def held_by_stage(problem: Problem, plan: Plan, times: int = 1) -> Floats:
     """What each device of a stage holds all the time, apart as in `ByKind`, then, with ZeRO-3, the largest of the
-    operators whose parameters it gathers, [6, stages] B. Stated sizes are all told as the first."""
+    operators whose parameters it gathers, [6, stages] B. Stated sizes are all told as the first. times: how many times
+    as many replicas share it as the plan has."""
     columns, stages = plan_columns(plan), len(plan.stages)
     held = np.zeros((6, stages))
     if problem.stated_bytes is not None:
@@ -218,7 +220,7 @@ def held_by_stage(problem: Problem, plan: Plan) -> Floats:
         return held
     graph, mine = graph_columns(problem.graph), columns.operator
     trained, frozen = graph.trained_bytes[mine], graph.frozen_bytes[mine]
-    replicas = np.diff(columns.device_start)[columns.stage].astype(np.float64)
+    replicas = times * np.diff(columns.device_start)[columns.stage].astype(np.float64)
     others = graph.factorable_bytes[mine], graph.buffer_bytes[mine], graph.gradient_sum_bytes[mine]
     kinds = problem.copies.by_kind(trained, frozen, *others, replicas)
     for row, nbytes in enumerate(kinds):

@@ -41,8 +41,8 @@ class Units(NamedTuple):
     group_device: Ints
     """devices of each group, replica by replica"""
     replicas: Ints
-    """[groups] how many devices share each micro-batch: those of the group, or more if one stands for all of them,
-    which do the same at the same time (see `crossings_kernel.crossings_of`)"""
+    """[groups] how many devices share each micro-batch: those of the group, or more if its devices, the first of all,
+    stand for the others, which do the same at the same time (see `crossings_kernel.crossings_of`)"""
     member_start: Ints
     """[units + 1] into member"""
     member: Ints

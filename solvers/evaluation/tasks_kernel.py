@@ -52,13 +52,13 @@ class Rings(NamedTuple):
     group: Ints
     """[stages] the devices of each"""
     following: Ints
-    """[stages] the device to which the last of these sends: the first of the next group, or of this one"""
+    """[stages] the device to which the last of these sends: the first of these, or of the next that do the same"""
     times: int
-    """how many groups of devices do the same at once, of which the plan has the first; 1 for a plan that has all"""
+    """how many parts of a cluster do the same at once, of which the question has the first (`Repeats`)"""
     latency_s: float
     """of the link from a group to the next"""
     bandwidth: float
-    """B/s of it; inf where there is none, or ``following`` is in the next group and its link tells"""
+    """B/s of it; inf where the link to ``following`` tells"""
     by_node: bool
     """whether devices of a node send over one wire to the next group, else each has one of its own"""
     by_receiver: bool

@@ -22,7 +22,7 @@ from solvers.problem.regions import readings, regions_of
 def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:
     """Bytes that a task of every unit holds, for its replica's share of a micro-batch."""
     columns, count = graph_columns(problem.graph), len(units.stage)
-    share = units.samples / np.diff(units.group_start)[units.group]
+    share = units.samples / units.replicas[units.group]
     unit_of = np.repeat(np.arange(count), np.diff(units.member_start))
     samples = share[unit_of]
     working = np.zeros(count)

@@ -20,11 +20,12 @@ from solvers.problem.training import ZERO_PARAMETERS
 KINDS = len(ACTION_KINDS)
 
 
-def units_of(problem: Problem, plan: Plan, objective: Objective) -> Units:
+def units_of(problem: Problem, plan: Plan, objective: Objective, times: int = 1) -> Units:
     """The units of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
 
-    In the unsplit pass the actions of micro-batch 0 run with the whole mini-batch. Raises InvalidPlan if
-    the order is not whole (`order_check.check_order`).
+    In the unsplit pass the actions of micro-batch 0 run with the whole mini-batch. times: how many times as many
+    replicas share micro-batches as the plan has (`plan.alike`). Raises InvalidPlan if the order is not whole
+    (`order_check.check_order`).
     """
     columns, stages = plan_columns(plan), len(plan.stages)
     if len(plan.order) != len(problem.cluster) or not _in_range(columns.action_stage, stages):
@@ -90,7 +91,7 @@ def units_of(problem: Problem, plan: Plan, objective: Objective) -> Units:
         place_group=keys // (problem.mini_batch + 1),
         group_start=group_start,
         group_device=group_device,
-        replicas=np.diff(group_start),
+        replicas=np.diff(group_start) * times,
         member_start=member_start,
         member=member,
         home_start=home_start,
@@ -136,8 +137,7 @@ def seconds_of(problem: Problem, units: Units) -> Floats:
     """Seconds of one task of every unit on a device of every kind, [kinds, units]: kinds in the order in which
     the cluster's devices first name them. inf: it cannot run there."""
     kinds = list(dict.fromkeys(device.kind for device in problem.cluster.devices))
-    replicas = np.diff(units.group_start)[units.group]
-    share = units.samples / replicas
+    share = units.samples / units.replicas[units.group]
     unit_of = np.repeat(np.arange(len(units.stage)), np.diff(units.member_start))
     entry_share = share[unit_of]
     forward = units.kind[unit_of] == F

@@ -16,7 +16,6 @@ import numpy as np
 
 from solvers.kernels.arrays import Ints
 from solvers.plan.plan import Action, Plan
-from solvers.problem.cluster import Repeats
 from solvers.problem.links import Tiers
 from solvers.problem.problem import Objective, Problem, Transfers
 
@@ -26,11 +25,10 @@ MANY = 64
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """plan: what the first group does, for ``problem``, which has its share of the samples and is done as often as
-    there are groups. following: of every stage, the device of the second group to which the last of the first sends
-    gradients. groups: [groups, devices] those in a column do the same."""
+    """plan: what the devices of the first group do, whose stages have as many times as many replicas as there are
+    groups. following: of every stage, the device of the second group to which the last of the first sends gradients.
+    groups: [groups, devices] those in a column do the same."""
 
-    problem: Problem
     plan: Plan
     following: Ints
     groups: Ints
@@ -53,19 +51,18 @@ def alike(problem: Problem, plan: Plan, least: int | None = None) -> Alike | Non
     for share in (n for n in range(times, 1, -1) if times % n == 0):
         groups = _groups(np.array(tiers.nodes), does, plan, share)
         if groups is not None:
-            return _first(problem, plan, groups)
+            return _first(plan, groups)
     return None
 
 
 def _may_be_alike(problem: Problem, plan: Plan) -> bool:
     """Whether nothing but replicas tells devices apart: no order of messages, no pins, no half of a transfer that
-    takes as long as the slowest of all replicas', nothing that hangs on how many replicas there are but rings, and
-    micro-batches of one size, so that those of every stage are cut at the same samples."""
+    takes as long as the slowest of all replicas', unless all take as long, and micro-batches of one size, so that those
+    of every stage are cut at the same samples."""
     return (
         isinstance(problem.cluster.links, Tiers)
         and problem.objective is Objective.ITERATION
-        and problem.transfers is Transfers.LINKS
-        and problem.zero == 0
+        and (problem.transfers is Transfers.LINKS or problem.transfers_alike)
         and len(plan.order) == len(problem.cluster)
         and len({stage.micro_batch_size for stage in plan.stages}) == 1
         and not plan.messages
@@ -99,22 +96,14 @@ def _groups(nodes: Ints, does: Ints, plan: Plan, times: int) -> Ints | None:
     return groups if own else None
 
 
-def _first(problem: Problem, plan: Plan, groups: Ints) -> Alike:
-    times = len(groups)
-    stages = tuple(
-        replace(
-            stage,
-            devices=stage.devices[: len(stage.devices) // times],
-            micro_batch_size=stage.micro_batch_size // times,
-        )
-        for stage in plan.stages
-    )
+def _first(plan: Plan, groups: Ints) -> Alike:
+    each = [len(stage.devices) // len(groups) for stage in plan.stages]
+    stages = (replace(stage, devices=stage.devices[:end]) for stage, end in zip(plan.stages, each, strict=True))
     order: list[tuple[Action, ...]] = [()] * len(plan.order)
     for device in groups[0].tolist():
         order[device] = plan.order[device]
-    following = np.array([stage.devices[len(stage.devices) // times] for stage in plan.stages], np.int64)
-    share = replace(problem, mini_batch=problem.mini_batch // times, repeats=Repeats(times))
-    return Alike(share, replace(plan, stages=stages, order=tuple(order)), following, groups)
+    following = [stage.devices[end] for stage, end in zip(plan.stages, each, strict=True)]
+    return Alike(replace(plan, stages=tuple(stages), order=tuple(order)), np.array(following, np.int64), groups)
 
 
 def multiplied(plan: Plan, devices: Sequence[Sequence[int]], total: int, samples: int) -> Plan:

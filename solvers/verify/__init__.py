@@ -45,7 +45,7 @@ def verify_schedule(problem: Problem, plan: Plan, schedule: Schedule) -> list[st
     if jobs is None:
         return found
     messages = messages_of(group.problem, jobs)
-    transfers = transfers_of(group.problem, jobs, messages, len(group.every), group.onward)
+    transfers = transfers_of(group.problem, jobs, messages, group.rings)
     stated, found = stated_positions(plan, transfers)
     if schedule.alike:
         found += unlike_wires(group, transfers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,13 +15,13 @@ class Group(NamedTuple):
     """What one of several groups does.
 
     problem, plan: its share of the samples, on its devices. every: devices of each group, those that do the same at one
-    place. onward: of every stage the device of the second group to which the last of the first sends gradients.
+    place. rings: of every stage the devices of all groups, round which replicas tell each other of parameters.
     """
 
     problem: Problem
     plan: Plan
     every: tuple[tuple[int, ...], ...]
-    onward: Mapping[int, int]
+    rings: tuple[tuple[int, ...], ...]
 
 
 def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group, list[str]]:
@@ -32,25 +31,28 @@ def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group
     into micro-batches of one size: then each group has the same samples of it at every stage, and sends nothing to
     another but gradients.
     """
+    rings = tuple(stage.devices for stage in plan.stages)
     if not schedule.alike:
         whole = tuple(range(len(problem.cluster)))
-        return Group(problem, plan, (whole,), {n: stage.devices[0] for n, stage in enumerate(plan.stages)}), []
+        return Group(problem, plan, (whole,), rings), []
     every: tuple[tuple[int, ...], ...] = tuple(zip(*schedule.alike, strict=False))
     found: list[str] = []
     times, sizes = len(every), {stage.micro_batch_size for stage in plan.stages}
-    hangs = problem.zero or plan.messages or problem.transfers is not Transfers.LINKS
+    hangs = plan.messages or not (problem.transfers is Transfers.LINKS or problem.transfers_alike)
     if hangs or problem.objective is not Objective.ITERATION or len(sizes) > 1:
         found.append("the schedule says that devices do the same, where more than links and samples tells them apart")
     if {len(same) for same in schedule.alike} != {times} or min(sizes) % times or times < 2:
-        return Group(problem, plan, every, {}), [f"{times} groups cannot share micro-batches of {min(sizes)} samples"]
+        return Group(problem, plan, every, rings), [
+            f"{times} groups cannot share micro-batches of {min(sizes)} samples"
+        ]
     if sorted(device for group in every for device in group) != list(plan.devices_used()):
         found.append("the groups that are said to do the same are not made of all devices that are used, each once")
     if len(schedule.memory) != len(problem.cluster):
         found.append(f"the schedule tells the memory of {len(schedule.memory)} devices")
     if found:
-        return Group(problem, plan, every, {}), found
+        return Group(problem, plan, every, rings), found
     place = {device: at for at, device in enumerate(every[0])}
-    stages, onward = [], {}
+    stages = []
     for number, stage in enumerate(plan.stages):
         each = len(stage.devices) // times
         first = [place.get(device, 0) for device in stage.devices[:each]]
@@ -59,7 +61,6 @@ def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group
             continue
         size = stage.micro_batch_size // times
         stages.append(replace(stage, devices=stage.devices[:each], micro_batch_size=size))
-        onward[number] = stage.devices[each]
     found += [
         f"device {device} is said to do what device {every[0][at]} does, and {what}"
         for group in every[1:]
@@ -70,9 +71,9 @@ def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group
     for device in every[0]:
         order[device] = plan.order[device]
     if found:
-        return Group(problem, plan, every, onward), found
+        return Group(problem, plan, every, rings), found
     share = replace(problem, mini_batch=problem.mini_batch // times)
-    return Group(share, replace(plan, stages=tuple(stages), order=tuple(order)), every, onward), []
+    return Group(share, replace(plan, stages=tuple(stages), order=tuple(order)), every, rings), []
 
 
 def _unlike(problem: Problem, plan: Plan, schedule: Schedule, first: int, other: int) -> str:
@@ -94,6 +95,7 @@ def unlike_wires(group: Group, moves: Moves) -> list[str]:
         pair
         for kind in (moves.departures, moves.arrivals, moves.reduces)
         for pair in zip(kind.device.tolist(), kind.to_device.tolist(), strict=True)
+        if pair[0] != pair[1]
     }
     owner: dict[str, tuple[int, str]] = {}
     for src, dst in sorted(pairs):

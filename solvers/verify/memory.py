@@ -32,9 +32,9 @@ def memory(group: Group, jobs: Jobs, moves: Moves, spans: Spans, schedule: Sched
     if len(schedule.memory) != len(devices):
         return [f"the schedule tells the memory of {len(schedule.memory)} devices, expected {len(devices)}"]
     static = np.zeros(len(devices))
-    each = {replicas: held_throughout(problem, replicas) for replicas in {len(stage.devices) for stage in plan.stages}}
-    for stage in plan.stages:
-        mine, replicas = list(stage.operators), len(stage.devices)
+    each = {replicas: held_throughout(problem, replicas) for replicas in set(map(len, group.rings))}
+    for stage, ring in zip(plan.stages, group.rings, strict=True):
+        mine, replicas = list(stage.operators), len(ring)
         static[list(stage.devices)] += each[replicas][mine].sum()
         static[list(stage.devices)] += borrowed_bytes(problem, mine, replicas)
     holds: list[Holds] = []

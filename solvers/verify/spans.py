@@ -85,7 +85,7 @@ def _lengths(problem: Problem, jobs: Jobs, moves: Moves, turns: Ints, schedule: 
     """Turns that take another time than their operators and what they gather, or run on another resource than their
     device."""
     c = schedule.columns
-    expected = with_gathers(problem, jobs, compute_s(problem, jobs)) + moves.folded_s
+    expected = with_gathers(problem, jobs, moves.rings, compute_s(problem, jobs)) + moves.folded_s
     took = c.end_s[turns] - c.start_s[turns]
     slack = SLACK * expected + ROUNDING * schedule.makespan_s
     found = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from solvers.kernels.arrays import Floats
@@ -16,14 +18,16 @@ def gathers_in_turns(problem: Problem) -> bool:
     return problem.training and problem.zero == 3 and problem.objective is not Objective.MAKESPAN
 
 
-def with_gathers(problem: Problem, jobs: Jobs, compute_s: Floats) -> Floats:
+def with_gathers(problem: Problem, jobs: Jobs, rings: Sequence[tuple[int, ...]], compute_s: Floats) -> Floats:
     """[turns] Seconds of turns that compute for ``compute_s``: gathering the parameters of the operator that is first
     in a forward, last in a backward, goes before; gathering the others goes beside, and takes (r-1)/r of their bytes
-    on the slowest link of the ring."""
+    on the slowest link of the ring. rings: the devices of every stage."""
     taken = compute_s.copy()
     if not gathers_in_turns(problem):
         return taken
-    for stage in np.unique(jobs.stage[jobs.replicas > 1]).tolist():
+    for stage, devices in enumerate(rings):
+        if len(devices) == 1:
+            continue
         of_stage = jobs.stage == stage
         kinds = set(jobs.kind[of_stage].tolist())
         begins = INPUTS if INPUTS in kinds else BACKWARD if BACKWARD in kinds else WEIGHTS
@@ -31,7 +35,6 @@ def with_gathers(problem: Problem, jobs: Jobs, compute_s: Floats) -> Floats:
         sizes = [size for operator in _in_turn(problem, forward) if (size := _parameters(problem, operator)) > 0]
         if not sizes:
             continue
-        devices = jobs.places[int(jobs.place[int(np.argmax(of_stage))])][0]
         r = len(devices)
         links = [problem.cluster.link(devices[i - 1], devices[i]) for i in range(r)]
         slowest = min(np.nan if link is None else link.bandwidth_bytes_per_s for link in links)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,23 +18,22 @@ from solvers.verify.work.jobs import BACKWARDS, FORWARD, Jobs
 
 
 def all_reduces(
-    problem: Problem, jobs: Jobs, wires: Wires, times: int, onward: Mapping[int, int]
+    problem: Problem, jobs: Jobs, wires: Wires, rings: Sequence[tuple[int, ...]]
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Floats, Floats, Floats]:
     """The columns of `Expected`: round a ring of r replicas every link moves 2(r-1)/r of the bytes in 2(r-1) steps,
     whatever the transfer model. It goes before what else waits for a link, but for what the first turn of a
-    device reads. times: how many times as many replicas as ``jobs`` have are on the ring; onward: of every stage to
-    which device the last of them sends."""
+    device reads. rings: the devices of every stage, of which ``jobs`` have the first or all."""
     rows: list[tuple[int, int, int]] = []
     amounts: list[tuple[float, float]] = []
     if problem.training:
-        for stage in np.unique(jobs.stage[jobs.replicas * times > 1]).tolist():
+        for stage in np.flatnonzero(np.array([len(ring) for ring in rings]) > 1).tolist():
             mine = jobs.stage == stage
             if not np.isin(jobs.kind[mine], BACKWARDS).any():
                 continue
-            replicas = _places(jobs, stage)
-            count = len(replicas) * times
+            ring, here = rings[stage], int(jobs.replicas[mine].max())
+            count = len(ring)
             exchanged = _exchanged_bytes(problem, jobs, stage)
-            for src, dst in zip(replicas, (*replicas[1:], onward[stage]), strict=True):
+            for src, dst in zip(ring[:here], (*ring[1:here], ring[here % count]), strict=True):
                 link = problem.cluster.link(src, dst)
                 if exchanged > 0:
                     steps = 2 * (count - 1)
@@ -48,11 +47,6 @@ def all_reduces(
     zeros = np.zeros(len(rows), np.int64)
     resource = wires.of("out", which[:, 1], which[:, 2], Transfers.LINKS) if rows else ints(())
     return which[:, 0], kind, zeros, which[:, 1], which[:, 2], resource, nbytes, taken, np.zeros(len(rows))
-
-
-def _places(jobs: Jobs, stage: int) -> tuple[int, ...]:
-    job = int(np.argmax(jobs.stage == stage))
-    return jobs.places[int(jobs.place[job])][0]
 
 
 def _exchanged_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +50,8 @@ class Moves(NamedTuple):
     folded_s: Floats
     """[turns] s that calls fetch and send themselves"""
     resources: tuple[str, ...]
+    rings: tuple[tuple[int, ...], ...]
+    """the devices of every stage, all its replicas, of which the turns are those of the first or of all"""
 
 
 class _Fate(NamedTuple):
@@ -68,9 +69,8 @@ class _Fate(NamedTuple):
     """[parts] whether the calls that read it fetch it"""
 
 
-def transfers_of(problem: Problem, jobs: Jobs, messages: Messages, times: int, onward: Mapping[int, int]) -> Moves:
-    """What must travel between the turns of ``jobs``, and what those of one of ``times`` groups send for gradients; see
-    `all_reduces`."""
+def transfers_of(problem: Problem, jobs: Jobs, messages: Messages, rings: tuple[tuple[int, ...], ...]) -> Moves:
+    """What must travel between the turns of ``jobs``, and what these send for gradients; rings: see `Moves`."""
     routes, speeds, wires = Routes(problem, jobs, messages), Speeds(problem, messages.bundles), Wires(problem)
     sendings, parts = routes.sendings(), routes.parts()
     fate = _fate(problem, jobs, routes, speeds, sendings, parts)
@@ -102,9 +102,10 @@ def transfers_of(problem: Problem, jobs: Jobs, messages: Messages, times: int, o
         fate.direct,
         Expected._make(column[sends] for column in departures),
         Expected._make(column[fate.arrives] for column in arrivals),
-        Expected(*all_reduces(problem, jobs, wires, times, onward)),
+        Expected(*all_reduces(problem, jobs, wires, rings)),
         folded,
         wires.known(),
+        rings,
     )
 
 

@@ -50,8 +50,10 @@ def copies(rng: random.Random, problem: Problem, plan: Plan, times: int) -> tupl
     )  # fmt: skip
     whole = replace(
         problem, cluster=Cluster(devices, tiers), mini_batch=problem.mini_batch * times, max_replicas=64,
-        objective=Objective.ITERATION, transfers=Transfers.LINKS, zero=0, pins={},
+        objective=Objective.ITERATION, transfers=Transfers.LINKS, zero=rng.choice((0, 0, 1, 2, 3)), pins={},
     )  # fmt: skip
+    if rng.random() < 0.3:  # all links as fast as each other: then also what halves of transfers occupy
+        whole = replace(whole, cluster=whole.cluster.at_speed(0.1, 4.0), transfers=rng.choice(list(Transfers)))
     groups = [[at[group, device] for device in range(len(one))] for group in range(times)]
     return whole, multiplied(replace(plan, messages=()), groups, len(devices), times)
 
@@ -115,6 +117,19 @@ def test_the_judge_looks_at_one_group_of_many_devices(monkeypatch: pytest.Monkey
     assert same is not None
     assert len(same.groups) == 8
     assert judge(problem, plan).objective_s == pytest.approx(run(problem, plan, fold=False).makespan_s, rel=EXACT)
+    check_alike(problem, plan, same, monkeypatch)
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+@pytest.mark.parametrize("transfers", Transfers)
+def test_zero_and_all_transfers_of_links_as_fast_as_each_other_are_told_once(
+    zero: int, transfers: Transfers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, plan = many(4)
+    cluster = problem.cluster if transfers is Transfers.LINKS else problem.cluster.at_speed(0.1, 4.0)
+    problem = replace(problem, cluster=cluster, transfers=transfers, zero=zero)
+    same = alike(problem, plan, least=0)
+    assert same is not None
     check_alike(problem, plan, same, monkeypatch)
 
 
@@ -198,9 +213,11 @@ def with_fault(what: str, problem: Problem, plan: Plan, schedule: Schedule) -> t
     return problem, plan, schedule
 
 
+@pytest.mark.parametrize("zero", [0, 3])
 @pytest.mark.parametrize("what", FAULTS)
-def test_a_fault_of_one_of_many_that_do_the_same_is_noticed(what: str) -> None:
+def test_a_fault_of_one_of_many_that_do_the_same_is_noticed(what: str, zero: int) -> None:
     problem, plan = many(chain=True)
+    problem = replace(problem, zero=zero)
     schedule = simulate(problem, plan)
     assert schedule.alike
     assert verify(problem, plan, schedule) == ()
