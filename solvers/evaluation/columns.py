@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints, starts
 from solvers.kernels.links_kernel import NO_LINK, LinkTable
 from solvers.plan.plan import ACTION_KINDS, Plan
 from solvers.problem.cluster import Cluster
@@ -310,10 +310,6 @@ def plan_columns(plan: Plan) -> PlanColumns:
         members_start, members = rows_of([stage.operators for stage in plan.stages])
         device_start, device = rows_of([stage.devices for stage in plan.stages])
         actions = [action for row in plan.order for action in row]
-        order_start = np.zeros(len(plan.order) + 1, np.int64)
-        np.cumsum([len(row) for row in plan.order], out=order_start[1:])
-        message_start = np.zeros(len(plan.messages) + 1, np.int64)
-        np.cumsum([len(row) for _, row in plan.messages], out=message_start[1:])
         plan._derived.append(
             PlanColumns(
                 operator=members,
@@ -322,11 +318,11 @@ def plan_columns(plan: Plan) -> PlanColumns:
                 device=device,
                 micro_batch_size=_ints(stage.micro_batch_size for stage in plan.stages),
                 recompute=np.array([stage.recompute for stage in plan.stages], np.bool_),
-                order_start=order_start,
+                order_start=starts(map(len, plan.order)),
                 action_stage=np.array(list(map(_STAGE, actions)), np.int64),
                 action_kind=np.array(list(map(number.__getitem__, map(_KIND, actions))), np.int64),
                 action_micro_batch=np.array(list(map(_MICRO_BATCH, actions)), np.int64),
-                message_start=message_start,
+                message_start=starts(len(row) for _, row in plan.messages),
                 message=np.array(
                     [
                         (m.action.stage, number[m.action.kind], m.action.micro_batch, m.to_device, m.number)
@@ -345,9 +341,7 @@ def plan_columns(plan: Plan) -> PlanColumns:
 
 def rows_of(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     """Lists of numbers as (start, items): row i is ``items[start[i]:start[i + 1]]``."""
-    start = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=start[1:])
-    return start, np.array([item for row in rows for item in row], np.int64)
+    return starts(map(len, rows)), np.array([item for row in rows for item in row], np.int64)
 
 
 def _ints(values: Iterable[int]) -> Ints:

@@ -16,7 +16,7 @@ import numpy as np
 from solvers.errors import InvalidPlan
 from solvers.evaluation.columns import has_wire, plan_columns, wire_name, wire_names
 from solvers.evaluation.tasks import SYNC, Tasks
-from solvers.kernels.arrays import Ints
+from solvers.kernels.arrays import Ints, starts
 from solvers.plan.plan import ACTION_KINDS, Action, Message, Plan
 from solvers.problem.problem import Problem, Transfers
 
@@ -69,10 +69,10 @@ def with_turns(tasks: Tasks, turns: tuple[Ints, ...]) -> Tasks:
     count = len(tasks.seconds)
     source = np.concatenate([np.repeat(np.arange(count), np.diff(tasks.after_start)), earlier])
     after = np.concatenate([tasks.after, later])[np.argsort(source, kind="stable")]
-    start = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(source, minlength=count), out=start[1:])
     return tasks._replace(
-        after_start=start, after=after, waits=tasks.waits + np.bincount(later, minlength=count).astype(np.int64)
+        after_start=starts(np.bincount(source, minlength=count)),
+        after=after,
+        waits=tasks.waits + np.bincount(later, minlength=count).astype(np.int64),
     )
 
 

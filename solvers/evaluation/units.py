@@ -8,9 +8,9 @@ from typing import NoReturn
 import numpy as np
 
 from solvers.errors import InvalidPlan
-from solvers.evaluation.columns import PlanColumns, cluster_columns, graph_columns, plan_columns
+from solvers.evaluation.columns import PlanColumns, cluster_columns, graph_columns, plan_columns, rows_of
 from solvers.evaluation.tasks import B, F, I, Rows, U, Units, W
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints, starts
 from solvers.plan.order_check import check_order
 from solvers.plan.plan import ACTION_KINDS, Plan
 from solvers.problem.gathering import gathering
@@ -34,69 +34,51 @@ def units_of(problem: Problem, plan: Plan, objective: Objective, times: int = 1)
     samples = np.full(stages, problem.mini_batch) if single else columns.micro_batch_size
     if (problem.mini_batch % samples).any():
         refuse(problem, plan, objective)
-    first_device = columns.device[columns.device_start[:-1]]
-    on_cpu = cluster_columns(problem.cluster).is_cpu[first_device]
+    on_cpu = cluster_columns(problem.cluster).is_cpu[columns.device[columns.device_start[:-1]]]
     by_operator = np.full(stages, single and problem.execution is Execution.OPERATOR) | (single & on_cpu)
     present = np.zeros((stages, KINDS), np.bool_)
     present[columns.action_stage, columns.action_kind] = True
-
     entry_kind = _kinds_of_entries(problem, columns, present)
     if (entry_kind < 0).any():
         refuse(problem, plan, objective)
-    order = np.argsort(columns.stage * KINDS + entry_kind, kind="stable")
-    member, stage, kind = columns.operator[order], columns.stage[order], entry_kind[order]
-    held = np.bincount(stage * KINDS + kind, minlength=stages * KINDS).reshape(stages, KINDS)
-    units_at = np.where(by_operator[:, None], held, 1) * present  # [stages, kinds]
-    first = np.zeros(stages * KINDS + 1, np.int64)
-    np.cumsum(units_at.ravel(), out=first[1:])
-    count = int(first[-1])
-    unit_stage = np.repeat(np.repeat(np.arange(stages), KINDS), units_at.ravel())
-    unit_kind = np.repeat(np.tile(np.arange(KINDS), stages), units_at.ravel())
 
-    begins = np.zeros(stages * KINDS + 1, np.int64)
-    np.cumsum(held.ravel(), out=begins[1:])
-    pair = stage * KINDS + kind
-    rank = np.arange(len(member)) - begins[pair]
-    member_unit = first[pair] + np.where(by_operator[stage], rank, 0)
-    member_start = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(member_unit, minlength=count), out=member_start[1:])
-    operator = np.full(count, -1, np.int64)
-    alone = by_operator[unit_stage]
+    entry = columns.stage * KINDS + entry_kind  # of a stage and kind are one unit, or one for each operator
+    order = np.argsort(entry, kind="stable")
+    member, entry = columns.operator[order], entry[order]
+    held = np.bincount(entry, minlength=stages * KINDS)
+    first = starts(np.where(np.repeat(by_operator, KINDS), held, 1) * present.ravel())
+    stage, kind = np.divmod(np.repeat(np.arange(stages * KINDS), np.diff(first)), KINDS)
+    member_unit = first[entry] + by_operator[entry // KINDS] * (np.arange(len(member)) - starts(held)[entry])
+    member_start = starts(np.bincount(member_unit, minlength=len(stage)))
+    alone = by_operator[stage]
+    operator = np.full(len(stage), -1, np.int64)
     operator[alone] = member[member_start[:-1][alone]]
 
-    starts_backward = (unit_kind == B) | (unit_kind == I) | ((unit_kind == W) & ~present[unit_stage, I])
-    again = (
-        columns.recompute[unit_stage] & starts_backward & (np.arange(count) == first[unit_stage * KINDS + unit_kind])
-    )
-    size = np.where(unit_kind == U, problem.mini_batch, samples[unit_stage])
-    unit_count = problem.mini_batch // size
-    group, group_start, group_device = _groups(columns)
-    replicas = np.diff(group_start)[group[unit_stage]]
-    keys, place = np.unique(group[unit_stage] * (problem.mini_batch + 1) + size, return_inverse=True)
-    by_home = np.argsort(member, kind="stable")
-    home_start = np.zeros(len(problem.graph) + 1, np.int64)
-    np.cumsum(np.bincount(member, minlength=len(problem.graph)), out=home_start[1:])
-    slot = np.zeros(count + 1, np.int64)
-    np.cumsum(unit_count * replicas, out=slot[1:])
+    starts_backward = (kind == B) | (kind == I) | ((kind == W) & ~present[stage, I])
+    leads = np.arange(len(stage)) == first[stage * KINDS + kind]
+    size = np.where(kind == U, problem.mini_batch, samples[stage])
+    group_of_stage, group_start, group_device = _groups(columns)
+    group, width = group_of_stage[stage], np.diff(group_start)
+    keys, place = np.unique(group * (problem.mini_batch + 1) + size, return_inverse=True)
     return Units(
-        stage=unit_stage,
-        kind=unit_kind,
+        stage=stage,
+        kind=kind,
         operator=operator,
         samples=size,
-        micro_batches=unit_count,
-        call=np.full(count, single) & ~on_cpu[unit_stage] & ~alone,
-        again=again,
-        group=group[unit_stage],
+        micro_batches=problem.mini_batch // size,
+        call=np.full(len(stage), single) & ~on_cpu[stage] & ~alone,
+        again=columns.recompute[stage] & starts_backward & leads,
+        group=group,
         place=place.astype(np.int64),
         place_group=keys // (problem.mini_batch + 1),
         group_start=group_start,
         group_device=group_device,
-        replicas=np.diff(group_start) * times,
+        replicas=width * times,
         member_start=member_start,
         member=member,
-        home_start=home_start,
-        home=member_unit[by_home],
-        slot=slot,
+        home_start=starts(np.bincount(member, minlength=len(problem.graph))),
+        home=member_unit[np.argsort(member, kind="stable")],
+        slot=starts(problem.mini_batch // size * width[group]),
     )
 
 
@@ -127,10 +109,7 @@ def _groups(columns: PlanColumns) -> tuple[Ints, Ints, Ints]:
     devices = [tuple(columns.device[a:b].tolist()) for a, b in pairwise(start.tolist())]
     distinct = sorted(set(devices))
     number = {group: i for i, group in enumerate(distinct)}
-    group_start = np.zeros(len(distinct) + 1, np.int64)
-    np.cumsum([len(group) for group in distinct], out=group_start[1:])
-    flat = np.array([device for group in distinct for device in group], np.int64)
-    return np.array([number[group] for group in devices], np.int64), group_start, flat
+    return np.array([number[group] for group in devices], np.int64), *rows_of(distinct)
 
 
 def seconds_of(problem: Problem, units: Units) -> Floats:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers.kernels.arrays import Ints
+from solvers.kernels.arrays import Ints, starts
 from solvers.plan.plan import Stage
 from solvers.problem.graph import OpGraph, per_graph
 
@@ -18,9 +18,7 @@ def _ends(graph: OpGraph) -> tuple[Ints, Ints]:
     for group in graph.messages:
         makers = [graph.tensors[t].producer for t in group]
         rows.append(np.array([*makers, *graph.tensors[group[0]].consumers], np.int64))
-    begins = np.zeros(len(rows), np.int64)
-    np.cumsum([len(row) for row in rows[:-1]], out=begins[1:])
-    return (np.concatenate(rows) if rows else np.zeros(0, np.int64)), begins
+    return (np.concatenate(rows) if rows else np.zeros(0, np.int64)), starts(map(len, rows))[:-1]
 
 
 def messages_between_stages(graph: OpGraph, stages: Sequence[Stage]) -> list[tuple[int, ...]]:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypedDict, Unpack
 
 from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
 from solvers.errors import InvalidPlan, UnsupportedProblem
@@ -23,7 +24,7 @@ from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.ordering.own_order import own_orders
 from solvers.search.effort import Effort
 from solvers.search.finalists import Finalists
-from solvers.search.monitor import PROVED, Monitor, Stop, ignore, never
+from solvers.search.monitor import PROVED, Monitor, Stop, ignore
 from solvers.search.planner import Planner, planner_options
 
 load()  # nor is importing numba
@@ -35,8 +36,27 @@ LATE_ACTIONS = 1000
 
 GRACE_S = 1.0
 """Search time, beyond the limit, for a plain split where there is no plan."""
+TIME_LIMIT_S = 60.0
+"""Unless another is given."""
 WORTH_SAYING_S = 1.0
 """Compiling that took less is not told."""
+
+
+class Terms(TypedDict, total=False):
+    """How a search is limited."""
+
+    time_limit_s: float
+    """s, 60 if it is not given: only guards against more than anyone waits for"""
+    gap: float
+    """stop when (objective - bound) / objective is at most this: 0"""
+    seed: int
+    """of what is random: 0"""
+    effort: Effort
+    """how much work is done, counted and not timed, so that the same question gives the same plan on every machine"""
+    should_stop: Callable[[], bool]
+    """called often"""
+    clock: Callable[[], float]
+    """tells seconds"""
 
 
 def solve(
@@ -44,24 +64,19 @@ def solve(
     planner: str | Planner = "auto",
     *,
     start: Plan | None = None,
-    time_limit_s: float = 60.0,
-    gap: float = 0.0,
-    seed: int = 0,
-    effort: Effort = Effort.NORMAL,
-    should_stop: Callable[[], bool] = never,
     on_progress: Callable[[Progress, Plan | None], None] = ignore,
     second: Callable[[Problem, Plan], float | None] | None = None,
-    clock: Callable[[], float] = time.perf_counter,
+    **terms: Unpack[Terms],
 ) -> Result:
-    """The best plan ``planner`` finds with ``effort``, with a status that is derived.
+    """The best plan ``planner`` finds, with a status that is derived.
 
-    start: a plan to improve on, of this or another question about the same graph (`carried`). effort: how
-    much work is done, counted and not timed, so that the same question gives the same plan on every machine;
-    time_limit_s only guards against more than anyone waits for. gap: stop when (objective - bound) /
-    objective is at most this.
-    should_stop is asked often; on_progress gets every improvement with the best plan so far. second: the seconds that
-    a run of a plan takes, None where it cannot tell. Where it is given, plans of several forms that were found, up to
-    twice as slow as the best, are told by it too, and the answer is the one for which it is least.
+    start: a plan to improve on, of this or another question about the same graph (`carried`).
+    on_progress: called with every improvement and the best plan so far.
+    second: the seconds that a run of a plan takes, None where it cannot tell. Where it is given, plans of several forms
+    that were found, up to twice as slow as the best, are told by it too, and the answer is the one for which it is
+    least.
+    terms: see `Terms`.
+
     With the pipeline left to the planner, other orders are tried for the best plans of an ITERATION.
     Kernels that are compiled (once per installation) or loaded on the way do not count: neither against the time limit
     nor into runtime_s; a note says how long they took.
@@ -78,29 +93,23 @@ def solve(
         raise UnsupportedProblem(f"planner {chosen.name}: {reason}")
     incumbents: list[Plan] = []
 
-    def tell(step: Progress, best: Plan | None) -> None:
+    def improved(step: Progress, best: Plan | None) -> None:
         if best is not None and (not incumbents or best is not incumbents[-1]):
             incumbents.append(best)
         on_progress(step, best)
 
     reorders = problem.pipeline is Pipeline.PLANNER and problem.objective is Objective.ITERATION
-    on_step = tell if reorders else on_progress
-    with Compiling(clock) as compiling:
+    terms = {"time_limit_s": TIME_LIMIT_S, "clock": time.perf_counter, **terms}
+    with Compiling(terms["clock"]) as compiling:
         monitor = Monitor(
-            problem, time_limit_s, gap, seed, should_stop, on_step, clock, lambda: compiling.seconds, effort
+            problem,
+            on_progress=improved if reorders else on_progress,
+            uncounted_s=lambda: compiling.seconds,
+            **terms,
         )
         if second is not None:
             monitor.finalists = Finalists()
-        stop_reason = StopReason.FINISHED
-        covered = False
-        try:
-            covered = _search(problem, monitor, chosen, start)
-        except Stop as stop:
-            stop_reason = stop.reason
-        except KeyboardInterrupt:  # where nobody asks whether to stop
-            if not should_stop():
-                raise
-            stop_reason = StopReason.CANCELLED
+        covered, stop_reason = _searched(problem, monitor, chosen, start)
         if monitor.infeasible is None:
             if monitor.best is None and stop_reason is StopReason.TIME_LIMIT:
                 _plain(problem, monitor, chosen)
@@ -109,7 +118,19 @@ def solve(
         if compiling.kernels and compiling.seconds >= WORTH_SAYING_S:
             monitor.notes.append(f"{TOOK} {compiling.seconds:.0f} s more, this once")
         answer = None if second is None else _judged_again(problem, monitor, second)
-        return _result(problem, chosen, monitor, stop_reason, covered, seed, answer)
+        return _result(chosen, monitor, stop_reason, covered, answer)
+
+
+def _searched(problem: Problem, monitor: Monitor, chosen: Planner, start: Plan | None) -> tuple[bool, StopReason]:
+    """Whether the planner covered the whole search space, and why the search ended."""
+    try:
+        return _search(problem, monitor, chosen, start), StopReason.FINISHED
+    except Stop as stop:
+        return False, stop.reason
+    except KeyboardInterrupt:  # where nobody asks whether to stop
+        if not monitor.should_stop():
+            raise
+        return False, StopReason.CANCELLED
 
 
 def _search(problem: Problem, monitor: Monitor, chosen: Planner, start: Plan | None) -> bool:
@@ -192,16 +213,10 @@ def _judged_again(
 
 
 def _result(
-    problem: Problem,
-    planner: Planner,
-    monitor: Monitor,
-    stop_reason: StopReason,
-    covered: bool,
-    seed: int,
-    answer: Alternative | None,
+    planner: Planner, monitor: Monitor, stop_reason: StopReason, covered: bool, answer: Alternative | None
 ) -> Result:
     """answer: the plan that a second judgement chose, in place of the best."""
-    plan, objective_s = monitor.best, monitor.objective_s
+    problem, plan, objective_s = monitor.problem, monitor.best, monitor.objective_s
     bound = monitor.bound_s
     front: tuple[Alternative, ...] = ()
     if plan is None or monitor.judged is None:
@@ -232,7 +247,7 @@ def _result(
         runtime_s=monitor.elapsed_s,
         planner=planner.name,
         planner_options=planner_options(planner),
-        seed=seed,
+        seed=monitor.seed,
         trace=tuple(monitor.trace),
         notes=tuple(monitor.notes),
         front=front,

@@ -10,7 +10,7 @@ import numpy as np
 
 from solvers.errors import InvalidPlan
 from solvers.evaluation.columns import PHASES, graph_columns
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Floats, Ints, starts
 from solvers.plan.drafts import DraftStage
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import Phase, topological_order
@@ -61,11 +61,11 @@ def map_stages(
         seats: Sequence[int] = accelerators
     else:
         weight = _weights(problem, stages, sets, owners, len(in_order), gradient_weight)
-        seats = [accelerators[i] for i in _seats(weight, _starts(replicas), in_order)]
+        seats = [accelerators[i] for i in _seats(weight, starts(replicas), in_order)]
     if problem.pins:
-        starts = dict(zip(owners, _starts(replicas).tolist(), strict=False))
+        begins = dict(zip(owners, starts(replicas).tolist(), strict=False))
         pinned = _pinned(problem, stages, sets)
-        seats = exchanged(problem.cluster, seats, {starts[index]: device for index, device in pinned.items()})
+        seats = exchanged(problem.cluster, seats, {begins[index]: device for index, device in pinned.items()})
     chosen: dict[int, tuple[int, ...]] = {}
     taken = 0
     for index, count in zip(owners, replicas, strict=True):
@@ -132,12 +132,6 @@ def _two_levels(cluster: Cluster) -> Ints | None:
     return np.array([names[spec.node] for spec in specs], np.int64)
 
 
-def _starts(replicas: Sequence[int]) -> Ints:
-    start = np.zeros(len(replicas) + 1, np.int64)
-    np.cumsum(replicas, out=start[1:])
-    return start
-
-
 def _add_rings(gradient_bytes: Floats, start: Ints, weight: Floats) -> None:
     least = TOGETHER * (weight.sum() + gradient_bytes.sum() or 1.0)
     around_rings(np.maximum(gradient_bytes, least), start, weight)
@@ -165,7 +159,7 @@ def _weights(
 ) -> Floats:
     """Bytes a mini-batch from seat to seat: the replicas of ``owners``, one after the other, [devices, devices]."""
     number = {index: row for row, index in enumerate(owners)}
-    start = _starts([stages[index].replicas for index in owners])
+    start = starts([stages[index].replicas for index in owners])
     weight = np.zeros((devices, devices))
     gradient_bytes = np.zeros(len(owners))
     graph = graph_columns(problem.graph)
