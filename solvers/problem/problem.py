@@ -365,7 +365,8 @@ class Problem:
     def held_by_kind(self, replicas: int = 1) -> ByKind:
         """Bytes each operator holds on its device all the time, apart by what they are; of sizes that are counted,
         not of stated ones."""
-        return self.copies.by_kind(*_held_sizes(self.graph)[:5], replicas)
+        trained, frozen, factorable, buffers, gradient_sums, _ = _held_sizes(self.graph)
+        return self.copies.by_kind(trained, frozen, factorable, buffers, gradient_sums, replicas)
 
     def tensor_s(self, tensor: int, samples: float, src: int, dst: int) -> float:
         """Seconds to move one tensor for ``samples`` from device ``src`` to ``dst``."""
