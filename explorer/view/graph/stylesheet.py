@@ -85,9 +85,6 @@ def _plain(theme: Theme) -> list[dict[str, Any]]:
                 "text-margin-x": 0,
             },
         ),
-        # what many boxes read, rotary tables and masks, is drawn where it is pointed at
-        _rule("edge.fan", **{"line-opacity": 0.0, "target-arrow-shape": "none"}),
-        _rule("edge.plain", **{"target-arrow-shape": "none"}),
     ]
 
 
@@ -114,6 +111,9 @@ def _marks(theme: Theme) -> list[dict[str, Any]]:
     """What stands out: errors, cuts, what is selected or near it."""
     surface = SURFACES[theme]
     return [
+        # what many boxes read, rotary tables and masks, is drawn where it is pointed at
+        _rule("edge.fan", **{"line-opacity": 0.0, "target-arrow-shape": "none"}),
+        _rule("edge.plain", **{"target-arrow-shape": "none"}),
         _rule(
             "node.mixed",
             color=surface.text,
