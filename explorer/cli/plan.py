@@ -26,7 +26,9 @@ from solvers.formats.plan_json import write_plan
 from solvers.plan.result import Status, StopReason
 
 if TYPE_CHECKING:
-    from explorer.question.settings import SearchSettings
+    from explorer.question.settings import SearchSettings, Settings
+    from explorer.sweeps.remedies import Remedy
+    from solvers.formats.workload import Workload
     from solvers.plan.plan import Plan
     from solvers.plan.result import Result
     from solvers.problem.problem import Problem
@@ -99,11 +101,12 @@ def run(args: argparse.Namespace) -> int:
         from solvers.planners.infeasibility import explain_infeasible  # searches for a cap that would do
 
         why = explain_infeasible(problem, planner)
+    ways = _ways_out(workload, result, settings, planner, args)
     try:
         if args.json:
-            print_json(result_object(workload.reference, result, why, workload.notes))
+            print_json(result_object(workload.reference, result, why, workload.notes, ways))
         else:
-            print_report(workload.reference, result, why, workload.notes)
+            print_report(workload.reference, result, why, workload.notes, ways)
             if args.explain:
                 _print_course(result)
         sys.stdout.flush()
@@ -176,6 +179,31 @@ def _solve(
             )
         finally:
             line.clear()
+
+
+def _ways_out(
+    workload: Workload, result: Result, settings: Settings, planner: Planner, args: argparse.Namespace
+) -> list[Remedy]:
+    """Changes of the question under which there is a plan, where none was found; those that are there when Ctrl-C or
+    the time limit ends a look for more."""
+    from explorer.cli.terminal.progress import stop_on_interrupt, working
+    from explorer.question.loading import load
+    from explorer.question.written.kinds import MAX_DEVICES
+    from explorer.sweeps.helps import LIMITS
+    from explorer.sweeps.remedies import remedies, ways_out
+
+    if result.plan is not None or args.expert or result.stop_reason is StopReason.CANCELLED:
+        return []
+    search = search_of(args)
+    limits = replace(LIMITS, time_limit_s=min(LIMITS.time_limit_s, search.time_limit_s), seed=search.seed)
+    asked = remedies(result.problem, settings, MAX_DEVICES)
+    with working("looking for ways out"), stop_on_interrupt() as stop, asking(args, workload.reference) as ask:
+        found = ways_out(
+            workload, asked, planner, limits,
+            traced_in=lambda dtype: load(args.model, training=args.training, dtype=dtype),
+            should_stop=stop.is_set, ask=ask,
+        )  # fmt: skip
+        return list(found)
 
 
 def _print_course(result: Result) -> None:

@@ -25,6 +25,7 @@ from explorer.jobs.requests import (
     Files,
     HelpRequest,
     PlaceRequest,
+    RemedyRequest,
     SolveRequest,
     SweepRequest,
     Work,
@@ -48,6 +49,7 @@ from explorer.sweeps.asking.questions import Limits
 from explorer.sweeps.helps import LIMITS, changes, helped
 from explorer.sweeps.points import points
 from explorer.sweeps.ranges import worth_asking
+from explorer.sweeps.remedies import remedies, ways_out
 from explorer.sweeps.sweep import row_object, sweep_rows
 from explorer.view import events
 from explorer.view.graph.skeleton import skeleton
@@ -58,6 +60,7 @@ from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
 from solvers.planners.infeasibility import explain_infeasible
+from solvers.planners.shortfall import shortfall
 from solvers.planners.solve import solve
 from solvers.problem.problem import Problem
 from solvers.search.planner import Planner
@@ -216,12 +219,13 @@ def _answered(
     outcome: Result, held: str, request: SolveRequest | AskRequest, emit: Emit, should_stop: Callable[[], bool]
 ) -> events.Event:
     """The event of an answer; where nothing fits, with the smallest cap that would."""
-    fits = bound = None
+    fits = bound = lack = None
     if outcome.plan is None and not should_stop() and outcome.status is not Status.OPTIMAL:
         emit(events.loading("looking for the smallest memory cap that fits"))
         found = explain_infeasible(outcome.problem, _chosen(request), should_stop=should_stop)
         fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes
-    return events.result(outcome, fits, bound, held)
+        lack = shortfall(outcome.problem)
+    return events.result(outcome, fits, bound, held, lack)
 
 
 def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
@@ -305,6 +309,25 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
     emit(events.told({"stopped": should_stop()}))
 
 
+def remedy_job(request: RemedyRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """A part for every way out of a question that has no plan, see `Remedy.as_object`, with its controls."""
+    ask = request.ask
+    workload, settings, problem = _question(ask, emit, should_stop)
+    training = ask.settings.training is not False
+    with noting(library_path(), workload.reference) as (asks, _):
+        for one in ways_out(
+            workload,
+            remedies(problem, settings, request.most_devices),
+            choose_planner(ask.planner),
+            replace(LIMITS, time_limit_s=ask.time_limit_s, seed=ask.seed),
+            traced_in=lambda dtype: workload_of(ask.model, training, dtype, emit, should_stop),
+            should_stop=should_stop,
+            ask=asks,
+        ):
+            emit(events.part(one.as_object() | {"controls": dict(one.change.controls)}))
+    emit(events.told({"stopped": should_stop()}))
+
+
 def sweep_job(request: SweepRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Tell first the values of the axis, then a row for each, see `explorer.sweeps.sweep.row_object`."""
     ask = request.ask
@@ -348,6 +371,7 @@ KINDS: dict[str, Work] = {
     "differ": differ_job,
     "hash": hash_job,
     "help": help_job,
+    "remedy": remedy_job,
     "why-here": why_here_job,
     "sweep": sweep_job,
 }

@@ -205,6 +205,14 @@ class HelpRequest(Request):
 
 
 @dataclass(frozen=True, slots=True)
+class RemedyRequest(Request):
+    """Look for ways out of a question that has no plan. most_devices: what a page can ask for."""
+
+    ask: SolveRequest
+    most_devices: int
+
+
+@dataclass(frozen=True, slots=True)
 class WhyHereRequest(Request):
     """What it would cost to have these operators of a plan, positions in its graph, at every other place."""
 
@@ -252,6 +260,7 @@ KIND_OF: Mapping[type[Request], JobKind] = {
     PlaceRequest: JobKind("place"),
     CompareRequest: JobKind("compare", long=True),
     HelpRequest: JobKind("help", long=True),
+    RemedyRequest: JobKind("remedy", long=True),
     SweepRequest: JobKind("sweep", long=True),
     PrepareRequest: JobKind("prepare", brief=True),
     ShowRunRequest: JobKind("show-run", brief=True),

@@ -29,11 +29,12 @@ MOST_MICRO_BATCHES = 64
 @dataclass(frozen=True)
 class Change:
     """words: "1 GPU more". settings: of the changed question. controls: what a page sets to ask it, by the names of
-    `explorer.view.session.to_dict`."""
+    `explorer.view.session.to_dict`. flags: what the command line takes for it, "" if nobody says."""
 
     words: str
     settings: Settings
     controls: Mapping[str, object]
+    flags: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from explorer.costs.devices import DEVICES
 from explorer.view.comparison import Row, contradictions
 from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import skeleton
@@ -18,6 +19,7 @@ from solvers.formats.json_text import finite_or_none
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
+from solvers.planners.shortfall import Shortfall
 from solvers.problem.problem import Objective, Problem
 
 Event = dict[str, Any]
@@ -90,10 +92,11 @@ def result(
     fits_memory_bytes: float | None = None,
     bound_memory_bytes: float | None = None,
     held: str = "",
+    lack: Shortfall | None = None,
 ) -> Event:
     """The end of the search. fits_memory_bytes: the smallest cap a plan was found for, when none
     fits the cap asked for; bound_memory_bytes: a proved lower bound on any such cap. held: the name under
-    which the worker holds the plan."""
+    which the worker holds the plan. lack: what plain splits lack, where there is no plan."""
     return {
         "kind": "result",
         "status": str(outcome.status),
@@ -105,7 +108,7 @@ def result(
         "plan": held_view(outcome, held),
         "infeasible": None
         if outcome.plan is not None
-        else infeasible(outcome.problem, outcome.status, outcome.notes, fits_memory_bytes, bound_memory_bytes),
+        else infeasible(outcome.problem, outcome.status, outcome.notes, fits_memory_bytes, bound_memory_bytes, lack),
     }
 
 
@@ -244,25 +247,43 @@ def failed(message: str) -> Event:
     return {"kind": "failed", "message": message}
 
 
+def _lack(lack: Shortfall | None, devices: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """What the leanest plain split lacks on a device, and what that holds, the largest first."""
+    if lack is None:
+        return None
+    return {
+        "device": devices[lack.device]["name"],
+        "needs_bytes": lack.peak_bytes,
+        "cap_bytes": lack.cap_bytes,
+        "parts": [{"name": name, "bytes": size} for name, size in lack.parts.items()],
+        "modules": [{"name": name, "bytes": size} for name, size in list(lack.modules.items())[:BLAMED]],
+    }
+
+
 def infeasible(
     problem: Problem,
     status: Status,
     notes: tuple[str, ...],
     fits_memory_bytes: float | None,
     bound_memory_bytes: float | None,
+    lack: Shortfall | None = None,
 ) -> dict[str, Any]:
-    """Why there is no plan: the operators that hold most, and the caps that would do."""
+    """Why there is no plan: what the leanest plain split lacks, the operators that hold most, and the caps that would
+    do; of those that were found only one that such a device can have."""
     static = problem.static_bytes().tolist()
     heaviest = sorted(range(len(static)), key=lambda i: -static[i])[:BLAMED]
     found = devices(problem)
     caps = [d["memory_bytes"] for d in found if d["memory_bytes"]]
+    own = [kind.memory_bytes for d in found if (kind := DEVICES.get(d["kind"])) is not None]
+    real = fits_memory_bytes is None or len(own) < len(found) or fits_memory_bytes <= max(own)
     return {
         "proved": status is Status.INFEASIBLE,
         "notes": list(notes),
         "cap_bytes": min(caps, default=None),
         "devices": len(found),
         "total_bytes": sum(static),
-        "fits_memory_bytes": finite_or_none(fits_memory_bytes) if fits_memory_bytes is not None else None,
+        "fits_memory_bytes": finite_or_none(fits_memory_bytes) if fits_memory_bytes is not None and real else None,
+        "lack": _lack(lack, found),
         "bound_memory_bytes": finite_or_none(bound_memory_bytes) if bound_memory_bytes is not None else None,
         "blame": [
             {"name": problem.graph.operators[i].name, "bytes": static[i], "text": text.nbytes(static[i])}

@@ -7,6 +7,9 @@ from typing import Any
 
 from explorer.words import text
 
+MOST_PARTS = 4
+"""Of what is too large, that are named."""
+
 
 def no_plan_words(event: Mapping[str, Any]) -> dict[str, Any]:
     """Of a result event without a plan: title, lines, and cap, {bytes, words} of the least at which one was found."""
@@ -21,7 +24,17 @@ def no_plan_words(event: Mapping[str, Any]) -> dict[str, Any]:
     lines: list[str] = []
     if not told["bound_memory_bytes"]:
         lines += [note[:1].upper() + note[1:] + "." for note in told["notes"][:2]]
-    if told["blame"]:
+    lack = told.get("lack")
+    if lack:
+        parts = ", ".join(f"{text.nbytes(part['bytes'])} {part['name']}" for part in lack["parts"][:MOST_PARTS])
+        lines.append(
+            f"An even split needs {text.nbytes(lack['needs_bytes'])} on {lack['device']}, which has"
+            f" {text.nbytes(lack['cap_bytes'])}: {parts}."
+        )
+        if lack["modules"]:
+            held = ", ".join(f"{m['name']} {text.nbytes(m['bytes'])}" for m in lack["modules"][:MOST_PARTS])
+            lines.append(f"By module: {held}.")
+    elif told["blame"]:
         names = text.listing([f"{text.short(b['name'], 36)} ({b['text']})" for b in told["blame"]], 3)
         total = text.nbytes(told["total_bytes"])
         lines.append(f"Static memory is {total} in all; the largest are {names}.")

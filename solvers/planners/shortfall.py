@@ -1,20 +1,19 @@
-"""When no plan was found: what the plain splits lack, and which changes of the question would do."""
+"""When no plan was found: what the plain splits lack, by kind and by module."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from solvers.errors import InvalidPlan, InvalidProblem
+from solvers.errors import InvalidPlan
 from solvers.evaluation.memory_parts import memory_parts
 from solvers.evaluation.simulation import run
 from solvers.joint.planners.layer_split import LayerSplit
 from solvers.plan.plan import Plan
 from solvers.planners.baselines import EqualSplit, SingleDevice
-from solvers.problem.cluster import uniform_cluster
-from solvers.problem.problem import Objective, Problem
+from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor, Stop
 
 LOOK_S = 60.0
@@ -23,21 +22,12 @@ be compiled."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A change of the question. words: what to change. needs_bytes: what the leanest plain split then holds on the
-    device that lacks most, or has least left. fits: whether that is within the cap."""
-
-    words: str
-    needs_bytes: float
-    fits: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Shortfall:
     """The plain split that lacks least memory.
 
     planner: its name. device: where it lacks most. peak_bytes, cap_bytes: what that one holds, and may. parts: of the
-    peak, by kind. changes: what was looked at.
+    peak, by kind, the largest first. modules: what operators of that device hold at most, by module, "layers.*"
+    for all numbered members of a list, the largest first.
     """
 
     planner: str
@@ -45,24 +35,45 @@ class Shortfall:
     peak_bytes: float
     cap_bytes: float
     parts: Mapping[str, float]
-    changes: tuple[Change, ...]
+    modules: Mapping[str, float]
 
 
 def shortfall(problem: Problem) -> Shortfall | None:
-    """What the plain splits lack, and whether they would fit with more micro-batches, recomputing or twice as many
-    devices; None if one fits, or none can be made."""
+    """What the plain splits lack; None if one fits, or none can be made."""
     look = _look(problem)
     if look.plan is None or look.lacks_bytes <= 0:
         return None
-    changes = []
-    for words, question in _changed(problem):
-        other = _look(question)
-        if other.plan is not None:
-            changes.append(Change(words, other.peaks[other.device], bool(other.lacks_bytes <= 0)))
     device = look.device
-    parts = memory_parts(problem, look.plan, look.peaks)[device]
+    held = memory_parts(problem, look.plan, look.peaks)[device]
+    parts = dict(sorted(held.items(), key=lambda part: -part[1]))
     cap = problem.cluster.devices[device].memory_bytes
-    return Shortfall(look.planner, device, look.peaks[device], cap, parts, tuple(changes))
+    return Shortfall(look.planner, device, look.peaks[device], cap, parts, _modules(problem, look.plan, device))
+
+
+def _modules(problem: Problem, plan: Plan, device: int) -> dict[str, float]:
+    """Bytes that operators of a device keep, with the activations of all micro-batches in flight, by module."""
+    static = problem.static_bytes()
+    found: dict[str, float] = {}
+    for stage in plan.stages:
+        if device not in stage.devices:
+            continue
+        samples = stage.micro_batch_size * stage.in_flight / len(stage.devices)
+        for number in stage.operators:
+            operator = problem.graph.operators[number]
+            held = float(static[number])
+            if problem.stated_bytes is None and not stage.recompute:
+                held += operator.saved_bytes.at(samples)
+            if operator.module_path and held > 0:
+                name = _list_of(operator.module_path)
+                found[name] = found.get(name, 0.0) + held
+    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+
+
+def _list_of(path: str) -> str:
+    """The module that people name: "model.layers.3.mlp" -> "model.layers.*", "stem.conv" -> "stem"."""
+    parts = path.split(".")
+    numbered = next((i for i, part in enumerate(parts) if part.isdigit()), None)
+    return parts[0] if numbered is None else ".".join(parts[:numbered]) + ".*"
 
 
 @dataclass
@@ -93,19 +104,3 @@ def _look(problem: Problem) -> _Leanest:
             with suppress(Stop, InvalidPlan):
                 planner(problem, monitor)
     return monitor
-
-
-def _changed(problem: Problem) -> Iterator[tuple[str, Problem]]:
-    """Questions that need less memory a device, and what is changed in them."""
-    most = problem.mini_batch
-    if problem.objective is Objective.ITERATION and (problem.micro_batches or most) < most:
-        yield f"{most} micro-batches of 1", replace(problem, micro_batches=most)
-    if problem.has_backward() and not problem.recompute:
-        with suppress(InvalidProblem):
-            yield "recomputing", replace(problem, recompute=True)
-    cluster, devices = problem.cluster, problem.cluster.devices
-    if cluster.links and not cluster.cpus and len({(d.kind, d.memory_bytes) for d in devices}) == 1:
-        slowest = min(cluster.links, key=lambda link: link.bandwidth_bytes_per_s)
-        more = [replace(device, name=f"{device.name} {turn}") for turn in (1, 2) for device in devices]
-        twice = uniform_cluster(more, slowest.bandwidth_bytes_per_s, slowest.latency_s)
-        yield f"{len(more)} devices", replace(problem, cluster=twice)

@@ -46,6 +46,18 @@ def test_a_cap_too_small_for_the_model_is_infeasible_until_the_offered_cap_is_se
     assert real.state in ("optimal", "feasible")
 
 
+def test_ways_out_of_an_infeasible_question_are_solved_and_one_click_away(real):
+    real.open("model=gpt&devices=2&memory=4294967296&micro_batches=8&time_limit=5")
+    assert real.state == "infeasible"
+    ways = real.until(lambda: real.browser.find_elements("css selector", "#banner [data-act=go-way]"))
+    assert "activations" in real.text("banner")
+    taken = ways[0].get_attribute("aria-label")
+    assert taken.startswith("Go to: all 74.5 GiB of each H100-80GB, ")
+    real.change(lambda: real.click("#banner [data-act=go-way]"))
+    assert real.state in ("optimal", "feasible")
+    assert "memory" not in real.query
+
+
 def test_inference_has_no_backward(real):
     real.at(SMALL)
     assert [name for name, _ in real.bars if "backward" in name]

@@ -38,8 +38,8 @@ ASKED: tuple[dict[str, Any], ...] = (
 BARE = (
     "cancel", "depth", "expand", "collapse", "stop-comparing", "show-row", "pair", "unpair", "show-pair", "run-target",
     "run-anyway", "plan-here", "cancel-run", "show-run", "replan", "opening", "reopen", "show-lean", "together", "keep",
-    "forget", "rename", "as-baseline", "differ", "share", "same", "help", "stop-help", "go-help", "stop-sweep",
-    "go-sweep", "leave-lesson", "course", "waits", "stop-why-here", "nothing-known",
+    "forget", "rename", "as-baseline", "differ", "share", "same", "help", "stop-help", "go-help", "go-way",
+    "stop-sweep", "go-sweep", "leave-lesson", "course", "waits", "stop-why-here", "nothing-known",
 )  # fmt: skip
 SAMPLES: tuple[dict[str, Any], ...] = (
     *ASKED,

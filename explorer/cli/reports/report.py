@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, print_pass
 from explorer.cli.terminal.command import print_table
+from explorer.costs.devices import DEVICES
 from explorer.costs.interval import interval
 from explorer.costs.roofline import stated_dtype
 from explorer.costs.times.share import costs_words, share
@@ -27,6 +28,7 @@ from solvers.plan.result import Result, Status, StopReason
 from solvers.problem.problem import Objective, Pipeline, Problem
 
 if TYPE_CHECKING:
+    from explorer.sweeps.remedies import Remedy
     from solvers.planners.infeasibility import Infeasibility
 
 OBJECTIVE_WORDS = {
@@ -37,10 +39,14 @@ OBJECTIVE_WORDS = {
 
 
 def result_object(
-    model: str, result: Result, why: Infeasibility | None = None, notes: Sequence[str] = ()
+    model: str,
+    result: Result,
+    why: Infeasibility | None = None,
+    notes: Sequence[str] = (),
+    ways_out: Sequence[Remedy] = (),
 ) -> dict[str, object]:
     """What ``plan --json`` prints: numbers in seconds and bytes; null where there is none. notes: of the
-    workload, told with those of the result."""
+    workload, told with those of the result. ways_out: changes under which there is a plan, where there is none."""
     problem, plan = result.problem, result.plan
     metrics = None if plan is None else evaluate(problem, plan)
     told_share = None if plan is None else share(problem, plan)
@@ -75,6 +81,8 @@ def result_object(
         "costs_share": None if told_share is None else told_share.as_object(),
         "notes": [*result.notes, *notes_of_model(problem, notes), *assumed_notes(problem, plan)],
     }
+    if plan is None:
+        told["ways_out"] = [one.as_object() for one in ways_out]
     if why is not None:
         told["infeasible"] = {
             "operators": list(why.operators),
@@ -127,8 +135,14 @@ def _devices_object(problem: Problem, devices: Sequence[int]) -> list[int] | lis
     return list(devices) if len(problem.cluster) <= ONE_BY_ONE else runs(devices)
 
 
-def print_report(model: str, result: Result, why: Infeasibility | None = None, notes: Sequence[str] = ()) -> None:
-    """The result in a screenful; notes: as in `result_object`."""
+def print_report(
+    model: str,
+    result: Result,
+    why: Infeasibility | None = None,
+    notes: Sequence[str] = (),
+    ways_out: Sequence[Remedy] = (),
+) -> None:
+    """The result in a screenful; notes and ways_out: as in `result_object`."""
     problem, plan = result.problem, result.plan
     graph = problem.graph
     assumed = f", {text.plural(len(notes), 'note')} on the model" if notes else ""
@@ -144,8 +158,8 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
         _print_front(problem, plan, result)
     if why is not None:
         print_infeasibility(problem, why)
-    if result.status is Status.NO_PLAN:
-        _print_shortfall(result)
+    if plan is None:
+        _print_shortfall(result, ways_out)
     if (dtype := stated_dtype(graph)) is not None:
         others = [name for name in ("bf16", "fp16", "fp32") if name != dtype]
         print(f"dtype      {dtype}, as traced; another with --dtype {' or '.join(others)} when tracing")
@@ -304,15 +318,17 @@ def print_infeasibility(problem: Problem, why: Infeasibility) -> None:
     if why.smallest_cap_bytes is None:
         print("           no plan was found at any larger cap in the time given")
     else:
+        kinds = [DEVICES.get(problem.cluster.devices[device].kind) for device in problem.cluster.accelerators]
+        real = any(kind is None or why.smallest_cap_bytes <= kind.memory_bytes for kind in kinds)
+        flag = f"--memory {math.ceil(why.smallest_cap_bytes)}" if real else "more than any of these devices has"
         print(
-            f"           a plan was found at {text.nbytes(why.smallest_cap_bytes)}"
-            f" (--memory {math.ceil(why.smallest_cap_bytes)})"
+            f"           a plan was found at {text.nbytes(why.smallest_cap_bytes)} ({flag})"
             f"{'' if why.searched else '; the time was too short to look for all smaller ones'}"
         )
 
 
-def _print_shortfall(result: Result) -> None:
-    """What plain splits lack and what would help them; without that, what may find a plan."""
+def _print_shortfall(result: Result, ways_out: Sequence[Remedy]) -> None:
+    """What plain splits lack, by kind and by module, and the ways out; without these, what may find a plan."""
     from solvers.planners.shortfall import shortfall  # plans plain splits
 
     problem, lack = result.problem, shortfall(result.problem)
@@ -323,9 +339,14 @@ def _print_shortfall(result: Result) -> None:
             f" leanest plain split ({lack.planner}), of which"
             f" {', '.join(f'{text.nbytes(size)} {kind}' for kind, size in lack.parts.items())}"
         )
-        for change in lack.changes:
-            verdict = "would fit" if change.fits else "would not do for a plain split"
-            print(f"tried      {change.words}: {text.nbytes(change.needs_bytes)} at most, {verdict}")
+        if lack.modules:
+            held = [f"{name} {text.nbytes(size)}" for name, size in lack.modules.items()]
+            print(f"by module  {text.listing(held, 4)}")
+    for one in ways_out:
+        takes = f"{text.seconds(one.seconds)}, {text.nbytes(one.peak_bytes)} at most"
+        print(f"way out    {one.change.words} ({one.change.flags}): {takes}")
+    if result.status is not Status.NO_PLAN:
+        return
     other = "" if result.planner == "auto" else "another planner (auto), "
     longer = "a longer --time-limit or " if result.stop_reason is StopReason.TIME_LIMIT else ""
     print(f"hint       {other}{longer}a larger --memory may find one")

@@ -70,7 +70,7 @@ class Pressed(Message):
 
     type: Literal[
         "expand", "collapse", "show-row", "show-pair", "show-run", "show-lean", "reopen", "export", "forget",
-        "as-baseline", "differ", "go-help", "sweep", "go-sweep", "run-target", "peek",
+        "as-baseline", "differ", "go-help", "go-way", "sweep", "go-sweep", "run-target", "peek",
     ]  # fmt: skip
     element: Text = ""
 

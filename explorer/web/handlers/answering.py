@@ -19,7 +19,7 @@ from explorer.web.handlers.jobs import drop
 from explorer.web.handlers.runs import offer_run
 from explorer.web.handlers.scenarios import show_open_scenarios
 from explorer.web.handlers.status import banner, stand
-from explorer.web.handlers.what_if import offer_changes
+from explorer.web.handlers.what_if import look_for_ways_out, offer_changes
 from explorer.web.handlers.why_here import drop_other_plans
 from explorer.web.parts import panels
 from explorer.web.redraw import drawing
@@ -70,7 +70,7 @@ def show_result(page: PageState, event: Event, query: str | None = None, again: 
     plan: PlanView | None = event["plan"]
     page.current = plan is not None
     if plan is None:
-        banner(page, panels.no_plan(event))
+        look_for_ways_out(page, event)
         state = {"INFEASIBLE": "infeasible"}.get(event["status"], "none")
         if event["stop_reason"] == "CANCELLED":
             state = "cancelled"

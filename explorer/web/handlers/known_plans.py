@@ -62,7 +62,7 @@ def show_changed(page: PageState, message: Pressed) -> None:
     """Put the plan that was found for a change on the page, and the change into its controls."""
     place = message.position(len(page.changes.answers))
     one = page.changes.answers[place] if place is not None else None
-    if one is None or one["answer"] is None or page.session is None:
+    if one is None or one.get("answer") is None or page.session is None:
         return
     session = parse({**to_dict(page.session), **one["controls"]}, page.server.known())
     drop(page, page.turn)

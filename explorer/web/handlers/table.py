@@ -55,6 +55,7 @@ HANDLERS: dict[str, Callable[..., None]] = {
     "help": what_if.try_changes,
     "stop-help": what_if.stop_changes,
     "go-help": known_plans.show_changed,
+    "go-way": what_if.go_way_out,
     "sweep": what_if.start_sweep,
     "stop-sweep": what_if.stop_sweep,
     "go-sweep": what_if.go_to_point,

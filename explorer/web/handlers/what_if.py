@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from explorer.jobs.requests import HelpRequest, SolveRequest, SweepRequest
+from explorer.jobs.requests import HelpRequest, RemedyRequest, SolveRequest, SweepRequest
 from explorer.question.written.kinds import MAX_DEVICES
 from explorer.sweeps.ranges import SWEPT
 from explorer.view.events import Event
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Plain, Pressed, SweepMessage
 from explorer.web.handlers.jobs import drop, start_beside
-from explorer.web.parts import help_panel
+from explorer.web.handlers.status import banner
+from explorer.web.parts import help_panel, panels
 from explorer.web.state.page_state import Changes, PageState, SweepState
 from explorer.words import text
 from solvers.search.effort import Effort
@@ -18,6 +19,7 @@ QUICK_LIMIT_S = 15.0
 """For each search: it only guards."""
 MOST_DEVICES = min(16, MAX_DEVICES)
 """That a change may ask for."""
+LOOKING = "Looking for ways out …"
 CONTROL = {
     "devices": "devices",
     "memory_bytes": "memory",
@@ -95,6 +97,44 @@ def show_changes(page: PageState, words: str = "") -> None:
     can = page.source.known and page.current and page.answered is not None
     children = help_panel.helps(page.changes, words) if can else []
     page.send({"type": "props", "props": {ids.HELP: {"children": children}}})
+
+
+# -- ways out ---------------------------------------------------------------------------------------
+
+
+def look_for_ways_out(page: PageState, event: Event) -> None:
+    """The search ended without a plan: look for changes under which there is one."""
+    ask = _quick(page)
+    page.changes = changes = Changes(none=event)
+    if ask is not None and event["stop_reason"] != "CANCELLED":
+        request = RemedyRequest(ask, MOST_DEVICES)
+        changes.turn = start_beside(page, request, lambda event: _on_way_out(page, event))
+    _show_ways_out(page, LOOKING if changes.turn else "")
+
+
+def _on_way_out(page: PageState, event: Event) -> None:
+    changes = page.changes
+    if event["kind"] == "part":
+        changes.answers = (*changes.answers, event["part"])
+        _show_ways_out(page, LOOKING)
+        return
+    changes.turn = 0
+    words = (
+        "Found by quick searches, the cheapest change first." if changes.answers else "No change was found that fits."
+    )
+    _show_ways_out(page, event["message"] if event["kind"] == "failed" else words)
+
+
+def _show_ways_out(page: PageState, words: str) -> None:
+    if page.changes.none is not None:
+        banner(page, panels.no_plan(page.changes.none, page.changes.answers, words))
+
+
+def go_way_out(page: PageState, message: Pressed) -> None:
+    """Ask the question with a way out."""
+    place = message.position(len(page.changes.answers))
+    if place is not None and page.changes.none is not None:
+        page.send({"type": "go", "controls": page.changes.answers[place]["controls"]})
 
 
 # -- sweeps -----------------------------------------------------------------------------------------

@@ -169,14 +169,30 @@ def table(
     return html.Table([html.Caption(caption, className="sr"), html.Thead(html.Tr(head)), html.Tbody(body)])
 
 
-def no_plan(event: Mapping[str, Any]) -> list[Component]:
-    """The banner when there is no plan: why, whom to blame, and a way out."""
+def no_plan(event: Mapping[str, Any], ways: Sequence[Mapping[str, Any]] = (), words: str = "") -> list[Component]:
+    """The banner when there is no plan: why, what is too large, and ways out. ways: changes under which a plan was
+    found, see `explorer.sweeps.remedies.Remedy.as_object`. words: how the look for more stands."""
     told = no_plan_words(event)
     parts: list[Component] = [html.B(told["title"]), *map(html.Span, told["lines"])]
     if told["cap"]:
         button = {"data-act": "cap", "data-arg": str(told["cap"]["bytes"])}
-        parts.append(html.Button(told["cap"]["words"], className="tool strong", **button))
+        parts.append(html.Button(told["cap"]["words"], className="tool", **button))
+    if ways:
+        parts.append(html.Ul([_way_out(way, place) for place, way in enumerate(ways)], className="helps ways"))
+    if words:
+        parts.append(html.Span(words, className="small quiet"))
     return parts
+
+
+def _way_out(way: Mapping[str, Any], place: int) -> Component:
+    took, held = text.seconds(way["objective_s"]), f"{text.nbytes(way['peak_memory_bytes'])} at most"
+    go = html.Button(
+        "Go",
+        className="tool strong",
+        title="Set this, and search with the page's own effort",
+        **{"data-act": "go-way", "data-arg": str(place), "aria-label": f"Go to: {way['change']}, {took}"},
+    )
+    return html.Li([html.Span(way["change"]), html.Span(held, className="none"), html.B(took), go])
 
 
 def failure(message: str) -> list[Component]:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from explorer.jobs.requests import CompareRequest, HelpRequest, Request, SolveRequest, SweepRequest
+from explorer.jobs.requests import CompareRequest, HelpRequest, RemedyRequest, Request, SolveRequest, SweepRequest
 from explorer.question.settings import MAX_TIME_LIMIT_S
 from explorer.question.written.quantities import parse_bytes
 from explorer.words import text
@@ -21,7 +21,9 @@ MANY = 10.0
 """What a comparison, a sweep or a look for changes counts as: each asks many questions."""
 LOOK = 0.25
 """What a question counts as that searches nothing: an export, a look at a plan or a file."""
-WORTH: dict[type, float] = {SolveRequest: 1.0, CompareRequest: MANY, HelpRequest: MANY, SweepRequest: MANY}
+WORTH: dict[type, float] = {
+    SolveRequest: 1.0, CompareRequest: MANY, HelpRequest: MANY, SweepRequest: MANY, RemedyRequest: MANY,
+}  # fmt: skip
 """What a request counts as, if not as a look."""
 HOUR_S = 3600.0
 REMEMBERED = 1024

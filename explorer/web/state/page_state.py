@@ -66,11 +66,13 @@ class RunState:
 @dataclass
 class Changes:
     """Single changes that are tried. turn: of the job that goes on, or 0; of: how many will be answered, None before
-    that is known; answers: so far."""
+    that is known; answers: so far. none: the result without a plan whose ways out they are, None where they are
+    changes of a plan's question."""
 
     turn: int = 0
     of: int | None = None
     answers: tuple[Event, ...] = ()
+    none: Event | None = None
 
 
 @dataclass

@@ -1,9 +1,8 @@
-"""Where no plan is found: what the plain splits lack, and that each change that is named was looked at."""
+"""Where no plan is found: what the plain splits lack."""
 
 from __future__ import annotations
 
 from solvers.planners.shortfall import shortfall
-from solvers.planners.solve import solve
 from solvers.problem.problem import Objective, Problem
 from tests.instances import problem, training_graph
 
@@ -25,14 +24,6 @@ def test_what_is_lacking_is_on_a_device_and_of_kinds() -> None:
     assert abs(lack.peak_bytes - 16 * GIB) < 100
     assert abs(sum(lack.parts.values()) - lack.peak_bytes) < 1
     assert max(lack.parts, key=lack.parts.__getitem__) == "activations, workspace and buffers"
-
-
-def test_every_change_that_fits_has_a_plan() -> None:
-    changes = {change.words: change for change in shortfall(chain(15.0 * GIB)).changes}
-    assert changes["4 micro-batches of 1"].fits
-    assert solve(chain(15.0 * GIB, 4)).plan is not None
-    assert changes["4 devices"].fits
-    assert not {c.words: c for c in shortfall(chain(3.0 * GIB)).changes}["4 devices"].fits
 
 
 def test_nothing_is_lacking_where_a_plain_split_fits() -> None:
