@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coarsening.contracted import Contracted, Shape
-from solvers.contiguous.load_kernel import Costs, Limits, Load, cut_order
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Floats
 from solvers.plan.drafts import DraftStage
-from solvers.problem.problem import Pipeline, Problem, Transfers
+from solvers.problem.problem import Pipeline, Problem
 from solvers.schedules.nodes.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
 
 ROUNDING = 1e-12
@@ -53,46 +52,6 @@ class Chain:
 NO_CHAIN = Chain(math.inf, ())
 
 
-def costs_of(contracted: Contracted, *, memory: str = "all") -> Costs:
-    """The kernels' view of the costs. memory: "all", "core" (`Contracted.core_bytes`) or "none"."""
-    shape = contracted.shape
-    nothing = np.zeros(len(shape))
-    static = {"all": contracted.static_bytes, "core": contracted.core_bytes, "none": nothing}[memory]
-    return Costs(
-        contracted.acc_s,
-        contracted.cpu_s,
-        contracted.supported,
-        static,
-        nothing if memory == "none" else contracted.saved_bytes,
-        nothing if memory == "none" else contracted.workspace_bytes,
-        shape.nets_of.start,
-        shape.nets_of.items,
-        shape.net_pins.start,
-        shape.net_pins.items,
-        shape.net_sizes,
-        contracted.net_s,
-    )
-
-
-def limits_of(problem: Problem, contracted: Contracted, micro_batches: int, memory_share: float = 1.0) -> Limits:
-    """Devices, caps (of the smallest device of each kind, times ``memory_share``) and in-flight numbers."""
-    cluster = problem.cluster
-    parts = len(cluster)
-
-    def cap(devices: Sequence[int]) -> float:
-        least = min((cluster.devices[d].memory_bytes for d in devices), default=math.inf)
-        return least * memory_share * (1 + ROUNDING)
-
-    in_flight = flights_of(problem, parts, micro_batches)
-    # 1e15 stands for infinity: it must give 0, not NaN, when no CPU is left.
-    worth = min(contracted.accelerator_per_cpu, 1e15)
-    overlapped = problem.transfers is Transfers.LANE
-    return Limits(
-        len(cluster.accelerators), len(cluster.cpus), cap(cluster.accelerators), cap(cluster.cpus), in_flight,
-        overlapped, worth,
-    )  # fmt: skip
-
-
 def flights_of(problem: Problem, parts: int, micro_batches: int) -> Floats:
     """Micro-batches that the d-th of so many parts from the end keeps in flight, [parts + 2]."""
     if not problem.has_backward():
@@ -100,19 +59,6 @@ def flights_of(problem: Problem, parts: int, micro_batches: int) -> Floats:
     if problem.pipeline is Pipeline.GPIPE:
         return np.full(parts + 2, float(micro_batches))
     return np.minimum(np.arange(parts + 2, dtype=np.float64), micro_batches)
-
-
-def average_load_s(contracted: Contracted, limits: Limits) -> float:
-    """A load no chain can beat: all work shared out evenly, or the largest super-operator.
-
-    A CPU takes over at most ``cpu_worth`` times its own time of accelerator work.
-    """
-    worth = limits.accelerators + limits.cpus * limits.cpu_worth
-    total = float(contracted.acc_s.sum())
-    average = 0.0 if total == 0 else total / worth if worth > 0 else math.inf
-    acc = np.where(contracted.supported & (limits.accelerators > 0), contracted.acc_s, np.inf)
-    single = np.minimum(acc, contracted.cpu_s) if limits.cpus else acc
-    return max(average, float(single.max()))
 
 
 def topological_orders(shape: Shape, tries: int = 8, seed: int = 0) -> list[NDArray[np.int64]]:
@@ -154,59 +100,6 @@ def positions_a_call(count: int, steps: int, check: Callable[[], None]) -> Itera
     for begin in range(0, count, many):
         check()
         yield begin, min(begin + many, count)
-
-
-def best_linear_chain(
-    costs: Costs, limits: Limits, orders: Sequence[NDArray[np.int64]], check: Callable[[], None]
-) -> Chain:
-    """The best chain whose parts are consecutive in one of ``orders``; NO_CHAIN if there is none.
-
-    Calls ``check`` often.
-    """
-    best_chain = NO_CHAIN
-    states = (limits.accelerators + 1) * (limits.cpus + 1)
-    for order in orders:
-        best = np.full((len(order) + 1, states), np.inf)
-        load = load_of(costs, limits, best, np.zeros(0), best_chain.load_s, 1)
-        for begin, end in positions_a_call(len(order), len(order) * states, check):
-            cut_order(order, load, begin, end)
-
-        def nodes(here: int, source: int, order: Ints = order) -> tuple[int, ...]:
-            return tuple(sorted(order[source:here].tolist()))
-
-        chain = chain_of(load, nodes)
-        best_chain = chain if chain.load_s < best_chain.load_s else best_chain
-    return best_chain
-
-
-def load_of(costs: Costs, limits: Limits, best: Floats, remaining_s: Floats, below_s: float, depths: int) -> Load:
-    """The kernels' objective before the first step. best: its table, without a chain; depths: of its walk."""
-    best[0, 0] = 0.0
-    per_depth = (np.zeros(depths) for _ in range(7))
-    return Load(
-        costs,
-        limits,
-        best,
-        np.zeros(best.shape, np.int32),
-        remaining_s,
-        np.array([min(below_s, 1e300)]),
-        np.zeros(2),
-        np.zeros(1),
-        np.zeros(limits.accelerators + 1),
-        np.zeros(len(costs.net_size), np.int64),
-        np.zeros(len(costs.net_size), np.bool_),
-        *per_depth,
-    )
-
-
-def chain_of(load: Load, nodes: Callable[[int, int], tuple[int, ...]]) -> Chain:
-    """The chain that a table ends with, or NO_CHAIN. nodes: what lies between two rows of the table."""
-    state = int(np.argmin(load.best[-1]))
-    load_s = float(load.best[-1, state])
-    if math.isinf(load_s):
-        return NO_CHAIN
-    steps = trace_back(load.came_from, state, (1, load.limits.accelerators + 1))
-    return Chain(load_s, tuple(Part(bool(on_cpu), nodes(here, source)) for source, here, on_cpu, _ in steps))
 
 
 def trace_back(

@@ -1,4 +1,4 @@
-"""The lattice of downsets of a partial order, and the exact best chain through it.
+"""The lattice of downsets of a partial order.
 
 A downset ("ideal") is a set that holds everything before each of its members. A chain of downsets
 cuts the graph into parts whose quotient is acyclic: what a pipeline can run.
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from solvers.coarsening.contracted import Shape
 from solvers.coarsening.traffic import Rows
-from solvers.contiguous.chains import Chain, chain_of, load_of
 from solvers.contiguous.lattice_kernel import (
     DONE,
     NEEDS_ROOM,
@@ -23,12 +22,10 @@ from solvers.contiguous.lattice_kernel import (
     Growing,
     Lattice,
     Order,
-    add_up,
     expand,
     file_keys,
 )
-from solvers.contiguous.load_kernel import Costs, Limits, cuts, walk_load
-from solvers.contiguous.walk_kernel import PAIRS, SHORT, Climb, Stack, new_stack
+from solvers.contiguous.walk_kernel import Climb, Stack, new_stack
 
 PAIRS_A_CALL = 400_000
 """Pairs, or words of relations, per kernel call: a few hundredths of a second."""
@@ -126,16 +123,6 @@ def suffix_order(shape: Shape) -> Order:
     return Order(shape.successors.start, shape.successors.items, shape.predecessors.start, shape.predecessors.items)
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What `best_chain` found below its bound: a chain or NO_CHAIN; whether a memory cap turned
-    anything away; and the pairs of downsets it looked at."""
-
-    chain: Chain
-    memory_was_short: bool
-    pairs: int
-
-
 def slices(count: int, check: Check) -> Iterator[tuple[int, int]]:
     """Ranges of downsets that a kernel goes through in a few hundredths of a second; calls ``check`` between them."""
     for first in range(0, count, DOWNSETS_A_CALL):
@@ -151,37 +138,9 @@ def unreached(shape: tuple[int, ...], check: Check) -> NDArray[np.float64]:
     return table
 
 
-def states(limits: Limits) -> int:
-    return (limits.accelerators + 1) * (limits.cpus + 1)
-
-
 def most_downsets(states: int, passes: int, ways: int) -> int:
     """The number of downsets for which the dynamic programme's table can be held."""
     return min(TABLE_BYTES // ((8 * passes + 4) * states), 2**31 // ways - 1)
-
-
-def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float, check: Check) -> Search:
-    """The chain of suffixes with the least largest load, if one is below ``below_s``.
-
-    downsets: of `suffix_order`. Exact: no chain below ``below_s`` and below the result exists (within
-    the caps). Calls ``check`` several times a second.
-    """
-    done = add_up(downsets.parent, downsets.via, np.where(costs.supported, costs.acc_s, 0.0))
-    remaining_s = done[-1] - done
-    if limits.cpus == 0 and not limits.overlapped:
-        # An accelerator further on pays for every hyperedge that is split here; a CPU pays nothing.
-        cut_s = np.zeros(len(downsets))
-        for first, end in slices(len(downsets), check):
-            cuts(downsets.words, downsets.parent, downsets.via, costs, cut_s, first, end)
-        remaining_s += cut_s
-    # Sums that should cancel leave a rest, and with no device left even that would be too much.
-    rest_s = 1e-12 * (done[-1] + costs.net_s.sum())
-    remaining_s = np.maximum(remaining_s - rest_s, 0.0)
-    best = unreached((len(downsets), states(limits)), check)
-    load = load_of(costs, limits, best, remaining_s, below_s, len(costs.acc_s) + 2)
-    cursor = finish(walk_load, downsets, load, states(limits), PAIRS_A_CALL, check).cursor
-    chain = chain_of(load, downsets.difference)
-    return Search(chain, bool(cursor[SHORT]), int(cursor[PAIRS]))
 
 
 def finish(walk: Climb, downsets: Downsets, objective: Any, states: int, quota: int, check: Check) -> Stack:

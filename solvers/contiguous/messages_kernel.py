@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.coarsening.contracted import Shape
 from solvers.coarsening.traffic import Traffic
 from solvers.contiguous.lattice_kernel import Lattice, holds
 from solvers.kernels.arrays import Ints
@@ -64,6 +65,14 @@ def messages_of(traffic: Traffic) -> Messages:
     )
 
 
+def nets_of(shape: Shape) -> Messages:
+    """Hyperedges as messages all of whose ends count as makers."""
+    on, pins = shape.nets_of, shape.net_pins
+    nobody = np.zeros(0, np.int64)
+    roles, none_reads = np.full(len(on.items), MAKES, np.int64), np.zeros(len(pins) + 1, np.int64)
+    return Messages(on.start, on.items, roles, pins.start, pins.items, none_reads, nobody)
+
+
 def no_ends(messages: int) -> Ends:
     """Of an empty set behind an empty downset."""
     return Ends(*(np.zeros(messages, np.int64) for _ in Ends._fields))
@@ -105,6 +114,14 @@ def join(messages: Messages, ends: Ends, m: int, role: int) -> tuple[int, int]:
     sends = ends.made[m] > 0 and ends.read[m] < all_readers
     receives = ends.read[m] > 0 and ends.made[m] < all_makers
     return int(sends) - int(sent), int(receives) - int(received)
+
+
+@inlined
+def join_undirected(messages: Messages, ends: Ends, m: int) -> int:
+    """Add a node to the set, where all ends of message ``m`` count as makers: how much more often (-1, 0, 1) the set
+    then splits it."""
+    ends.made[m] += 1
+    return int(ends.made[m] == 1) - int(ends.made[m] == messages.maker_start[m + 1] - messages.maker_start[m])
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Which variant of max-load a search over chains is for, and its costs as the general kernels read them.
+"""Which variant of max-load a search over chains is for, and its costs as the kernels read them.
 
 Tarnawski et al., NeurIPS 2020, appendix: overlapped and duplex transfers, forward and backward passes
 one after the other (GPipe), replicated parts.
@@ -14,8 +14,8 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.chains import ROUNDING, flights_of
-from solvers.contiguous.messages_kernel import messages_of
-from solvers.contiguous.variant_kernel import BLOCKING, DUPLEX, LANE, VariantCosts, VariantLimits
+from solvers.contiguous.load_kernel import BLOCKING, DUPLEX, LANE, Costs, Limits
+from solvers.contiguous.messages_kernel import messages_of, nets_of
 from solvers.contiguous.ways import Ways, ways_of
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Ring
@@ -43,22 +43,26 @@ def variant_of(problem: Problem) -> Variant:
     return Variant(2 if two else 1, replicas, transfers)
 
 
-def is_plain(variant: Variant, contracted: Contracted, classes: int = 1) -> bool:
+def is_plain(variant: Variant, contracted: Contracted, classes: int) -> bool:
     """Whether cuts of hyperedges are the loads: no replicas, one pass, no directions, accelerators of one class, and
     no message of several makers to several readers, which can be both sent and received by one device."""
-    if classes > 1 or variant.passes > 1 or variant.replicas > 1 or variant.transfers is Transfers.DUPLEX:
+    if classes != 1 or variant.passes > 1 or variant.replicas > 1 or variant.transfers is Transfers.DUPLEX:
         return False
     traffic = contracted.traffic
     several = (np.diff(traffic.makers.start) > 1) & (np.diff(traffic.readers.start) > 1)
     return not (several & (contracted.message_s > 0)).any()
 
 
-def variant_costs(
-    condensed: Condensed, contracted: Contracted, variant: Variant, *, memory: str = "all"
-) -> VariantCosts:
-    """The general kernels' view of the costs. contracted: one of ``condensed``. memory: as in `chains.costs_of`."""
+def costs_of(
+    condensed: Condensed, contracted: Contracted, variant: Variant, *, plain: bool, memory: str = "all"
+) -> Costs:
+    """The kernels' view of the costs.
+
+    contracted: one of ``condensed``. plain: whether hyperedges stand for messages, as `is_plain` allows. memory: "all",
+    "core" (`Contracted.core_bytes`) or "none".
+    """
     problem, traffic = condensed.problem, contracted.traffic
-    rows = ways_of(problem, variant.replicas).rows
+    rows = (("", 1),) if plain else ways_of(problem, variant.replicas).rows
     copies = [
         condensed.at(contracted.samples, merge_trivial=contracted.has_merged, replicas=r, kind=kind) for kind, r in rows
     ]
@@ -70,9 +74,11 @@ def variant_costs(
     static = {"all": contracted.static_bytes, "core": contracted.core_bytes, "none": nothing}[memory]
     replicas = np.array([r for _, r in rows], np.int64)
     sync_s, sync_s_per_byte = synchronisation(problem, variant.replicas, contracted.samples)
-    return VariantCosts(
-        np.array([np.where(copy.supported, by_pass(copy.acc_pass_s), np.inf) for copy in copies]),
-        by_pass(contracted.cpu_pass_s),
+    acc_s = [np.where(copy.supported, by_pass(copy.acc_pass_s), np.inf) for copy in copies]
+    message_s = contracted.net_s[None] if plain else np.array([copy.message_s for copy in copies])
+    return Costs(
+        np.array([[np.where(contracted.supported, contracted.acc_s, np.inf)]] if plain else acc_s),
+        contracted.cpu_s[None] if plain else by_pass(contracted.cpu_pass_s),
         replicas,
         static,
         contracted.param_bytes,
@@ -80,9 +86,10 @@ def variant_costs(
         np.array([nothing if memory == "none" else copy.workspace_bytes for copy in copies]),
         sync_s[replicas - 1],
         sync_s_per_byte[replicas - 1],
-        messages_of(traffic),
-        traffic.backward.astype(np.int64) if variant.passes == 2 else np.zeros(len(traffic), np.int64),
-        np.array([copy.message_s for copy in copies]),
+        nets_of(contracted.shape) if plain else messages_of(traffic),
+        traffic.backward.astype(np.int64) if variant.passes == 2 else np.zeros(message_s.shape[1], np.int64),
+        message_s,
+        None if plain else True,
     )
 
 
@@ -102,10 +109,10 @@ def synchronisation(problem: Problem, replicas: int, samples: int) -> tuple[Floa
     return fixed, per_byte
 
 
-def variant_limits(
-    problem: Problem, costs: VariantCosts, variant: Variant, micro_batches: int, memory_share: float = 1.0
-) -> VariantLimits:
-    """As `chains.limits_of`, for the general kernels."""
+def limits_of(
+    problem: Problem, costs: Costs, variant: Variant, micro_batches: int, memory_share: float = 1.0
+) -> Limits:
+    """Devices, caps (of the smallest device of a class, times ``memory_share``) and micro-batches in flight."""
     cluster, ways = problem.cluster, ways_of(problem, variant.replicas)
     available = np.array([len(cluster.cpus), *map(len, ways.classes)], np.int64)
     used = np.array(list(np.ndindex(*(available + 1))), np.int64)
@@ -116,12 +123,13 @@ def variant_limits(
         need[1:, 1:] = ways.draws
     parts = used[:, 0] + -(-used[:, 1:].sum(axis=1) // variant.replicas)  # made before, at least
     transfers = {Transfers.LANE: LANE, Transfers.DUPLEX: DUPLEX}.get(variant.transfers, BLOCKING)
-    return VariantLimits(
+    return Limits(
         used,
         stride,
         available,
         flights_of(problem, len(cluster), micro_batches)[np.minimum(parts, len(cluster)) + 1],
         need,
+        np.asarray((used[:, None] + need <= available).all(axis=2)),
         need @ stride,
         np.array([0, *ways.row_of], np.int64),
         np.array([_cap(problem, ways, draw) * memory_share * (1 + ROUNDING) for draw in ((), *ways.draws)]),
@@ -137,14 +145,14 @@ def _cap(problem: Problem, ways: Ways, draw: tuple[int, ...]) -> float:
     return min((cluster.devices[device].memory_bytes for device in drawn or cluster.cpus), default=math.inf)
 
 
-def least_work_s(costs: VariantCosts) -> Floats:
+def least_work_s(costs: Costs) -> Floats:
     """Accelerator seconds that a node takes at least, those of all replicas together; 0 where only a CPU can run it,
     [passes, nodes]."""
     least = (costs.acc_s * costs.row_replicas[:, None, None]).min(axis=0)
     return np.asarray(np.where(np.isfinite(least), least, 0.0))
 
 
-def _worth(problem: Problem, costs: VariantCosts, ways: Ways) -> Floats:
+def _worth(problem: Problem, costs: Costs, ways: Ways) -> Floats:
     """How much of `least_work_s` a second of a device can do, at most, [classes with the CPUs first, passes]."""
     work = least_work_s(costs)
 
@@ -159,8 +167,9 @@ def _worth(problem: Problem, costs: VariantCosts, ways: Ways) -> Floats:
     return np.array(worth)
 
 
-def least_load_s(costs: VariantCosts, limits: VariantLimits) -> Floats:
-    """Loads no chain can beat, by pass: as `chains.average_load_s`; replicas may share a node, [passes]."""
+def least_load_s(costs: Costs, limits: Limits) -> Floats:
+    """Loads no chain can beat, by pass: all work shared out evenly, or the largest super-operator, which replicas may
+    share, [passes]."""
     worth = limits.available @ limits.worth
     total = least_work_s(costs).sum(axis=1)
     with np.errstate(divide="ignore"):

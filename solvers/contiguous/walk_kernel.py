@@ -9,8 +9,7 @@ and every I is met once, and the path from J to I is a stack.
 What differs is an objective's own: what a part costs and how that changes when one element joins it, which of these
 only grow (and so end a branch), which states of J are worth going on from, and what an entry of the table is.
 
-    load      the largest of the loads, hyperedges that a part splits: `load_kernel`
-    variants  loads by pass and direction, replicas, classes of devices: `variant_kernel`
+    load      the largest of the loads, by pass and direction, with replicas and classes of devices: `load_kernel`
     latency   the sum of calls, operators on CPUs one by one: `solvers.latency.planners.sum_kernel`
     Piper     the least sum of degrees whose stages all stay within a target: `solvers.pipelines.piper.stage_kernel`
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.contiguous.lattice_kernel import Lattice
-from solvers.contiguous.load_kernel import Costs, join_nets, leave_nets
+from solvers.contiguous.load_kernel import Costs
+from solvers.contiguous.messages_kernel import Ends, join_undirected, leave
 from solvers.contiguous.walk_kernel import LIVE, SOURCE, Stack, climber
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.uncounted import inlined, uncounted
@@ -23,8 +24,8 @@ class Sum(NamedTuple):
     splits. A state is the number of accelerators used.
     acc_bytes: cap of an accelerator. best: [downsets, states] least sum, s. came_from: [downsets, states] 2 * downset
     before + (1 if the part is on a CPU). remaining_s: [downsets] a sum that what is left takes at least. bound: [1]
-    only sums below it are of interest; it falls. least_s: [1] the best of J with an accelerator left. inside: [nets]
-    nodes of the part on each hyperedge. The rest is of the part at every depth of the walk, [depth].
+    only sums below it are of interest; it falls. least_s: [1] the best of J with an accelerator left. ends: of the
+    part. The rest is of the part at every depth of the walk, [depth].
     """
 
     costs: Costs
@@ -34,7 +35,7 @@ class Sum(NamedTuple):
     remaining_s: Floats
     bound: Floats
     least_s: Floats
-    inside: Ints
+    ends: Ends
     acc_s: Floats
     moved_s: Floats
     nbytes: Floats
@@ -61,7 +62,7 @@ def _open(source: int, lattice: Lattice, stack: Stack, at: Sum) -> int:
     accelerators = at.best.shape[1] - 1
     for e in range(lattice.up_start[source], lattice.up_start[source + 1]):
         for f in range(accelerators + 1):
-            value = at.best[source, f] + at.costs.cpu_s[lattice.up_element[e]]
+            value = at.best[source, f] + at.costs.cpu_s[0, lattice.up_element[e]]
             _take(lattice.up_to[e], f, value, 2 * source + 1, at)
         _lower(lattice.up_to[e], at)
     at.least_s[0] = np.inf
@@ -75,9 +76,19 @@ def _open(source: int, lattice: Lattice, stack: Stack, at: Sum) -> int:
 @inlined
 def _extend(below: int, depth: int, v: int, at: Sum) -> bool:
     """Make the part at ``depth`` from the one below and a node, but for hyperedges; whether it can run so."""
-    at.acc_s[depth] = at.acc_s[below] + at.costs.acc_s[v]
+    at.acc_s[depth] = at.acc_s[below] + at.costs.acc_s[0, 0, v]
     at.nbytes[depth] = at.nbytes[below] + at.costs.static_bytes[v]
-    return bool(at.costs.supported[v] and at.nbytes[depth] <= at.acc_bytes)
+    return bool(at.acc_s[depth] < np.inf and at.nbytes[depth] <= at.acc_bytes)
+
+
+@inlined
+def _join(below: int, depth: int, v: int, at: Sum) -> None:
+    """Count the hyperedges that the part at ``depth`` splits as it is, with a node."""
+    messages, moved_s = at.costs.messages, at.moved_s[below]
+    for t in range(messages.node_start[v], messages.node_start[v + 1]):
+        m = messages.node_message[t]
+        moved_s += join_undirected(messages, at.ends, m) * at.costs.message_s[0, m]
+    at.moved_s[depth] = moved_s
 
 
 @inlined
@@ -86,7 +97,7 @@ def _add(depth: int, stack: Stack, at: Sum) -> bool:
     # What is computed only grows along the walk; hyperedges that are split may not stay so.
     if not _extend(depth - 1, depth, v, at) or at.least_s[0] + at.acc_s[depth] + at.remaining_s[target] >= at.bound[0]:
         return False
-    at.moved_s[depth] = join_nets(at.costs, at.inside, v, at.moved_s[depth - 1])
+    _join(depth - 1, depth, v, at)
     for f in range(stack.cursor[LIVE]):
         _take(target, f + 1, at.best[source, f] + at.acc_s[depth] + at.moved_s[depth], 2 * source, at)
     _lower(target, at)
@@ -95,7 +106,7 @@ def _add(depth: int, stack: Stack, at: Sum) -> bool:
 
 @inlined
 def _remove(v: int, at: Sum) -> None:
-    leave_nets(at.costs, at.inside, v)
+    leave(at.costs.messages, at.ends, v)
 
 
 _climb = climber(_open, _add, _remove)
@@ -114,12 +125,12 @@ def cut_order_sum(order: Ints, at: Sum) -> None:
     accelerators = at.best.shape[1] - 1
     for first in range(len(order)):
         for f in range(accelerators + 1):
-            _take(first + 1, f, at.best[first, f] + at.costs.cpu_s[order[first]], 2 * first + 1, at)
-        at.inside[:] = 0
+            _take(first + 1, f, at.best[first, f] + at.costs.cpu_s[0, order[first]], 2 * first + 1, at)
+        at.ends.made[:] = 0
         at.acc_s[0] = at.moved_s[0] = at.nbytes[0] = 0.0
         for last in range(first, len(order)):
             if not _extend(0, 0, order[last], at):
                 break
-            at.moved_s[0] = join_nets(at.costs, at.inside, order[last], at.moved_s[0])
+            _join(0, 0, order[last], at)
             for f in range(accelerators):
                 _take(last + 1, f + 1, at.best[first, f] + at.acc_s[0] + at.moved_s[0], 2 * first, at)

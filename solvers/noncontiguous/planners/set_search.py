@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.contiguous.chains import best_linear_chain, costs_of, limits_of, topological_orders
+from solvers.contiguous.chain_search import ChainSearch
+from solvers.contiguous.chains import placement_of, topological_orders
 from solvers.contiguous.planners.chain_dp import micro_batch_choices
 from solvers.errors import InvalidPlan
 from solvers.kernels.arrays import Ints
@@ -42,7 +43,7 @@ class Ground:
     """
 
     def __init__(self, problem: Problem, monitor: Monitor, condensed: Condensed, micro_batches: int) -> None:
-        self.problem, self.monitor, self.micro_batches = problem, monitor, micro_batches
+        self.problem, self.monitor, self.condensed, self.micro_batches = problem, monitor, condensed, micro_batches
         # Trivial operators stay apart: merged, they would take their memory along.
         self.contracted = condensed.at(problem.mini_batch // micro_batches, merge_trivial=False)
         self._estimates = in_flight_choices(problem, micro_batches)
@@ -76,25 +77,21 @@ class Ground:
 
     def linear_chain(self) -> Ints | None:
         """The best cut of a few topological orders, which is contiguous; None if nothing fits."""
-        problem, contracted = self.problem, self.contracted
+        problem, condensed = self.problem, self.condensed
         if problem.pins:
             return None
         if self.sets.contiguity == ANY:  # then super-operators may lie on cycles; they must not here
             self.monitor.check()
-            contracted = Condensed(acyclic(problem)).at(contracted.samples)
+            condensed = Condensed(acyclic(problem))
             self.monitor.check()
-        limits = limits_of(problem, contracted, self.micro_batches)
-        orders = topological_orders(contracted.shape)
-        chain = best_linear_chain(costs_of(contracted), limits, orders, self.monitor.check)
+        search, samples = ChainSearch(condensed, self.monitor.check), self.contracted.samples
+        contracted = condensed.at(samples, merge_trivial=self.sets.contiguity == ANY)
+        variant = replace(search.variant, replicas=1)
+        chain = search.linear(contracted, topological_orders(contracted.shape), self.micro_batches, variant)
         if not chain.parts:
             return None
-        accelerators, cpus = iter(problem.cluster.accelerators), iter(problem.cluster.cpus)
-        home = np.zeros(len(problem.graph), np.int64)
-        for part in chain.parts:
-            device = next(cpus if part.on_cpu else accelerators)
-            for node in part.nodes:
-                home[list(contracted.shape.members[node])] = device
-        return np.array([home[members[0]] for members in self.contracted.shape.members])
+        placement = placement_of(problem, contracted, chain)
+        return np.array([placement[members[0]][0] for members in self.contracted.shape.members])
 
     def random_start(self, rng: random.Random) -> Ints | None:
         """Any device for each super-operator; if sets must be contiguous, consecutive parts of an order."""
