@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
@@ -14,10 +13,8 @@ from solvers.noncontiguous.sets import where_of
 from solvers.noncontiguous.slots import speeds
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Objective, Problem, Transfers
+from solvers.programs.background import Background
 from solvers.search.monitor import PROVED, Monitor, also_checking
-
-if TYPE_CHECKING:
-    from solvers.bounds.cover.bound import CoverBound
 
 
 class Covering:
@@ -31,7 +28,8 @@ class Covering:
     def __init__(self, problem: Problem, contracted: Contracted, monitor: Monitor, after_s: float = 0.0) -> None:
         self.problem, self.contracted, self.monitor = problem, contracted, monitor
         self._from_s, self._known_s = monitor.elapsed_s + after_s, math.inf
-        self._child: CoverBound | None = None
+        self._child: Background | None = None
+        self._bound_s = 0.0
         self._ended = False
 
     def start(self) -> bool:
@@ -41,7 +39,8 @@ class Covering:
             return True
         if self._ended or plan is None or not self._covers(plan):
             return False
-        from solvers.bounds.cover.bound import CoverBound  # what it needs is not light
+        from solvers.bounds.cover.bound import first_bound_s  # what it needs is not light
+        from solvers.bounds.cover.model import model_of
 
         problem, cluster = self.problem, self.problem.cluster
         caps = [
@@ -51,16 +50,12 @@ class Covering:
             for devices in (cluster.accelerators, cluster.cpus)
         ]
         self._known_s = self.monitor.objective_s
-        self._child = CoverBound(
-            self.contracted,
-            len(cluster.accelerators),
-            len(cluster.cpus),
-            caps[0],
-            caps[1],
-            problem.transfers is Transfers.LANE,
-            self._known_s,
-            [where_of(self.contracted, plan)],
-        )
+        lane = problem.transfers is Transfers.LANE
+        model = model_of(self.contracted, len(cluster.accelerators), len(cluster.cpus), caps[0], caps[1], lane)
+        self._bound_s = first_bound_s(model)
+        placements = [where_of(self.contracted, plan)]
+        payload = {"model": model.payload(), "upper_s": self._known_s, "placements": placements}
+        self._child = Background("cover-bound", payload)
         return True
 
     @property
@@ -83,12 +78,12 @@ class Covering:
         if not self.start() or self._child is None:
             return
         monitor = self.monitor
-        bound_s = self._child.poll()
-        if bound_s > monitor.bound_s:
-            monitor.raise_bound(bound_s)
+        self._bound_s = max([self._bound_s, *(message["bound_s"] for message in self._child.poll())])
+        if self._bound_s > monitor.bound_s:
+            monitor.raise_bound(self._bound_s)
         if monitor.objective_s < self._known_s and monitor.best is not None and self._covers(monitor.best):
             self._known_s = monitor.objective_s
-            self._child.improve(self._known_s, where_of(self.contracted, monitor.best))
+            self._child.send({"upper_s": self._known_s, "placement": where_of(self.contracted, monitor.best)})
 
     def _covers(self, plan: Plan) -> bool:
         """Whether the plan is one that the bound is for, by its micro-batches."""

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from solvers.bounds.cover.diagram import diagram_of
-from solvers.bounds.cover.model import CoverModel, model_from, model_of, sets_of
+from solvers.bounds.cover.model import CoverModel, model_from, sets_of
 from solvers.bounds.cover.search import CoverSearch
-from solvers.coarsening.contracted import Contracted
-from solvers.programs.background import Background, Message, Receive, Send
+from solvers.programs.background import Message, Receive, Send
 
 FIRST_TARGETS = (0.998, 0.99, 0.98, 0.96, 0.93, 0.88, 0.8)
 """Shares of the upper value that are tried one after the other until one is refuted."""
@@ -51,8 +50,17 @@ def largest_bound_s(model: CoverModel) -> float:
     return float(least[np.isfinite(least)].max(initial=0.0))
 
 
+def first_bound_s(model: CoverModel) -> float:
+    """What is proved of the model, in seconds per sample, before its child process."""
+    return max(average_bound_s(model), largest_bound_s(model)) * (1 - PROMISED)
+
+
 class CoverBounds:
-    """Improves a proved bound step by step.
+    """Improves a proved bound step by step, for max-load (forward and backward on one device added up) without
+    contiguity and replication, and for transfers that block the device or (overlapped) have a lane beside compute.
+
+    upper_s: the load of the best placement known, in seconds per sample; the bound is never above it. placements: one
+    device a super-operator, accelerators first, to start from.
 
     on_bound(bound_s) is called with every better bound. improvement() gives the last (upper_s, placement) found
     elsewhere since it was called before, or None. clock: seconds.
@@ -152,7 +160,7 @@ class CoverBounds:
 
 
 def run(payload: Message, send: Send, receive: Receive) -> None:
-    """The child's side: payload has "model", "upper_s", "placements"; messages in have "upper_s" and
+    """The task "cover-bound": payload has "model", "upper_s", "placements"; messages in have "upper_s" and
     "placement"; messages out have "bound_s"."""
 
     def improvement() -> tuple[float, Sequence[int]] | None:
@@ -163,57 +171,3 @@ def run(payload: Message, send: Send, receive: Receive) -> None:
         model_from(payload["model"]), payload["upper_s"], payload["placements"],
         lambda bound_s: send({"bound_s": bound_s}), improvement,
     ).run()  # fmt: skip
-
-
-class CoverBound:
-    """The parent's side: a proved bound that grows while a child process works on it.
-
-    upper_s: the load of the best placement known, in seconds per sample; the bound is never above
-    it. placements: arrays of one device a super-operator, accelerators first, to start from. The
-    bound holds for max-load (forward and backward on one device added up) without contiguity and
-    replication, for transfers that block the device or (overlapped) have a lane beside compute.
-    acc_bytes, cpu_bytes: caps that `Contracted.core_bytes` must hold; inf where memory is not stated.
-    """
-
-    def __init__(
-        self,
-        contracted: Contracted,
-        accelerators: int,
-        cpus: int,
-        acc_bytes: float,
-        cpu_bytes: float,
-        overlapped: bool,
-        upper_s: float,
-        placements: Sequence[Any],
-    ) -> None:
-        model = model_of(contracted, accelerators, cpus, acc_bytes, cpu_bytes, overlapped)
-        self._bound_s = max(average_bound_s(model), largest_bound_s(model)) * (1 - PROMISED)
-        payload = {
-            "model": model.payload(),
-            "upper_s": float(upper_s),
-            "placements": [np.asarray(placement).tolist() for placement in placements],
-        }
-        self._child = Background("cover-bound", payload)
-
-    def poll(self) -> float:
-        """The best bound proved so far, in seconds per sample. Does not wait."""
-        for message in self._child.poll():
-            self._bound_s = max(self._bound_s, message["bound_s"])
-        return self._bound_s
-
-    def improve(self, upper_s: float, placement: Any) -> None:
-        """Send the child a better placement: its load and its devices. Does not wait."""
-        self._child.send({"upper_s": float(upper_s), "placement": np.asarray(placement).tolist()})
-
-    @property
-    def done(self) -> bool:
-        """Whether the child has ended: the bound stays as it is."""
-        return self._child.done
-
-    @property
-    def error(self) -> str | None:
-        """What went wrong in the child, or None."""
-        return self._child.error
-
-    def close(self) -> None:
-        self._child.close()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from solvers.bounds.cover import bound as bound_module
-from solvers.bounds.cover.bound import CoverBound, CoverBounds, average_bound_s, largest_bound_s
+from solvers.bounds.cover.bound import CoverBounds, average_bound_s, first_bound_s, largest_bound_s
 from solvers.bounds.cover.diagram import diagram_of
 from solvers.bounds.cover.model import CoverModel, model_from, model_of
 from solvers.bounds.cover.pricing import Pricing
@@ -20,6 +20,7 @@ from solvers.bounds.cover.program import ProgramPricing
 from solvers.coarsening.coarsen import contract
 from solvers.formats.msr2020 import read_msr2020
 from solvers.problem.problem import Contiguity, Problem
+from solvers.programs.background import Background
 from tests.solvers.msr_instances import (
     as_problem,
     best_max_load_ms,
@@ -214,18 +215,18 @@ def test_the_child_tells_its_bound_and_takes_better_placements():
     contracted = contract(problem, 1)
     best_s = best_max_load_ms(file, contiguous=False) / 1e3
     cap = problem.cluster.devices[0].memory_bytes
-    bound = CoverBound(contracted, len(problem.cluster.accelerators), 1, cap, math.inf, False, 2 * best_s, [])
-    try:
-        bound.improve(best_s, np.full(len(contracted), len(problem.cluster.accelerators)))
+    accelerators = len(problem.cluster.accelerators)
+    model = model_of(contracted, accelerators, 1, cap, math.inf, False)
+    bounds = [first_bound_s(model)]
+    with Background("cover-bound", {"model": model.payload(), "upper_s": 2 * best_s, "placements": []}) as child:
+        child.send({"upper_s": best_s, "placement": np.full(len(contracted), accelerators)})
         ends = time.monotonic() + 60
-        while not bound.done and time.monotonic() < ends:
-            assert bound.poll() <= best_s * (1 + 1e-12)
+        while not child.done and time.monotonic() < ends:
+            bounds += [message["bound_s"] for message in child.poll()]
             time.sleep(0.02)
-        assert bound.done
-        assert bound.error is None
-        assert bound.poll() > 0
-    finally:
-        bound.close()
+        assert child.done
+        assert child.error is None
+    assert 0 < max(bounds) <= best_s * (1 + 1e-12)
 
 
 @needs_workloads
