@@ -12,8 +12,9 @@ import numpy as np
 from solvers.formats.json_fields import MAX_INTEGER, Field
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.number_runs import ONE_BY_ONE, read_runs, runs
+from solvers.formats.records import nullable, reader_of, record_json
 from solvers.problem.cluster import Cluster, Device, Link
-from solvers.problem.links import MAX_GROUPS, LinkClass, Tiers, Wire
+from solvers.problem.links import MAX_GROUPS, LinkClass, Tiers
 from solvers.problem.problem import ComputeTable
 
 MAX_DEVICES = 16_384
@@ -27,6 +28,17 @@ ORIGINS = "mie"
 """Of the values of `Origin`: measured, interpolated, estimated."""
 
 
+_read_device = reader_of(
+    Device,
+    memory_bytes=Field.number_or_infinity,
+    flops_per_s=Field.number_or_infinity,
+    memory_bytes_per_s=Field.number_or_infinity,
+    concurrency=nullable(lambda field: field.integer(1, 1)),
+    node=lambda field: field.integer(0, MAX_DEVICES),
+)
+_read_link = reader_of(Link, bandwidth_bytes_per_s=Field.number_or_infinity)
+_read_class = reader_of(LinkClass, bandwidth_bytes_per_s=Field.number_or_infinity)
+
 BY_CLASS = 2
 """The version of a cluster whose devices and links are told by class; one that names each has none."""
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})")
@@ -36,30 +48,7 @@ def cluster_json(cluster: Cluster) -> dict[str, object]:
     """The cluster as a JSON value; `read_cluster` gives an equal one back. Many devices and links are told by class."""
     if isinstance(cluster.links, Tiers) and len(cluster) > ONE_BY_ONE:
         return {"version": BY_CLASS, "devices": _device_runs(cluster.devices), "links": _tiers_json(cluster.links)}
-    devices = [_device_json(device) for device in cluster.devices]
-    links = [
-        {
-            "src": link.src,
-            "dst": link.dst,
-            "bandwidth_bytes_per_s": finite_or_none(link.bandwidth_bytes_per_s),
-            "latency_s": link.latency_s,
-            "resource": link.resource,
-        }
-        for link in cluster.links
-    ]
-    return {"devices": devices, "links": links}
-
-
-def _device_json(device: Device) -> dict[str, object]:
-    return {
-        "name": device.name,
-        "kind": device.kind,
-        "memory_bytes": finite_or_none(device.memory_bytes),
-        "flops_per_s": finite_or_none(device.flops_per_s),
-        "memory_bytes_per_s": finite_or_none(device.memory_bytes_per_s),
-        "concurrency": device.concurrency,
-        "node": device.node,
-    }
+    return record_json({"devices": cluster.devices, "links": list(cluster.links)})  # type: ignore[no-any-return]
 
 
 def _device_runs(devices: Sequence[Device]) -> list[dict[str, object]]:
@@ -71,7 +60,7 @@ def _device_runs(devices: Sequence[Device]) -> list[dict[str, object]]:
         if before is not None and _follows(before, device):
             nodes[-1].append(device.node)
         else:
-            found.append(_device_json(device))
+            found.append(record_json(device))
             nodes.append([device.node])
         before = device
     counted = zip(found, nodes, strict=True)
@@ -90,14 +79,7 @@ def _tiers_json(tiers: Tiers) -> dict[str, object]:
     classes = list(dict.fromkeys(of for row in (tiers.within, *tiers.between) for of in row if of is not None))
     number: dict[LinkClass | None, int | None] = {None: None} | {of: i for i, of in enumerate(classes)}
     return {
-        "classes": [
-            {
-                "bandwidth_bytes_per_s": finite_or_none(of.bandwidth_bytes_per_s),
-                "latency_s": of.latency_s,
-                "wire": of.wire.value,
-            }
-            for of in classes
-        ],
+        "classes": record_json(classes),
         "numbers": runs(tiers.numbers),
         "nodes": runs(tiers.nodes),
         "groups": runs(tiers.groups),
@@ -152,38 +134,6 @@ def _read_tiers(field: Field) -> Tiers:
         read_runs(parts[name], MAX_DEVICES, MAX_INTEGER) for name in ("numbers", "nodes", "groups")
     )
     return field.located(lambda: Tiers(numbers, nodes, groups, within, between))
-
-
-def _read_class(field: Field) -> LinkClass:
-    parts = field.fields(("bandwidth_bytes_per_s", "latency_s", "wire"))
-    bandwidth = parts["bandwidth_bytes_per_s"].number_or_infinity()
-    return LinkClass(bandwidth, parts["latency_s"].number(), parts["wire"].choice(Wire))
-
-
-def _read_device(field: Field) -> Device:
-    parts = field.fields(("name", "kind"), ("memory_bytes", "flops_per_s", "memory_bytes_per_s", "concurrency", "node"))
-    unlimited = Field(None, field.where)
-    concurrency = parts.get("concurrency")
-    return Device(
-        parts["name"].text(),
-        parts["kind"].text(),
-        parts.get("memory_bytes", unlimited).number_or_infinity(),
-        parts.get("flops_per_s", unlimited).number_or_infinity(),
-        parts.get("memory_bytes_per_s", unlimited).number_or_infinity(),
-        1 if concurrency is None else None if concurrency.is_null else concurrency.integer(1, 1),
-        parts["node"].integer(0, MAX_DEVICES) if "node" in parts else 0,
-    )
-
-
-def _read_link(field: Field) -> Link:
-    parts = field.fields(("src", "dst", "bandwidth_bytes_per_s"), ("latency_s", "resource"))
-    return Link(
-        parts["src"].integer(),
-        parts["dst"].integer(),
-        parts["bandwidth_bytes_per_s"].number_or_infinity(),
-        parts["latency_s"].number() if "latency_s" in parts else 0.0,
-        parts["resource"].text() if "resource" in parts else "",
-    )
 
 
 def compute_json(compute: ComputeTable) -> dict[str, object]:

@@ -7,6 +7,7 @@ from solvers.formats.cluster_json import cluster_json, compute_json, read_cluste
 from solvers.formats.json_fields import Field, shown
 from solvers.formats.json_text import dump_json, parse_json
 from solvers.formats.op_graph_json import graph_json, read_numbers, read_op_graph
+from solvers.formats.records import record_json
 from solvers.formats.workload import Workload
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Execution, Objective, Transfers
@@ -16,30 +17,23 @@ VERSION = 1
 MAX_NOTES = 1_000
 
 _WORKLOAD = (
-    "compute", "transfer_s", "stated_bytes", "cluster", "training", "objective", "transfers", "execution",
-    "costs_from", "parameters", "notes",
+    "transfer_s", "stated_bytes", "training", "objective", "transfers", "execution", "costs_from", "parameters", "notes"
 )  # fmt: skip
+"""What is written as it stands."""
 
 
 def write_graph(workload: Workload) -> str:
     """The text of a graph.json; `read_graph` of it gives the workload back."""
+    compute, cluster = workload.compute, workload.cluster
     return dump_json(
         {
             "format": FORMAT,
             "version": VERSION,
             "reference": workload.reference,
             "graph": graph_json(workload.graph),
-            "compute": None if workload.compute is None else compute_json(workload.compute),
-            "transfer_s": None if workload.transfer_s is None else list(workload.transfer_s),
-            "stated_bytes": None if workload.stated_bytes is None else list(workload.stated_bytes),
-            "cluster": None if workload.cluster is None else cluster_json(workload.cluster),
-            "training": workload.training,
-            "objective": workload.objective.value,
-            "transfers": workload.transfers.value,
-            "execution": workload.execution.value,
-            "costs_from": workload.costs_from,
-            "parameters": workload.parameters,
-            "notes": list(workload.notes),
+            **{name: record_json(getattr(workload, name)) for name in _WORKLOAD},
+            "compute": None if compute is None else compute_json(compute),
+            "cluster": None if cluster is None else cluster_json(cluster),
         }
     )
 
@@ -50,7 +44,9 @@ def read_graph(data: bytes | str | object, where: str = "graph.json") -> Workloa
     Raises InvalidProblem with one line that says where in the file, what was expected and found.
     """
     value = parse_json(data, where) if isinstance(data, bytes | str) else data
-    parts = read_header(Field(value, f"{where}:"), FORMAT, VERSION, ("reference", "graph"), _WORKLOAD)
+    parts = read_header(
+        Field(value, f"{where}:"), FORMAT, VERSION, ("reference", "graph"), ("compute", "cluster", *_WORKLOAD)
+    )
     graph = read_op_graph(parts["graph"])
     known = {key: part for key, part in parts.items() if not part.is_null}
     cluster: Cluster | None = read_cluster(known["cluster"]) if "cluster" in known else None

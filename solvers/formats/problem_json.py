@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import read_numbers
+from solvers.formats.records import read_record, record_json
 from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Problem, Transfers
@@ -23,37 +22,27 @@ _OPTIONAL = (
     "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied",
 )  # fmt: skip
 
-ENGINE_FIELDS = tuple(field.name for field in fields(EngineCosts))
+_ALWAYS = (
+    "objective", "contiguity", "transfers", "execution", "pipeline", "mini_batch", "micro_batches", "training",
+    "optimizer", "max_replicas", "recompute", "mixed_micro_batches", "subgraphs_per_device", "costs_from", "transfer_s",
+    "stated_bytes",
+)  # fmt: skip
+"""Written as they stand, whatever they are."""
 
 
 def problem_json(problem: Problem) -> dict[str, object]:
     """Everything of the problem but its graph. Pins are written as [operator, device] pairs; times as they were traced,
     and whether regions run again or tied parameters are copied."""
     return {
-        "objective": problem.objective.value,
-        "contiguity": problem.contiguity.value,
-        "transfers": problem.transfers.value,
-        "execution": problem.execution.value,
-        "pipeline": problem.pipeline.value,
-        "mini_batch": problem.mini_batch,
-        "micro_batches": problem.micro_batches,
-        "training": problem.training,
-        "optimizer": problem.optimizer.value,
+        **{name: record_json(getattr(problem, name)) for name in _ALWAYS},
         **({} if problem.precision is Precision.PURE else {"precision": problem.precision.value}),
         **({"zero": problem.zero} if problem.zero else {}),
-        "max_replicas": problem.max_replicas,
-        "recompute": problem.recompute,
         **({} if problem.plain is None or problem.copy_tied else {"regions": True}),
         **({"copy_tied": True} if problem.copy_tied else {}),
-        "mixed_micro_batches": problem.mixed_micro_batches,
-        "subgraphs_per_device": problem.subgraphs_per_device,
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
-        "costs_from": problem.costs_from,
-        **({} if problem.engine is None else {"engine": engine_json(problem.engine)}),
+        **({} if problem.engine is None else {"engine": record_json(problem.engine)}),
         "cluster": cluster_json(problem.cluster),
         "compute": compute_json(problem.as_traced.compute),
-        "transfer_s": None if problem.transfer_s is None else list(problem.transfer_s),
-        "stated_bytes": None if problem.stated_bytes is None else list(problem.stated_bytes),
     }
 
 
@@ -82,23 +71,13 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "subgraphs_per_device": None if subgraphs is None or subgraphs.is_null else subgraphs.integer(1),
         "pins": _read_pins(parts["pins"], len(graph)) if "pins" in parts else {},
         "costs_from": parts["costs_from"].text() if "costs_from" in parts else "given",
-        "engine": read_engine(parts["engine"]) if "engine" in parts else None,
+        "engine": read_record(parts["engine"], EngineCosts) if "engine" in parts else None,
     }
     cluster, compute = read_cluster(parts["cluster"]), read_compute(parts["compute"], len(graph))
     problem = field.located(lambda: Problem(graph, cluster, compute, **given))  # type: ignore[arg-type]
     if "copy_tied" in parts and parts["copy_tied"].flag():
         return field.located(lambda: copying(problem))
     return recomputing(problem) if "regions" in parts and parts["regions"].flag() else problem
-
-
-def engine_json(engine: EngineCosts) -> dict[str, float]:
-    return {name: getattr(engine, name) for name in ENGINE_FIELDS}
-
-
-def read_engine(field: Field) -> EngineCosts:
-    """Raises InvalidProblem."""
-    parts = field.fields(ENGINE_FIELDS)
-    return EngineCosts(*(parts[name].number() for name in ENGINE_FIELDS))
 
 
 def _read_pins(field: Field, operators: int) -> dict[int, int]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="DataclassInstance")
 Read = Callable[[Field], Any]
+Declaration = tuple[dict[str, Read], tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,17 @@ def read_record(field: Field, kind: type[T]) -> T:
     return record_of(kind, field.fields(*keys_of(kind)))
 
 
+def reader_of(kind: type[T], **instead: Read) -> Callable[[Field], T]:
+    """What reads a dataclass as `read_record` does. instead: what reads some of its fields, whatever they are declared
+    to be."""
+    readers, must, may = _declaration(kind, instead)
+
+    def read(field: Field) -> T:
+        return kind(**{name: readers[name](part) for name, part in field.fields(must, may).items()})
+
+    return read
+
+
 def record_of(kind: type[T], parts: Mapping[str, Field], **known: object) -> T:
     """A dataclass of its fields. known: those that are not read."""
     given = {name: read(parts[name]) for name, read in readers_of(kind).items() if name in parts and name not in known}
@@ -121,11 +133,15 @@ def readers_of(kind: type[DataclassInstance]) -> Mapping[str, Read]:
 
 
 @cache
-def _declared(kind: Any) -> tuple[dict[str, Read], tuple[str, ...], tuple[str, ...]]:
+def _declared(kind: Any) -> Declaration:
+    return _declaration(kind, {})
+
+
+def _declaration(kind: Any, instead: Mapping[str, Read]) -> Declaration:
     """What reads each field of a dataclass; those that must be there; those that may be missing."""
     hints = get_type_hints(kind, include_extras=True)
     without = {each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING}
-    read = {each.name: _reader(hints[each.name]) for each in fields(kind)}
+    read = {each.name: instead.get(each.name) or _reader(hints[each.name]) for each in fields(kind)}
     must = tuple(name for name in read if name in without or STATED in get_args(hints[name]))
     return read, must, tuple(name for name in read if name not in must)
 
@@ -139,7 +155,7 @@ def _reader(hint: Any, within: Within | None = None) -> Read:
             return how[0]  # type: ignore[no-any-return]
         return _reader(of, how[0] if how else None)
     if origin in (Union, UnionType):
-        return _nullable(_reader(next(one for one in given if one is not NoneType), within))
+        return nullable(_reader(next(one for one in given if one is not NoneType), within))
     limits = within or Within()
     most = None if math.isinf(limits.most) else int(limits.most)
     if hint is bool:
@@ -161,5 +177,5 @@ def _reader(hint: Any, within: Within | None = None) -> Read:
     return lambda field: {name: read(item) for name, item in field.mapping(most).items()}
 
 
-def _nullable(read: Read) -> Read:
+def nullable(read: Read) -> Read:
     return lambda field: None if field.is_null else read(field)

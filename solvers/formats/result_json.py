@@ -6,6 +6,7 @@ import math
 
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import finite_or_none
+from solvers.formats.records import record_json
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result, Status, StopReason
 from solvers.problem.problem import Problem
@@ -19,17 +20,8 @@ _OPTIONAL = ("planner_options", "seed", "notes")
 
 def result_json(result: Result) -> dict[str, object]:
     """Outcome, reason, numbers and effort; null stands for an infinite objective."""
-    return {
-        "status": result.status.value,
-        "stop_reason": result.stop_reason.value,
-        "objective_s": finite_or_none(result.objective_s),
-        "bound_s": result.bound_s,
-        "runtime_s": result.runtime_s,
-        "planner": result.planner,
-        "planner_options": options_json(result.planner_options),
-        "seed": result.seed,
-        "notes": list(result.notes),
-    }
+    written = record_json({name: getattr(result, name) for name in (*_REQUIRED, "seed", "notes")})
+    return {**written, "planner_options": options_json(result.planner_options)}
 
 
 def options_json(options: object) -> object:
