@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from explorer.tracing.captured import COLLECTIVE
 from explorer.tracing.flops import PRODUCTS, RECURRENT
 from explorer.tracing.forward import Forward
 from explorer.tracing.sizes import LOOKUPS
@@ -110,13 +111,17 @@ def _input_gradient(forward: Forward, group: int) -> Operator:
     """d loss / d inputs. Reads the output's gradient and what was saved, writes the inputs' gradients."""
     operator = forward.operators[group]
     carrying = _amount(forward, group, "gradient_bytes")
+    exchanges = operator.op_type.startswith(COLLECTIVE)  # it takes as long as that does, and moves nothing beside
+    at, more = (sizes.exchange for sizes in forward.sizes[group])
     return Operator(
         name=f"{operator.name}/grad_input",
         op_type=operator.op_type,
         phase=Phase.BACKWARD_INPUT,
         module_path=operator.module_path,
         flops=_times(operator.flops, _input_factor(forward, group)),
-        moved_bytes=_amount(forward, group, "written_bytes")
+        moved_bytes=NOTHING
+        if exchanges
+        else _amount(forward, group, "written_bytes")
         + _amount(forward, group, "param_read_bytes")
         + carrying
         # A product without parameters, or an elementwise call, also reads its saved inputs.
@@ -125,6 +130,8 @@ def _input_gradient(forward: Forward, group: int) -> Operator:
         colocation=operator.colocation,
         forward_of=group,
         causal=operator.causal,
+        exchanged_bytes=forward.line.amount(at.backward_bytes, more.backward_bytes),
+        exchange_steps=at.backward_steps,
     )
 
 
@@ -182,6 +189,8 @@ def _update(forward: Forward, group: int) -> Operator:
         moved_bytes=Amount(fixed=ADAM_ACCESSES * operator.trained_bytes),
         colocation=operator.colocation,
         forward_of=group,
+        exchanged_bytes=Amount(fixed=forward.sizes[group][0].exchange.update_bytes),
+        exchange_steps=forward.sizes[group][0].exchange.update_steps,
     )
 
 

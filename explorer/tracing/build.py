@@ -20,10 +20,13 @@ SHOWN = 3
 """Operators that a note names."""
 
 
-def build(small: Captured, large: Captured, *, reference: str, training: bool) -> Workload:
+def build(
+    small: Captured, large: Captured, *, reference: str, training: bool, tensor_parallel: int = 1
+) -> Workload:
     """``small`` and ``large`` are one model captured at two batches, with the same nodes (`same_nodes`).
 
-    The graph's samples are those of ``small``. Raises TraceError if there is nothing to run, or
+    The graph's samples are those of ``small``.
+    tensor_parallel: of how many members of a group they are what one runs. Raises TraceError if there is nothing to run, or
     nothing to train.
     """
     folded, made = operators(small, large)
@@ -34,7 +37,9 @@ def build(small: Captured, large: Captured, *, reference: str, training: bool) -
         )
     step = backward.training(made) if training else backward.inference(made)
     return Workload(
-        graph=OpGraph(step.operators, step.tensors, samples=small.samples, name=small.name),
+        graph=OpGraph(
+            step.operators, step.tensors, samples=small.samples, name=small.name, tensor_parallel=tensor_parallel
+        ),
         reference=reference,
         training=training,
         parameters=sum(small.values[name].numel for name in small.parameters),
@@ -50,6 +55,13 @@ def operators(small: Captured, large: Captured) -> tuple[Folded, Forward]:
         raise TraceError(f"{small.name}: the forward calls no operator")
     sizes = list(zip(measure(small, folded), measure(large, folded), strict=True))
     return folded, forward(small, large, folded, sizes)
+
+
+def build_all(small: Captured, large: Captured, *, training: bool) -> tuple[OpGraph, Folded]:
+    """The graph alone, and the calls of its forward operators, which come first."""
+    folded, made = operators(small, large)
+    step = backward.training(made) if training else backward.inference(made)
+    return OpGraph(step.operators, step.tensors, samples=small.samples, name=small.name), folded
 
 
 def same_nodes(small: Captured, large: Captured) -> bool:

@@ -47,10 +47,29 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a member of a tensor-parallel group sends for one call: bytes, and messages one after the other. Of the
+    forward, of the backward, and once an iteration of gradients (whatever the batch)."""
+
+    forward_bytes: float = 0.0
+    forward_steps: int = 0
+    backward_bytes: float = 0.0
+    backward_steps: int = 0
+    update_bytes: float = 0.0
+    update_steps: int = 0
+
+
+NO_EXCHANGE = Exchange()
+COLLECTIVE = "collective."
+"""How the target of a call begins that only changes how a tensor is divided over a group."""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One call. target is like "aten.linear" (no overload); tensors are (argument name, value name)
     in the order of the call; constants are the other arguments by name; mutates names the values
-    it writes into; region the part of the model that checkpoints its activations, "" for none."""
+    it writes into; region the part of the model that checkpoints its activations, "" for none; exchange what members
+    of a tensor-parallel group send for it."""
 
     name: str
     target: str
@@ -60,6 +79,7 @@ class Node:
     outputs: tuple[str, ...]
     mutates: tuple[str, ...] = ()
     region: str = ""
+    exchange: Exchange = NO_EXCHANGE
 
     def tensor(self, argument: str) -> str | None:
         """The name of the value passed as ``argument``, if one is."""
@@ -68,7 +88,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Bytes kept for the backward, saved first by node number ``node``.
+    """Bytes kept for the backward, saved first by node number ``node``; no bytes where another saved them before.
 
     value is the value whose storage it is, or None for a tensor made inside the operator (such as
     the statistics of a norm).

@@ -76,6 +76,8 @@ def forward(small: Captured, large: Captured, folded: Folded, sizes: Sequence[tu
                 replicable=group in sources,
                 checkpoint=node.region,
                 causal=any(bool(small.nodes[member].constants.get("is_causal")) for member in folded.groups[group]),
+                exchanged_bytes=line.amount(at.exchange.forward_bytes, more.exchange.forward_bytes),
+                exchange_steps=at.exchange.forward_steps,
             )
         )
     reached = _on_a_gradient_path(small, folded, reads)

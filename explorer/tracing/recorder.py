@@ -40,6 +40,7 @@ class Tape:
         self._owner: dict[int, str] = {}
         self._sharing: dict[int, list[str]] = defaultdict(list)
         self._settled: set[int] = set()
+        self._from_outside: set[int] = set()
         self._kept: list[Tensor] = []
         self._unnamed: list[tuple[int, int]] = []
 
@@ -51,6 +52,7 @@ class Tape:
         if id(tensor) not in self._names:
             self._enter(name, tensor, None)
             self._settled.add(_storage(tensor))
+            self._from_outside.add(_storage(tensor))
         return self._names[id(tensor)]
 
     def _enter(self, name: str, tensor: Tensor, base: str | None) -> None:
@@ -76,8 +78,10 @@ class Tape:
                 self.values[name] = replace(self.values[name], requires_grad=carries)
 
     def pack(self, tensor: Tensor) -> Tensor:
-        """The saved-tensor hook: the first operator to save a storage is charged with all of it."""
+        """The saved-tensor hook: the first operator to save a storage is charged with all of it, later ones with none."""
         storage = _storage(tensor)
+        if storage in self._settled and storage not in self._from_outside:
+            self.saved.append(Saved(len(self.nodes), self._owner.get(storage), 0))
         if storage not in self._settled:
             self._settled.add(storage)
             self._kept.append(tensor)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
-from explorer.tracing.captured import ITEM_BYTES, Captured, Node
+from explorer.tracing.captured import COLLECTIVE, ITEM_BYTES, Captured, Exchange, Node
 from explorer.tracing.flops import BAGS, flops
 from explorer.tracing.fold import Folded, is_view
 from solvers.problem.graph import Amount
@@ -21,7 +21,8 @@ POSITION_BYTES = ITEM_BYTES["int64"]
 class Sizes:
     """flops; bytes read of activations and of parameters; bytes written; bytes saved for the backward
     and bytes of outputs that are not; bytes of the activations it reads that carry a gradient; bytes of
-    the gradient of a table that holds only the rows looked up and their positions, 0 if it is dense."""
+    the gradient of a table that holds only the rows looked up and their positions, 0 if it is dense; what members of a
+    tensor-parallel group exchange."""
 
     flops: float
     read_bytes: float
@@ -31,6 +32,7 @@ class Sizes:
     workspace_bytes: float
     gradient_bytes: float
     sparse_gradient_bytes: float
+    exchange: Exchange
 
 
 def measure(captured: Captured, folded: Folded) -> list[Sizes]:
@@ -64,6 +66,9 @@ def _sizes(
         written += made_inside[position]
         if is_view(captured, node):
             continue
+        if node.target.startswith(COLLECTIVE):  # its time is that of the exchange
+            temporary += sum(values[output].nbytes for output in node.outputs if output not in kept)
+            continue
         operations += flops(
             node, values, frozenset(name for _, name in node.tensors if captured.root(name) in captured.parameters)
         )
@@ -96,7 +101,12 @@ def _sizes(
         workspace_bytes=temporary,
         gradient_bytes=sum(carrying.values()),
         sparse_gradient_bytes=sparse,
+        exchange=_total([captured.nodes[position].exchange for position in group]),
     )
+
+
+def _total(exchanges: list[Exchange]) -> Exchange:
+    return Exchange(*(sum(each) for each in zip(*map(astuple, exchanges), strict=True)))
 
 
 def rows_bytes(captured: Captured, node: Node) -> float:

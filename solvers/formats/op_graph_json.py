@@ -17,11 +17,14 @@ from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 MAX_TENSORS = 4_000_000
 MAX_RANK = 64
 MAX_AMOUNT = sys.float_info.max
+MAX_DEGREE = 4096
+"""Members of a tensor-parallel group."""
 
-_AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
+_AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes", "exchanged_bytes")
 _OPERATOR = (
     "name", "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "factorable_bytes",
     "colocation", "forward_of", "replicable", "checkpoint", "cached", "buffer_bytes", "gradient_sum_bytes", "causal",
+    "exchange_steps",
 )  # fmt: skip
 """In the order in which they are written, and hashed."""
 _UNNAMED = frozenset({"factorable_bytes", "checkpoint", "cached", "buffer_bytes", "gradient_sum_bytes", "causal"})
@@ -51,6 +54,7 @@ def graph_json(graph: OpGraph, *, whole: bool = True) -> dict[str, object]:
     return {
         "name": graph.name,
         "samples": graph.samples,
+        **({"tensor_parallel": graph.tensor_parallel} if graph.tensor_parallel > 1 else {}),
         "operators": [_operator_json(operator, whole) for operator in graph.operators],
         "tensors": [_written(tensor, tuple(_DEFAULT[Tensor])) for tensor in graph.tensors],
     }
@@ -58,11 +62,12 @@ def graph_json(graph: OpGraph, *, whole: bool = True) -> dict[str, object]:
 
 def read_op_graph(field: Field) -> OpGraph:
     """Raises InvalidProblem."""
-    parts = field.fields(("name", "samples", "operators", "tensors"))
+    parts = field.fields(("name", "samples", "operators", "tensors"), ("tensor_parallel",))
     operators = tuple(_read_operator(item) for item in parts["operators"].items(MAX_OPERATORS))
     tensors = tuple(map(_tensor_reader(len(operators)), parts["tensors"].items(MAX_TENSORS)))
     samples, name = parts["samples"].integer(1), parts["name"].text()
-    return field.located(lambda: OpGraph(operators, tensors, samples, name))
+    degree = parts["tensor_parallel"].integer(1, MAX_DEGREE) if "tensor_parallel" in parts else 1
+    return field.located(lambda: OpGraph(operators, tensors, samples, name, degree))
 
 
 def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:

@@ -66,6 +66,8 @@ class Operator:
     that are added up apart, over several operators that read them, before they join those of earlier micro-batches;
     it follows from the tensors and from what is asked for (`solvers.problem.gradient_room`). causal: attention in which
     a token attends to those before it only: kernels leave out the blocks that the mask hides, half of ``flops``.
+    exchanged_bytes: what each member of a tensor-parallel group sends to the next for this operator, and
+    exchange_steps in how many messages, one after the other: the operator takes that long more.
     """
 
     name: str
@@ -87,6 +89,8 @@ class Operator:
     buffer_bytes: float = 0.0
     gradient_sum_bytes: float = 0.0
     causal: bool = False
+    exchanged_bytes: Amount = NOTHING
+    exchange_steps: int = 0
 
     def __post_init__(self) -> None:
         clean_names(self, "name", "op_type", "module_path", "colocation", "checkpoint")
@@ -121,6 +125,8 @@ class Tensor:
 class OpGraph(Displayed, Rebuilt):
     """A directed acyclic graph of operators, traced at a batch of ``samples``.
 
+    tensor_parallel: of how many members of a group it is what each runs; 1 for a model whose tensors are whole.
+
     Raises InvalidProblem if names repeat, a position is out of range, a size is negative or not
     finite, or the tensors form a cycle (the message names the operators on it).
     """
@@ -129,6 +135,7 @@ class OpGraph(Displayed, Rebuilt):
     tensors: tuple[Tensor, ...]
     samples: int = 1
     name: str = "graph"
+    tensor_parallel: int = 1
     outputs: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
     """Per operator: positions of the tensors it produces."""
     inputs: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
@@ -148,6 +155,8 @@ class OpGraph(Displayed, Rebuilt):
         count = len(self.operators)
         if count == 0:
             raise InvalidProblem("the graph has no operators")
+        if self.tensor_parallel < 1:
+            raise InvalidProblem(f"tensor_parallel must be at least 1, found {self.tensor_parallel}")
         if self.samples < 1:
             raise InvalidProblem(f"the graph's batch must be at least 1 sample, found {self.samples}")
         _check_operators(self.operators)
@@ -299,6 +308,7 @@ def _check_operators(operators: Sequence[Operator]) -> None:
             ("moved_bytes", operator.moved_bytes),
             ("saved_bytes", operator.saved_bytes),
             ("workspace_bytes", operator.workspace_bytes),
+            ("exchanged_bytes", operator.exchanged_bytes),
         ):
             if amount is not NOTHING:
                 check_amount(amount, "operator {!r}: {}", operator.name, what)

@@ -1,0 +1,215 @@
+"""How each call can be divided over a group of so many members, and what a change of placement costs.
+
+A value is whole at every member, divided along a leaf (`dimensions`), or a partial sum. A call needs an input whole or
+divided; one that needs it whole and computes a share with it alone has only a part of its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from explorer.sharding.rules import Known, Loop, Where
+from explorer.tracing.captured import Captured, Node
+from explorer.tracing.fold import is_bookkeeping, is_view
+
+WHOLE = -1
+"""Every member has all of it; what needs it so computes all of it."""
+SHARED = -2
+"""Needed whole by a call of which every member computes a share: each has a part of its gradient."""
+PARTIAL = -3
+"""Every member has a tensor of the whole shape; their sum is the value."""
+
+ROW_BYTES = 4
+"""Of a statistic of one row, fp32."""
+
+State = int
+"""WHOLE, SHARED, PARTIAL, or a leaf along which a value is divided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to divide a call. leaf: along which, WHOLE for not at all. inputs and outputs: what it needs its tensors to
+    be, and what it makes, in their order. places: the dimension in which each input has the leaf."""
+
+    leaf: State
+    inputs: tuple[State, ...]
+    outputs: tuple[State, ...]
+    places: tuple[Where, ...]
+    rows: bool = False
+    """Whether it exchanges two numbers a row inside (`Loop.statistics`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """What members of a group exchange: all_reduce, all_gather, reduce_scatter or all_to_all of a tensor."""
+
+    kind: str
+
+    def sent_bytes(self, nbytes: float, degree: int) -> float:
+        """What each member sends round a ring (Patarasuk and Yuan, 2009) of a tensor of ``nbytes`` when it is whole."""
+        share = (degree - 1) / degree
+        return {"all_reduce": 2 * share, "all_to_all": share / degree}.get(self.kind, share) * nbytes
+
+    def steps(self, degree: int) -> int:
+        """Messages that a member sends, one after the other."""
+        return (2 if self.kind == "all_reduce" else 1) * (degree - 1)
+
+
+ALL_REDUCE, ALL_GATHER = Collective("all_reduce"), Collective("all_gather")
+REDUCE_SCATTER, ALL_TO_ALL = Collective("reduce_scatter"), Collective("all_to_all")
+
+
+def change(made: State, needed: State) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
+    """What a change of placement exchanges in the forward, and what its mirror image does to the gradient."""
+    if made == needed:
+        return (), ()
+    if made == WHOLE:
+        return (), (ALL_REDUCE,) if needed == SHARED else (ALL_GATHER,)
+    if made == PARTIAL:
+        if needed >= 0:
+            return (REDUCE_SCATTER,), (ALL_GATHER,)
+        return (ALL_REDUCE,), (ALL_REDUCE,) if needed == SHARED else ()
+    if needed >= 0:
+        return (ALL_TO_ALL,), (ALL_TO_ALL,)
+    return (ALL_GATHER,), (REDUCE_SCATTER,) if needed == SHARED else ()
+
+
+def partial_gradients(choices: Choices, node: Node, option: Option) -> list[str]:
+    """The parameters that every member has whole, each with a part of their gradient: it uses them with a share."""
+    captured = choices.captured
+    return [
+        name
+        for (_, name), needed in zip(node.tensors, option.inputs, strict=True)
+        if needed == SHARED
+        and choices.source(name) in captured.parameters
+        and captured.values[choices.source(name)].requires_grad
+    ]
+
+
+class Choices:
+    """The calls of a captured graph that compute, with their options.
+
+    known: its dimensions and loops, of `small`. large: the same model at another batch: what grows with it is never
+    divided here, for that is what replicas do. sequence: whether the other dimensions of the model's inputs (its
+    tokens) may be. whole_weights: whether a matrix of parameters may stay whole where it could be divided, and members
+    share out rows instead (as context parallelism does).
+    """
+
+    def __init__(
+        self, known: Known, large: Captured, degree: int, *, sequence: bool = True, whole_weights: bool = False
+    ) -> None:
+        self.known, self.degree, self.whole_weights = known, degree, whole_weights
+        self.captured = known.captured
+        self.made_by = {output: at for at, node in enumerate(self.captured.nodes) for output in node.outputs}
+        self.outside = {*self.captured.parameters, *self.captured.buffers, *self.captured.inputs}
+        self.barred = self._samples(large)
+        if not sequence:
+            for name in self.captured.inputs:
+                self.barred |= {leaf for own in known.of[name] for leaf in known.dimensions.leaves(own)}
+
+    def _samples(self, large: Captured) -> set[int]:
+        """Leaves of dimensions that grow with the batch."""
+        found: set[int] = set()
+        for name, value in self.captured.values.items():
+            more = large.values[name].shape
+            for axis, (length, longer) in enumerate(zip(value.shape, more, strict=True)):
+                own = self.leaves(name, axis)
+                if length != longer and not found & set(own):
+                    found |= set(own)
+        return found
+
+    def leaves(self, name: str, axis: int) -> tuple[int, ...]:
+        own = self.known.of.get(name)
+        return self.known.dimensions.leaves(own[axis]) if own is not None else ()
+
+    def has(self, name: str, leaf: int) -> int:
+        """How often a value has a leaf among its dimensions."""
+        return sum(self.leaves(name, axis).count(leaf) for axis in range(len(self.captured.values[name].shape)))
+
+    def views(self, name: str) -> Iterator[int]:
+        """The calls through which a value looks at what was computed or came from outside, the last first."""
+        while (at := self.made_by.get(name)) is not None and self.is_view(at):
+            yield at
+            name = self.captured.nodes[at].tensors[0][1]
+
+    def source(self, name: str) -> str:
+        """What a value looks at: the output of a call that computes, or a value from outside."""
+        for at in self.views(name):
+            name = self.captured.nodes[at].tensors[0][1]
+        return name
+
+    def is_view(self, at: int) -> bool:
+        return is_view(self.captured, self.captured.nodes[at])
+
+    @cached_property
+    def options(self) -> Mapping[int, tuple[Option, ...]]:
+        """By position of every call that computes; the first leaves it whole."""
+        found: dict[int, tuple[Option, ...]] = {}
+        for at, node in enumerate(self.captured.nodes):
+            if not node.outputs or self.is_view(at) or is_bookkeeping(self.captured, node):
+                continue
+            whole = Option(
+                WHOLE, (WHOLE,) * len(node.tensors), (WHOLE,) * len(node.outputs), (None,) * len(node.tensors)
+            )
+            options = (whole, *self._divided(at, node))
+            matrices = [None if self.whole_weights else self._matrices(node, option) for option in options]
+            most = max((each for each in matrices if each is not None), default=0)
+            found[at] = tuple(o for o, each in zip(options, matrices, strict=True) if each is None or each == most)
+        return found
+
+    def _matrices(self, node: Node, option: Option) -> int:
+        """How many matrices (or larger tensors) of parameters are divided."""
+        return sum(
+            needed >= 0 and len(self.captured.values[name].shape) > 1 and self.source(name) in self.captured.parameters
+            for (_, name), needed in zip(node.tensors, option.inputs, strict=True)
+        )
+
+    def _divided(self, at: int, node: Node) -> Iterator[Option]:
+        for loop in self.known.loops.get(at, ()):
+            for leaf in dict.fromkeys(self.known.dimensions.leaves(loop.leaves)):
+                if self.known.dimensions.lengths[leaf] % self.degree == 0 and leaf not in self.barred:
+                    if self._fits(node, loop, leaf):
+                        yield Option(
+                            leaf,
+                            tuple(SHARED if place is None else leaf for place in loop.inputs),
+                            tuple(PARTIAL if place is None else leaf for place in loop.outputs),
+                            loop.inputs,
+                            loop.statistics,
+                        )
+
+    def _fits(self, node: Node, loop: Loop, leaf: int) -> bool:
+        """Whether every tensor can be divided there: it has the leaf once, and the views between it and what it looks at
+        keep it. A parameter that is read as it is may have it twice (a square matrix)."""
+        for (_, name), place in zip(node.tensors, loop.inputs, strict=True):
+            if place is None:
+                continue
+            if leaf not in self.leaves(name, place):
+                return False
+            if name in self.captured.parameters:
+                continue
+            if self.has(name, leaf) != 1 or self.has(self.source(name), leaf) != 1:
+                return False
+            if not all(self._keeps(view, leaf) for view in self.views(name)):
+                return False
+        for name, place in zip(node.outputs, loop.outputs, strict=True):
+            if place is None:
+                if not self.captured.values[name].is_float or node.mutates:
+                    return False
+            elif self.has(name, leaf) != 1 or leaf not in self.leaves(name, place):
+                return False
+        return True
+
+    def _keeps(self, view: int, leaf: int) -> bool:
+        return any(leaf in self.known.dimensions.leaves(loop.leaves) for loop in self.known.loops.get(view, ()))
+
+    def local_shape(self, name: str, state: State, place: Where = None, captured: Captured | None = None) -> tuple[int, ...]:
+        """The shape of a member's part. place: the dimension that is divided, where the value has the leaf twice.
+        captured: the graph at another batch, if not at that of the analysis."""
+        shape = (captured or self.captured).values[name].shape
+        if state < 0:
+            return shape
+        axes = [axis for axis in range(len(shape)) if state in self.leaves(name, axis)]
+        at = place if place is not None else axes[0] if axes else None
+        return tuple(length // self.degree if axis == at else length for axis, length in enumerate(shape))

@@ -1,0 +1,210 @@
+"""What one member of a group runs: a captured graph with the shapes of its parts, and what it exchanges as calls.
+
+The rest of tracing (folding, sizes, the backward) reads it like any captured graph: compute, memory and messages of a
+divided model come out of the same code as those of a whole one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from explorer.sharding.choices import ROW_BYTES, SHARED, WHOLE, Choices, Collective, Option, State, change, partial_gradients
+from explorer.sharding.program import Labels
+from explorer.tracing.captured import COLLECTIVE, Captured, Exchange, Node, Saved, Value
+from explorer.tracing.fold import is_bookkeeping
+
+NAMES = {
+    ("all_reduce", ""): "all_reduce",
+    ("", "all_reduce"): "copy",
+    ("all_gather", "reduce_scatter"): "all_gather",
+    ("", "all_gather"): "slice",
+}
+"""What a change of placement is called, by what it exchanges in the forward and in the backward (Megatron's g, f and
+their like for sequences); others bear the name of the former."""
+
+
+@dataclass(slots=True)
+class Member:
+    """The graph of one member while it is made. of: the whole graph at the batch at hand, with `choices` made at
+    another, perhaps. read_as: a value and the state of what it looks at -> its name here."""
+
+    choices: Choices
+    labels: Labels
+    of: Captured
+    nodes: list[Node] = field(default_factory=list)
+    values: dict[str, Value] = field(default_factory=dict)
+    read_as: dict[tuple[str, State], str] = field(default_factory=dict)
+    storage: dict[str, str] = field(default_factory=dict)
+    """A value here -> what owns its storage, seen through changes that copy nothing."""
+    moved_to: dict[int, int] = field(default_factory=dict)
+    """Position of a call that computes -> its position here."""
+
+    @property
+    def degree(self) -> int:
+        return self.choices.degree
+
+
+def member_of(choices: Choices, labels: Labels, of: Captured) -> Captured:
+    """The part of ``of`` that one member of a group runs when its calls are divided by ``labels``."""
+    made = Member(choices, labels, of)
+    placed = _held(made)
+    for name in (*of.parameters, *of.buffers, *of.inputs):
+        state, place = placed.get(name, (WHOLE, None))
+        made.values[name] = _local(made, name, state, place)
+        made.storage[name] = name
+    for at, node in enumerate(of.nodes):
+        if at in labels:
+            _run(made, at, node, labels[at])
+        elif is_bookkeeping(of, node) and all(name in made.values for _, name in node.tensors):
+            for output in node.outputs:
+                made.values[output] = of.values[output]
+                made.storage[output] = output
+            made.nodes.append(node)
+    outputs = tuple(dict.fromkeys(_read(made, name, WHOLE) for name in of.outputs))
+    return replace(
+        of,
+        name=of.name,
+        values=made.values,
+        nodes=tuple(made.nodes),
+        parameters={name: label for name, label in of.parameters.items() if name in made.values},
+        outputs=outputs,
+        saved=tuple(_saved(made)),
+    )
+
+
+def _held(made: Member) -> Mapping[str, tuple[State, int | None]]:
+    """How parameters and buffers are divided: as those that read them need."""
+    found: dict[str, tuple[State, int | None]] = {}
+    for at, option in made.labels.items():
+        for (_, name), needed, place in zip(made.of.nodes[at].tensors, option.inputs, option.places, strict=True):
+            source = made.choices.source(name)
+            if (source in made.of.parameters or source in made.of.buffers) and needed >= 0:
+                found[source] = (needed, place if source == name else None)
+    return found
+
+
+def _local(made: Member, name: str, state: State, place: int | None = None, new: str = "", base: str | None = None) -> Value:
+    """A value of the whole graph as the member has it, dense."""
+    shape = made.choices.local_shape(name, state, place, made.of)
+    strides, step = [0] * len(shape), 1
+    for axis in sorted(range(len(shape)), key=lambda axis: (made.of.values[name].strides[axis], -axis)):
+        strides[axis], step = step, step * max(shape[axis], 1)
+    return replace(made.of.values[name], name=new or name, shape=shape, strides=tuple(strides), base=base)
+
+
+def _native(made: Member, source: str) -> State:
+    at = made.choices.made_by.get(source)
+    if at is None or at not in made.labels:
+        return WHOLE
+    return made.labels[at].outputs[made.of.nodes[at].outputs.index(source)]
+
+
+def _read(made: Member, name: str, needed: State) -> str:
+    """The name here of a value of the whole graph, in the state that a call needs it in."""
+    source = made.choices.source(name)
+    held = source in made.of.parameters or source in made.of.buffers
+    state = WHOLE if held and needed == SHARED else needed
+    if (name, state) in made.read_as:
+        return made.read_as[name, state]
+    if name == source:
+        found = name if held else _changed(made, source, state)
+    else:
+        found = _looked_at(made, name, state)
+    made.read_as.setdefault((name, state), found)
+    return found
+
+
+def _looked_at(made: Member, name: str, state: State) -> str:
+    """A view, called once for each state of what it looks at."""
+    at = made.choices.made_by[name]
+    node = made.of.nodes[at]
+    source = _read(made, node.tensors[0][1], state)
+    suffix = "" if made.of.nodes[at].outputs[0] not in made.values else f"@{source}"
+    outputs = []
+    for output in node.outputs:
+        new = f"{output}{suffix}"
+        made.values[new] = _local(made, output, state, new=new, base=source)
+        made.storage[new] = made.storage[source]
+        made.read_as[output, state] = new
+        outputs.append(new)
+    tensors = ((node.tensors[0][0], source), *((a, _read(made, v, WHOLE)) for a, v in node.tensors[1:]))
+    made.nodes.append(replace(node, name=f"{node.name}{suffix}", tensors=tensors, outputs=tuple(outputs)))
+    return made.read_as[name, state]
+
+
+def _changed(made: Member, source: str, needed: State) -> str:
+    """What a call made, or what comes in, in the state that is needed: exchanged where it is in another."""
+    native = _native(made, source)
+    value = made.of.values[source]
+    forward, backward = change(native, needed)
+    if native == needed or not (forward or (backward and value.requires_grad) or needed >= 0):
+        return source
+    if native < WHOLE and needed == SHARED:  # a partial sum is added up once for all, and handed on as a copy
+        whole = _read(made, source, WHOLE)
+        return _exchange(made, source, whole, SHARED, "", "all_reduce") if value.requires_grad else whole
+    kinds = (forward[0].kind if forward else "", backward[0].kind if backward and value.requires_grad else "")
+    return _exchange(made, source, source, needed, *kinds)
+
+
+def _exchange(made: Member, source: str, read: str, needed: State, forward: str, backward: str) -> str:
+    kind = NAMES.get((forward, backward), forward or backward or "slice")
+    name = f"{source}@{kind}{needed if needed >= 0 else ''}"
+    made.values[name] = _local(made, source, needed, new=name)
+    made.storage[name] = made.storage[read] if kind == "copy" else name
+    maker = made.choices.made_by.get(source)
+    path, region = (made.of.nodes[maker].module_path, made.of.nodes[maker].region) if maker is not None else ("", "")
+    exchange = _exchanged(made, forward, backward, made.of.values[source].nbytes)
+    made.nodes.append(Node(name, f"{COLLECTIVE}{kind}", path, (("input", read),), {}, (name,), (), region, exchange))
+    return name
+
+
+def _exchanged(made: Member, forward: str, backward: str, nbytes: float, update_bytes: float = 0.0) -> Exchange:
+    parts: list[float] = []
+    for kind, size in ((forward, nbytes), (backward, nbytes), ("all_reduce" if update_bytes else "", update_bytes)):
+        each = Collective(kind)
+        parts += [each.sent_bytes(size, made.degree), each.steps(made.degree)] if kind else [0.0, 0]
+    return Exchange(parts[0], int(parts[1]), parts[2], int(parts[3]), parts[4], int(parts[5]))
+
+
+def _run(made: Member, at: int, node: Node, option: Option) -> None:
+    tensors = tuple(
+        (argument, _read(made, name, needed)) for (argument, name), needed in zip(node.tensors, option.inputs, strict=True)
+    )
+    names = {name: new for (_, name), (_, new) in zip(node.tensors, tensors, strict=True)}
+    mutates = tuple(names[name] for name in node.mutates)
+    for output, state in zip(node.outputs, option.outputs, strict=True):
+        base = made.of.values[output].base
+        there = next((new for name, new in names.items() if base is not None and name == base), None)
+        made.values[output] = _local(made, output, state, base=there if node.mutates else None)
+        made.storage[output] = made.storage[there] if there is not None and node.mutates else output
+    sources = dict.fromkeys(made.choices.source(name) for name in partial_gradients(made.choices, node, option))
+    partial_bytes = float(sum(made.of.values[name].nbytes for name in sources))
+    rows = option.rows and math.prod(made.of.values[node.tensors[1][1]].shape)
+    exchange = _exchanged(made, "all_reduce" if rows else "", "", 2 * ROW_BYTES * rows, partial_bytes)
+    made.moved_to[at] = len(made.nodes)
+    made.nodes.append(replace(node, tensors=tensors, mutates=mutates, exchange=exchange))
+
+
+def _saved(made: Member) -> list[Saved]:
+    """What is kept for the backward, each storage once, by the first call that keeps it."""
+    found: list[Saved] = []
+    charged: set[str] = set()
+    for entry in made.of.saved:
+        if entry.node not in made.moved_to:
+            continue
+        node, new = made.of.nodes[entry.node], made.moved_to[entry.node]
+        if entry.value is None:
+            share = made.degree if made.labels[entry.node].leaf >= 0 else 1
+            found.append(Saved(new, None, entry.nbytes // share))
+            continue
+        here = made.nodes[new]
+        root = made.of.root(entry.value)
+        read = (b for (_, a), (_, b) in zip(node.tensors, here.tensors, strict=True) if made.of.root(a) == root)
+        made_here = (name for name in here.outputs if made.of.root(name) == root)
+        owner = made.storage[next((*read, *made_here, entry.value).__iter__())]
+        if owner not in charged and owner in made.values:
+            charged.add(owner)
+            found.append(Saved(new, owner, made.values[owner].nbytes))
+    return found

@@ -1,0 +1,214 @@
+"""The cheapest way to divide every call of a model over a group: an integer program over the calls' options.
+
+x[call, option] chooses; y[reader, made, needed] is the change of placement between a value and one of its readers; z
+[value, made, needed] is 1 where any reader needs it, for a value is exchanged once for all that need it alike. The sum
+of seconds is minimised: of the calls at their divided shapes, forward and backward, and of what is exchanged. Programs
+of this kind: AutoParallel (meta-pytorch), Alpa (Zheng et al., OSDI 2022, section 4.2).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from explorer.sharding.choices import ALL_REDUCE, PARTIAL, ROW_BYTES, SHARED, WHOLE, Choices, Collective, Option, State, change, partial_gradients
+from solvers.errors import PlacementError
+from solvers.programs.background import Background
+from solvers.programs.integer_program import Model
+
+UNIT_S = 1e-6
+"""Seconds of one unit of the program: solvers decide by absolute tolerances."""
+LISTEN_EVERY_S = 0.02
+
+Labels = Mapping[int, Option]
+"""Of every call that computes, by its position in the captured graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLink:
+    """What members of a group exchange their parts over: each sends to the next of a ring."""
+
+    bandwidth_bytes_per_s: float
+    latency_s: float
+
+    def seconds(self, collective: Collective, nbytes: float, degree: int) -> float:
+        sent = collective.sent_bytes(nbytes, degree)
+        return collective.steps(degree) * self.latency_s + sent / self.bandwidth_bytes_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """seconds: of every option of every call, forward and backward together, at its divided shape. link: of the group.
+    passes: micro-batches of an iteration, over which gradients of whole parameters are added up before members
+    exchange them once. trains: whether there is a backward."""
+
+    seconds: Mapping[int, Sequence[float]]
+    link: GroupLink
+    passes: int
+    trains: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """labels: the cheapest. cost_s: their seconds. bound_s: no labels have fewer. variables, runtime_s: of the program.
+    integral: whether its linear relaxation alone gave the answer."""
+
+    labels: Labels
+    cost_s: float
+    bound_s: float
+    variables: int
+    runtime_s: float
+
+
+def cost_s(choices: Choices, prices: Prices, labels: Labels) -> float:
+    """Seconds of any labels: what the program minimises, counted anew."""
+    total = sum(prices.seconds[at][choices.options[at].index(option)] for at, option in labels.items())
+    exchanged: set[tuple[str, State, State]] = set()
+    for at, option in labels.items():
+        total += _within_s(choices, prices, at, option)
+        for (_, name), needed in zip(choices.captured.nodes[at].tensors, option.inputs, strict=True):
+            source = choices.source(name)
+            if not _is_held(choices, source):
+                exchanged.add((source, _made(choices, labels, source), needed))
+    return total + sum(_change_s(choices, prices, *each) for each in exchanged)
+
+
+def _made(choices: Choices, labels: Labels, source: str) -> State:
+    at = choices.made_by.get(source)
+    if at is None or at not in labels:
+        return WHOLE
+    return labels[at].outputs[choices.captured.nodes[at].outputs.index(source)]
+
+
+def _is_held(choices: Choices, source: str) -> bool:
+    """A parameter or buffer: divided where its reader needs it so, once and for all."""
+    return source in choices.captured.parameters or source in choices.captured.buffers
+
+
+def _change_s(choices: Choices, prices: Prices, source: str, made: State, needed: State) -> float:
+    value = choices.captured.values[source]
+    forward, backward = change(made, needed)
+    both = (*forward, *(backward if prices.trains and value.requires_grad else ()))
+    return sum(prices.link.seconds(each, value.nbytes, choices.degree) for each in both)
+
+
+def _within_s(choices: Choices, prices: Prices, at: int, option: Option) -> float:
+    """What a call exchanges of itself: statistics of its rows, and once an iteration the gradients of parameters that
+    all members have whole and each uses a share of the rows with."""
+    captured, link = choices.captured, prices.link
+    total = 0.0
+    node = captured.nodes[at]
+    if option.rows:
+        total += link.seconds(ALL_REDUCE, 2 * ROW_BYTES * captured.values[node.tensors[1][1]].numel, choices.degree)
+    sources = dict.fromkeys(choices.source(name) for name in partial_gradients(choices, node, option))
+    nbytes = sum(captured.values[name].nbytes for name in sources)
+    if nbytes and prices.trains:
+        total += link.seconds(ALL_REDUCE, nbytes, choices.degree) / prices.passes
+    return total
+
+
+def cheapest(
+    choices: Choices, prices: Prices, check: Callable[[], None] = lambda: None, limit_s: float = 60.0
+) -> Division:
+    """Solve the program with HiGHS. check: called often; raises to stop. limit_s: then the best labels so far are
+    taken; the bound says how far they may be from the best. Raises PlacementError where the solver fails."""
+    began = time.monotonic()
+    model, x = _program(choices, prices)
+    values: Sequence[float] | None = None
+    bound = 0.0
+    with Background("mip", {"model": model.to_message(), "solver": "highs", "seed": 0, "nodes": None, "ends_at": time.time() + limit_s}) as child:
+        while not child.done and (time.monotonic() - began < limit_s or values is None):
+            for message in child.poll():
+                if "values" in message:
+                    values = message["values"]
+                bound = max(bound, message.get("bound", bound))
+            check()
+            time.sleep(LISTEN_EVERY_S)
+        error = child.error
+    if values is None:
+        raise PlacementError(f"the program that divides tensors ended without an answer: {error or 'no values'}")
+    labels = {at: options[max(range(len(options)), key=lambda i, at=at: values[x[at][i]])] for at, options in choices.options.items()}
+    cost = cost_s(choices, prices, labels)
+    return Division(labels, cost, min(cost, bound * UNIT_S), len(model), time.monotonic() - began)
+
+
+def _program(choices: Choices, prices: Prices) -> tuple[Model, dict[int, list[int]]]:
+    model = Model()
+    x: dict[int, list[int]] = {}
+    for at, options in choices.options.items():
+        seconds = [s + _within_s(choices, prices, at, o) for s, o in zip(prices.seconds[at], options, strict=True)]
+        x[at] = [model.variable(integer=True, cost=each / UNIT_S) for each in seconds]
+        model.row([(variable, 1.0) for variable in x[at]], 1.0, 1.0)
+    exchanged: dict[tuple[str, State, State], int] = {}
+    held: dict[str, list[dict[object, list[int]]]] = defaultdict(list)
+    for at, options in choices.options.items():
+        for position, (_, name) in enumerate(choices.captured.nodes[at].tensors):
+            source = choices.source(name)
+            if _is_held(choices, source):
+                held[source].append(_by(x[at], [(o.inputs[position], o.places[position]) for o in options]))
+                continue
+            needed = _by(x[at], [option.inputs[position] for option in options])
+            made = _made_by(choices, x, source)
+            _changes(model, choices, prices, source, made, needed, exchanged)
+    for readers in held.values():
+        for one, other in zip(readers, readers[1:], strict=False):
+            _alike(model, one, other)
+    return model, x
+
+
+def _by(variables: Sequence[int], states: Sequence[object]) -> dict[object, list[int]]:
+    found: dict[object, list[int]] = defaultdict(list)
+    for variable, state in zip(variables, states, strict=True):
+        found[state].append(variable)
+    return found
+
+
+def _made_by(choices: Choices, x: Mapping[int, list[int]], source: str) -> dict[object, list[int]]:
+    at = choices.made_by.get(source)
+    if at is None or at not in x:
+        return {WHOLE: []}
+    place = choices.captured.nodes[at].outputs.index(source)
+    return _by(x[at], [option.outputs[place] for option in choices.options[at]])
+
+
+def _changes(
+    model: Model,
+    choices: Choices,
+    prices: Prices,
+    source: str,
+    made: Mapping[object, list[int]],
+    needed: Mapping[object, list[int]],
+    exchanged: dict[tuple[str, State, State], int],
+) -> None:
+    """y for one reader of a value: as much leaves a state as is made in it, and comes to one as is needed in it."""
+    y: dict[tuple[State, State], int] = {}
+    for one in made:
+        for other in needed:
+            assert isinstance(one, int) and isinstance(other, int)
+            y[one, other] = model.variable()
+            cost = _change_s(choices, prices, source, one, other)
+            if cost > 0:
+                key = (source, one, other)
+                if key not in exchanged:
+                    exchanged[key] = model.variable(cost=cost / UNIT_S)
+                model.row([(exchanged[key], 1.0), (y[one, other], -1.0)], least=0.0)
+    for one, variables in made.items():
+        total = [(y[one, other], 1.0) for other in needed]  # type: ignore[index]
+        if variables:
+            model.row([*total, *((variable, -1.0) for variable in variables)], 0.0, 0.0)
+        else:
+            model.row(total, 1.0, 1.0)
+    for other, variables in needed.items():
+        model.row([*((y[one, other], 1.0) for one in made), *((v, -1.0) for v in variables)], 0.0, 0.0)  # type: ignore[index]
+
+
+def _alike(model: Model, one: Mapping[object, list[int]], other: Mapping[object, list[int]]) -> None:
+    """Two readers of one parameter divide it alike."""
+    for state in {*one, *other}:
+        leaf = state[0] if isinstance(state, tuple) else state
+        if isinstance(leaf, int) and leaf >= 0:
+            terms = [*((v, 1.0) for v in one.get(state, ())), *((v, -1.0) for v in other.get(state, ()))]
+            model.row(terms, 0.0, 0.0)
