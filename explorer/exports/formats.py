@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from explorer.exports.format import Exported, Format
 from explorer.view.graph.palette import Theme
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
 
 _ALL = (
@@ -56,4 +56,9 @@ def export_bytes(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bo
 
 def export(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = False) -> Exported:
     """The same with what the file does not say. Raises PlacementError, in one line."""
+    if format_named(to).launches and (degree := file.problem.graph.tensor_parallel) > 1:
+        raise UnsupportedProblem(
+            f"{to}: the plan divides tensors over groups of {degree} devices, which is not written for launchers yet;"
+            " plan, tables and drawings can be exported"
+        )
     return format_named(to).export(file, theme, nearest=nearest)

@@ -35,6 +35,11 @@ __all__ = ["check_name", "is_callable", "is_traced", "load", "load_callable", "l
 if TYPE_CHECKING:
     import torch
 
+    from explorer.tracing.trace import Divide
+
+GROUP = ("tensor_parallel", "sequence_parallel")
+"""Fields of an example that say how tensors are divided."""
+
 READ_BYTES = 64
 """How much of a file is looked at to tell what it is."""
 
@@ -85,7 +90,7 @@ def traced_already(model: str, training: bool, dtype: str | None, graphs: Path |
     name, example = split_example(model)
     if name not in MODELS:
         return None
-    _knows(model, example, "batch")
+    _knows(model, example, "batch", *GROUP)
     shipped = traced_before(model, training, dtype)
     if shipped is not None or graphs is None:
         return shipped
@@ -103,11 +108,24 @@ def _load_demo(
     from explorer.tracing import trace_demo
 
     name, example = split_example(model)
-    _knows(model, example, "batch")
-    traced = replace(trace_demo(name, training, dtype, example.batch, on_call), reference=model)
+    _knows(model, example, "batch", *GROUP)
+    traced = replace(
+        trace_demo(name, training, dtype, example.batch, on_call, divider(example, dtype)), reference=model
+    )
     if graphs is not None and (dtype is None or isinstance(dtype, str)):
         kept.keep(graphs, traced, dtype)
     return traced
+
+
+def divider(example: Example, dtype: torch.dtype | str | None) -> Divide | None:
+    """What divides a traced model's tensors as its example says; None where they stay whole."""
+    if example.tensor_parallel is None and example.sequence_parallel is not None:
+        raise InvalidProblem("sequence-parallel divides tokens over a tensor-parallel group; add tensor-parallel=N")
+    if example.tensor_parallel in (None, 1):
+        return None
+    from explorer.question.groups import group_divider
+
+    return group_divider(example.tensor_parallel or 1, example.sequence_parallel != 0, dtype)
 
 
 def is_traced(model: str) -> bool:
@@ -172,6 +190,7 @@ def load_of_library(
         batch_dim=example.batch_dim,
         expert_rows=example.expert_rows,
         on_call=on_call,
+        divide=divider(example, dtype),
     )
     return replace(workload, reference=model, notes=(*notes, *workload.notes))
 
@@ -192,7 +211,7 @@ def load_callable(
     from explorer.tracing import trace_module
 
     name, example = split_example(reference)
-    _knows(reference, example, "batch_dim", "expert_rows")
+    _knows(reference, example, "batch_dim", "expert_rows", *GROUP)
     module, inputs, by_name = make_of_code(name)
     with redirect_stdout(sys.stderr):
         workload = trace_module(
@@ -205,6 +224,7 @@ def load_callable(
             batch_dim=example.batch_dim,
             expert_rows=example.expert_rows,
             on_call=on_call,
+            divide=divider(example, dtype),
         )
     return replace(workload, reference=reference)
 

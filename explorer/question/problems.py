@@ -9,6 +9,7 @@ import numpy as np
 from explorer.costs.regions import ASKED, asked_regions
 from explorer.costs.stack import Stack
 from explorer.question.clusters import make_cluster
+from explorer.question.groups import grouped, with_exchanges
 from explorer.question.pins import resolve_pins
 from explorer.question.settings import MemoryModel, Settings
 from explorer.question.together import in_units, kept_together
@@ -52,7 +53,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     if settings.training is not None and settings.training != workload.training:
         found, asked = ("training", "inference") if workload.training else ("inference", "training")
         raise InvalidProblem(f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it anew")
-    cluster = make_cluster(workload, settings)
+    cluster, link = grouped(make_cluster(workload, settings), workload.graph.tensor_parallel, workload.reference)
     graph = kept_together(workload.graph, settings.together)
     if settings.whole is not None:
         graph = in_units(graph, settings.whole, workload.reference)
@@ -61,6 +62,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     pins = resolve_pins(free, settings.pins)
     precision = _precision(workload, settings)
     compute, costs_from = _compute(workload, cluster, dtype, settings, precision)
+    if link is not None:
+        compute = with_exchanges(compute, graph, link)
     objective = settings.objective or workload.objective
     execution = settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1

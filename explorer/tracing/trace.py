@@ -19,6 +19,9 @@ from explorer.tracing.standins.devices import ignore
 from solvers.errors import TraceError
 from solvers.formats.workload import Workload
 
+Divide = Callable[[Captured, Captured, bool], tuple[Captured, Captured, int]]
+"""A model at two batches, and whether it trains -> what one member of a group runs at both, and how many members."""
+
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """The names of dtypes a person gives."""
 
@@ -34,6 +37,7 @@ def trace_module(
     batch_dim: int | None = None,
     expert_rows: int | None = None,
     on_call: Callable[[int], None] = ignore,
+    divide: Divide | None = None,
 ) -> Workload:
     """The operator graph of ``module``: no weight is read, copied or changed, and nothing is computed.
 
@@ -44,6 +48,7 @@ def trace_module(
     backward and update. expert_rows: how many rows a selection by value (the tokens of an expert) selects at the
     example's batch, in proportion at others; without it such a module is refused.
     on_call: given the number of calls that the forward has made so far, each time it is captured.
+    divide: makes of the model at two batches what one member of a tensor-parallel group runs (`explorer.sharding`).
 
     Raises TraceError, in one line, if the module cannot be traced.
     """
@@ -80,7 +85,10 @@ def trace_module(
         raise
     if batch_dim is None:
         small = replace(small, notes=(*small.notes, *sequence_first(module, given)))
-    return build(small, large, reference=name, training=training)
+    if divide is None:
+        return build(small, large, reference=name, training=training)
+    small, large, degree = divide(small, large, training)
+    return build(small, large, reference=name, training=training, tensor_parallel=degree)
 
 
 def _at_two_batches(at: Callable[[int], Captured | None], given: int, dim: int) -> tuple[Captured, Captured]:
@@ -105,6 +113,7 @@ def trace_demo(
     dtype: torch.dtype | str | None = None,
     batch: int | None = None,
     on_call: Callable[[int], None] = ignore,
+    divide: Divide | None = None,
 ) -> Workload:
     """A model of `demo_models.MODELS`, built without storage. batch replaces the example's."""
     if name not in MODELS:
@@ -115,7 +124,7 @@ def trace_demo(
             if batch < 1:
                 raise TraceError(f"the batch must be at least 1 sample, found {batch}")
             inputs = tuple(torch.empty((batch, *x.shape[1:]), dtype=x.dtype) for x in inputs)
-    return trace_module(module, inputs, name=name, training=training, dtype=dtype, on_call=on_call)
+    return trace_module(module, inputs, name=name, training=training, dtype=dtype, on_call=on_call, divide=divide)
 
 
 def _can_infer(

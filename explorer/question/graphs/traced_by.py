@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import demo_models
+import explorer.costs
+import explorer.sharding
 import explorer.tracing
 import solvers.formats
 import solvers.problem.graph
@@ -21,6 +23,8 @@ PLACES = (
 """The sources: of the models, of the tracer, and of what it writes."""
 FORMATS = Path(str(solvers.formats.__file__)).parent
 """How a graph is written, which counts for what is kept here: what ships is held to it by a test."""
+DIVIDED_BY = tuple(Path(str(one.__file__)).parent for one in (explorer.sharding, explorer.costs))
+"""What divides tensors over a group, which is part of such a trace."""
 STATED = "traced_by.json"
 """Beside graphs that ship: a NamedTuple `TracedBy`."""
 
@@ -68,7 +72,7 @@ def holds_still(stated: Path) -> bool:
 @cache
 def traced_here() -> str:
     """What names all of it for a graph that is traced now, to the last comment: nobody loses more than a trace."""
-    return f"{torch_version()} {written_hash((*PLACES, FORMATS))}"
+    return f"{torch_version()} {written_hash((*PLACES, FORMATS, *DIVIDED_BY))}"
 
 
 def stated_text(by: TracedBy) -> str:

@@ -26,6 +26,7 @@ class Example:
 
     batch: samples. sequence: tokens of a sample. image: pixels of a side. batch_dim: which dimension of the first
     input counts samples. expert_rows: how many rows an expert takes of the example (see `trace_module`).
+    tensor_parallel: over how many devices each tensor is divided. sequence_parallel: 0 where tokens are not.
     """
 
     batch: int | None = None
@@ -33,6 +34,8 @@ class Example:
     image: int | None = None
     batch_dim: int | None = None
     expert_rows: int | None = None
+    tensor_parallel: int | None = None
+    sequence_parallel: int | None = None
 
 
 NAMES = tuple(field.name.replace("_", "-") for field in fields(Example))
@@ -50,7 +53,7 @@ def split_example(model: str) -> tuple[str, Example]:
     values: dict[str, int] = {}
     for part in found["parts"].removeprefix(",").split(","):
         key, _, value = part.partition("=")
-        least = 0 if key == "batch-dim" else 1
+        least = 0 if key in ("batch-dim", "sequence-parallel") else 1
         if not value.isascii() or not value.isdigit() or not least <= int(value[:12]) <= MOST:
             raise InvalidProblem(f"{model}: {key} must be a whole number from {least} to {MOST:,}, found {value!r}")
         values[key.replace("-", "_")] = int(value)
