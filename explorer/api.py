@@ -65,6 +65,8 @@ class ExampleSizes(TypedDict, total=False):
     image: int | None
     batch_dim: int | None
     expert_rows: int | None
+    tensor_parallel: int | None
+    sequence_parallel: int | None
 
 
 class SweepTerms(TypedDict, total=False):
@@ -90,7 +92,10 @@ class TrainingTerms(TypedDict, total=False):
     resume: str | os.PathLike[str] | None
 
 
-EXAMPLE: ExampleSizes = {"batch": None, "sequence": None, "image": None, "batch_dim": None, "expert_rows": None}
+EXAMPLE: ExampleSizes = {
+    "batch": None, "sequence": None, "image": None, "batch_dim": None, "expert_rows": None, "tensor_parallel": None,
+    "sequence_parallel": None,
+}  # fmt: skip
 SWEEP: SweepTerms = {
     "one_at_a_time": False, "fresh": False, "effort": "normal", "time_limit_s": 60.0, "seed": 0, "should_stop": never,
     "library": False, "search_again": False,
@@ -165,6 +170,8 @@ def trace(
     torch.bfloat16, ...); or of whatever the command line takes for a MODEL. training: whether with backward and update;
     by default yes, but for a .pt2 that was exported in eval mode. batch, sequence and image: of the example of a model
     that is named. expert_rows: how many rows a selection by value takes, such as the tokens of an expert.
+    tensor_parallel: over how many devices every tensor is divided; such a group is one device to a planner.
+    sequence_parallel: 0 for tokens that stay together outside of attention and products, too.
 
     Raises TraceError or InvalidProblem.
     """
@@ -183,6 +190,7 @@ def trace(
         from explorer.tracing import trace_module
     except ModuleNotFoundError as error:
         raise TraceError("tracing a module needs PyTorch; pip install 'placement-explorer[torch]'") from error
+    from explorer.question.groups import divider
 
     return trace_module(
         model,
@@ -193,6 +201,7 @@ def trace(
         dtype=dtype,
         batch_dim=example["batch_dim"],
         expert_rows=example["expert_rows"],
+        divide=divider(example["tensor_parallel"], example["sequence_parallel"], dtype),
     )
 
 

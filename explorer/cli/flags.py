@@ -68,6 +68,8 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
         ("--image", "pixels of a side (hf:, timm:, torchvision:)"),
         ("--batch-dim", "the dimension of the first input that counts samples (0)"),
         ("--expert-rows", "rows that each selection by value takes, such as the tokens of an expert, of the example"),
+        ("--tensor-parallel", "divide every tensor over N devices, which are one device to a planner (1)"),
+        ("--sequence-parallel", "0: do not divide tokens between the calls that need them whole (1)"),
     ):
         group.add_argument(
             flag, type=int, metavar="N", help=what, action=_OfExample, dest=flag[2:].replace("-", "_"),

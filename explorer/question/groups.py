@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from solvers.errors import InvalidProblem
+from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster, Device, Link
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable
@@ -16,6 +16,7 @@ from solvers.problem.problem import ComputeTable
 if TYPE_CHECKING:
     import torch
 
+    from explorer.tracing.captured import Captured
     from explorer.tracing.trace import Divide
 
 DIVIDED_ON = "H100-80GB"
@@ -23,23 +24,32 @@ DIVIDED_ON = "H100-80GB"
 GROUP_BANDWIDTH_BYTES_PER_S = 450e9
 """Of NVLink 4, one direction (NVIDIA, H100 data sheet: 900 GB/s in both)."""
 GROUP_LATENCY_S = 5e-6
+"""A step of a ring inside a node, about: what NCCL's smallest messages take (see docs/sharding.md)."""
+MOST = 64
+"""Members of a group. More than a node has is a question of another kind."""
 
 
-def group_divider(degree: int, sequence: bool, dtype: torch.dtype | str | None) -> Divide:
-    """What divides a traced model over ``degree`` devices. sequence: whether tokens are, where nothing needs them
-    together."""
+def divider(degree: int | None, sequence: int | None, dtype: torch.dtype | str | None) -> Divide | None:
+    """What divides a traced model over ``degree`` devices; None where tensors stay whole. sequence: 0 where tokens are
+    not divided, even where nothing needs them together. Raises InvalidProblem for a degree that is none."""
+    if degree is None and sequence is not None:
+        raise InvalidProblem("--sequence-parallel divides tokens over a tensor-parallel group; add --tensor-parallel N")
+    if degree is None or degree == 1:
+        return None
+    if not 1 <= degree <= MOST:
+        raise InvalidProblem(f"the degree (--tensor-parallel) must be from 1 to {MOST}, found {degree}")
     from explorer.costs.roofline import estimate
     from explorer.sharding.divide import Group
     from explorer.sharding.program import GroupLink
 
     rate = dtype if isinstance(dtype, str) and dtype in ("bf16", "fp16", "fp32") else None
 
-    def seconds(graph: OpGraph) -> np.ndarray:
+    def seconds(graph: OpGraph) -> Floats:
         return estimate(graph, [DIVIDED_ON], rate).at(DIVIDED_ON, graph.samples)
 
-    group = Group(degree, seconds, DIVIDED_ON, GroupLink(GROUP_BANDWIDTH_BYTES_PER_S, GROUP_LATENCY_S), sequence)
+    group = Group(degree, seconds, DIVIDED_ON, GroupLink(GROUP_BANDWIDTH_BYTES_PER_S, GROUP_LATENCY_S), sequence != 0)
 
-    def divide(small, large, training):  # type: ignore[no-untyped-def]
+    def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
         divided = group.divide(small, large, training)
         return divided.small, divided.large, degree
 
@@ -47,9 +57,9 @@ def group_divider(degree: int, sequence: bool, dtype: torch.dtype | str | None) 
 
 
 def grouped(cluster: Cluster, degree: int, reference: str) -> tuple[Cluster, Link | None]:
-    """The groups of a cluster as devices, and the slowest link from a member to the next of its group; the cluster as it
-    is for a degree of 1. Groups are devices that follow one another; each has what its smallest member holds, and sends
-    to other groups member by member. Raises InvalidProblem where they do not fit, in one line."""
+    """The groups of a cluster as devices, and the slowest link from a member to the next of its group; the cluster as
+    it is for a degree of 1. Groups are devices that follow one another; each holds what its smallest member does, and
+    sends to other groups member by member. Raises InvalidProblem where they do not fit, in one line."""
     if degree == 1:
         return cluster, None
     count = len(cluster.accelerators)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from demo_models import MODELS
 from explorer.question.graphs import kept
 from explorer.question.graphs.demos import traced_before
+from explorer.question.groups import divider
 from explorer.question.models.code import is_callable, make_of_code
 from explorer.question.models.example import Example, split_example
 from explorer.question.models.libraries import graph_name, library_of, make_of_library
@@ -110,22 +111,15 @@ def _load_demo(
     name, example = split_example(model)
     _knows(model, example, "batch", *GROUP)
     traced = replace(
-        trace_demo(name, training, dtype, example.batch, on_call, divider(example, dtype)), reference=model
+        trace_demo(name, training, dtype, example.batch, on_call, _divider(example, dtype)), reference=model
     )
     if graphs is not None and (dtype is None or isinstance(dtype, str)):
         kept.keep(graphs, traced, dtype)
     return traced
 
 
-def divider(example: Example, dtype: torch.dtype | str | None) -> Divide | None:
-    """What divides a traced model's tensors as its example says; None where they stay whole."""
-    if example.tensor_parallel is None and example.sequence_parallel is not None:
-        raise InvalidProblem("sequence-parallel divides tokens over a tensor-parallel group; add tensor-parallel=N")
-    if example.tensor_parallel in (None, 1):
-        return None
-    from explorer.question.groups import group_divider
-
-    return group_divider(example.tensor_parallel or 1, example.sequence_parallel != 0, dtype)
+def _divider(example: Example, dtype: torch.dtype | str | None) -> Divide | None:
+    return divider(example.tensor_parallel, example.sequence_parallel, dtype)
 
 
 def is_traced(model: str) -> bool:
@@ -190,7 +184,7 @@ def load_of_library(
         batch_dim=example.batch_dim,
         expert_rows=example.expert_rows,
         on_call=on_call,
-        divide=divider(example, dtype),
+        divide=_divider(example, dtype),
     )
     return replace(workload, reference=model, notes=(*notes, *workload.notes))
 
@@ -224,7 +218,7 @@ def load_callable(
             batch_dim=example.batch_dim,
             expert_rows=example.expert_rows,
             on_call=on_call,
-            divide=divider(example, dtype),
+            divide=_divider(example, dtype),
         )
     return replace(workload, reference=reference)
 

@@ -30,8 +30,8 @@ State = int
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to divide a call. leaf: along which, WHOLE for not at all. inputs and outputs: what it needs its tensors to
-    be, and what it makes, in their order. places: the dimension in which each input has the leaf."""
+    """One way to divide a call. leaf: along which, WHOLE for not at all. inputs and outputs: what it needs its tensors
+    to be, and what it makes, in their order. places: the dimension in which each input has the leaf."""
 
     leaf: State
     inputs: tuple[State, ...]
@@ -169,19 +169,19 @@ class Choices:
     def _divided(self, at: int, node: Node) -> Iterator[Option]:
         for loop in self.known.loops.get(at, ()):
             for leaf in dict.fromkeys(self.known.dimensions.leaves(loop.leaves)):
-                if self.known.dimensions.lengths[leaf] % self.degree == 0 and leaf not in self.barred:
-                    if self._fits(node, loop, leaf):
-                        yield Option(
-                            leaf,
-                            tuple(SHARED if place is None else leaf for place in loop.inputs),
-                            tuple(PARTIAL if place is None else leaf for place in loop.outputs),
-                            loop.inputs,
-                            loop.statistics,
-                        )
+                divides = self.known.dimensions.lengths[leaf] % self.degree == 0
+                if divides and leaf not in self.barred and self._fits(node, loop, leaf):
+                    yield Option(
+                        leaf,
+                        tuple(SHARED if place is None else leaf for place in loop.inputs),
+                        tuple(PARTIAL if place is None else leaf for place in loop.outputs),
+                        loop.inputs,
+                        loop.statistics,
+                    )
 
     def _fits(self, node: Node, loop: Loop, leaf: int) -> bool:
-        """Whether every tensor can be divided there: it has the leaf once, and the views between it and what it looks at
-        keep it. A parameter that is read as it is may have it twice (a square matrix)."""
+        """Whether every tensor can be divided there: it has the leaf once, and the views between it and what it looks
+        at keep it. A parameter that is read as it is may have it twice (a square matrix)."""
         for (_, name), place in zip(node.tensors, loop.inputs, strict=True):
             if place is None:
                 continue
@@ -204,7 +204,9 @@ class Choices:
     def _keeps(self, view: int, leaf: int) -> bool:
         return any(leaf in self.known.dimensions.leaves(loop.leaves) for loop in self.known.loops.get(view, ()))
 
-    def local_shape(self, name: str, state: State, place: Where = None, captured: Captured | None = None) -> tuple[int, ...]:
+    def local_shape(
+        self, name: str, state: State, place: Where = None, captured: Captured | None = None
+    ) -> tuple[int, ...]:
         """The shape of a member's part. place: the dimension that is divided, where the value has the leaf twice.
         captured: the graph at another batch, if not at that of the analysis."""
         shape = (captured or self.captured).values[name].shape

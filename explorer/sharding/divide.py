@@ -66,7 +66,11 @@ class Group:
         divided = sum(option.leaf != WHOLE for option in labels.values())
         most = sorted(whole, key=lambda target: (-whole[target], target))
         named = ", ".join(f"{target} x {whole[target]}" for target in most[:SHOWN])
-        proved = "the least" if division.cost_s <= division.bound_s * (1 + 1e-6) else f"at most {1 - division.bound_s / division.cost_s:.1%} more than the least"
+        proved = (
+            "the least"
+            if division.cost_s <= division.bound_s * (1 + 1e-6)
+            else f"at most {1 - division.bound_s / division.cost_s:.1%} more than the least"
+        )
         rest = f"; run whole, having no division by {self.degree}: {named}" if named else ""
         return (
             f"tensors are divided over {self.degree} devices: {divided} of {len(labels)} calls, in {proved} time of one"

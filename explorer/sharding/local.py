@@ -6,11 +6,20 @@ divided model come out of the same code as those of a whole one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from explorer.sharding.choices import ROW_BYTES, SHARED, WHOLE, Choices, Collective, Option, State, change, partial_gradients
+from explorer.sharding.choices import (
+    ROW_BYTES,
+    SHARED,
+    WHOLE,
+    Choices,
+    Collective,
+    Option,
+    State,
+    change,
+    partial_gradients,
+)
 from explorer.sharding.program import Labels
 from explorer.tracing.captured import COLLECTIVE, Captured, Exchange, Node, Saved, Value
 from explorer.tracing.fold import is_bookkeeping
@@ -85,7 +94,9 @@ def _held(made: Member) -> Mapping[str, tuple[State, int | None]]:
     return found
 
 
-def _local(made: Member, name: str, state: State, place: int | None = None, new: str = "", base: str | None = None) -> Value:
+def _local(
+    made: Member, name: str, state: State, place: int | None = None, new: str = "", base: str | None = None
+) -> Value:
     """A value of the whole graph as the member has it, dense."""
     shape = made.choices.local_shape(name, state, place, made.of)
     strides, step = [0] * len(shape), 1
@@ -105,15 +116,14 @@ def _read(made: Member, name: str, needed: State) -> str:
     """The name here of a value of the whole graph, in the state that a call needs it in."""
     source = made.choices.source(name)
     held = source in made.of.parameters or source in made.of.buffers
-    state = WHOLE if held and needed == SHARED else needed
-    if (name, state) in made.read_as:
-        return made.read_as[name, state]
-    if name == source:
-        found = name if held else _changed(made, source, state)
-    else:
-        found = _looked_at(made, name, state)
-    made.read_as.setdefault((name, state), found)
-    return found
+    alone = held or not made.of.values[source].requires_grad
+    state = WHOLE if alone and needed == SHARED else needed
+    if (name, state) not in made.read_as:
+        if name != source:
+            made.read_as[name, state] = _looked_at(made, name, state)
+        else:
+            made.read_as[name, state] = name if held else _changed(made, source, state)
+    return made.read_as[name, state]
 
 
 def _looked_at(made: Member, name: str, state: State) -> str:
@@ -170,7 +180,8 @@ def _exchanged(made: Member, forward: str, backward: str, nbytes: float, update_
 
 def _run(made: Member, at: int, node: Node, option: Option) -> None:
     tensors = tuple(
-        (argument, _read(made, name, needed)) for (argument, name), needed in zip(node.tensors, option.inputs, strict=True)
+        (argument, _read(made, name, needed))
+        for (argument, name), needed in zip(node.tensors, option.inputs, strict=True)
     )
     names = {name: new for (_, name), (_, new) in zip(node.tensors, tensors, strict=True)}
     mutates = tuple(names[name] for name in node.mutates)
@@ -181,7 +192,7 @@ def _run(made: Member, at: int, node: Node, option: Option) -> None:
         made.storage[output] = made.storage[there] if there is not None and node.mutates else output
     sources = dict.fromkeys(made.choices.source(name) for name in partial_gradients(made.choices, node, option))
     partial_bytes = float(sum(made.of.values[name].nbytes for name in sources))
-    rows = option.rows and math.prod(made.of.values[node.tensors[1][1]].shape)
+    rows = made.of.values[node.tensors[1][1]].numel if option.rows else 0
     exchange = _exchanged(made, "all_reduce" if rows else "", "", 2 * ROW_BYTES * rows, partial_bytes)
     made.moved_to[at] = len(made.nodes)
     made.nodes.append(replace(node, tensors=tensors, mutates=mutates, exchange=exchange))

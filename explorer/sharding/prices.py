@@ -28,9 +28,7 @@ def seconds_of(choices: Choices, large: Captured, seconds: CostModel, training: 
     for group, members in enumerate(folded.groups):
         for member in members:
             of_call[names[member]] += of_group[group] / len(members)
-    return {
-        at: tuple(of_call[at, number] for number in range(len(options))) for at, options in choices.options.items()
-    }
+    return {at: tuple(of_call[at, number] for number in range(len(options))) for at, options in choices.options.items()}
 
 
 def _names(choices: Choices) -> list[tuple[int, int]]:

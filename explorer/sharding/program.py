@@ -8,13 +8,25 @@ of this kind: AutoParallel (meta-pytorch), Alpa (Zheng et al., OSDI 2022, sectio
 
 from __future__ import annotations
 
-import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, product
 
-from explorer.sharding.choices import ALL_REDUCE, PARTIAL, ROW_BYTES, SHARED, WHOLE, Choices, Collective, Option, State, change, partial_gradients
+from explorer.sharding.choices import (
+    ALL_REDUCE,
+    PARTIAL,
+    ROW_BYTES,
+    SHARED,
+    WHOLE,
+    Choices,
+    Collective,
+    Option,
+    State,
+    change,
+    partial_gradients,
+)
 from solvers.errors import PlacementError
 from solvers.programs.background import Background
 from solvers.programs.integer_program import Model
@@ -23,6 +35,8 @@ UNIT_S = 1e-6
 """Seconds of one unit of the program: solvers decide by absolute tolerances."""
 LISTEN_EVERY_S = 0.02
 
+Exchanged = tuple[str, State, State, bool]
+"""A value, what it was made as and what it is exchanged into, and whether that is the backward's."""
 Labels = Mapping[int, Option]
 """Of every call that computes, by its position in the captured graph."""
 
@@ -53,8 +67,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """labels: the cheapest. cost_s: their seconds. bound_s: no labels have fewer. variables, runtime_s: of the program.
-    integral: whether its linear relaxation alone gave the answer."""
+    """labels: the cheapest. cost_s: their seconds. bound_s: none have fewer. variables, runtime_s: of the program."""
 
     labels: Labels
     cost_s: float
@@ -66,14 +79,14 @@ class Division:
 def cost_s(choices: Choices, prices: Prices, labels: Labels) -> float:
     """Seconds of any labels: what the program minimises, counted anew."""
     total = sum(prices.seconds[at][choices.options[at].index(option)] for at, option in labels.items())
-    exchanged: set[tuple[str, State, State]] = set()
+    exchanged: dict[Exchanged, float] = {}
     for at, option in labels.items():
         total += _within_s(choices, prices, at, option)
         for (_, name), needed in zip(choices.captured.nodes[at].tensors, option.inputs, strict=True):
             source = choices.source(name)
             if not _is_held(choices, source):
-                exchanged.add((source, _made(choices, labels, source), needed))
-    return total + sum(_change_s(choices, prices, *each) for each in exchanged)
+                exchanged.update(_changes_s(choices, prices, source, _made(choices, labels, source), needed))
+    return total + sum(exchanged.values())
 
 
 def _made(choices: Choices, labels: Labels, source: str) -> State:
@@ -88,11 +101,17 @@ def _is_held(choices: Choices, source: str) -> bool:
     return source in choices.captured.parameters or source in choices.captured.buffers
 
 
-def _change_s(choices: Choices, prices: Prices, source: str, made: State, needed: State) -> float:
+def _changes_s(choices: Choices, prices: Prices, source: str, made: State, needed: State) -> dict[Exchanged, float]:
+    """Seconds of what a change of placement exchanges. A partial sum is added up once for all that need it whole."""
     value = choices.captured.values[source]
     forward, backward = change(made, needed)
-    both = (*forward, *(backward if prices.trains and value.requires_grad else ()))
-    return sum(prices.link.seconds(each, value.nbytes, choices.degree) for each in both)
+    reached = WHOLE if made == PARTIAL and needed == SHARED else needed
+    found: dict[Exchanged, float] = {}
+    for each in forward:
+        found[source, made, reached, False] = prices.link.seconds(each, value.nbytes, choices.degree)
+    for each in backward if prices.trains and value.requires_grad else ():
+        found[source, made, needed, True] = prices.link.seconds(each, value.nbytes, choices.degree)
+    return found
 
 
 def _within_s(choices: Choices, prices: Prices, at: int, option: Option) -> float:
@@ -119,7 +138,8 @@ def cheapest(
     model, x = _program(choices, prices)
     values: Sequence[float] | None = None
     bound = 0.0
-    with Background("mip", {"model": model.to_message(), "solver": "highs", "seed": 0, "nodes": None, "ends_at": time.time() + limit_s}) as child:
+    payload = {"model": model.to_message(), "solver": "highs", "seed": 0, "ends_at": time.time() + limit_s}
+    with Background("mip", payload) as child:
         while not child.done and (time.monotonic() - began < limit_s or values is None):
             for message in child.poll():
                 if "values" in message:
@@ -130,7 +150,10 @@ def cheapest(
         error = child.error
     if values is None:
         raise PlacementError(f"the program that divides tensors ended without an answer: {error or 'no values'}")
-    labels = {at: options[max(range(len(options)), key=lambda i, at=at: values[x[at][i]])] for at, options in choices.options.items()}
+    labels: dict[int, Option] = {}
+    for at, options in choices.options.items():
+        chosen = [values[variable] for variable in x[at]]
+        labels[at] = options[chosen.index(max(chosen))]
     cost = cost_s(choices, prices, labels)
     return Division(labels, cost, min(cost, bound * UNIT_S), len(model), time.monotonic() - began)
 
@@ -142,7 +165,7 @@ def _program(choices: Choices, prices: Prices) -> tuple[Model, dict[int, list[in
         seconds = [s + _within_s(choices, prices, at, o) for s, o in zip(prices.seconds[at], options, strict=True)]
         x[at] = [model.variable(integer=True, cost=each / UNIT_S) for each in seconds]
         model.row([(variable, 1.0) for variable in x[at]], 1.0, 1.0)
-    exchanged: dict[tuple[str, State, State], int] = {}
+    exchanged: dict[Exchanged, int] = {}
     held: dict[str, list[dict[object, list[int]]]] = defaultdict(list)
     for at, options in choices.options.items():
         for position, (_, name) in enumerate(choices.captured.nodes[at].tensors):
@@ -154,7 +177,7 @@ def _program(choices: Choices, prices: Prices) -> tuple[Model, dict[int, list[in
             made = _made_by(choices, x, source)
             _changes(model, choices, prices, source, made, needed, exchanged)
     for readers in held.values():
-        for one, other in zip(readers, readers[1:], strict=False):
+        for one, other in pairwise(readers):
             _alike(model, one, other)
     return model, x
 
@@ -181,28 +204,23 @@ def _changes(
     source: str,
     made: Mapping[object, list[int]],
     needed: Mapping[object, list[int]],
-    exchanged: dict[tuple[str, State, State], int],
+    exchanged: dict[Exchanged, int],
 ) -> None:
     """y for one reader of a value: as much leaves a state as is made in it, and comes to one as is needed in it."""
-    y: dict[tuple[State, State], int] = {}
-    for one in made:
-        for other in needed:
-            assert isinstance(one, int) and isinstance(other, int)
-            y[one, other] = model.variable()
-            cost = _change_s(choices, prices, source, one, other)
-            if cost > 0:
-                key = (source, one, other)
-                if key not in exchanged:
-                    exchanged[key] = model.variable(cost=cost / UNIT_S)
-                model.row([(exchanged[key], 1.0), (y[one, other], -1.0)], least=0.0)
+    y: dict[tuple[object, object], int] = {}
+    for one, other in product(made, needed):
+        assert isinstance(one, int) and isinstance(other, int)  # noqa: PT018 - of inputs and outputs, never of places
+        y[one, other] = model.variable()
+        for key, seconds in _changes_s(choices, prices, source, one, other).items():
+            if key not in exchanged:
+                exchanged[key] = model.variable(cost=seconds / UNIT_S)
+            model.row([(exchanged[key], 1.0), (y[one, other], -1.0)], least=0.0)
     for one, variables in made.items():
-        total = [(y[one, other], 1.0) for other in needed]  # type: ignore[index]
-        if variables:
-            model.row([*total, *((variable, -1.0) for variable in variables)], 0.0, 0.0)
-        else:
-            model.row(total, 1.0, 1.0)
+        total = [(y[one, other], 1.0) for other in needed]
+        count = 0.0 if variables else 1.0
+        model.row([*total, *((variable, -1.0) for variable in variables)], count, count)
     for other, variables in needed.items():
-        model.row([*((y[one, other], 1.0) for one in made), *((v, -1.0) for v in variables)], 0.0, 0.0)  # type: ignore[index]
+        model.row([*((y[one, other], 1.0) for one in made), *((v, -1.0) for v in variables)], 0.0, 0.0)
 
 
 def _alike(model: Model, one: Mapping[object, list[int]], other: Mapping[object, list[int]]) -> None:

@@ -34,7 +34,7 @@ class Loop:
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a captured graph so far. of: the dimensions of every value; loops: of every call, by position."""
+    """What is known of a captured graph so far. of: dimensions of every value; loops: of every call, by position."""
 
     captured: Captured
     dimensions: Dimensions = field(default_factory=Dimensions)
@@ -56,7 +56,9 @@ class Known:
         shape = self.value(name).shape
         assert len(dimensions) == len(shape)
         self.of[name] = tuple(
-            dimension if self.dimensions.length(self.dimensions.leaves(dimension)) == length else self.dimensions.new(length)
+            dimension
+            if self.dimensions.length(self.dimensions.leaves(dimension)) == length
+            else self.dimensions.new(length)
             for dimension, length in zip(dimensions, shape, strict=True)
         )
 
@@ -83,7 +85,9 @@ def analyse(captured: Captured) -> Known:
     return known
 
 
-def _loops(known: Known, node: Node, dimensions: Sequence[tuple[Leaves, Sequence[Where], Sequence[Where]]]) -> tuple[Loop, ...]:
+def _loops(
+    known: Known, node: Node, dimensions: Sequence[tuple[Leaves, Sequence[Where], Sequence[Where]]]
+) -> tuple[Loop, ...]:
     return tuple(Loop(leaves, tuple(inputs), tuple(outputs)) for leaves, inputs, outputs in dimensions if leaves)
 
 
@@ -120,11 +124,10 @@ def _sum_of_products(
     out: Sequence[str],
 ) -> tuple[Loop, ...]:
     """A product of two tensors whose dimensions bear letters, those of the bias aligned with the last of the result."""
-    names = [node.tensor(argument) for argument in operands]
-    assert names[0] is not None and names[1] is not None
+    names = [node.tensor(argument) or "" for argument in operands]
     letters: dict[str, Leaves] = {}
     for name, marks in zip(names, (left, right), strict=True):
-        for mark, leaves in zip(marks, known.of[name or ""], strict=True):
+        for mark, leaves in zip(marks, known.of[name], strict=True):
             if letters.setdefault(mark, leaves) is not leaves:
                 known.join(letters[mark], leaves)
     known.set(node.outputs[0], [letters[mark] for mark in out])
@@ -182,8 +185,7 @@ def _matrices(first: str, second: str) -> Rule:
 
 def _convolution(known: Known, node: Node) -> tuple[Loop, ...]:
     """Samples, output channels, and the sum over input channels; of one group a channel, the channels."""
-    name, kernel = node.tensor("input"), node.tensor("weight")
-    assert name is not None and kernel is not None
+    name, kernel = (node.tensor(argument) or "" for argument in ("input", "weight"))
     image, weight = known.of[name], known.of[kernel]
     groups, output = node.constants.get("groups", 1), node.outputs[0]
     own = [known.dimensions.new(length) for length in known.value(output).shape]
@@ -260,7 +262,9 @@ def _reduction(known: Known, node: Node) -> tuple[Loop, ...]:
     gone = {int(dim) % len(own) for dim in listed}
     stay = [axis for axis in range(len(own)) if axis not in gone]
     keep = bool(node.constants.get("keepdim"))
-    known.set(node.outputs[0], [() if axis in gone else own[axis] for axis in range(len(own)) if keep or axis not in gone])
+    known.set(
+        node.outputs[0], [() if axis in gone else own[axis] for axis in range(len(own)) if keep or axis not in gone]
+    )
     into = {axis: axis if keep else place for place, axis in enumerate(stay)}
     return _loops(known, node, [(own[axis], [axis], [into.get(axis)]) for axis in range(len(own))])
 
@@ -280,7 +284,6 @@ def _attention(known: Known, node: Node) -> tuple[Loop, ...]:
         if known.dimensions.length(known.dimensions.leaves(q[axis])) == length:
             known.join(q[axis], k[axis])
         else:
-            known.dimensions.reshape([q[axis]], [length, -1])
             outer = _prefix(known, q[axis], length)
             if outer is None:
                 continue
@@ -303,10 +306,13 @@ def _prefix(known: Known, dimension: Leaves, length: int) -> Leaves | None:
 
 
 def _embedding(known: Known, node: Node) -> tuple[Loop, ...]:
-    """The columns of a table, its rows (each member looks up those it has, and adds nothing for others), the indices."""
+    """The columns of a table, its rows (each member looks up those it has, and adds none for others), the indices."""
     table, indices = (known.of[name] for _, name in node.tensors[:2])
     known.set(node.outputs[0], [*indices, table[1]])
-    loops: list[tuple[Leaves, list[Where], list[Where]]] = [(table[1], [1, None], [len(indices)]), (table[0], [0, None], [None])]
+    loops: list[tuple[Leaves, list[Where], list[Where]]] = [
+        (table[1], [1, None], [len(indices)]),
+        (table[0], [0, None], [None]),
+    ]
     loops += [(leaves, [None, axis], [axis]) for axis, leaves in enumerate(indices)]
     return _loops(known, node, loops)
 
@@ -353,7 +359,11 @@ def _view(known: Known, node: Node) -> tuple[Loop, ...]:
         result = known.dimensions.reshape(own, known.value(output).shape) if 0 not in shape else own
     known.set(output, result)
     outputs = [_place(known, output, leaves) for leaves in own]
-    return _loops(known, node, [(leaves, _whole(node, axis), [out]) for axis, (leaves, out) in enumerate(zip(own, outputs, strict=True))])
+    return _loops(
+        known,
+        node,
+        [(leaves, _whole(node, axis), [out]) for axis, (leaves, out) in enumerate(zip(own, outputs, strict=True))],
+    )
 
 
 def _whole(node: Node, axis: int) -> list[Where]:
@@ -442,7 +452,13 @@ def _named(names: str, rule: Rule) -> Mapping[str, Rule]:
     return {f"aten.{name}": rule for name in names.split()}
 
 
-POINTWISE = "add sub mul div neg relu gelu silu sigmoid tanh exp rsqrt sqrt pow cos sin where clamp dropout to _to_copy masked_fill clone contiguous square abs leaky_relu hardtanh relu6 hardswish"
+POINTWISE = (
+    "add sub mul div neg relu gelu silu sigmoid tanh exp rsqrt sqrt pow cos sin where clamp dropout to _to_copy"
+    " masked_fill clone contiguous square abs leaky_relu hardtanh relu6 hardswish"
+)
+VIEWS = (
+    "view reshape flatten unflatten _unsafe_view transpose permute t unsqueeze squeeze expand expand_as detach alias"
+)
 RULES: Mapping[str, Rule] = {
     **_named(POINTWISE, _pointwise),
     **_named("linear", _linear),
@@ -456,7 +472,7 @@ RULES: Mapping[str, Rule] = {
     **_named("scaled_dot_product_attention", _attention),
     **_named("embedding", _embedding),
     **_named("cross_entropy_loss", _cross_entropy),
-    **_named("view reshape flatten unflatten _unsafe_view transpose permute t unsqueeze squeeze expand expand_as detach alias", _view),
+    **_named(VIEWS, _view),
     **_named("slice select narrow chunk split split_with_sizes unbind", _piece),
     **_named("cat stack", _cat),
     **_named("repeat_interleave", _repeat_interleave),

@@ -20,14 +20,12 @@ SHOWN = 3
 """Operators that a note names."""
 
 
-def build(
-    small: Captured, large: Captured, *, reference: str, training: bool, tensor_parallel: int = 1
-) -> Workload:
+def build(small: Captured, large: Captured, *, reference: str, training: bool, tensor_parallel: int = 1) -> Workload:
     """``small`` and ``large`` are one model captured at two batches, with the same nodes (`same_nodes`).
 
     The graph's samples are those of ``small``.
-    tensor_parallel: of how many members of a group they are what one runs. Raises TraceError if there is nothing to run, or
-    nothing to train.
+    tensor_parallel: of how many members of a group they are what one runs. Raises TraceError if there is nothing to
+    run, or nothing to train.
     """
     folded, made = operators(small, large)
     if training and not any(made.weights[group] for group in made.differentiated):

@@ -78,7 +78,7 @@ class Tape:
                 self.values[name] = replace(self.values[name], requires_grad=carries)
 
     def pack(self, tensor: Tensor) -> Tensor:
-        """The saved-tensor hook: the first operator to save a storage is charged with all of it, later ones with none."""
+        """The saved-tensor hook: the first operator to save a storage is charged with all of it, others with none."""
         storage = _storage(tensor)
         if storage in self._settled and storage not in self._from_outside:
             self.saved.append(Saved(len(self.nodes), self._owner.get(storage), 0))

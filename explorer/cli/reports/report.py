@@ -23,6 +23,7 @@ from solvers.evaluation.load import loads
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.number_runs import ONE_BY_ONE, runs
 from solvers.formats.result_json import options_json
+from solvers.plan.degrees import group_sent_bytes, pipeline_depth
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result, Status, StopReason
 from solvers.problem.problem import Objective, Pipeline, Problem
@@ -67,6 +68,7 @@ def result_object(
         "seed": result.seed,
         "metrics": None if metrics is None else metrics_object(metrics),
         "front": front_object(result),
+        "degrees": None if plan is None else degrees_object(problem, plan),
         "nodes": [device.node for device in problem.cluster.devices],
         "placement": None if plan is None else placement_object(problem, plan),
         "stages": None if plan is None else stages_object(problem, plan),
@@ -92,6 +94,18 @@ def result_object(
             "searched": why.searched,
         }
     return told
+
+
+def degrees_object(problem: Problem, plan: Plan) -> dict[str, object]:
+    """How many ways the work is shared out: replicas of a stage (a list where stages differ), devices over which
+    tensors are divided, stages on the longest way; and what each member sends its group in an iteration."""
+    replicas = [len(stage.devices) for stage in plan.stages]
+    return {
+        "data": replicas[0] if len(set(replicas)) == 1 else replicas,
+        "tensor": problem.graph.tensor_parallel,
+        "pipeline": pipeline_depth(problem, plan),
+        "tensor_sent_bytes": list(group_sent_bytes(problem, plan)),
+    }
 
 
 def front_object(result: Result) -> list[dict[str, object]]:
@@ -383,6 +397,8 @@ def allowed_words(problem: Problem) -> str:
 def cluster_words(problem: Problem) -> str:
     nodes = len(_nodes(problem))
     shown = text.counted((device.kind for device in problem.cluster.devices), "x")
+    if (degree := problem.graph.tensor_parallel) > 1:
+        shown += f", each a group of {degree} over which tensors are divided"
     return shown + (f" in {nodes} nodes" if nodes > 1 else "")
 
 

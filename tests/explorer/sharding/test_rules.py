@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from explorer.sharding.choices import Choices
 from explorer.sharding.rules import RULES, Loop, analyse
 from explorer.tracing.captured import Captured, Node
 from tests.explorer.sharding.captures import demo
+from tests.explorer.sharding.members import call, random_value, rows, share
 
 DEGREE = 2
 MODELS = ("gpt-small", "llama-small", "moe-small", "bert-small", "resnet50-small", "inception-small", "gnmt-small",
@@ -67,7 +67,7 @@ def _check(choices: Choices, node: Node, loop: Loop, leaf: int) -> None:
         own = dict(values)
         for position, ((_, name), place) in enumerate(zip(node.tensors, loop.inputs, strict=True)):
             if place is not None:
-                own[position] = _share(choices, name, place, leaf, values[position], member)
+                own[position] = share(choices, name, place, leaf, values[position], member)
             elif position in loop.once and member:
                 own[position] = torch.zeros_like(values[position])
         parts.append(_run(small, node, own, _local_constants(choices, node, loop, leaf), member, loop))
@@ -80,35 +80,15 @@ def _check(choices: Choices, node: Node, loop: Loop, leaf: int) -> None:
             torch.testing.assert_close(total, whole[number], rtol=1e-4, atol=1e-4)
         else:
             for member, part in enumerate(got):
-                expected = _share(choices, node.outputs[number], place, leaf, whole[number], member)
+                expected = share(choices, node.outputs[number], place, leaf, whole[number], member)
                 torch.testing.assert_close(part, expected, rtol=1e-4, atol=1e-4, msg=f"{node.target} along {place}")
 
 
 def _random(small: Captured, node: Node) -> dict[int, torch.Tensor]:
     torch.manual_seed(0)
-    found = {}
-    for position, (_, name) in enumerate(node.tensors):
-        value = small.values[name]
-        if value.is_float:
-            found[position] = torch.rand(value.shape, dtype=torch.float64) + 0.5
-        elif value.dtype == "bool":
-            found[position] = torch.rand(value.shape) > 0.5
-        else:
-            table = small.values[node.tensors[0][1]].shape
-            most = table[-1 if node.target == "aten.cross_entropy_loss" else 0] if table else 2
-            found[position] = torch.randint(0, max(most, 1), value.shape)
-    return found
-
-
-def _share(choices: Choices, name: str, place: int, leaf: int, tensor: torch.Tensor, member: int) -> torch.Tensor:
-    """A member's part of a value along one leaf of a dimension."""
-    leaves = choices.leaves(name, place)
-    lengths = [choices.known.dimensions.lengths[each] for each in leaves]
-    at = leaves.index(leaf)
-    shape = tensor.shape
-    apart = tensor.reshape(*shape[:place], *lengths, *shape[place + 1 :])
-    part = apart.narrow(place + at, member * (lengths[at] // DEGREE), lengths[at] // DEGREE)
-    return part.reshape(*shape[:place], math.prod(lengths) // DEGREE, *shape[place + 1 :])
+    table = small.values[node.tensors[0][1]].shape if node.tensors else ()
+    most = (table[-1 if node.target == "aten.cross_entropy_loss" else 0]) if table else 2
+    return {at: random_value(small.values[name], most) for at, (_, name) in enumerate(node.tensors)}
 
 
 def _local_constants(choices: Choices, node: Node, loop: Loop, leaf: int) -> dict[str, object]:
@@ -147,28 +127,6 @@ def _run(
     if name == "layer_norm" and arguments.get("normalized_shape") is None:
         return []
     if name == "embedding" and loop is not None and loop.inputs[0] == 0:
-        return [_rows(arguments["weight"], arguments["indices"], member)]
-    result = _call(name, arguments)
+        return [rows(arguments["weight"], arguments["indices"], member)]
+    result = call(name, arguments)
     return [result] if isinstance(result, torch.Tensor) else list(result)
-
-
-def _call(name: str, arguments: dict[str, Any]) -> Any:
-    """The overload that takes arguments of these names and kinds."""
-    packet = getattr(torch.ops.aten, name)
-    for overload in map(packet.__getattr__, packet.overloads()):
-        taken = {each.name: str(each.type) for each in overload._schema.arguments}
-        tensors = {key for key, value in arguments.items() if isinstance(value, torch.Tensor)}
-        stated = {key for key, kind in taken.items() if kind == "Tensor"}
-        if arguments.keys() <= taken.keys() and "out" not in taken and stated <= tensors | (taken.keys() - arguments.keys()):
-            try:
-                return overload(**arguments)
-            except (RuntimeError, TypeError):
-                continue
-    raise AssertionError(f"no overload of {name} takes {sorted(arguments)}")
-
-
-def _rows(table: torch.Tensor, indices: torch.Tensor, member: int) -> torch.Tensor:
-    """Of a table of which this member has some rows; nothing for others."""
-    at = indices - member * len(table)
-    there = (at >= 0) & (at < len(table))
-    return table[at.clamp(0, len(table) - 1)] * there[..., None]

@@ -1,0 +1,233 @@
+"""All members of a group run, one after the other in one process: what divided calls compute, without devices."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from explorer.sharding.choices import PARTIAL, WHOLE, Choices, Option
+from explorer.tracing.captured import COLLECTIVE, Captured, Node, Value
+from explorer.tracing.fold import is_bookkeeping
+
+SIZES = ("size", "shape")
+"""Arguments that state the shape of what comes out."""
+Tensors = dict[str, torch.Tensor]
+
+
+def random_value(value: Value, most: int) -> torch.Tensor:
+    """most: of integers, exclusive."""
+    if value.is_float:
+        return torch.rand(value.shape, dtype=torch.float64) + 0.5
+    if value.dtype == "bool":
+        return torch.rand(value.shape) > 0.5
+    return torch.randint(0, max(most, 1), value.shape)
+
+
+def call(name: str, arguments: dict[str, Any]) -> Any:
+    """The overload that takes arguments of these names and kinds."""
+    packet = getattr(torch.ops.aten, name)
+    for overload in map(packet.__getattr__, packet.overloads()):
+        taken = {each.name: str(each.type) for each in overload._schema.arguments}
+        tensors = {key for key, value in arguments.items() if isinstance(value, torch.Tensor)}
+        stated = {key for key, kind in taken.items() if kind == "Tensor"}
+        if (
+            arguments.keys() <= taken.keys()
+            and "out" not in taken
+            and stated <= tensors | (taken.keys() - arguments.keys())
+        ):
+            try:
+                return overload(**arguments)
+            except (RuntimeError, TypeError):
+                continue
+    raise AssertionError(f"no overload of {name} takes {sorted(arguments)}")
+
+
+def rows(table: torch.Tensor, indices: torch.Tensor, member: int) -> torch.Tensor:
+    """Of a table of which this member has some rows; nothing for others."""
+    at = indices - member * len(table)
+    there = (at >= 0) & (at < len(table))
+    return table[at.clamp(0, len(table) - 1)] * there[..., None]
+
+
+def share(choices: Choices, name: str, place: int, leaf: int, tensor: torch.Tensor, member: int) -> torch.Tensor:
+    """A member's part of a value along one leaf of a dimension."""
+    leaves = choices.leaves(name, place)
+    lengths = [choices.known.dimensions.lengths[each] for each in leaves]
+    at = leaves.index(leaf)
+    shape = tensor.shape
+    apart = tensor.reshape(*shape[:place], *lengths, *shape[place + 1 :])
+    part = apart.narrow(place + at, member * (lengths[at] // choices.degree), lengths[at] // choices.degree)
+    return part.reshape(*shape[:place], math.prod(lengths) // choices.degree, *shape[place + 1 :])
+
+
+def run_whole(captured: Captured, given: Mapping[str, torch.Tensor]) -> Tensors:
+    values = dict(given)
+    for node in captured.nodes:
+        if not is_bookkeeping(captured, node):
+            _keep(values, node, run_node(captured, node, [values[name] for _, name in node.tensors]))
+    return values
+
+
+def run_members(
+    choices: Choices,
+    labels: Mapping[int, Option],
+    part: Captured,
+    given: Mapping[str, torch.Tensor],
+    forgotten: str = "",
+) -> list[Tensors]:
+    """What every member computes of ``part``, which is what one of them runs. given: parameters, buffers, inputs.
+    forgotten: the name of an exchange whose partial sums nobody adds up."""
+    degree = choices.degree
+    option_of = {choices.captured.nodes[at].name: option for at, option in labels.items()}
+    members: list[Tensors] = [_given(choices, labels, part, given, member) for member in range(degree)]
+    for node in part.nodes:
+        if is_bookkeeping(part, node):
+            continue
+        if node.target.startswith(COLLECTIVE):
+            _exchange(choices, node, members, add_up=node.name != forgotten)
+            continue
+        option = option_of.get(node.name)
+        if option is not None and option.rows:
+            _vocabulary_parallel(node, members)
+            continue
+        for member, values in enumerate(members):
+            _keep(values, node, _run_share(choices, part, node, option, values, member))
+    return members
+
+
+def _given(
+    choices: Choices, labels: Mapping[int, Option], part: Captured, given: Mapping[str, torch.Tensor], member: int
+) -> Tensors:
+    found = dict(given)
+    for at, option in labels.items():
+        for (_, name), needed, place in zip(
+            choices.captured.nodes[at].tensors, option.inputs, option.places, strict=True
+        ):
+            source = choices.source(name)
+            held = source in part.parameters or source in choices.captured.buffers
+            if held and needed >= 0:
+                axis = place if source == name else None
+                if axis is None:
+                    axis = next(a for a in range(given[source].dim()) if needed in choices.leaves(source, a))
+                found[source] = share(choices, source, axis, needed, given[source], member)
+    return found
+
+
+def _run_share(
+    choices: Choices, part: Captured, node: Node, option: Option | None, values: Tensors, member: int
+) -> Sequence[torch.Tensor]:
+    tensors = [values[name].clone() for _, name in node.tensors]
+    if option is None or option.leaf == WHOLE:
+        return run_node(part, node, tensors)
+    if node.target == "aten.embedding" and option.places[0] == 0:
+        return [rows(tensors[0], tensors[1], member)]
+    if option.outputs[0] == PARTIAL and member:
+        for position, (argument, _) in enumerate(node.tensors):
+            if argument == "bias":
+                tensors[position] = torch.zeros_like(tensors[position])
+    result = run_node(part, node, tensors, choices.captured)
+    return [result[0] / choices.degree] if node.target == "aten.cross_entropy_loss" else result
+
+
+def run_node(
+    captured: Captured, node: Node, tensors: Sequence[torch.Tensor], whole: Captured | None = None
+) -> Sequence[torch.Tensor]:
+    """A call, with sizes as its values have them in ``captured``."""
+    grouped: dict[str, list[torch.Tensor]] = defaultdict(list)
+    for (argument, _), tensor in zip(node.tensors, tensors, strict=True):
+        grouped[argument].append(tensor)
+    arguments: dict[str, Any] = dict(node.constants)
+    name = node.target.removeprefix("aten.")
+    local = list(captured.values[node.outputs[0]].shape)
+    for key in SIZES:
+        if isinstance(arguments.get(key), (list, tuple)) and name != "cat":
+            arguments[key] = local
+    if name == "unflatten":
+        dim = int(arguments["dim"]) % tensors[0].dim()
+        arguments["sizes"] = local[dim : dim + len(arguments["sizes"])]
+    if name in ("conv2d", "conv1d") and arguments.get("groups", 1) > 1:
+        arguments["groups"] = tensors[0].shape[1] // tensors[1].shape[1]
+    if name == "dropout":
+        arguments["train"] = False
+    if name in ("to", "_to_copy", "type_as"):
+        return [tensors[0].clone() if not tensors[0].is_floating_point() else tensors[0].double()]
+    if "dtype" in arguments and arguments["dtype"] in (torch.float32, None) and name not in ("arange",):
+        arguments["dtype"] = torch.float64 if arguments["dtype"] is torch.float32 else None
+    lists = name in ("cat", "stack", "broadcast_tensors")
+    arguments |= {argument: each if lists else each[0] for argument, each in grouped.items()}
+    result = call(name, arguments)
+    return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
+def _keep(values: Tensors, node: Node, results: Sequence[torch.Tensor]) -> None:
+    for name, result in zip(node.outputs, results, strict=True):
+        values[name] = result
+
+
+def _exchange(choices: Choices, node: Node, members: list[Tensors], add_up: bool = True) -> None:
+    """A change of placement, by what its name says: of what (before the @), and into which leaf (at its end)."""
+    source, output = node.tensors[0][1], node.outputs[0]
+    kind = node.target.removeprefix(COLLECTIVE)
+    value = output.partition("@")[0]
+    tensors = [values[source] for values in members]
+    leaf = output.rpartition("@")[2].removeprefix(kind)
+    if kind in ("all_reduce", "reduce_scatter"):
+        total: torch.Tensor = sum(tensors[1:], tensors[0]) if add_up else tensors[0]
+        whole = total
+    elif kind in ("copy", "slice"):
+        whole = tensors[0]
+    else:  # all_gather and all_to_all: put together along what it was divided by
+        whole = _together(choices, value, tensors)
+    for member, values in enumerate(members):
+        if leaf:
+            axis = next(a for a in range(whole.dim()) if int(leaf) in choices.leaves(value, a))
+            values[output] = share(choices, value, axis, int(leaf), whole, member)
+        else:
+            values[output] = whole.clone()
+
+
+def _together(choices: Choices, value: str, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The whole of a value from the members' shares of it, wherever its leaf is in its dimension."""
+    shape = choices.captured.values[value].shape
+    axis = next(a for a, (have, all_) in enumerate(zip(tensors[0].shape, shape, strict=True)) if have != all_)
+    leaf = _DIVIDED[id(choices)][value]
+    leaves = choices.leaves(value, axis)
+    lengths = [choices.known.dimensions.lengths[each] for each in leaves]
+    at = leaves.index(leaf)
+    apart = [*lengths]
+    apart[at] //= choices.degree
+    parts = [each.reshape(*shape[:axis], *apart, *shape[axis + 1 :]) for each in tensors]
+    return torch.cat(parts, axis + at).reshape(shape)
+
+
+_DIVIDED: dict[int, dict[str, int]] = {}
+
+
+def note_divided(choices: Choices, labels: Mapping[int, Option]) -> None:
+    """Along which leaf every output is divided, for `_together`."""
+    _DIVIDED[id(choices)] = {
+        name: state
+        for at, option in labels.items()
+        for name, state in zip(choices.captured.nodes[at].outputs, option.outputs, strict=True)
+        if state >= 0
+    }
+
+
+def _vocabulary_parallel(node: Node, members: list[Tensors]) -> None:
+    """Cross-entropy over classes that are divided: the largest score and the sum of exponentials of each row are
+    exchanged, the score of the target is that of the member that has it."""
+    logits = [values[node.tensors[0][1]] for values in members]
+    targets = members[0][node.tensors[1][1]]
+    largest = torch.stack([each.max(-1).values for each in logits]).max(0).values
+    total = sum(torch.exp(each - largest[:, None]).sum(-1) for each in logits)
+    normal = largest + torch.log(torch.as_tensor(total))
+    own = torch.nn.functional.one_hot(targets, logits[0].shape[-1] * len(logits))
+    classes = own.reshape(len(targets), len(logits), -1)
+    for member, values in enumerate(members):
+        score = (logits[member] * classes[:, member]).sum(-1)
+        loss = (normal if member == 0 else torch.zeros_like(normal)) - score
+        values[node.outputs[0]] = loss.mean()

@@ -1,0 +1,88 @@
+"""What members of a group compute together is what the whole model computes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from explorer.sharding.choices import WHOLE, Choices, Option
+from explorer.sharding.local import member_of
+from explorer.sharding.rules import analyse
+from explorer.tracing.build import build
+from explorer.tracing.captured import COLLECTIVE, Captured
+from tests.explorer.sharding.captures import demo
+from tests.explorer.sharding.members import note_divided, random_value, run_members, run_whole
+
+MODELS = ("gpt-small", "llama-small", "bert-small", "multimodal-small", "gnmt-small", "resnet50-small")
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", MODELS)
+def test_any_labels_give_the_loss_of_the_whole_model(name: str, seed: int) -> None:
+    small, large = demo(name)
+    choices = Choices(analyse(small), large, 2, whole_weights=True)
+    labels = _any_labels(choices, random.Random(seed))
+    part = member_of(choices, labels, small)
+    assert any(node.target.startswith(COLLECTIVE) for node in part.nodes)
+    given = _given(small)
+    whole = run_whole(small, given)[small.outputs[0]]
+    note_divided(choices, labels)
+    for values in run_members(choices, labels, part, given):
+        torch.testing.assert_close(values[part.outputs[0]], whole, rtol=1e-8, atol=1e-8)
+
+
+def test_a_forgotten_exchange_is_noticed() -> None:
+    small, large = demo("gpt-small")
+    choices = Choices(analyse(small), large, 2)
+    labels = _any_labels(choices, random.Random(0))
+    part = member_of(choices, labels, small)
+    given = _given(small)
+    whole = run_whole(small, given)[small.outputs[0]]
+    note_divided(choices, labels)
+    kinds = (f"{COLLECTIVE}all_reduce", f"{COLLECTIVE}reduce_scatter")
+    sums = [node.name for node in part.nodes if node.target in kinds]
+    assert len(sums) > 3
+    for forgotten in sums:
+        values = run_members(choices, labels, part, given, forgotten)[0]
+        assert not torch.allclose(values[part.outputs[0]], whole, rtol=1e-8, atol=1e-8), forgotten
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_whose_calls_are_all_whole_is_the_model(name: str) -> None:
+    small, large = demo(name)
+    choices = Choices(analyse(small), large, 2, whole_weights=True)
+    labels = {at: options[0] for at, options in choices.options.items()}
+    assert all(option.leaf == WHOLE for option in labels.values())
+    parts = [member_of(choices, labels, each) for each in (small, large)]
+    divided = build(*parts, reference=name, training=True)
+    assert divided.graph == build(small, large, reference=name, training=True).graph
+
+
+def _any_labels(choices: Choices, chance: random.Random) -> Mapping[int, Option]:
+    """An option of every call; readers of one parameter divide it alike."""
+    held: dict[str, tuple[int, int | None]] = {}
+    labels: dict[int, Option] = {}
+    for at, options in choices.options.items():
+        names = [choices.source(name) for _, name in choices.captured.nodes[at].tensors]
+        fits = [
+            option
+            for option in options
+            if all(
+                source not in held or held[source] == (needed if needed >= 0 else WHOLE, place)
+                for source, needed, place in zip(names, option.inputs, option.places, strict=True)
+            )
+        ]
+        labels[at] = chance.choice(fits[1:] or fits)
+        for source, needed, place in zip(names, labels[at].inputs, labels[at].places, strict=True):
+            if source in choices.captured.parameters or source in choices.captured.buffers:
+                held[source] = (needed if needed >= 0 else WHOLE, place)
+    return labels
+
+
+def _given(small: Captured) -> dict[str, torch.Tensor]:
+    torch.manual_seed(1)
+    names = (*small.parameters, *small.buffers, *small.inputs)
+    return {name: random_value(small.values[name], 2) * (0.1 if name in small.parameters else 1) for name in names}
