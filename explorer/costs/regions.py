@@ -87,4 +87,4 @@ def _in_regions(graph: OpGraph, name_of: dict[int, str], cached: frozenset[int])
         if (name, keeps) != (operator.checkpoint, operator.cached):
             operator, changed = replace(operator, checkpoint=name, cached=keeps), True
         operators.append(operator)
-    return OpGraph(tuple(operators), graph.tensors, graph.samples, graph.name) if changed else graph
+    return replace(graph, operators=tuple(operators)) if changed else graph

@@ -61,7 +61,7 @@ def unpacked_plan(packed: PackedPlan) -> tuple[Result, str]:
 
 def packed_graph(graph: OpGraph) -> PackedGraph:
     """To be made once for a graph that is asked about again and again."""
-    parts = (graph.operators, graph.tensors, graph.samples, graph.name)
+    parts = (graph.operators, graph.tensors, graph.samples, graph.name, graph.tensor_parallel)
     content = pickle.dumps(parts, pickle.HIGHEST_PROTOCOL)
     return PackedGraph(hashlib.sha256(content).hexdigest(), content)
 
@@ -80,8 +80,8 @@ def unpacked_problem(packed: PackedProblem) -> Problem:
     """Equal graphs are unpacked once: what is told of one problem holds for the next."""
     key = packed.graph.key
     if key not in _graphs:
-        operators, tensors, samples, name = pickle.loads(packed.graph.content)
-        _graphs[key] = OpGraph(operators, tensors, samples, name)
+        parts = pickle.loads(packed.graph.content)
+        _graphs[key] = OpGraph(*parts)
         while len(_graphs) > KEPT:
             _graphs.popitem(last=False)
     _graphs.move_to_end(key)

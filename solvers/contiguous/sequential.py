@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.chains import topological_orders
-from solvers.problem.graph import OpGraph, Phase, Tensor
+from solvers.problem.graph import Phase, Tensor
 from solvers.problem.problem import Problem
 
 
@@ -33,7 +33,7 @@ def in_sequence(problem: Problem, order: Sequence[int]) -> Problem:
     stated = problem.transfer_s
     return replace(
         problem,
-        graph=OpGraph(graph.operators, tensors, graph.samples, graph.name),
+        graph=replace(graph, tensors=tensors),
         transfer_s=None if stated is None else (*stated, *(0.0 for _ in (*ahead, *back))),
     )
 

@@ -59,7 +59,7 @@ def _roomy(graph: OpGraph, adds: bool, of_parameters: float) -> OpGraph:
         else o
         for i, o in enumerate(graph.operators)
     )
-    return graph if operators == graph.operators else OpGraph(operators, graph.tensors, graph.samples, graph.name)
+    return graph if operators == graph.operators else replace(graph, operators=operators)
 
 
 def _gradients(graph: OpGraph) -> dict[int, Amount]:

@@ -114,7 +114,7 @@ def _graph(graph: OpGraph, found: Regions) -> OpGraph:
         name = found.of[home]
         own = _larger(own, again[name]) if b == found.first[home] else own
         operators[b] = replace(operators[b], workspace_bytes=room[name] + own)
-    return OpGraph(tuple(operators), graph.tensors, graph.samples, graph.name)
+    return replace(graph, operators=tuple(operators))
 
 
 def _total(graph: OpGraph, members: tuple[int, ...]) -> Amount:

@@ -13,7 +13,7 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.trivial_merges import TRIVIAL_S
 from solvers.contiguous.planners.chain_dp import LinearStarts, micro_batch_choices, unsupported
 from solvers.pipelines.boundary_moves import offer_more_in_flight
-from solvers.problem.graph import OpGraph, Phase
+from solvers.problem.graph import Phase
 from solvers.problem.groups import together
 from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor
@@ -120,4 +120,4 @@ def in_blocks(problem: Problem, block: Sequence[int]) -> Problem:
     """The same problem with every block a co-location group."""
     graph = problem.graph
     operators = tuple(replace(operator, colocation=f"block {block[i]}") for i, operator in enumerate(graph.operators))
-    return replace(problem, graph=OpGraph(operators, graph.tensors, graph.samples, graph.name))
+    return replace(problem, graph=replace(graph, operators=operators))

@@ -39,7 +39,7 @@ def test_a_forgotten_exchange_is_noticed() -> None:
     choices = Choices(analyse(small), large, 2)
     labels = _any_labels(choices, random.Random(0))
     part = member_of(choices, labels, small)
-    given = _given(small)
+    given = _given(small, most=100)
     whole = run_whole(small, given)[small.outputs[0]]
     note_divided(choices, labels)
     kinds = (f"{COLLECTIVE}all_reduce", f"{COLLECTIVE}reduce_scatter")
@@ -82,7 +82,7 @@ def _any_labels(choices: Choices, chance: random.Random) -> Mapping[int, Option]
     return labels
 
 
-def _given(small: Captured) -> dict[str, torch.Tensor]:
+def _given(small: Captured, most: int = 2) -> dict[str, torch.Tensor]:
     torch.manual_seed(1)
     names = (*small.parameters, *small.buffers, *small.inputs)
-    return {name: random_value(small.values[name], 2) * (0.1 if name in small.parameters else 1) for name in names}
+    return {name: random_value(small.values[name], most) * (0.1 if name in small.parameters else 1) for name in names}

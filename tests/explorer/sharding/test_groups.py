@@ -1,0 +1,151 @@
+"""A tensor-parallel group is one device to a planner: its members' memory, links and exchanges."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.question.groups import divider, grouped, with_exchanges
+from solvers.errors import InvalidProblem, PlacementError
+from solvers.formats.json_fields import Field
+from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
+from solvers.plan.degrees import group_sent_bytes, pipeline_depth
+from solvers.problem.cluster import Device, Link, two_level_cluster, uniform_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable
+from tests.explorer.cli.command import Command
+
+GPUS = tuple(Device(f"GPU {i}", "H100-80GB", 80e9 - i, node=i // 4) for i in range(8))
+NODES = two_level_cluster(GPUS, 450e9, 2e-6, 50e9, 1e-5)
+
+
+def test_members_that_follow_one_another_are_one_device() -> None:
+    cluster, link = grouped(NODES, 2, "m")
+    assert [device.name for device in cluster.devices] == ["GPU 0-1", "GPU 2-3", "GPU 4-5", "GPU 6-7"]
+    assert [device.node for device in cluster.devices] == [0, 0, 1, 1]
+    assert cluster.devices[0].memory_bytes == 80e9 - 1
+    assert link is not None
+    assert (link.bandwidth_bytes_per_s, link.latency_s) == (450e9, 2e-6)
+    between = cluster.link(1, 2)
+    assert between is not None
+    assert between.bandwidth_bytes_per_s == 50e9
+
+
+def test_a_degree_of_one_changes_nothing() -> None:
+    assert grouped(NODES, 1, "m") == (NODES, None)
+    assert divider(None, None, None) is None
+    assert divider(1, None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("degree", "devices", "words"),
+    [
+        (3, GPUS, "8 devices make no groups of 3"),
+        (8, GPUS, "devices of one node"),
+        (2, (GPUS[0], replace(GPUS[1], kind="L4-24GB")), "devices of one kind"),
+        (2, (*GPUS[:2], Device("c", "cpu")), "no CPUs"),
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(degree: int, devices: tuple[Device, ...], words: str) -> None:
+    with pytest.raises(InvalidProblem, match=words):
+        grouped(uniform_cluster(devices, 1e9), degree, "m")
+
+
+def test_members_without_a_link_are_refused() -> None:
+    cluster = replace(uniform_cluster(GPUS[:2], 1e9), links=(Link(0, 1, 1e9),))
+    with pytest.raises(InvalidProblem, match="links to one another"):
+        grouped(cluster, 2, "m")
+
+
+@pytest.mark.parametrize("degree", [0, -1, 65])
+def test_a_degree_that_is_none_is_refused(degree: int) -> None:
+    with pytest.raises(InvalidProblem, match="from 1 to 64"):
+        divider(degree, None, None)
+
+
+def test_tokens_without_a_group_are_refused() -> None:
+    with pytest.raises(InvalidProblem, match="add --tensor-parallel"):
+        divider(None, 1, None)
+
+
+GRAPH = OpGraph(
+    (
+        Operator("a", exchanged_bytes=Amount(10.0, 5.0), exchange_steps=3),
+        Operator("b"),
+        Operator("a/update", phase=Phase.UPDATE, forward_of=0, exchanged_bytes=Amount(7.0), exchange_steps=1),
+    ),
+    (Tensor(0, (1,), Amount(0, 4)),),
+    tensor_parallel=4,
+)
+
+
+def test_an_exchange_takes_its_steps_and_its_bytes() -> None:
+    table = ComputeTable((1, 2), {"k": np.ones((3, 2))})
+    times = with_exchanges(table, GRAPH, Link(0, 1, 10.0, 0.5)).seconds["k"]
+    assert times.tolist() == [[1 + 1.5 + 1.5, 1 + 1.5 + 2.0], [1, 1], [1 + 0.5 + 0.7, 1 + 0.5 + 0.7]]
+
+
+def test_a_divided_graph_comes_back_from_its_file() -> None:
+    again = read_op_graph(Field(json.loads(json.dumps(graph_json(GRAPH))), "graph"))
+    assert again == GRAPH
+    assert graph_hash(GRAPH) != graph_hash(replace(GRAPH, tensor_parallel=1))
+
+
+def test_a_plan_of_groups_is_planned_checked_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "plan.json"
+    told = Command(capsys)(
+        "plan", "gpt-small", "--tensor-parallel", 2, "--devices", 4, "--planner", "equal", "--json", "-o", place
+    )
+    assert told.status == 0, told.err
+    plan = json.loads(told.out)
+    assert plan["model"] == "gpt-small,tensor-parallel=2"
+    assert plan["degrees"]["tensor"] == 2
+    assert plan["degrees"]["pipeline"] == 2
+    assert plan["degrees"]["data"] == 1
+    assert len(plan["metrics"]["peak_memory_bytes"]) == 2
+    file = explorer.load(str(place))
+    assert file.problem.graph.tensor_parallel == 2
+    assert pipeline_depth(file.problem, file.plan) == 2
+    assert list(group_sent_bytes(file.problem, file.plan)) == plan["degrees"]["tensor_sent_bytes"]
+    assert Command(capsys)("check", place).status == 0
+    assert Command(capsys)("simulate", place).status == 0
+
+
+def test_a_plan_of_groups_is_not_run_nor_written_for_launchers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "plan.json"
+    assert (
+        Command(capsys)(
+            "plan", "gpt-small", "--tensor-parallel", 2, "--devices", 4, "--planner", "equal", "-o", place
+        ).status
+        == 0
+    )
+    for command in (("run", place), ("export", place, "--to", "megatron", "-o", tmp_path / "x.sh")):
+        told = Command(capsys)(*command)
+        assert told.status == 2
+        assert "tensors" in told.err
+        assert len(told.err.strip().splitlines()) == 1
+
+
+def test_half_the_devices_make_no_group(capsys: pytest.CaptureFixture[str]) -> None:
+    told = Command(capsys)("plan", "gpt-small", "--tensor-parallel", 2, "--devices", 3)
+    assert told.status == 2
+    assert "3 devices make no groups of 2" in told.err
+
+
+def test_a_module_of_ones_own_is_divided() -> None:
+    import torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
+    whole = explorer.trace(module, torch.zeros(4, 8))
+    graph = explorer.trace(module, torch.zeros(4, 8), tensor_parallel=2)
+    assert graph.graph.tensor_parallel == 2
+    assert sum(o.param_bytes for o in graph.graph.operators) < sum(o.param_bytes for o in whole.graph.operators)
+    with pytest.raises(PlacementError, match="nothing can be divided over 7"):
+        explorer.trace(module, torch.zeros(4, 8), tensor_parallel=7)
