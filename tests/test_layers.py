@@ -69,7 +69,7 @@ LADDER = (
     "explorer.tracing.standins",
     "explorer.tracing",
     "explorer.tracing.files",
-    "explorer.sharding",
+    "explorer.tracing.sharding",
     "explorer.costs",
     "explorer.costs.fit",
     "explorer.costs.times",

@@ -24,7 +24,7 @@ DIVIDED_ON = "H100-80GB"
 GROUP_BANDWIDTH_BYTES_PER_S = 450e9
 """Of NVLink 4, one direction (NVIDIA, H100 data sheet: 900 GB/s in both)."""
 GROUP_LATENCY_S = 5e-6
-"""A step of a ring inside a node, about: what NCCL's smallest messages take (see docs/sharding.md)."""
+"""A step of a ring inside a node, about: what NCCL's smallest messages take (see docs/papers/sharding.md)."""
 MOST = 64
 """Members of a group. More than a node has is a question of another kind."""
 
@@ -39,8 +39,8 @@ def divider(degree: int | None, sequence: int | None, dtype: torch.dtype | str |
     if not 1 <= degree <= MOST:
         raise InvalidProblem(f"the degree (--tensor-parallel) must be from 1 to {MOST}, found {degree}")
     from explorer.costs.roofline import estimate
-    from explorer.sharding.divide import Group
-    from explorer.sharding.program import GroupLink
+    from explorer.tracing.sharding.divide import Group
+    from explorer.tracing.sharding.program import GroupLink
 
     rate = dtype if isinstance(dtype, str) and dtype in ("bf16", "fp16", "fp32") else None
 

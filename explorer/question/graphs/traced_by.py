@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import demo_models
 import explorer.costs
-import explorer.sharding
 import explorer.tracing
+import explorer.tracing.sharding
 import solvers.formats
 import solvers.problem.graph
 from explorer.question.graphs.sources import code_hash, written_hash
@@ -23,7 +23,7 @@ PLACES = (
 """The sources: of the models, of the tracer, and of what it writes."""
 FORMATS = Path(str(solvers.formats.__file__)).parent
 """How a graph is written, which counts for what is kept here: what ships is held to it by a test."""
-DIVIDED_BY = tuple(Path(str(one.__file__)).parent for one in (explorer.sharding, explorer.costs))
+DIVIDED_BY = tuple(Path(str(one.__file__)).parent for one in (explorer.tracing.sharding, explorer.costs))
 """What divides tensors over a group, which is part of such a trace."""
 STATED = "traced_by.json"
 """Beside graphs that ship: a NamedTuple `TracedBy`."""

@@ -11,17 +11,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from explorer.sharding.choices import PARTIAL, SHARED, WHOLE, Choices, Option
-from explorer.sharding.divide import Divided, Group
-from explorer.sharding.prices import seconds_of
-from explorer.sharding.program import GroupLink, Labels, Prices, cheapest, cost_s
-from explorer.sharding.rules import analyse
 from explorer.tracing.build import build
 from explorer.tracing.captured import Captured
+from explorer.tracing.sharding.choices import PARTIAL, SHARED, WHOLE, Choices, Option
+from explorer.tracing.sharding.divide import Divided, Group
+from explorer.tracing.sharding.prices import seconds_of
+from explorer.tracing.sharding.program import GroupLink, Labels, Prices, cheapest, cost_s
+from explorer.tracing.sharding.rules import analyse
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph, Phase
-from tests.explorer.sharding.captures import captured
+from tests.explorer.tracing.sharding.captures import captured
 
 LINK = GroupLink(1.35e11, 0.0)
 """As fast beside the memory of `seconds` as NVLink 4 is beside an H100's."""

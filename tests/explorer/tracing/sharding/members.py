@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from explorer.sharding.choices import PARTIAL, WHOLE, Choices, Option
 from explorer.tracing.captured import COLLECTIVE, Captured, Node, Value
 from explorer.tracing.fold import is_bookkeeping
+from explorer.tracing.sharding.choices import PARTIAL, WHOLE, Choices, Option
 
 SIZES = ("size", "shape")
 """Arguments that state the shape of what comes out."""

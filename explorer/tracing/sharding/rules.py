@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from explorer.sharding.dimensions import Dimensions, Leaves
 from explorer.tracing.captured import Captured, Node, Value
+from explorer.tracing.sharding.dimensions import Dimensions, Leaves
 
 Where = int | None
 """The dimension of a tensor that has the loop; None: it is whole, or a partial sum."""

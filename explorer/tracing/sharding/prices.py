@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from explorer.sharding.choices import Choices
 from explorer.tracing.build import build_all
 from explorer.tracing.captured import Captured, Node, Value
+from explorer.tracing.sharding.choices import Choices
 from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph
 

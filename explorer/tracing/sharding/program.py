@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-from explorer.sharding.choices import (
+from explorer.tracing.sharding.choices import (
     ALL_REDUCE,
     PARTIAL,
     ROW_BYTES,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from explorer.sharding.choices import WHOLE, Choices
-from explorer.sharding.local import member_of
-from explorer.sharding.prices import seconds_of
-from explorer.sharding.program import Division, GroupLink, Prices, cheapest
-from explorer.sharding.rules import analyse
 from explorer.tracing.captured import Captured
+from explorer.tracing.sharding.choices import WHOLE, Choices
+from explorer.tracing.sharding.local import member_of
+from explorer.tracing.sharding.prices import seconds_of
+from explorer.tracing.sharding.program import Division, GroupLink, Prices, cheapest
+from explorer.tracing.sharding.rules import analyse
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.sharding.choices import Choices
-from explorer.sharding.rules import RULES, Loop, analyse
 from explorer.tracing.captured import Captured, Node
-from tests.explorer.sharding.captures import demo
-from tests.explorer.sharding.members import call, random_value, rows, share
+from explorer.tracing.sharding.choices import Choices
+from explorer.tracing.sharding.rules import RULES, Loop, analyse
+from tests.explorer.tracing.sharding.captures import demo
+from tests.explorer.tracing.sharding.members import call, random_value, rows, share
 
 DEGREE = 2
 MODELS = ("gpt-small", "llama-small", "moe-small", "bert-small", "resnet50-small", "inception-small", "gnmt-small",

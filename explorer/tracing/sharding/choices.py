@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from explorer.sharding.rules import Known, Loop, Where
 from explorer.tracing.captured import Captured, Node
 from explorer.tracing.fold import is_bookkeeping, is_view
+from explorer.tracing.sharding.rules import Known, Loop, Where
 
 WHOLE = -1
 """Every member has all of it; what needs it so computes all of it."""

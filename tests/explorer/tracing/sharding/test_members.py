@@ -8,13 +8,13 @@ from collections.abc import Mapping
 import pytest
 import torch
 
-from explorer.sharding.choices import WHOLE, Choices, Option
-from explorer.sharding.local import member_of
-from explorer.sharding.rules import analyse
 from explorer.tracing.build import build
 from explorer.tracing.captured import COLLECTIVE, Captured
-from tests.explorer.sharding.captures import demo
-from tests.explorer.sharding.members import note_divided, random_value, run_members, run_whole
+from explorer.tracing.sharding.choices import WHOLE, Choices, Option
+from explorer.tracing.sharding.local import member_of
+from explorer.tracing.sharding.rules import analyse
+from tests.explorer.tracing.sharding.captures import demo
+from tests.explorer.tracing.sharding.members import note_divided, random_value, run_members, run_whole
 
 MODELS = ("gpt-small", "llama-small", "bert-small", "multimodal-small", "gnmt-small", "resnet50-small")
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from explorer.sharding.choices import (
+from explorer.tracing.captured import COLLECTIVE, Captured, Exchange, Node, Saved, Value
+from explorer.tracing.fold import is_bookkeeping
+from explorer.tracing.sharding.choices import (
     ROW_BYTES,
     SHARED,
     WHOLE,
@@ -20,9 +22,7 @@ from explorer.sharding.choices import (
     change,
     partial_gradients,
 )
-from explorer.sharding.program import Labels
-from explorer.tracing.captured import COLLECTIVE, Captured, Exchange, Node, Saved, Value
-from explorer.tracing.fold import is_bookkeeping
+from explorer.tracing.sharding.program import Labels
 
 NAMES = {
     ("all_reduce", ""): "all_reduce",
