@@ -362,9 +362,9 @@ class TrainingSettings(Group):
         control=Control(
             id="stack", label="Run by", what="What runs the model", place=RARE, word="Run by",
             labels={"traced": "as traced", "eager": "eager", "compiled": "torch.compile", "fused": "Megatron"},
-            meaning="Which kernels an estimate counts. As traced: one an operator, nothing beside. Eager: those that"
-            " PyTorch launches, with casts in mixed precision and sums of gradients. torch.compile: pointwise operators"
-            " joined. Megatron: its fused kernels, and its loss in fp32.",
+            meaning="Which kernels an estimate counts. As traced: one an operator. Eager: those that PyTorch launches,"
+            " with casts in mixed precision and sums of gradients. torch.compile: pointwise operators joined."
+            " Megatron: its fused kernels, and its loss in fp32.",
         ),
     )  # fmt: skip
     mini_batch: int | None = setting(

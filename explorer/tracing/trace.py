@@ -48,7 +48,7 @@ def trace_module(
     backward and update. expert_rows: how many rows a selection by value (the tokens of an expert) selects at the
     example's batch, in proportion at others; without it such a module is refused.
     on_call: given the number of calls that the forward has made so far, each time it is captured.
-    divide: makes of the model at two batches what one member of a tensor-parallel group runs (`explorer.tracing.sharding`).
+    divide: makes of the model at two batches what one member of a tensor-parallel group runs (`sharding`).
 
     Raises TraceError, in one line, if the module cannot be traced.
     """
