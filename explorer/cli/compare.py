@@ -15,11 +15,11 @@ from explorer.cli.flags import (
     search_of,
     settings_of,
 )
-from explorer.cli.launching import ENDED
+from explorer.cli.launching import DEFECT, status_without_plan
 from explorer.cli.terminal.command import Commands, add_command, add_json, print_json
 from explorer.cli.terminal.keeping import add_library, asking, traced
 from solvers.errors import UnsupportedProblem
-from solvers.plan.result import Status, StopReason
+from solvers.plan.result import Status
 from solvers.problem.problem import Contiguity
 
 if TYPE_CHECKING:
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from explorer.question.settings import SearchSettings
 
 EVERY = "all"
-INFEASIBLE, NO_PLAN = 3, 4
-"""Exit status when no planner has a plan: one proved that none fits, or none proved anything."""
-DEFECT = 1
-"""Exit status when planners contradict each other, or broke and left no plan."""
 
 
 def add(commands: Commands) -> None:
@@ -173,8 +169,4 @@ def _tell_defects(family: Sequence[Entry], done: Sequence[Compared]) -> int:
         return DEFECT
     if any(row.has_plan for row in rows):
         return 0
-    if broken:
-        return DEFECT
-    if missing or any(one.result is not None and one.result.stop_reason is StopReason.CANCELLED for one in done):
-        return ENDED
-    return INFEASIBLE if any(row.status == Status.INFEASIBLE for row in rows) else NO_PLAN
+    return status_without_plan([one.result for one in done], broken=bool(broken), ended=bool(missing))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.files import NotWritten
 from solvers.errors import RunError
+from solvers.plan.result import Result, Status, StopReason
 
 if TYPE_CHECKING:
     from explorer.costs.profile import Profile
@@ -22,9 +23,20 @@ if TYPE_CHECKING:
     from solvers.formats.plan_json import PlanFile
     from solvers.problem.graph import OpGraph
 
-FAILED = 5
-ENDED = 6
-"""Exit status of a run that was cancelled or reached its time limit."""
+DEFECT, INFEASIBLE, NO_PLAN, FAILED, ENDED = 1, 3, 4, 5, 6
+"""Exit statuses: a planner broke a rule, or planners contradict each other; nothing fits, as was proved; nothing was
+found or proved; a run failed, or a cluster was lost; a run or a search was cancelled, or a run reached its limit."""
+
+
+def status_without_plan(results: Iterable[Result | None], *, broken: bool, ended: bool) -> int:
+    """Exit status of searches that all have no plan. broken: whether one broke a rule; ended: whether some never
+    began."""
+    if broken:
+        return DEFECT
+    found = [result for result in results if result is not None]
+    if ended or any(result.stop_reason is StopReason.CANCELLED for result in found):
+        return ENDED
+    return INFEASIBLE if any(result.status is Status.INFEASIBLE for result in found) else NO_PLAN
 
 
 def add_targets(parser: argparse._ActionsContainer) -> None:

@@ -16,7 +16,7 @@ from explorer.cli.flags import (
     search_of,
     settings_of,
 )
-from explorer.cli.launching import ENDED
+from explorer.cli.launching import DEFECT, ENDED, INFEASIBLE, NO_PLAN
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, print_table
 from explorer.cli.terminal.keeping import add_library, asking, traced
 from explorer.files import write_file
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from solvers.problem.problem import Problem
     from solvers.search.planner import Planner
 
-STATUS_OF = {Status.OPTIMAL: 0, Status.FEASIBLE: 0, Status.INFEASIBLE: 3, Status.NO_PLAN: 4}
+STATUS_OF = {Status.OPTIMAL: 0, Status.FEASIBLE: 0, Status.INFEASIBLE: INFEASIBLE, Status.NO_PLAN: NO_PLAN}
 """Exit status of an outcome."""
-DEFECT = 1
-"""Exit status when a planner breaks a rule."""
 
 
 def add(commands: Commands) -> None:

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from explorer.cli.flags import add_models, add_phase, add_problem, add_search, search_of, settings_of
-from explorer.cli.launching import ENDED, add_targets
+from explorer.cli.launching import FAILED, add_targets, status_without_plan
 from explorer.cli.terminal.command import Commands, add_command, print_json
 from explorer.cli.terminal.keeping import add_library, asking, library_of, traced
 from explorer.files import write_file
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
 from solvers.errors import InvalidProblem
-from solvers.plan.result import Status, StopReason
 
 if TYPE_CHECKING:
     import threading
@@ -28,12 +27,6 @@ if TYPE_CHECKING:
     from explorer.sweeps.points import Axes
     from explorer.sweeps.sweep import Cell, Row
 
-INFEASIBLE, NO_PLAN = 3, 4
-"""Exit status when no point has a plan: one was proved infeasible, or nothing was proved."""
-DEFECT = 1
-"""Exit status when a planner breaks a rule and no point has a plan."""
-FAILED = 5
-"""Exit status when a cluster was lost in the middle."""
 MOST_VALUES = 100
 MOST_WORKERS = 256
 QUESTIONS_EACH = 4
@@ -297,11 +290,8 @@ def _status(rows: list[Row], *, ended: bool) -> int:
 
     if any(row.plan is not None for row in rows):
         return 0
-    if any(row.status == DEFECT_ROW for row in rows):
-        return DEFECT
-    if ended or any(row.result is not None and row.result.stop_reason is StopReason.CANCELLED for row in rows):
-        return ENDED
-    return INFEASIBLE if any(row.status == Status.INFEASIBLE for row in rows) else NO_PLAN
+    broken = any(row.status == DEFECT_ROW for row in rows)
+    return status_without_plan([row.result for row in rows], broken=broken, ended=ended)
 
 
 def _several(parse: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:

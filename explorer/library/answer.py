@@ -15,7 +15,7 @@ from solvers.formats.json_text import dump_json, finite_or_none, parse_json
 from solvers.formats.op_graph_json import read_op_graph
 from solvers.formats.plan_json import plan_part, read_plan_part
 from solvers.formats.problem_json import problem_json, read_problem
-from solvers.formats.result_json import MAX_NOTES, MAX_OPTIONS, options_json
+from solvers.formats.result_json import MAX_NOTES, MAX_OPTIONS, result_json
 from solvers.kernels.compiling import TOOK
 from solvers.plan.plan import Plan
 from solvers.plan.result import Alternative, Progress, Result, Status, StopReason
@@ -44,22 +44,13 @@ class Kept(NamedTuple):
 
 def write_answer(asked: Asked, result: Result, reference: str) -> str:
     """All of a result but the graph of its problem. null stands for an infinite number. Raises ValueError for a NaN."""
+    notes = tuple(note for note in result.notes if not note.startswith((TOOK, KNOWN)))
     return dump_json(
         {
             "reference": reference,
             "problem": problem_json(asked.problem),
             "plan": None if result.plan is None else plan_part(result.plan),
-            "outcome": {
-                "status": result.status.value,
-                "stop_reason": result.stop_reason.value,
-                "objective_s": finite_or_none(result.objective_s),
-                "bound_s": finite_or_none(result.bound_s),
-                "runtime_s": result.runtime_s,
-                "planner": result.planner,
-                "planner_options": options_json(result.planner_options),
-                "seed": result.seed,
-                "notes": [note for note in result.notes if not note.startswith((TOOK, KNOWN))],
-            },
+            "outcome": result_json(replace(result, notes=notes)) | {"bound_s": finite_or_none(result.bound_s)},
             "front": [plan_part(one.plan) for one in result.front],
             "trace": [_step_json(step) for step in result.trace[-MAX_STEPS:]],
         }

@@ -22,6 +22,7 @@ from explorer.question.models.libraries import graph_name, library_of, make_of_l
 from explorer.question.models.recognised import config_instead, folder_instead, instead
 from explorer.question.written.closest import closest
 from explorer.tracing.files.onnx_model import looks_like_onnx
+from explorer.words.text import first_line
 from solvers.errors import InvalidProblem, TraceError
 from solvers.formats import graph_json, plan_json
 from solvers.formats.json_text import MAX_BYTES, parse_json
@@ -293,14 +294,10 @@ def _load_zip(path: str, training: bool | None) -> Workload:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise InvalidProblem(f"{path}: a damaged zip archive ({_first_line(error)})") from None
+        raise InvalidProblem(f"{path}: a damaged zip archive ({first_line(error)})") from None
     if any(name.endswith("/data.pkl") and name.count("/") == 1 for name in names):
         kind = "a TorchScript archive" if any("/code/" in name for name in names) else "a pickle made by torch.save"
         raise InvalidProblem(f"{path}: {kind}, not an exported program, and never opened; {EXPORT_HINT}")
     from explorer.tracing import load_pt2
 
     return replace(load_pt2(path, training=training), reference=path)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or ["no message"])[0][:300]

@@ -38,6 +38,7 @@ from explorer.runner.start import contract
 from explorer.runner.start.transport import connect
 from explorer.runner.targets.processes import die_with_parent
 from explorer.runner.verifying.verify import verify
+from explorer.words.text import first_line
 from solvers.errors import PlacementError
 from solvers.formats.plan_json import PlanFile, read_plan
 
@@ -135,7 +136,7 @@ def run(bundle: Path, rank: int) -> bool:
 def _fail(bundle: Path, rank: int, error: BaseException) -> None:
     traceback.print_exc()
     root = error.__cause__ or error
-    message, cause = _first_line(error), _first_line(root)
+    message, cause = first_line(error), first_line(root)
     if cause not in message:  # torch wraps what a backward raised
         message = f"{message.removesuffix(':')}: {cause}"
     told = {
@@ -151,11 +152,6 @@ def _fail(bundle: Path, rank: int, error: BaseException) -> None:
         write_file(bundle / f"failure-{rank}.json", json.dumps(told), "saving why the rank failed")
     except NotWritten as problem:
         print(f"rank {rank}: {problem}", file=sys.stderr)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0]
 
 
 def pin(local_rank: int, threads: int) -> bool:

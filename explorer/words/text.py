@@ -219,3 +219,9 @@ def short_path(path: str, limit: int) -> str:
 def plain(name: str) -> str:
     """A name as plotly's pseudo-HTML shows it literally."""
     return html.escape(name, quote=False)
+
+
+def first_line(error: BaseException) -> str:
+    """Of what an error says; its type, where it says nothing."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:500] if lines else type(error).__name__

@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Annotated
 
 from explorer.costs.devices import CPU_CORE, DEVICES
 from explorer.costs.measured import catalogue_kind
 from explorer.costs.times.calls import Call
 from solvers.errors import InvalidProblem
+from solvers.formats.records import STATED, Within
 from solvers.problem.cluster import CPU_KIND
 
+MAX_TIMES = 1_000_000
+MAX_SOURCES = 10_000
+MAX_DIMENSIONS = 64
+MAX_NAME = 200
+Name = Annotated[str, Within(most=MAX_NAME)]
 NOT_STATED = "not stated"
 """Of the versions of what a file from elsewhere was measured with."""
 
@@ -23,11 +30,11 @@ class Source:
     noise: of a fixed piece of work, as a share; None where nobody looked.
     """
 
-    reference: str
-    date: str
-    clock: str
-    processes: int = 1
-    noise: float | None = None
+    reference: Name
+    date: Name
+    clock: Name
+    processes: Annotated[int, Within(1), STATED] = 1
+    noise: Annotated[float | None, STATED] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +48,10 @@ class CallTime:
     call: Call
     seconds: float
     spread: float
-    count: int
-    samples: int
-    shape: tuple[int, ...] = ()
-    source: int = 0
+    count: Annotated[int, Within(1)]
+    samples: Annotated[int, Within(1)]
+    shape: Annotated[tuple[int, ...], Within(most=MAX_DIMENSIONS), STATED] = ()
+    source: Annotated[int, STATED] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +61,12 @@ class Library:
     hardware: as the system names it: "NVIDIA H200". threads: of a process on a CPU.
     """
 
-    hardware: str
-    threads: int
-    torch: str
-    python: str
-    sources: tuple[Source, ...]
-    times: tuple[CallTime, ...]
+    hardware: Name
+    threads: Annotated[int, Within(1)]
+    torch: Name
+    python: Name
+    sources: Annotated[tuple[Source, ...], Within(most=MAX_SOURCES)]
+    times: Annotated[tuple[CallTime, ...], Within(most=MAX_TIMES)]
 
     def __post_init__(self) -> None:
         if not self.hardware.strip():

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from explorer.runner.engine.packing import room
-from explorer.runner.scripts.script import Channel, Piece, Script
+from explorer.runner.scripts.script import Channel, Piece, Script, pieces_of
 from solvers.errors import RunError
 
 
@@ -38,19 +38,9 @@ class Exchange:
         self.script, self.device, self.shapes, self.torch_device = script, device, shapes, torch_device
         self.arrived: dict[tuple[int, int], tuple[Tensor, ...]] = {}
         self.returned: dict[tuple[int, int], tuple[Tensor | None, ...]] = {}
-        self.incoming: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-        """(segment, its micro-batch) -> (channel, piece) that it reads on this rank."""
-        self.outgoing: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-        """(segment, its micro-batch) -> (channel, piece) that it feeds from this rank."""
+        self.incoming, self.outgoing = pieces_of(script, device)
         self._left: dict[tuple[int, int], int] = {}
         self._waiting: dict[tuple[int, int], list[Tensor | None]] = {}
-        for c, channel in enumerate(script.channels):
-            for p, piece in enumerate(channel.pieces):
-                if channel.src_device == device:
-                    self.outgoing[channel.source, piece.sent_in].append((c, p))
-                if channel.dst_device == device:
-                    for reader in channel.readers:
-                        self.incoming[reader, piece.read_in].append((c, p))
 
     def first(self, segment: int, micro_batch: int) -> int:
         """The first sample of the mini-batch in a micro-batch of a segment on this rank."""

@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 import torch.distributed as dist
 
 from explorer.runner.bundles.progress import tell
@@ -62,10 +61,3 @@ def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> 
     tell("measuring memory")
     measured.peak_bytes = peak_of_an_iteration(machine, floor_bytes)
     return measured
-
-
-def total_loss(machine: Machine) -> float:
-    """The loss of the mini-batch, added over ranks; every rank calls it."""
-    loss = torch.tensor([machine.loss()], dtype=torch.float64, device=machine.device)
-    dist.all_reduce(loss)
-    return float(loss.item())

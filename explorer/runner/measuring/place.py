@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
+
+
+def reduced(
+    values: Sequence[float], device: torch.device, how: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM
+) -> list[float]:
+    """Of every number, what all ranks together make of it, in double precision; every rank calls it."""
+    tensor = torch.tensor(values, dtype=torch.float64, device=device)
+    dist.all_reduce(tensor, how)
+    return [float(value) for value in tensor.tolist()]
 
 
 @dataclass(frozen=True)
@@ -23,18 +32,13 @@ class Place:
 
     def mean(self, values: list[float]) -> list[float]:
         """Of every number, the mean over ranks."""
-        return [total / self.ranks for total in self._reduced(values, dist.ReduceOp.SUM)]
+        return [total / self.ranks for total in reduced(values, self.device)]
 
     def largest(self, value: float) -> float:
-        return self._reduced([value], dist.ReduceOp.MAX)[0]
+        return reduced([value], self.device, dist.ReduceOp.MAX)[0]
 
     def least(self, value: float) -> float:
-        return self._reduced([value], dist.ReduceOp.MIN)[0]
-
-    def _reduced(self, values: list[float], how: Any) -> list[float]:
-        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
-        dist.all_reduce(tensor, how)
-        return [float(value) for value in tensor.tolist()]
+        return reduced([value], self.device, dist.ReduceOp.MIN)[0]
 
     def memory_bytes(self) -> float:
         """What this rank could use now: what is free on its GPU, or its share of what is on the host."""

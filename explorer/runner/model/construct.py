@@ -24,6 +24,7 @@ from explorer.question.models.example import split_example
 from explorer.question.models.libraries import library_of, make_of_library
 from explorer.runner.model.birth import Making, Seeding, Survey, Surveying
 from explorer.runner.model.permission import why_not
+from explorer.words.text import first_line
 from solvers.errors import PlacementError, RunError
 
 Builder = Callable[[], Any]
@@ -66,7 +67,7 @@ def builder(reference: str, *, allow_model: bool, batch: int | None = None) -> B
     except PlacementError as error:
         raise RunError(str(error)) from error
     except (Exception, SystemExit) as error:
-        raise RunError(f"{reference}: {type(error).__name__}: {_first_line(error)}") from error
+        raise RunError(f"{reference}: {type(error).__name__}: {first_line(error)}") from error
     if not callable(found):
         raise RunError(f"{reference}: expected something to call, found {type(found).__name__}")
     return found  # type: ignore[no-any-return]
@@ -116,7 +117,7 @@ class Maker:
         try:
             built = self._made(Making(seed, survey, survey.spared(wanted)))
         except RunError as error:
-            return self._own(self._whole(wanted, seed, _first_line(error)))
+            return self._own(self._whole(wanted, seed, first_line(error)))
         missing = [name for name, p in built.module.named_parameters() if p.is_meta and name in wanted]
         if missing:
             return self._own(self._whole(wanted, seed, f"{missing[0]} is not made by operators"))
@@ -130,7 +131,7 @@ class Maker:
         try:
             built = self._made(mode)
         except RunError as error:
-            self._unsurveyed = _first_line(error)
+            self._unsurveyed = first_line(error)
             return None
         return mode.finish(built.module, built.tensors)
 
@@ -178,7 +179,7 @@ def _call(make: Builder, reference: str) -> Built:
     except PlacementError:
         raise
     except (Exception, SystemExit) as error:
-        raise RunError(f"{reference}: {type(error).__name__}: {_first_line(error)}") from error
+        raise RunError(f"{reference}: {type(error).__name__}: {first_line(error)}") from error
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[0], nn.Module):
         raise RunError(f"{reference}: expected it to return (module, example inputs) or (module, args, kwargs)")
     module, inputs = made[:2]
@@ -188,7 +189,3 @@ def _call(make: Builder, reference: str) -> Built:
     if isinstance(inputs, dict):
         return Built(module, (), {**inputs, **by_name})
     return Built(module, tuple(inputs), by_name)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or ["no message"])[0][:300]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 
-from explorer.runner.scripts.script import Do, Script, Step
+from explorer.runner.scripts.script import MESSAGES, Do, Pieces, Script, Step, pieces_of
 
 Message = tuple[int, int, bool]
 """(channel, piece, whether gradients)."""
-SENT = {Do.SEND: False, Do.SEND_GRADIENT: True}
-RECEIVED = {Do.RECV: False, Do.RECV_GRADIENT: True}
-"""Whether gradients."""
+RECEIVED = (Do.RECV, Do.RECV_GRADIENT)
 READS_BACK = (Do.BACKWARD, Do.BACKWARD_INPUT)
 
 
@@ -24,45 +21,30 @@ def answers(script: Script, rank: int) -> Mapping[Message, tuple[Message, ...]]:
     for peer, steps in zip(script.devices, script.steps, strict=True):
         if peer == here:
             continue
-        read = _read(script, here, peer)
+        reads, feeds = pieces_of(script, peer)
         asked: set[Message] = set()
         arrived: list[Message] = []
         for step in steps:
-            message = (step.index, step.number, step.do in (Do.SEND_GRADIENT, Do.RECV_GRADIENT))
-            if step.do in RECEIVED:
-                asked.add(message)
-            elif step.do in SENT:
-                if _receiver(script, message) == here:
-                    found[message] = tuple(arrived)
-                    arrived.clear()
-            else:
-                come = [m for m in read[_reading(step)] if m in asked]
+            if step.do not in MESSAGES:
+                come = [m for m in _read(step, reads, feeds) if m in asked]
                 asked.difference_update(come)
                 arrived += come
+                continue
+            channel = script.channels[step.index]
+            message = (step.index, step.number, step.do in (Do.SEND_GRADIENT, Do.RECV_GRADIENT))
+            if here not in (channel.src_device, channel.dst_device):
+                continue
+            if step.do in RECEIVED:
+                asked.add(message)
+            else:
+                found[message] = tuple(arrived)
+                arrived.clear()
     return found
 
 
-def _receiver(script: Script, message: Message) -> int:
-    channel = script.channels[message[0]]
-    return channel.src_device if message[2] else channel.dst_device
-
-
-def _reading(step: Step) -> tuple[int, int, bool] | None:
-    """(segment, micro-batch, whether it reads gradients) of a compute step that reads any messages."""
+def _read(step: Step, reads: Pieces, feeds: Pieces) -> Iterator[Message]:
+    """The messages, local ones too, that a compute step reads."""
     if step.do is Do.FORWARD:
-        return step.index, step.number, False
-    return (step.index, step.number, True) if step.do in READS_BACK else None
-
-
-def _read(script: Script, sender: int, reader: int) -> Mapping[tuple[int, int, bool] | None, Iterable[Message]]:
-    """What the steps of one device read of the messages of another one."""
-    found: dict[tuple[int, int, bool] | None, list[Message]] = defaultdict(list)
-    for c, channel in enumerate(script.channels):
-        if (channel.src_device, channel.dst_device) == (sender, reader):
-            for p, piece in enumerate(channel.pieces):
-                for segment in channel.readers:
-                    found[segment, piece.read_in, False].append((c, p, False))
-        elif (channel.src_device, channel.dst_device) == (reader, sender):
-            for p, piece in enumerate(channel.pieces):
-                found[channel.source, piece.sent_in, True].append((c, p, True))
-    return found
+        yield from ((c, p, False) for c, p in reads[step.index, step.number])
+    elif step.do in READS_BACK:
+        yield from ((c, p, True) for c, p in feeds[step.index, step.number])

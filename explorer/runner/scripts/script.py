@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -126,3 +128,20 @@ class Script:
     steps: tuple[tuple[Step, ...], ...]
     mini_batch: int
     training: bool
+
+
+Pieces = Mapping[tuple[int, int], Sequence[tuple[int, int]]]
+"""(segment, its micro-batch) -> (channel, piece); of nothing where there are none."""
+
+
+def pieces_of(script: Script, device: int) -> tuple[Pieces, Pieces]:
+    """What the segments of a device read, and what they feed."""
+    reads: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    feeds: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for c, channel in enumerate(script.channels):
+        for p, piece in enumerate(channel.pieces):
+            if channel.src_device == device:
+                feeds[channel.source, piece.sent_in].append((c, p))
+            for reader in channel.readers if channel.dst_device == device else ():
+                reads[reader, piece.read_in].append((c, p))
+    return reads, feeds

@@ -29,6 +29,7 @@ from explorer.runner.targets.failures import exit_line
 from explorer.runner.targets.ray_log import JobFailure, clean_line, failure_line, rank_failure_line, result_lines
 from explorer.runner.targets.ray_package import BUNDLE
 from explorer.runner.targets.ray_ranks import Look, RankProcess
+from explorer.words.text import first_line
 from solvers.errors import PlacementError, RunError
 from solvers.formats.json_text import dump_json, parse_json
 
@@ -297,15 +298,10 @@ def _ask(ray: ModuleType, references: list[Any], ranks: Sequence[int] | None = N
             raise JobError(f"the host of rank {rank} does not answer") from None
         except ray.exceptions.RayTaskError as error:
             cause = error.cause if isinstance(getattr(error, "cause", None), Exception) else error
-            raise JobError(f"rank {rank} could not be started: {type(cause).__name__}: {_first(cause)}") from None
+            raise JobError(f"rank {rank} could not be started: {type(cause).__name__}: {first_line(cause)}") from None
         except ray.exceptions.RayError as error:
-            raise JobError(f"rank {rank} was lost with its host or actor: {_first(error)}") from None
+            raise JobError(f"rank {rank} was lost with its host or actor: {first_line(error)}") from None
     return answers
-
-
-def _first(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
 
 
 def _stop(number: int, _: FrameType | None) -> None:

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.runner.bundles.request import Backend
+from explorer.runner.measuring.place import reduced
 from explorer.runner.start.transport import device_of
 from solvers.errors import PlacementError, RunError
 
@@ -37,16 +38,12 @@ class Ranks:
 
     def extremes(self, number: int) -> tuple[int, int]:
         """The least and the largest of what the ranks give here."""
-        both = torch.tensor([number, -number], dtype=torch.int64, device=self._talks_on())
-        dist.all_reduce(both, dist.ReduceOp.MAX)
-        most, least = both.tolist()
+        most, least = map(int, reduced([number, -number], self._talks_on(), dist.ReduceOp.MAX))
         return -least, most
 
     def sums(self, *numbers: float) -> list[float]:
         """The sums over ranks, in double precision."""
-        told = torch.tensor(numbers, dtype=torch.float64, device=self._talks_on())
-        dist.all_reduce(told)
-        return [float(number) for number in told.tolist()]
+        return reduced(numbers, self._talks_on())
 
     def agreed(self, doing: Callable[[], T], what: str = "") -> T:
         """What ``doing`` returns, where no rank failed at it. Else raises RunError on every rank, with the line of the

@@ -17,8 +17,7 @@ from explorer.runner.bundles.outcome import Agreement, Way
 from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
-from explorer.runner.engine.measure import total_loss
-from explorer.runner.measuring.place import free_bytes
+from explorer.runner.measuring.place import free_bytes, reduced
 from explorer.runner.model.optimizers import OPTIMIZERS, dense, is_adam
 from explorer.runner.model.program import Program
 from explorer.runner.model.weights import hold
@@ -56,7 +55,7 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
     losses = []
     for count in range(steps):
         tell("checking", steps + count, 2 * steps)
-        losses.append(_sum(true.iterate(), machine))
+        losses.append(reduced([true.iterate()], machine.device)[0])
     worst, culprit, dtype = _compared(machine, ran, true)
     found: list[Any] = [None] * machine.ranks
     dist.all_gather_object(found, (worst, culprit, len(ran.parameters)))
@@ -96,7 +95,7 @@ def _run(machine: Machine, steps: int) -> _Ran:
     for count in range(steps):
         tell("checking", count, 2 * steps)
         machine.iterate()
-        losses.append(total_loss(machine))
+        losses.append(reduced([machine.loss()], machine.device)[0])
     machine.before_update = None
     adam = any(is_adam(optimizer) for optimizer in machine.optimizers.values())
     machine.optimizers.clear()  # their states, and the gradients: room for the others
@@ -136,7 +135,8 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
     if forgotten:
         raise RunError(f"no rank updates the parameter {min(forgotten)}: plan anew")
     largest_gradient = max(each[1] for each in told)
-    largest_parameter = _most(largest(p.detach() for p in trained.values()), machine)
+    most = [largest(p.detach() for p in trained.values())]
+    largest_parameter = reduced(most, machine.device, dist.ReduceOp.MAX)[0]
     worst, culprit = {"gradient": 0.0, "parameter": 0.0, "undefined": 0.0}, ""
     for name, gradient, parameter in _true_ones(machine, true, told, home):
         floor = NOTHING * largest_gradient
@@ -180,18 +180,6 @@ def _true_ones(
             dist.recv(value, home[name])
         if here in wants:
             yield name, gradient, value
-
-
-def _sum(number: float, machine: Machine) -> float:
-    tensor = torch.tensor([number], dtype=torch.float64, device=machine.device)
-    dist.all_reduce(tensor)
-    return float(tensor.item())
-
-
-def _most(number: float, machine: Machine) -> float:
-    tensor = torch.tensor([number], dtype=torch.float64, device=machine.device)
-    dist.all_reduce(tensor, dist.ReduceOp.MAX)
-    return float(tensor.item())
 
 
 def way_of(asked: Way | None, machine: Machine, problem: Problem, optimizer: str | None) -> Way:
