@@ -190,7 +190,7 @@ def trace(
         from explorer.tracing import trace_module
     except ModuleNotFoundError as error:
         raise TraceError("tracing a module needs PyTorch; pip install 'placement-explorer[torch]'") from error
-    from explorer.question.groups import divider
+    from explorer.question.nodes.groups import divider
 
     return trace_module(
         model,

@@ -68,10 +68,9 @@ def trace_module(
         rows = None if expert_rows is None else max(1, -(-expert_rows * samples // given))
         there = inputs if samples == given else at_batch(inputs, samples, mode, dim)
         try:
-            made, _ = capture(
-                twin, there, mode, name=name, training=training, rows=rows, batch_dim=dim, on_call=on_call
-            )
-            return made
+            return capture(twin, there, mode, name=name, training=training, rows=rows, batch_dim=dim, on_call=on_call)[
+                0
+            ]
         except TraceError:
             if samples == given:
                 raise
@@ -85,9 +84,7 @@ def trace_module(
         raise
     if batch_dim is None:
         small = replace(small, notes=(*small.notes, *sequence_first(module, given)))
-    if divide is None:
-        return build(small, large, reference=name, training=training)
-    small, large, degree = divide(small, large, training)
+    small, large, degree = (small, large, 1) if divide is None else divide(small, large, training)
     return build(small, large, reference=name, training=training, tensor_parallel=degree)
 
 

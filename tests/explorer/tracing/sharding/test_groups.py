@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.question.groups import divider, grouped, with_exchanges
+from explorer.question.nodes.groups import divider, grouped, with_exchanges
 from solvers.errors import InvalidProblem, PlacementError
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
