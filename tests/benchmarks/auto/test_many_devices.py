@@ -2,7 +2,8 @@
 
 pytest -m benchmark tests/benchmarks/auto/test_many_devices.py -s
 GRAPH=llama-70b.json pytest -m benchmark tests/benchmarks/auto/test_many_devices.py -s
-EFFORT=normal LIMIT_S=300 BENCHMARK_PICTURES=docs/papers pytest -m benchmark tests/benchmarks/auto/test_many_devices.py -s
+EFFORT=normal LIMIT_S=300 BENCHMARK_PICTURES=docs/papers \\
+    pytest -m benchmark tests/benchmarks/auto/test_many_devices.py -s
 """
 
 from __future__ import annotations
