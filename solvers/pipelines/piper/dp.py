@@ -60,6 +60,11 @@ def downsets_of(shape: Shape, check: Check, limit: int = LIMIT) -> Downsets | No
     return enumerate_downsets(suffix_order(shape), limit, check)
 
 
+def too_many(limit: int) -> str:
+    """Why Piper gives up."""
+    return f"piper gives up on graphs with more than {limit:,} downsets, as its published program does"
+
+
 def in_one_order(costed: Costed, check: Check) -> PiperSearch:
     """The chain with the least bottleneck among those that cut the nodes' own order. Calls ``check`` often."""
     if not np.isfinite(costed.costs.compute_s).any(axis=0).all():
