@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from solvers.bounds.combinatorial import bound_with_s
+from solvers.contiguous.planners.chain_dp import unsupported as unsupported_by_chains
 from solvers.errors import InvalidPlan
 from solvers.plan.drafts import Draft
 from solvers.plan.segments import Place
@@ -14,7 +15,12 @@ from solvers.problem.problem import Problem
 from solvers.schedules.realise import realise
 from solvers.search.monitor import Monitor
 
-NO_ACCELERATORS = "it plans pipelines of accelerators, and the cluster has none"
+
+def unsupported(problem: Problem) -> str | None:
+    """What no planner of chains of accelerators can represent, or None."""
+    if not problem.cluster.accelerators:
+        return "it plans pipelines of accelerators, and the cluster has none"
+    return unsupported_by_chains(problem)
 
 
 class Count(NamedTuple):

@@ -12,8 +12,9 @@ from solvers.evaluation.evaluate import judge
 from solvers.evaluation.lower import check_messages
 from solvers.evaluation.simulation import run
 from solvers.pipelines.seating import caps_differ
+from solvers.plan.alike import multiplied
 from solvers.plan.order_check import check_order
-from solvers.plan.plan import Action, Plan
+from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
 from solvers.problem.groups import together
 from solvers.problem.problem import Objective, Pipeline, Problem
@@ -112,11 +113,7 @@ def relabelled(problem: Problem, plan: Plan) -> Plan:
                 to[device] = room
     if to == list(range(len(devices))):
         return plan
-    order: list[tuple[Action, ...]] = [()] * len(devices)
-    for device, actions in enumerate(plan.order):
-        order[to[device]] = actions
-    stages = tuple(replace(stage, devices=tuple(to[d] for d in stage.devices)) for stage in plan.stages)
-    return replace(plan, stages=stages, order=tuple(order), messages=())
+    return multiplied(plan, [to], len(devices))
 
 
 def carried_over(problem: Problem, plan: Plan) -> Plan:

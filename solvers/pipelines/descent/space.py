@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -74,12 +75,15 @@ class Space:
     """The drafts over the super-operators of one problem: partitions into stages that do not wait for each other, on no
     more devices than there are."""
 
-    def __init__(self, condensed: Condensed) -> None:
+    def __init__(self, condensed: Condensed, order: Sequence[int] = ()) -> None:
+        """order: super-operators of which every stage is to be a run, in this topological order; empty for any."""
         self.condensed, self.problem = condensed, condensed.problem
         self._sizes: dict[int, SizeCosts] = {}
         samples = self.problem.mini_batch // self.problem.micro_batch_choices()[-1]
         shape = condensed.at(samples, merge_trivial=False).shape
-        self.facts = Facts(_graph(shape.edges, len(shape)), self._costs([samples]), self._rules(shape.members))
+        self.facts = Facts(
+            _graph([*shape.edges, *pairwise(order)], len(shape)), self._costs([samples]), self._rules(shape.members)
+        )
 
     def _rules(self, members: Sequence[Sequence[int]]) -> Rules:
         problem, seating = self.problem, Seating(self.problem)

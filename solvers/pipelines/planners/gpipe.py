@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.chains import Chain, Part, iteration_floor_s, topological_orders
-from solvers.contiguous.planners.chain_dp import micro_batch_choices, unsupported
+from solvers.contiguous.planners.chain_dp import micro_batch_choices
 from solvers.kernels.arrays import Floats
-from solvers.pipelines.offers import NO_ACCELERATORS, offer_draft
+from solvers.pipelines.offers import offer_draft, unsupported
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.search.monitor import Monitor
+from solvers.search.planner import at_least
 from solvers.search.work import Work
 
 
@@ -38,12 +39,9 @@ class GPipe:
     orders: int = 2
 
     def __post_init__(self) -> None:
-        if self.orders < 1:
-            raise ValueError(f"orders must be at least 1, found {self.orders}")
+        at_least(self, {"orders": 1})
 
     def unsupported(self, problem: Problem) -> str | None:
-        if not problem.cluster.accelerators:
-            return NO_ACCELERATORS
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:

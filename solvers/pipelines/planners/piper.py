@@ -12,8 +12,8 @@ from typing import ClassVar, NamedTuple
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Shape
 from solvers.contiguous.downsets import Downsets
-from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
-from solvers.pipelines.offers import NO_ACCELERATORS, likely_counts
+from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices
+from solvers.pipelines.offers import likely_counts, unsupported
 from solvers.pipelines.piper.costed import Costed
 from solvers.pipelines.piper.dp import LIMIT, PiperSearch, downsets_of, in_one_order, least_bottleneck, too_many
 from solvers.pipelines.piper.layers import layers_of
@@ -24,6 +24,7 @@ from solvers.pipelines.planners.piper_judge import Judge, PiperChain
 from solvers.plan.result import StopReason
 from solvers.problem.problem import Problem, Transfers
 from solvers.search.monitor import Monitor, Stop
+from solvers.search.planner import at_least
 from solvers.search.work import Work
 
 FIRST = 2
@@ -58,13 +59,9 @@ class Piper:
     slack: int = 2
 
     def __post_init__(self) -> None:
-        for what, least in (("limit", 1), ("finalists", 1), ("slack", 0)):
-            if getattr(self, what) < least:
-                raise ValueError(f"{what} must be at least {least}, found {getattr(self, what)}")
+        at_least(self, {"limit": 1, "finalists": 1, "slack": 0})
 
     def unsupported(self, problem: Problem) -> str | None:
-        if not problem.cluster.accelerators:
-            return NO_ACCELERATORS
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:

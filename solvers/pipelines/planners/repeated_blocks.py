@@ -26,7 +26,7 @@ from solvers.problem.pinned import pinned_groups, with_pins_together
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.search.monitor import Monitor, Stop
-from solvers.search.planner import Planner
+from solvers.search.planner import Planner, at_least
 
 FIRST_PIECES = 4
 """Pieces a device, about, of the question that gives the first plan."""
@@ -56,8 +56,7 @@ class RepeatedBlocks:
     evaluations: int = 1000
 
     def __post_init__(self) -> None:
-        if self.pieces < 1 or self.evaluations < 0:
-            raise ValueError("pieces must be at least 1 and evaluations at least 0")
+        at_least(self, {"pieces": 1, "evaluations": 0})
 
     def unsupported(self, problem: Problem) -> str | None:
         if problem.objective is not Objective.ITERATION:

@@ -11,6 +11,7 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.errors import InvalidPlan, InvalidProblem
+from solvers.evaluation.columns import UPDATE
 from solvers.evaluation.evaluate import MEMORY_SLACK
 from solvers.evaluation.lower import repeated
 from solvers.evaluation.simulation import simulate
@@ -21,7 +22,6 @@ from solvers.pipelines.timing.held import ReadHere, Working
 from solvers.pipelines.timing.lowering_kernel import Orders
 from solvers.pipelines.timing.stages_kernel import KINDS
 from solvers.pipelines.timing.tables import (
-    PHASES,
     Costs,
     edges_of,
     messages_of,
@@ -33,14 +33,12 @@ from solvers.pipelines.timing.tables import (
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import ACTION_KINDS, Plan, parse_action
 from solvers.plan.segments import Place
-from solvers.problem.graph import Phase
 from solvers.problem.problem import Objective, Pipeline, Transfers
 from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.stage_actions import splits
 from solvers.schedules.realise import realise
 
 NO_ORDERS = Given(Orders(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)), False)
-UPDATE = PHASES.index(Phase.UPDATE)
 NOWHERE: Ints = np.zeros(0, np.int64)
 
 
@@ -126,17 +124,6 @@ class Estimator:
     def __len__(self) -> int:
         """How many super-operators there are."""
         return len(self._members)
-
-    def stage_seconds(
-        self, nodes: Sequence[int], size: int, replicas: int = 1, recompute: bool = False
-    ) -> tuple[float, float]:
-        """Forward and backward seconds of super-operators, for one micro-batch of ``size`` on ``replicas``."""
-        row = self._costs.row(size, replicas)
-        inside = np.isin(self._costs.node, np.asarray(nodes, np.int64))
-        seconds, phase = self._costs.operators.seconds[row], self._costs.phase
-        forward = float(seconds[inside & (phase == 0)].sum())
-        backward = float(seconds[inside & ((phase == 1) | (phase == 2))].sum())
-        return forward, backward + (forward if recompute else 0.0)
 
     def estimate(self, draft: Draft, devices: Sequence[Place] | None = None) -> Estimate:
         """What a draft over super-operators costs. devices: those of every stage; by default `Seating` chooses where

@@ -46,6 +46,8 @@ class Starts:
     check: Callable[[], None]
     effort: Work = field(default_factory=Work)
     glue_share: float = GLUE_SHARE
+    order: tuple[int, ...] = ()
+    """Super-operators in the order that all stages are cut from; empty for stages of the graph's tree too."""
 
     @property
     def problem(self) -> Problem:
@@ -91,7 +93,10 @@ class Starts:
         return least, draft_of(tables.cuts(used, depth), edges, costs.samples)
 
     def trees(self, costs: SizeCosts) -> list[Tree]:
-        """The graph's tree, the same with what joins branches put to them, and all in one chain."""
+        """The graph's tree, the same with what joins branches put to them, and all in one chain; with an ``order`` that
+        alone."""
+        if self.order:
+            return [Series(self.order)]
         apart, with_joins = self._branching(costs)
         return list(dict.fromkeys((apart, with_joins, Series(tuple(leaves(apart))))))
 
