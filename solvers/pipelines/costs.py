@@ -40,6 +40,15 @@ class SizeCosts:
     sync_s_per_byte: Floats
 
 
+def node_of_operator(condensed: Condensed) -> Ints:
+    """The super-operator of every operator, as `Condensed.at` numbers them if nothing trivial is merged."""
+    members = condensed.at(1, merge_trivial=False).shape.members
+    node = np.zeros(len(condensed.problem.graph), np.int64)
+    for number, operators in enumerate(members):
+        node[list(operators)] = number
+    return node
+
+
 def degrees_of(problem: Problem, samples: int) -> tuple[int, ...]:
     """Numbers of accelerators that can share a micro-batch of ``samples``: without links gradients cannot be
     added up."""

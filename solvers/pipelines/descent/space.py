@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.coarsening.traffic import Rows
+from solvers.contiguous.downsets import order_of
 from solvers.kernels.arrays import Floats
 from solvers.pipelines.costs import SizeCosts, size_costs
 from solvers.pipelines.descent.facts import SIZE, Costs, Facts, Graph, Rules, Stages
@@ -162,13 +162,8 @@ class Space:
 
 def _graph(edges: Iterable[tuple[int, int]], count: int) -> Graph:
     pairs = sorted(set(edges))
-    after: list[list[int]] = [[] for _ in range(count)]
-    before: list[list[int]] = [[] for _ in range(count)]
-    for u, v in pairs:
-        after[u].append(v)
-        before[v].append(u)
-    rows = Rows.of(after), Rows.of(before)
-    start, near = np.stack([way.start for way in rows]), np.stack([way.items for way in rows])
+    order = order_of(pairs, count)
+    start, near = np.stack([order.after_start, order.before_start]), np.stack([order.after, order.before])
     return Graph(np.array(pairs, np.int64).reshape(-1, 2), start, near)
 
 

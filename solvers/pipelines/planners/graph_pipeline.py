@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from solvers.contiguous.planners.chain_dp import micro_batch_choices
 from solvers.pipelines.ladder import simpler
 from solvers.pipelines.planners.draft_search import PATIENCE, DraftSearch
 from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
@@ -99,7 +100,7 @@ class GraphPipeline:
         """known: the answers of simpler questions that were asked already, by devices and replicas."""
         search = DraftSearch(problem, monitor)
         single = problem.objective is Objective.MAKESPAN
-        counts = (1,) if single else problem.micro_batch_choices()
+        counts = micro_batch_choices(problem)
         if self.mode == "paper":
             search.published(counts)
         else:

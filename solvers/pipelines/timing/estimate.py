@@ -16,6 +16,7 @@ from solvers.evaluation.evaluate import MEMORY_SLACK
 from solvers.evaluation.lower import repeated
 from solvers.evaluation.simulation import simulate
 from solvers.kernels.arrays import Floats, Ints
+from solvers.pipelines.costs import node_of_operator
 from solvers.pipelines.seating import Seating
 from solvers.pipelines.timing.draft_kernel import GIVEN, GPIPE, IN_PARTS, ONE_F_ONE_B, Facts, Given, Options, run_draft
 from solvers.pipelines.timing.held import ReadHere, Working
@@ -25,7 +26,6 @@ from solvers.pipelines.timing.tables import (
     Costs,
     edges_of,
     messages_of,
-    node_of_operator,
     reads_of,
     symmetric,
     wires_of,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.coarsening.coarsen import Condensed
 from solvers.evaluation.columns import FORWARD, PHASES, cluster_columns, graph_columns, pairs_of, rows_of
 from solvers.evaluation.tasks import Messages
 from solvers.evaluation.tasks_kernel import LINKS, Wires
@@ -17,15 +16,6 @@ from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Problem
 from solvers.problem.training import ZERO_PARAMETERS
 from solvers.schedules.ordering.orders import reads_by_kind
-
-
-def node_of_operator(condensed: Condensed) -> Ints:
-    """The super-operator of every operator, as `Condensed.at` numbers them if nothing trivial is merged."""
-    members = condensed.at(1, merge_trivial=False).shape.members
-    node = np.zeros(len(condensed.problem.graph), np.int64)
-    for number, operators in enumerate(members):
-        node[list(operators)] = number
-    return node
 
 
 class Costs:

@@ -5,12 +5,12 @@ import random
 from types import SimpleNamespace
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.pipelines.descent.descend import improve
 from solvers.pipelines.planners.draft_search import DraftSearch, Found
 from solvers.pipelines.timing.estimate import Estimator
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.search.monitor import Monitor
 from tests.instances import problem, training_graph
+from tests.solvers.pipelines.descending import improve
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]
 

@@ -10,7 +10,6 @@ import pytest
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.evaluation.simulation import simulate
-from solvers.pipelines.descent.descend import improve
 from solvers.pipelines.descent.facts import Stages
 from solvers.pipelines.descent.looks_kernel import after_of
 from solvers.pipelines.descent.neighbours_kernel import around
@@ -24,6 +23,7 @@ from solvers.schedules.realise import realise
 from tests.instances import problem, training_graph
 from tests.oracle.stage_oracle import SlowEstimate, best_by_force, equal_chain, expanded, one_stage
 from tests.oracle.stage_oracle import random_pipeline_problem as random_problem
+from tests.solvers.pipelines.descending import improve
 
 
 def nothing() -> None:
