@@ -10,8 +10,7 @@ from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.problem import Problem, Transfers
 from solvers.verify.travel.reduction import all_reduces
 from solvers.verify.travel.routes import Parts, Routes, Sendings
-from solvers.verify.travel.seconds import Speeds
-from solvers.verify.travel.wires import Wires
+from solvers.verify.travel.wires import Speeds, Wires
 from solvers.verify.work.jobs import Jobs
 from solvers.verify.work.messages import Messages
 
