@@ -184,14 +184,14 @@ def _ways_out(
 ) -> list[Remedy]:
     """Changes of the question under which there is a plan, where none was found; those that are there when Ctrl-C or
     the time limit ends a look for more."""
+    if result.plan is not None or args.expert or result.stop_reason is StopReason.CANCELLED:
+        return []
     from explorer.cli.terminal.progress import stop_on_interrupt, working
     from explorer.question.loading import load
     from explorer.question.written.kinds import MAX_DEVICES
     from explorer.sweeps.helps import LIMITS
     from explorer.sweeps.remedies import remedies, ways_out
 
-    if result.plan is not None or args.expert or result.stop_reason is StopReason.CANCELLED:
-        return []
     search = search_of(args)
     limits = replace(LIMITS, time_limit_s=min(LIMITS.time_limit_s, search.time_limit_s), seed=search.seed)
     asked = remedies(result.problem, settings, MAX_DEVICES)

@@ -44,10 +44,11 @@ def result_object(
     result: Result,
     why: Infeasibility | None = None,
     notes: Sequence[str] = (),
-    ways_out: Sequence[Remedy] = (),
+    ways_out: Sequence[Remedy] | None = None,
 ) -> dict[str, object]:
     """What ``plan --json`` prints: numbers in seconds and bytes; null where there is none. notes: of the
-    workload, told with those of the result. ways_out: changes under which there is a plan, where there is none."""
+    workload, told with those of the result. ways_out: changes under which there is a plan, where there is none and
+    somebody looked for them; None where nobody did."""
     problem, plan = result.problem, result.plan
     metrics = None if plan is None else evaluate(problem, plan)
     told_share = None if plan is None else share(problem, plan)
@@ -83,7 +84,7 @@ def result_object(
         "costs_share": None if told_share is None else told_share.as_object(),
         "notes": [*result.notes, *notes_of_model(problem, notes), *assumed_notes(problem, plan)],
     }
-    if plan is None:
+    if plan is None and ways_out is not None:
         told["ways_out"] = [one.as_object() for one in ways_out]
     if why is not None:
         told["infeasible"] = {

