@@ -1,4 +1,4 @@
-"""Nothing starts before its inputs are there and it is its turn, also that which the plan states for a link, and nothing
+"""Nothing starts before its inputs are there and it is its turn, also that which the plan states for a link; nothing
 idles while something could run.
 """
 

@@ -19,8 +19,8 @@ SANCTIONED = {
     "solvers/programs/processes/process.py": "pipes between processes, and a folder of scratch files that is removed",
     "solvers/programs/processes/entry.py": "pipes between processes",
     "explorer/__main__.py": "a pipe that signals are read from, and the null device",
-    "solvers/kernels/stale.py": "what compiled kernels were made of, beside them, which may be lost",
-    "solvers/kernels/kernel_cache.py": "a folder for kernels where nothing else can be written, that is removed",
+    "solvers/kernels/kernel_cache.py": "what compiled kernels were made of, beside them, which may be lost; where"
+    " nothing else can be written a folder for kernels, that is removed",
     "solvers/programs/mip.py": "a folder of scratch files, for programs of other people, that is removed",
     "explorer/web/serving/files.py": "a file that arrives, into the part that the shelf made for it",
     "explorer/web/state/shelf.py": "a scratch folder of what was handed in, which is removed with the server",

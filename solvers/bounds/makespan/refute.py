@@ -10,9 +10,8 @@ import numpy as np
 from solvers.bounds.makespan.anchored_paths_kernel import FREE, WITH, Paths, around
 from solvers.bounds.makespan.colocation import Colocation, Contradiction
 from solvers.bounds.makespan.one_machine_kernel import longest_span, shared_span
-from solvers.bounds.makespan.quick import ends
+from solvers.bounds.makespan.quick import ends, prices
 from solvers.bounds.makespan.shape import ROUNDING, PassShape
-from solvers.bounds.makespan.shared_load import prices
 
 THRESHOLDS = 200
 CHANGES = 8

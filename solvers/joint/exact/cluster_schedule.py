@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from solvers.joint.passes.clusters import Clusters
-from solvers.joint.passes.served import Sent
+from solvers.joint.passes.plans import Sent
 from solvers.joint.passes.simulator import Simulator
 from solvers.kernels.arrays import Floats, Ints
 

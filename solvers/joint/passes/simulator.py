@@ -11,9 +11,8 @@ from solvers.joint.passes.arrays_kernel import TASKS, state_for
 from solvers.joint.passes.memory_kernel import least_room_bytes, peak_bytes
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.pass_kernel import run_pass
-from solvers.joint.passes.plans import fixed, plan_of, sequences_of
+from solvers.joint.passes.plans import Sent, fixed, in_time, plan_of, sequences_of, stating
 from solvers.joint.passes.ranks_kernel import tails_s
-from solvers.joint.passes.served import Sent, in_time, stating
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
 from solvers.plan.plan import Plan

@@ -12,8 +12,7 @@ from solvers.errors import InvalidPlan
 from solvers.joint.exact.cluster_schedule import in_order_of
 from solvers.joint.passes.clusters import Clusters
 from solvers.joint.passes.model import PassModel
-from solvers.joint.passes.plans import plan_of, taken_apart
-from solvers.joint.passes.served import Sent, in_time, stating
+from solvers.joint.passes.plans import Sent, in_time, plan_of, stating, taken_apart
 from solvers.joint.passes.simulator import Simulator
 from solvers.kernels.arrays import Ints
 from solvers.problem.problem import Contiguity, Execution, Objective, Problem
