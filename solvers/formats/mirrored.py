@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.problem.graph import Amount, Operator, Phase, Tensor, topological_order
+from solvers.errors import InvalidProblem
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor, topological_order
 
 READABLE = 60
 """Operators that can be told apart when drawn at once; larger blocks are cut where more tensors cross."""
@@ -71,6 +72,21 @@ def _ends(crossing: Sequence[int], forks: Sequence[bool], start: int, stop: int,
     for first, end in zip([start, *ends[:-1]], ends, strict=True):
         found += _ends(crossing, forks, first, end, width + 1) if end - first > READABLE else [end]
     return found
+
+
+def title_of(reference: str, suffix: str) -> str:
+    """What a graph of a file is called."""
+    return reference.rsplit("/", 1)[-1].removesuffix(suffix) or "graph"
+
+
+def training_graph(
+    forward: Sequence[Operator], readers: Sequence[Mapping[int, float]], reference: str, suffix: str
+) -> OpGraph:
+    """The graph of a training step of a file, see `mirrored`. Raises InvalidProblem, which names the file."""
+    try:
+        return OpGraph(*mirrored(module_paths(forward, readers), readers), 1, title_of(reference, suffix))
+    except InvalidProblem as error:
+        raise InvalidProblem(f"{reference}: {error}") from None
 
 
 def module_paths(operators: Sequence[Operator], readers: Sequence[Mapping[int, float]]) -> list[Operator]:

@@ -14,7 +14,7 @@ import numpy as np
 from solvers.kernels.arrays import Floats, Ints
 from solvers.latency.max_flow_kernel import Network
 from solvers.latency.model import LatencyModel
-from solvers.latency.path_cut_kernel import Order, network_for, shortest, stretches_from
+from solvers.latency.path_cut_kernel import Order, shortest, stretches_from
 
 MOST_OPERATORS = 3000
 """With more operators the tables of who comes before whom get too large."""
@@ -106,8 +106,3 @@ def _heaviest(model: LatencyModel, weight: Floats) -> Ints:
     while came_from[path[-1]] >= 0:
         path.append(int(came_from[path[-1]]))
     return np.array(path[::-1], np.int64)
-
-
-def network_of(model: LatencyModel) -> Network:
-    """Room for the flows of a model."""
-    return network_for(model.calls)

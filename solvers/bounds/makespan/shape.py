@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.bounds.makespan.arrays import DEVICE, NOTHING, Arcs, Channels, Flags, PassArrays
-from solvers.evaluation.columns import graph_columns, pairs_of
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.evaluation.columns import graph_columns, pairs_of, rows_of
+from solvers.kernels.arrays import Bools, Floats, Ints, starts
 from solvers.plan.successors import with_mirrors
 from solvers.problem.graph import BACKWARD_PHASES, OpGraph, Phase, per_graph
 from solvers.problem.groups import group_of, together
@@ -121,9 +121,7 @@ def channels_of(problem: Problem, waits: Precedence, copied: Bools, message_s: F
         for row, some in zip(rows, ends[message], strict=True):
             row.append(sorted(operator for operator in some if not copied[operator]))
     leaving, reaching = _carriers(problem)
-    starts = [np.concatenate([[0], np.cumsum([len(some) for some in row])]).astype(np.int64) for row in rows]
-    flat = [np.array([operator for some in row for operator in some], np.int64) for row in rows]
-    return Channels(starts[0], flat[0], starts[1], flat[1], message_s[timed], leaving, reaching)
+    return Channels(*rows_of(rows[0]), *rows_of(rows[1]), message_s[timed], leaving, reaching)
 
 
 def _carriers(problem: Problem) -> tuple[int, int]:
@@ -226,11 +224,9 @@ def pass_shape(problem: Problem) -> PassShape | None:
 
 
 def _arcs(count: int, src: Ints, dst: Ints, delay: Floats) -> Arcs:
-    def starts(ends: Ints) -> Ints:
-        return np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=count))]).astype(np.int64)
-
+    into, out = (starts(np.bincount(ends, minlength=count)) for ends in (dst, src))
     by_target, by_source = np.lexsort((src, dst)), np.lexsort((dst, src))
-    return Arcs(starts(dst), src[by_target], delay[by_target], starts(src), dst[by_source], delay[by_source])
+    return Arcs(into, src[by_target], delay[by_target], out, dst[by_source], delay[by_source])
 
 
 def _saved_at_once(

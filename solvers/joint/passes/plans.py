@@ -8,6 +8,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from solvers.evaluation.columns import pairs_of, wire_name
 from solvers.joint.passes.arrays_kernel import PassState
 from solvers.joint.passes.model import PassModel
-from solvers.kernels.arrays import Ints
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import ACTION_KINDS, PHASES_OF, Action, Message, Plan, Stage
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Transfers
@@ -145,28 +146,28 @@ def in_time(
         for p in makers:
             after[p].append(node)
         after.append([r for r in messages[number].readers if device[r] == dst])
-    walked = _walk(after, keys)
+    walked = in_turn(after, keys)
     return [moves[node - count] for node in walked if node >= count] if len(walked) == len(keys) else []
 
 
-def _walk(after: Sequence[Sequence[int]], keys: Sequence[tuple[float, float, int]]) -> list[int]:
-    """The topological order in which of all that could be next the one with the least key is; short of those on a
-    cycle, and behind one."""
-    waits = [0] * len(keys)
+def in_turn(after: Sequence[Sequence[int]], priority: Sequence[Any] | Floats) -> list[int]:
+    """The topological order in which of all that could be next the one with the lowest priority is, a number or a tuple
+    of some for each node; short of those on a cycle, and behind one. after: the nodes that wait for each."""
+    waits = [0] * len(after)
     for targets in after:
         for target in targets:
             waits[target] += 1
-    ready = [(*keys[node], node) for node, waiting in enumerate(waits) if not waiting]
+    ready = [(priority[node], node) for node, waiting in enumerate(waits) if not waiting]
     heapq.heapify(ready)
-    walked = []
+    order = []
     while ready:
-        node = heapq.heappop(ready)[-1]
-        walked.append(node)
+        _, node = heapq.heappop(ready)
+        order.append(node)
         for target in after[node]:
             waits[target] -= 1
             if not waits[target]:
-                heapq.heappush(ready, (*keys[target], target))
-    return walked
+                heapq.heappush(ready, (priority[target], target))
+    return order
 
 
 def stating(model: PassModel, plan: Plan, served: Sequence[Sent]) -> Plan:

@@ -85,12 +85,6 @@ class Simulator:
         served = in_time(self.model, place, sequences, starts, self.sent_s())
         return stating(self.model, plan_of(self.model, place, sequences), served)
 
-    def plan(self, place: Ints, rank: Floats) -> Plan | None:
-        """The plan that runs a placement in the order of its list schedule; None if it cannot run."""
-        if math.isinf(self.by_rank_s(place, rank)):
-            return None
-        return self.planned(place)
-
     def plan_in_order(self, place: Ints, sequences: Sequence[Sequence[int]]) -> Plan | None:
         """The plan that runs a placement with a fixed sequence per device; None if it cannot run."""
         if math.isinf(self.in_order_s(place, sequences)):
