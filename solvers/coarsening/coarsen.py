@@ -56,7 +56,9 @@ class Condensed:
         self._messages = columns.message_tensor
         self._update, self._forward = columns.phase == UPDATE, columns.phase == FORWARD
         self._ends = self._message_ends()
-        self._net_of_message, self.nets = self._hyperedges()
+        pins = [tuple(sorted({*makers, *readers})) for makers, readers, _ in self._ends]
+        # Message -> hyperedge (the last, extra one: inside a super-operator), and the hyperedges' pins.
+        self._net_of_message, self.nets = _numbered(key if len(key) > 1 else None for key in pins)
         self._feeds_backward = self._feeding_backward()
         self._contracted: dict[tuple[int, bool, int, str, Speed | None], Contracted] = {}
         self._into: dict[int, Ints] = {}
@@ -187,11 +189,6 @@ class Condensed:
             self.edges, sorted(messages), trivial, np.any(anywhere, axis=0), np.all(anywhere, axis=0), directed=directed
         )
         return self._into[samples]
-
-    def _hyperedges(self) -> tuple[Ints, list[tuple[int, ...]]]:
-        """Message -> hyperedge (the last, extra one: inside a super-operator), and the hyperedges' pins."""
-        pins = [tuple(sorted({*makers, *readers})) for makers, readers, _ in self._ends]
-        return _numbered(key if len(key) > 1 else None for key in pins)
 
     def _message_ends(self) -> list[tuple[list[int], list[int], bool]]:
         """Super-operators that make and that read every message, and whether it is of the backward pass."""

@@ -74,7 +74,7 @@ def paths(model: LatencyModel, seed: int = 0) -> Iterator[Ints]:
     for operator in range(len(graph)):
         sent[operator] = calls.message_s[calls.sent[calls.sent_start[operator] : calls.sent_start[operator + 1]]].sum()
     nbytes = model.group_bytes[model.group_of]
-    weights = [_share(w) for w in (calls.seconds[0], calls.seconds[-1], sent, nbytes)]
+    weights = [w / max(float(w.sum()), 1e-300) for w in (calls.seconds[0], calls.seconds[-1], sent, nbytes)]
     rng = np.random.default_rng(seed)
     seen: set[tuple[int, ...]] = set()
     mixtures = [np.array(row) + TIE for row in ((1, 1, 0, 0), (1, 1, 1, 1), (0, 0, 0, 1), (0, 0, 1, 0))]
@@ -87,10 +87,6 @@ def paths(model: LatencyModel, seed: int = 0) -> Iterator[Ints]:
             yield path
         elif not mixtures:
             return
-
-
-def _share(weight: Floats) -> Floats:
-    return weight / max(float(weight.sum()), 1e-300)
 
 
 def _heaviest(model: LatencyModel, weight: Floats) -> Ints:

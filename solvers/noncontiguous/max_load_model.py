@@ -12,7 +12,7 @@ from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.variants import Variant
 from solvers.kernels.arrays import Ints
 from solvers.noncontiguous.followers import by_leader, leaders
-from solvers.noncontiguous.slots import Order, Slot, costs_of, slots_of, taken
+from solvers.noncontiguous.slots import Order, costs_of, slots_of, taken
 from solvers.plan.segments import Place
 from solvers.problem.graph import labels_after, topological_order
 from solvers.problem.problem import Contiguity, Transfers
@@ -51,7 +51,11 @@ class MaxLoadModel(ScaledModel[Ints]):
         super().__init__(typical_s)
         self.problem, self.contracted, self.variant = condensed.problem, contracted, variant
         self.chain = self.problem.contiguity is Contiguity.ACYCLIC
-        self.slots = [slot for slot in slots_of(self.problem, variant.replicas, order) if self._possible(slot)]
+        self.slots = [
+            slot
+            for slot in slots_of(self.problem, variant.replicas, order)
+            if self.problem.can_share(contracted.samples, slot.replicas)
+        ]
         self.costs = costs_of(condensed, contracted, variant, self.slots, flights)
         self.on_cpu = [slot.on_cpu for slot in self.slots]
         self.accelerator_slots = [s for s, cpu in enumerate(self.on_cpu) if not cpu]
@@ -124,9 +128,6 @@ class MaxLoadModel(ScaledModel[Ints]):
     def _holds(self, slot: int, place: Place) -> bool:
         return len(place) == self.slots[slot].replicas and set(place) <= set(self.slots[slot].devices)
 
-    def _possible(self, slot: Slot) -> bool:
-        return self.problem.can_share(self.contracted.samples, slot.replicas)
-
     def _following(self, places: Sequence[Place]) -> list[Place]:
         """The placement after every follower has joined its leader on an accelerator: no load is larger."""
         moved, devices = list(places), self.problem.cluster.devices
@@ -197,10 +198,6 @@ class MaxLoadModel(ScaledModel[Ints]):
             if costs.nbytes.sum() > costs.cap > 0:
                 terms = [(self.x[v][s], held / costs.cap) for v, held in enumerate(costs.nbytes.tolist()) if held > 0]
                 self.model.row(terms, most=1 + CAP_SLACK)
-
-    def _roomy(self) -> bool:
-        """Whether any device could hold everything."""
-        return all(costs.nbytes.sum() <= costs.cap for costs in self.costs)
 
     def _ascending(self) -> None:
         """Slots do not descend along forward edges: y[v][s], whether v is in a slot up to s, falls."""
@@ -299,8 +296,8 @@ class MaxLoadModel(ScaledModel[Ints]):
         plain = self.variant.transfers is Transfers.BLOCKING and passes == self.variant.replicas == 1
         plain &= self.problem.transfers_alike and len(kinds) <= 1
         if plain and self.problem.contiguity is Contiguity.NONE and not self.problem.pins:
-            roomy = self._roomy() | (self.costs[0].nbytes == 0)
-            free = self.contracted.supported & roomy
+            any_holds_all = all(costs.nbytes.sum() <= costs.cap for costs in self.costs)
+            free = self.contracted.supported & (any_holds_all | (self.costs[0].nbytes == 0))
             free[list(directed)] = False
             weights = {pins: float(slowest_s[messages].sum()) for (_, pins), messages in nets.items()}
             self.leader = leaders(weights, self.contracted.acc_s, free)

@@ -70,7 +70,7 @@ def _operators(problem: Problem, places: dict[int, list[tuple[int, ...]]]) -> li
 
 def _stages(problem: Problem, plan: Plan) -> list[str]:
     kinds = [device.kind for device in problem.cluster.devices]
-    blocked = {kind: set(_blocked(problem, kind)) for kind in set(kinds)}
+    blocked = {kind: set(np.flatnonzero(np.isinf(problem.compute.at(kind, 1))).tolist()) for kind in set(kinds)}
     found = []
     if not problem.mixed_micro_batches and len({stage.micro_batch_size for stage in plan.stages}) > 1:
         found.append("stages differ in the size of their micro-batches, which is not allowed")
@@ -119,12 +119,6 @@ def _may_have(problem: Problem, count: int) -> bool:
     if problem.micro_batches is not None:
         return any(count * part == problem.micro_batches for part in parts)
     return any((count * part).bit_count() == 1 and problem.mini_batch % (count * part) == 0 for part in parts)
-
-
-def _blocked(problem: Problem, kind: str) -> list[int]:
-    """Operators that cannot run on devices of a kind."""
-    blocked: list[int] = np.flatnonzero(np.isinf(problem.compute.at(kind, 1))).tolist()
-    return blocked
 
 
 def _subgraphs(problem: Problem, plan: Plan) -> list[str]:

@@ -25,9 +25,6 @@ class Precedence:
     src: Ints  # [arcs], numbers
     dst: Ints
     message: Ints  # [arcs], -1 where a backward operator waits for its forward one
-    fixed: Floats  # [messages], bytes
-    per_sample: Floats  # [messages], bytes
-    first_tensor: Ints  # [messages]
 
 
 @per_graph
@@ -49,16 +46,8 @@ def precedence_of(graph: OpGraph) -> Precedence:
         src.append(int(columns.forward_of[mirror]))
         dst.append(mirror)
         message.append(-1)
-    fixed, per_sample = columns.tensor_bytes[columns.message_tensor].T
-    return Precedence(
-        rank,
-        rank[np.array(src, np.int64)],
-        rank[np.array(dst, np.int64)],
-        np.array(message, np.int64),
-        fixed,
-        per_sample,
-        columns.message_tensor,
-    )
+    ends = rank[np.array(src, np.int64)], rank[np.array(dst, np.int64)]
+    return Precedence(rank, *ends, np.array(message, np.int64))
 
 
 def delays(
@@ -73,30 +62,34 @@ def delays(
     """
     samples, cluster = float(problem.mini_batch), problem.cluster
     count = len(cluster)
-    nbytes = waits.fixed + waits.per_sample * samples
-    sent = (waits.fixed != 0) | (waits.per_sample != 0)
+    columns = graph_columns(problem.graph)
+    first_tensor = columns.message_tensor
+    fixed, per_sample = columns.tensor_bytes[first_tensor].T
+    nbytes, sent = fixed + per_sample * samples, (fixed != 0) | (per_sample != 0)
     rows, kind = np.unique(allowed, axis=0, return_inverse=True)
     kind = kind.reshape(-1)
     a, b = kind[group[waits.src]], kind[group[waits.dst]]
     delay = np.zeros(len(waits.src))
     counts = waits.message >= 0
     serial, links = problem.transfers is Transfers.LINKS, pairs_of(cluster, count)
+
+    def factor(src: int, dst: int) -> float:
+        return 1.0 if serial else float(not cluster.devices[src].is_cpu) + (not cluster.devices[dst].is_cpu)
+
     for i, j in sorted(set(zip(a[counts].tolist(), b[counts].tolist(), strict=True))):
         here = counts & (a == i) & (b == j)
         messages = waits.message[here]
         pairs = np.argwhere(rows[i][:, None] & rows[j] & ~np.eye(count, dtype=bool)).tolist()
         if problem.transfer_s is not None:
-            times = {1.0 if serial else float(not cluster.devices[s].is_cpu) + (not cluster.devices[d].is_cpu)
-                     for s, d in pairs}  # fmt: skip
-            stated = np.asarray(problem.transfer_s)[waits.first_tensor[messages]] * samples
+            times = {factor(s, d) for s, d in pairs}
+            stated = np.asarray(problem.transfer_s)[first_tensor[messages]] * samples
             delay[here] = np.where(stated > 0, stated * min(times), 0.0) if times else np.inf
             continue
         speeds = set()
         for s, d in pairs:
             if links.bandwidth[s, d] > 0:
-                factor = 1.0 if serial else float(not cluster.devices[s].is_cpu) + (not cluster.devices[d].is_cpu)
-                speeds.add((factor * links.latency_s[s, d], factor / links.bandwidth[s, d]))
-        options = [fixed + nbytes[messages] * per_byte for fixed, per_byte in sorted(speeds)]
+                speeds.add((factor(s, d) * links.latency_s[s, d], factor(s, d) / links.bandwidth[s, d]))
+        options = [latency_s + nbytes[messages] * per_byte for latency_s, per_byte in sorted(speeds)]
         cheapest = np.min(options, axis=0) if options else np.full(len(messages), np.inf)
         delay[here] = np.where(sent[messages], cheapest, 0.0)
     message_s = np.full(len(nbytes), np.inf)

@@ -67,7 +67,7 @@ def within_memory(
                 return None
             caps = (wide + caps) / 2
             continue
-        timed = _timed(simulator, found, order)
+        timed = timed_in(simulator, found, order)
         if timed is None:  # no link
             return last
         last = timed
@@ -80,7 +80,8 @@ def within_memory(
     return last
 
 
-def _timed(simulator: Simulator, found: Scheduled | Ints, order: Order) -> Timed | None:
+def timed_in(simulator: Simulator, found: Scheduled | Ints, order: Order) -> Timed | None:
+    """What a scheduler found, simulated in an order; None where a link is missing."""
     if isinstance(found, Scheduled) and order == "own":
         place, sequences = found.place, found.sequences
         rank = np.zeros(simulator.model.operators)

@@ -59,8 +59,8 @@ class PestoProgram:
         model = pass_model(problem)
         offers = Offers(model, monitor)
         known = []
-        for seed in seeds(model, monitor.check):
-            monitor.begin(f"list schedules: {seed.name}")
+        for name, seed in seeds(model, monitor.check):
+            monitor.begin(f"list schedules: {name}")
             offers.ranked(seed.place, seed.rank)
             known.append((seed.place, seed.rank))
         if model.operators <= self.operators:
