@@ -57,8 +57,8 @@ def fields() -> list[tuple[str, str, str, str]]:
 
 
 def controls(written: Mapping[str, Any], problem: Problem, given: bool) -> dict[str, Any]:
-    """The controls, values as text, defaults shown where nothing is set, and choices. written: settings by name, as they were set;
-    given: whether the problem was handed in whole, so that the controls do not describe it."""
+    """The controls, values as text, defaults shown where nothing is set, and choices. written: settings by name, as
+    they were set; given: whether the problem was handed in whole, so that the controls do not describe it."""
     planner = written["planner"]
     kinds = list(dict.fromkeys(problem.cluster.devices[i].kind for i in problem.cluster.accelerators))
     kind = kinds[0] if len(kinds) == 1 else ", ".join(kinds)

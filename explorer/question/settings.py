@@ -16,7 +16,7 @@ from explorer.costs.profile import Profile
 from explorer.costs.regions import Regions
 from explorer.costs.stack import Stack
 from explorer.costs.times.library import Library
-from explorer.question.pins import parse_pin
+from explorer.question.names import parse_pin
 from explorer.question.together import Unit, parse_together
 from explorer.question.written.declaring import (
     FIRST_ROW,
@@ -35,7 +35,6 @@ from explorer.question.written.declaring import (
     settings_of,
 )
 from explorer.question.written.device_lists import MAX_DEVICES
-from explorer.question.written.dtypes import parse_dtype
 from explorer.question.written.kinds import (
     MAX_DEVICES as MAX_LISTED,
 )
@@ -56,6 +55,7 @@ from explorer.question.written.kinds import (
     Together,
     Whole,
 )
+from explorer.question.written.quantities import parse_dtype
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers

@@ -121,7 +121,7 @@ class Held(TypedDict):
 
 
 class Course(TypedDict):
-    """A schedule span by span, see `explorer.view.instants.course`. Columns, one entry a span, in the order of their
+    """A schedule span by span, see `explorer.view.instants.played`. Columns, one entry a span, in the order of their
     starts: start_s, end_s, kind (of `explorer.words.actions`), of (the kind of the action that made what a transfer
     carries, or S for an all-reduce; of an action its own), stage, micro_batch, device, to_device (-1 for compute), on
     (the device that it occupies, or -1), resource (position in resources), nbytes, operator (that runs or sends, -1 if

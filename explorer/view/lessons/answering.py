@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.view.lessons.figures import FIGURES, figure_text, figures_of
-from explorer.view.lessons.lesson import Goal, Question, Text
-from explorer.view.lessons.lights import CONTROLS
+from explorer.view.lessons.lesson import CONTROLS, Goal, Question, Text
 from explorer.view.lessons.reading import RELATIONS
 from explorer.view.lessons.stated import changed
 from explorer.view.session import Session
