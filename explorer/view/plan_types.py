@@ -13,7 +13,7 @@ Step = tuple[float, float | None, float | None, str, str]
 one works alone)."""
 Report = Mapping[str, Any]
 """How a run compares with its plan, see `explorer.measured.comparison_object`."""
-StageEdge = Sequence[float]
+StageEdge = tuple[int, int, float, bool]
 """Source, target, bytes, whether between nodes: see `explorer.view.graph.stage_graph.stage_edges`."""
 RowPhases = list[float]
 """See `explorer.view.timeline.phases.row_phases`."""
@@ -274,6 +274,6 @@ class Skeleton(TypedDict):
     shapes: list[str]
 
 
-def used_devices(plan: Mapping[str, Any]) -> int:
+def used_devices(plan: PlanView) -> int:
     """How many devices work, those for which one of the view stands among them. plan: a plan's view."""
     return sum(d.get("count", 1) for d, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)

@@ -77,7 +77,7 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
         "placement": placement,
         "stage_of": stage_of,
         "stages": stage_facts(plan, schedule, edges),
-        "stage_edges": [list(edge) for edge in edges],
+        "stage_edges": list(edges),
         "phases": plan_phases(plan, schedule),
         "pipeline": plan.pipeline,
         "samples": samples,

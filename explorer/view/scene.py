@@ -194,7 +194,7 @@ def waits_scene(plan: PlanView, look: Look, found: Mapping[str, Any], until_s: f
     link = [at.get(resource, -1) for resource in found["resource"]]
     rows = gantt_rows.rows_of(plan, look.rows, look.links, shown)
     return {
-        "row": gantt_rows.rows_along(rows, {"device": found["device"], "link": link}),
+        "row": gantt_rows.rows_along(rows, found["device"], link),
         "link": [resource != "" for resource in found["resource"]],
         "start": [round(s / scale, 6) for s in found["start_s"]],
         "end": [round(s / scale, 6) for s in found["end_s"]],

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from explorer.costs.times.share import WORDS
 from explorer.view.graph.elements import GraphView, full_name
-from explorer.view.plan_types import Skeleton
+from explorer.view.plan_types import PlanView, Skeleton
 from explorer.words import text
 from explorer.words.actions import TRANSFER
 from solvers.problem.problem import Origin
@@ -27,7 +26,7 @@ class Facts:
     actions: tuple[tuple[str, str, str], ...] = ()
 
 
-def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Facts | None:
+def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: PlanView | None) -> Facts | None:
     """Facts of a box; None if the view has no such box (a stale message)."""
     members = view.boxes.get(element)
     if members is None:
@@ -70,7 +69,7 @@ POINTED = ("Type", "Fwd / bwd time", "Parameters", "Gives", "Receives", "Sends")
 """The facts on a box that are told where it is only pointed at."""
 
 
-def box_words(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any] | None) -> str | None:
+def box_words(element: str, view: GraphView, skeleton: Skeleton, plan: PlanView | None) -> str | None:
     """The most of what a click on a box would tell, in a line: its devices, times, sizes; None if the view has no such
     box."""
     facts = box_facts(element, view, skeleton, plan)
@@ -84,7 +83,7 @@ def box_words(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[s
     return " · ".join([*([", ".join(facts.tags)] if facts.tags else []), *known])
 
 
-def device_facts(device: int, plan: Mapping[str, Any]) -> Facts | None:
+def device_facts(device: int, plan: PlanView) -> Facts | None:
     """Facts of a device; None if the plan has no such device."""
     if not 0 <= device < len(plan["devices"]):
         return None
@@ -105,21 +104,22 @@ def device_facts(device: int, plan: Mapping[str, Any]) -> Facts | None:
     return Facts(told["name"], (), rows)
 
 
-def _stages(members: Sequence[int], plan: Mapping[str, Any]) -> list[int]:
+def _stages(members: Sequence[int], plan: PlanView) -> list[int]:
     return sorted({plan["stage_of"][i] for i in members} - {-1})
 
 
-def _times(members: Sequence[int], skeleton: Skeleton, plan: Mapping[str, Any]) -> str:
+def _times(members: Sequence[int], skeleton: Skeleton, plan: PlanView) -> str:
     forward = sum(plan["seconds"][i] for i in members if skeleton["phases"][i] == "forward")
     backward = sum(plan["seconds"][i] for i in members if skeleton["phases"][i].startswith("backward"))
     return f"{text.seconds(forward)} / {text.seconds(backward) if backward else text.NOTHING}"
 
 
-def _origins(members: Sequence[int], plan: Mapping[str, Any]) -> str:
+def _origins(members: Sequence[int], plan: PlanView) -> str:
     """ "measured", or "81 % measured, 19 % estimated" of the time of several operators."""
     seconds = dict.fromkeys(Origin, 0.0)
+    origins = plan["origins"] or ()
     for i in members:
-        seconds[Origin(plan["origins"][i])] += plan["seconds"][i]
+        seconds[Origin(origins[i])] += plan["seconds"][i]
     total = sum(seconds.values())
     held = [origin for origin in Origin if seconds[origin] > 0]
     if len(held) == 1:
@@ -133,7 +133,7 @@ def _given(element: str, view: GraphView, skeleton: Skeleton) -> list[str]:
     return list(dict.fromkeys(skeleton["shapes"][t] for t in leaving if skeleton["shapes"][t]))
 
 
-def _exchanged(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _exchanged(element: str, view: GraphView, skeleton: Skeleton, plan: PlanView) -> list[tuple[str, str]]:
     """Forward bytes per micro-batch that come from, or go to, other devices."""
     received: dict[int, float] = {}
     sent: dict[int, float] = {}
@@ -167,7 +167,7 @@ def _parent(element: str, skeleton: Skeleton) -> str:
     return element[2:].rpartition(".")[0]
 
 
-def operator_facts(operator: int, skeleton: Skeleton, plan: Mapping[str, Any]) -> Facts | None:
+def operator_facts(operator: int, skeleton: Skeleton, plan: PlanView) -> Facts | None:
     """Facts of an operator and of those that mirror it; None if the schedule has no such operator."""
     anchors, names = skeleton["anchors"], skeleton["names"]
     if not 0 <= operator < len(names) or not plan["by_operator"]:

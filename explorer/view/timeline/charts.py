@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from explorer.view.plan_types import MemoryView
+from explorer.view.plan_types import MemoryView, PlanView
 from explorer.words import text
 
 POINTS = 160
@@ -43,7 +43,7 @@ def memory_curve(times_s: Sequence[float], nbytes: Sequence[float], static_bytes
     return {"points": points, "static_bytes": static_bytes, "peak_bytes": peak}
 
 
-def memory_cards(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+def memory_cards(plan: PlanView) -> list[dict[str, Any]]:
     """One card a device, all on one scale, so that they compare.
 
     cap: share of the card's height at which the cap's line is; None without a cap. broken: whether the scale is broken
@@ -64,7 +64,7 @@ def memory_cards(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "peak": text.nbytes(curve["peak_bytes"]),
                 "parts": parts_words(curve["parts"]),
                 "limit": text.nbytes(cap) if cap else "no cap",
-                "over": bool(cap) and curve["peak_bytes"] > cap * (1 + 1e-9),
+                "over": bool(cap and curve["peak_bytes"] > cap * (1 + 1e-9)),
                 "share": text.percent(curve["peak_bytes"] / cap) if cap else "",
                 "cap": (1.0 if far else round(cap / top, 4)) if cap else None,
                 "broken": far and bool(cap),
@@ -81,13 +81,13 @@ def parts_words(parts: Sequence[tuple[str, float]]) -> str:
     return ", ".join(f"{name} {text.nbytes(nbytes)}" for name, nbytes in ordered)
 
 
-def device_rows(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+def device_rows(plan: PlanView) -> list[dict[str, Any]]:
     """The devices table: what each holds and what it does with its time."""
     metrics, span = plan["metrics"], plan["span_s"]
     operators = [0] * len(plan["devices"])
     for places in plan["placement"]:
-        for device in places:
-            operators[device] += 1
+        for place in places:
+            operators[place] += 1
     stages = [[i for i, s in enumerate(plan["stages"]) if d in s["devices"]] for d in range(len(operators))]
     rows = []
     for device in plan["devices"]:
@@ -111,7 +111,7 @@ def device_rows(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def link_rows(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+def link_rows(plan: PlanView) -> list[dict[str, str]]:
     """The links table, the busiest first."""
     span = plan["span_s"]
     return [
@@ -130,7 +130,7 @@ def _share(time_s: float, span_s: float) -> float:
     return 0.0 if span_s <= 0 or not math.isfinite(span_s) else min(1.0, time_s / span_s)
 
 
-def memory_strips(plan: Mapping[str, Any]) -> dict[str, Any] | None:
+def memory_strips(plan: PlanView) -> dict[str, Any] | None:
     """Strips of a plan's view, or None for so few devices that each has a curve (`charts.memory_cards`).
 
     what: of which what is shown is a share. ticks: (place from 0 to 1, words) of the scale. panels: [{label, rows}],

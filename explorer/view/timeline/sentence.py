@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from typing import Any
-
-from explorer.view.plan_types import used_devices
+from explorer.view.plan_types import PlanView, used_devices
 from explorer.view.timeline.phases import is_pipelined
 from explorer.words import text
 from explorer.words.actions import KIND_WORDS, TRANSFER
@@ -19,7 +15,7 @@ VISIBLE = 1 / 400
 LEGEND_WORDS = {**KIND_WORDS, "I": "input gradients", "W": "weight gradients", "R": "recomputed forward"}
 
 
-def sentence(plan: Mapping[str, Any]) -> str:
+def sentence(plan: PlanView) -> str:
     """Of a plan's view."""
     used = used_devices(plan)
     on = text.plural(used, "device")
@@ -41,18 +37,18 @@ def sentence(plan: Mapping[str, Any]) -> str:
     )
 
 
-def legend_kinds(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+def legend_kinds(plan: PlanView) -> list[tuple[str, str]]:
     """(swatch, words) of the kinds of bars of a plan's view."""
     there = _worth(plan)
     return [(name, LEGEND_WORDS[kind]) for kind, name in KEYS if kind in there]
 
 
-def _worth(plan: Mapping[str, Any]) -> set[str]:
+def _worth(plan: PlanView) -> set[str]:
     """The kinds whose bars can be seen."""
-    seen: Counter[str] = Counter()
+    seen: dict[str, float] = {}
     found = plan["bars"]
     for kind, start, end in zip(found["kind"], found["start_s"], found["end_s"], strict=True):
-        seen[kind] = max(seen[kind], end - start)
+        seen[kind] = max(seen.get(kind, 0.0), end - start)
     if plan["by_operator"]:  # hundreds of them, each of them short
         return set(seen)
     return {kind for kind, longest in seen.items() if kind == TRANSFER or longest > plan["span_s"] * VISIBLE}
