@@ -1,4 +1,5 @@
-"""A row of the library: what is told of an answer in a list, the answer itself, and a checksum of all of it."""
+"""A row of the library: what is told of an answer in a list, the answer itself, a checksum of all of it,
+and which of two answers is kept."""
 
 from __future__ import annotations
 

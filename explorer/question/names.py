@@ -1,4 +1,4 @@
-"""The names by which a person points into a graph: operators, and modules for all in them."""
+"""The names by which a person points into a graph: operators, and modules for all in them; and the pins of these."""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
 """What a model's operators and the steps of its parameters take at several numbers of samples: in one go where there is
-room for all of it, else block after block, of which one at a time has its parameters here."""
+room for all of it, else block after block, of which one at a time has its parameters here.
+
+A block is a run of operators in the graph's order. What it reads of earlier blocks are the tensors that these gave for
+the same samples, kept on the CPU in between; its backward begins at what it gives to later ones, as at an output of the
+model.
+"""
 
 from __future__ import annotations
 

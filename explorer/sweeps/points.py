@@ -1,4 +1,4 @@
-"""The points of a sweep: what is changed of the settings, and in which order they are asked."""
+"""The points of a sweep: what is changed of the settings, in which order, and which values are worth asking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands share: how one is added, and how JSON is printed."""
+"""What the commands share: how one is added, and how text, tables and JSON are printed."""
 
 from __future__ import annotations
 

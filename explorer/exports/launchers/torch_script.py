@@ -6,16 +6,15 @@ and runs the plan's order in torch's own runtime (`_PipelineScheduleRuntime`, to
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import pprint
 
 from demo_models import MODELS
 from explorer.exports.launchers.script_text import SCRIPT
+from explorer.exports.launchers.torch_actions import check_trains
 from explorer.exports.launchers.torch_split import cut_chain
 from explorer.exports.layers.again import not_recomputed
-from explorer.exports.layers.chain import Chain, chain_of, headline, losses, numbers
+from explorer.exports.layers.chain import headline, numbers
 from explorer.exports.layers.written import Written, comments, told
 from explorer.question.models.libraries import library_of
 from solvers.errors import UnsupportedProblem
@@ -28,30 +27,6 @@ OPTIMIZERS = {
     Optimizer.ADAM: "torch.optim.Adam",
     Optimizer.ADAMW: "torch.optim.AdamW",
 }
-
-
-def torch_actions(file: PlanFile, nearest: bool = False) -> Written:
-    """Raises UnsupportedProblem if the plan cannot be said so."""
-    chain = chain_of(file, passing_on=True)
-    check_trains(chain)
-    lost = ["which modules a stage has (torch-split says it)", "when parameters are updated: after the last action"]
-    lost += [f"{each}: stages between must hand it on" for each in chain.skips(copied=True)]
-    out = io.StringIO()
-    csv.writer(out).writerows(chain.rows())
-    return Written(out.getvalue(), tuple(lost + losses(chain, ("numbers", "order"))))
-
-
-def check_trains(chain: Chain) -> None:
-    """Raises UnsupportedProblem for a plan that torch's runtime would refuse: it wants backwards."""
-    if not chain.problem.training:
-        raise UnsupportedProblem("torch's pipeline runtime takes orders with a backward of every micro-batch only")
-    for number, stage in enumerate(chain.plan.stages):
-        kinds = {a.kind for row in chain.plan.order for a in row if a.stage == number}
-        if not kinds & {"B", "W"}:
-            name = chain.graph.operators[stage.operators[0]].name
-            raise UnsupportedProblem(
-                f"stage {number} ({name}, ...) has no backward, and torch's pipeline runtime wants one of every stage"
-            )
 
 
 def torch_script(file: PlanFile, nearest: bool = False) -> Written:

@@ -1,4 +1,12 @@
-"""Which worker does which job, when another worker is worth starting, and how long a job may go on."""
+"""Whose turn it is, which worker does which job, when another is worth starting, and how long a job may go on.
+
+A turn: brief jobs first, then first plans, then better ones, then what is found out beside them; among equals the
+visitor who has least at work, and of these the one whose turn was longest ago.
+
+A job may go on without a sign of getting on for its own limit and a margin, and a limit for what comes before. Signs
+are the model, a row of a comparison, an answer of several, and the end of a compilation, which nothing else can
+interrupt. Whoever asked is told what took too long, and what to do.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kinds of workers that do jobs. Functions are called in the worker: what they import never loads where jobs start."""
+"""Kinds of workers that do jobs, and how many a machine takes. Functions are called in the worker: what they import
+never loads where jobs start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes, rates and times as people write them: "16GiB", "25GB/s", "10us"."""
+"""Sizes, rates, times and dtypes as people write them: "16GiB", "25GB/s", "10us", "bf16"."""
 
 from __future__ import annotations
 

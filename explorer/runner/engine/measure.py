@@ -1,4 +1,13 @@
-"""The iterations of a run: some to warm up, then those that are measured, and one whose gradients are written down."""
+"""The iterations of a run: some to warm up, then those that are measured, and one whose gradients are written down.
+
+Written down, for whoever checks an iteration with a loop of their own:
+
+    tensors-<rank>.npz   gradient/NAME of the mini-batch, parameter/NAME after its update, of those the rank updates;
+                         loss, the rank's part
+
+Plain arrays, no pickles; what numpy has no dtype for (bfloat16) is written as float32, which holds it exactly.
+`explorer.runner.recipe` makes the parameters and samples that the iteration began with.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rank among the others that measure at the same time, and what it could still use of memory."""
+"""A rank among the others that measure at the same time, what memory it could still use, and how quiet it is."""
 
 from __future__ import annotations
 

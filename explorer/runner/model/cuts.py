@@ -1,4 +1,5 @@
-"""Which tensors can be cut into samples, where segments have micro-batches of different sizes."""
+"""Which tensors can be cut into samples, where segments have micro-batches of different sizes, and which models keep a
+state that depends on how they are cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What is seen of a run from outside: what it prints (progress, failures, exits), and the rank that it waits for."""
+"""What is seen of a run from outside: what it prints (progress, failures, exits), and the rank that it waits for.
+
+A rank may be stopped or stand still while others wait; whether the kernel ended processes for want of memory is
+counted, not guessed. No torch here.
+"""
 
 from __future__ import annotations
 

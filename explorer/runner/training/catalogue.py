@@ -1,4 +1,8 @@
-"""Which rank has which tensor of the model, by the names that the model has, and the files that hold them."""
+"""Which rank has which tensor of the model, by the names that the model has, and the files that hold them.
+
+Files are as torch.distributed.checkpoint writes and reads them: a failure to write is said as the system says it, and
+nothing is unpickled but what describes tensors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""All questions of a sweep in one text, which is sent to a cluster, and what comes back through the log of its job."""
+"""All questions of a sweep in one text, which is sent to a cluster, and what comes back through the log of its job.
+
+    @answer 12 1/2 eJyN...        a part of the answer at position 12, zipped, in base64
+    @course [3, 4] 8              what is being asked, and how many could be at the same time
+    @refusal {"reason": ...}      why the job gave up
+
+The functions write these lines on the cluster, `AnswerLog` reads them here, where they are a stranger's text.
+"""
 
 from __future__ import annotations
 

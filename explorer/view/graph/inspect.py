@@ -1,4 +1,4 @@
-"""What is known of the thing that is selected: a box of the graph, a stage or a device."""
+"""What is known of the thing that is selected: a box of the graph, a stage, a device or an operator."""
 
 from __future__ import annotations
 

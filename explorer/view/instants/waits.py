@@ -1,4 +1,4 @@
-"""What an idle device waits for, and what that waited for, down to what started it.
+"""What an idle device waits for, and what that waited for, down to what started it, also in words.
 
 Every span but those that run first was let start by the end of another: the last of those it waited for, or the one
 that left its device or link (`solvers.plan.schedule.Schedule.cause`). So the way back from an idle time is a chain

@@ -1,4 +1,5 @@
-"""What a lesson is: steps with words and settings, and questions that are answered by moving a control."""
+"""What a lesson is: steps with words and settings, and questions that are answered by moving a control;
+and what it may light."""
 
 from __future__ import annotations
 

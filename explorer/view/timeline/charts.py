@@ -1,4 +1,4 @@
-"""Small multiples of memory over time, and the table of devices."""
+"""Memory over time, as small multiples or as a strip for each of many devices, and the table of devices."""
 
 from __future__ import annotations
 

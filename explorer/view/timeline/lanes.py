@@ -1,4 +1,5 @@
-"""The resources that carry transfers: links, wires that several links share, and channels of devices."""
+"""The resources that carry transfers: links, wires that several links share, and channels of devices;
+and what a transfer carries."""
 
 from __future__ import annotations
 

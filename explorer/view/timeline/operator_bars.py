@@ -1,4 +1,4 @@
-"""Bars of a schedule of single operators: all of them kept, as many drawn as can be seen.
+"""Bars of a schedule of single operators: all of them kept, as many drawn as can be seen, and told in words.
 
 Zoomed out, neighbours on a lane that are too narrow to tell apart melt into runs; zoomed in, every operator
 is a bar.

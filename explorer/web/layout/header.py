@@ -1,4 +1,4 @@
-"""The header: which model, how the solve stands, theme and link."""
+"""The header: which model, how the solve stands, theme, link and the menu of formats."""
 
 from __future__ import annotations
 
