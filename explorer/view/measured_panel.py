@@ -127,15 +127,19 @@ def where(environment: Mapping[str, Any] | None) -> str:
 
 
 def memory_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[dict[str, str]]:
-    """The peaks of every device that ran, `MEMORY`."""
+    """The peaks of every device that ran, and what they are made of where that was measured, `MEMORY`."""
     return [
         {
-            "device": devices[device["device"]],
-            "predicted": text.nbytes(device["peak_predicted_bytes"]),
-            "measured": text.nbytes(device["peak_measured_bytes"]),
-            "off": _off(device["peak_measured_bytes"], device["peak_predicted_bytes"]),
+            "device": name,
+            "predicted": text.nbytes(predicted),
+            "measured": text.nbytes(measured),
+            "off": _off(measured, predicted),
         }
         for device in comparison["devices"]
+        for name, predicted, measured in (
+            (devices[device["device"]], device["peak_predicted_bytes"], device["peak_measured_bytes"]),
+            *((f"· {p['name']}", p["predicted_bytes"], p["measured_bytes"]) for p in device["parts"]),
+        )
     ]
 
 

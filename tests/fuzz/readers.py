@@ -129,7 +129,7 @@ def profiler_trace() -> Reader:
     from tests.explorer.costs.times.test_trace import by_hand
 
     sample = {"traceEvents": by_hand(), "deviceProperties": [{"name": "Abacus"}]}
-    return Reader((sample,), lambda _, path: imported(load_trace(str(path)), "trace", hardware="Abacus"))
+    return Reader((sample,), lambda _, path: imported([load_trace(str(path))], "trace", hardware="Abacus"))
 
 
 def cluster() -> Reader:
