@@ -15,6 +15,8 @@ from solvers.errors import InvalidProblem
 from solvers.formats.json_text import MAX_BYTES, parse_json
 
 ENDINGS = (".json", ".json.gz")
+PT2 = "models/model.json"
+"""What every .pt2 holds."""
 MAX_FILES = 2 * MAX_RANKS
 """A trace and a memory timeline of every rank."""
 _NUMBER = re.compile(r"\d{1,7}")
@@ -31,11 +33,13 @@ class RankFile:
 
 
 def is_archive(path: str) -> bool:
-    """Whether a file is a .zip of nothing but .json and .json.gz, as a .pt2 never is."""
+    """Whether a file is a .zip of nothing but .json and .json.gz, and no .pt2."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [info.filename for info in archive.infolist() if not info.is_dir()]
     except (OSError, zipfile.BadZipFile):
+        return False
+    if any(name.endswith(PT2) for name in names):
         return False
     return bool(names) and all(name.lower().endswith(ENDINGS) for name in names)
 

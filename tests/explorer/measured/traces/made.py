@@ -58,7 +58,8 @@ RANKS = (
     ("aten::linear", ("F0", 0, 10), ("F1", 10, 10), ("B0", 60, 20), ("B1", 90, 20), ("U", 110, 5)),
     ("aten::gelu", ("F0", 15, 10), ("B0", 25, 20), ("F1", 45, 10), ("B1", 55, 20), ("U", 75, 5)),
 )
-"""Two micro-batches in 110 us, and steps of an optimizer, which the plan has not: the first message takes 5 us, and the gradients of both arrive late."""
+"""Two micro-batches in 110 us, and steps of an optimizer, which the plan has not: the first message takes 5 us, and the
+gradients of both arrive late."""
 
 
 def write_ranks(
