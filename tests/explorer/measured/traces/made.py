@@ -10,9 +10,11 @@ from typing import Any
 
 from solvers.plan.plan import Plan
 from solvers.problem.graph import OpGraph
-from solvers.problem.problem import Problem
+from solvers.problem.problem import Objective, Problem
+from solvers.schedules.assemble import assemble
 from tests.explorer.costs.times.test_trace import ENGINE, event
 from tests.explorer.measured.measured_instances import two_devices
+from tests.instances import problem, training_graph
 
 LINEAR = {"Input_Dims": [[4, 8], [16, 8]], "Input_type": ["float", "float"]}
 GELU = {"Input_Dims": [[4, 16]], "Input_type": ["float"]}
@@ -22,10 +24,19 @@ NODES = {"aten::linear": "AddmmBackward0", "aten::gelu": "GeluBackward0"}
 
 def two_stages(**options: object) -> tuple[Problem, Plan]:
     """`two_devices`, whose first operator is a linear and whose second a GELU."""
-    problem, plan = two_devices(**options)
+    given, plan = two_devices(**options)
     kinds = ["aten.linear", "aten.gelu", "aten.linear", "aten.gelu"]
-    operators = tuple(replace(o, op_type=kind) for o, kind in zip(problem.graph.operators, kinds, strict=True))
-    return replace(problem, graph=OpGraph(operators, problem.graph.tensors)), plan
+    operators = tuple(replace(o, op_type=kind) for o, kind in zip(given.graph.operators, kinds, strict=True))
+    return replace(given, graph=OpGraph(operators, given.graph.tensors)), plan
+
+
+def one_device() -> tuple[Problem, Plan]:
+    """A linear, forward and backward, on one device, for two micro-batches."""
+    options = {"objective": Objective.ITERATION, "mini_batch": 2, "micro_batches": 2}
+    given = problem(training_graph([], 1), [1, 2], 1, **options)
+    operators = tuple(replace(o, op_type="aten.linear") for o in given.graph.operators)
+    made = replace(given, graph=OpGraph(operators, given.graph.tensors))
+    return made, assemble(made, [(0,), (0,)], 2)
 
 
 def forward(name: str, start: float, length: float, number: int) -> dict[str, Any]:
