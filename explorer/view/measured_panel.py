@@ -133,12 +133,17 @@ def memory_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[d
             "device": name,
             "predicted": text.nbytes(predicted),
             "measured": text.nbytes(measured),
-            "off": _off(measured, predicted),
+            "off": off,
         }
         for device in comparison["devices"]
-        for name, predicted, measured in (
-            (devices[device["device"]], device["peak_predicted_bytes"], device["peak_measured_bytes"]),
-            *((f"· {p['name']}", p["predicted_bytes"], p["measured_bytes"]) for p in device["parts"]),
+        for name, predicted, measured, off in (
+            (
+                devices[device["device"]],
+                device["peak_predicted_bytes"],
+                device["peak_measured_bytes"],
+                _off(device["peak_measured_bytes"], device["peak_predicted_bytes"]),
+            ),
+            *((f"· {p['name']}", p["predicted_bytes"], p["measured_bytes"], _share_off(p)) for p in device["parts"]),
         )
     ]
 
@@ -229,6 +234,12 @@ def _fixed(value: int, places: int) -> str:
 
 def _off(measured: float | None, predicted: float | None) -> str:
     return change(measured, predicted) or text.NOTHING if measured is not None else text.NOTHING
+
+
+def _share_off(part: Mapping[str, Any]) -> str:
+    """ "+10 %", of a part of a device's memory, in which words have no room."""
+    predicted = part["predicted_bytes"]
+    return text.signed_share(part["measured_bytes"] / predicted - 1) if predicted > 0 else text.NOTHING
 
 
 def _power(value: float | None) -> str:
