@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypedDict
 
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import finite_or_none
@@ -29,10 +30,23 @@ def result_json(result: Result) -> dict[str, object]:
     return {**written, "planner_options": options_json(result.planner_options), **table}
 
 
-def degree_json(row: DegreePlan) -> dict[str, object]:
-    """One row of the table over degrees; null for seconds and bytes without a plan."""
+class DegreeRow(TypedDict):
+    """A `DegreePlan`, with null for seconds and bytes without a plan."""
+
+    data: int
+    tensor: int
+    pipeline: int
+    objective_s: float | None
+    peak_memory_bytes: float | None
+    reason: str
+
+
+def degree_json(row: DegreePlan) -> DegreeRow:
+    """One row of the table over degrees."""
     return {
-        **{name: getattr(row, name) for name in _DEGREES},
+        "data": row.data,
+        "tensor": row.tensor,
+        "pipeline": row.pipeline,
         "objective_s": finite_or_none(row.objective_s),
         "peak_memory_bytes": finite_or_none(row.peak_bytes),
         "reason": row.reason,
