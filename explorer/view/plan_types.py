@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
+from solvers.formats.result_json import DegreeRow
+
 Step = tuple[float, float | None, float | None, str, str]
 """Of a search: elapsed_s, objective_s (None before there is a plan), bound_s, note, and the planner at work ("" where
 one works alone)."""
@@ -182,8 +184,8 @@ class Lean(TypedDict):
 
 class Answered(TypedDict):
     """How a plan was found, and what was proved of it. held: the name under which a worker holds it; front: the plans
-    beside it; source: the path of the file that it was read from; beside: the name of the answer that it was found
-    beside."""
+    beside it; by_degrees: the best plan for every degree, where these were searched; source: the path of the file that
+    it was read from; beside: the name of the answer that it was found beside."""
 
     status: str
     stop_reason: str
@@ -195,6 +197,7 @@ class Answered(TypedDict):
     trace: list[Step]
     held: NotRequired[str]
     front: NotRequired[list[Lean]]
+    by_degrees: NotRequired[list[DegreeRow]]
     source: NotRequired[str]
     beside: NotRequired[str]
 

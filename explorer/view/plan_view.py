@@ -27,6 +27,7 @@ from solvers.evaluation.evaluate import Metrics as Evaluated
 from solvers.evaluation.evaluate import examine
 from solvers.evaluation.memory_parts import memory_parts
 from solvers.formats.json_text import finite_or_none
+from solvers.formats.result_json import degree_json
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
 from solvers.plan.schedule import Schedule
@@ -145,7 +146,7 @@ def result_view(result: Result) -> PlanView | None:
     """The view of a result's plan, or None if it has none."""
     if result.plan is None:
         return None
-    return plan_view(
+    view = plan_view(
         result.problem,
         result.plan,
         planner=result.planner,
@@ -157,6 +158,7 @@ def result_view(result: Result) -> PlanView | None:
         notes=(*result.notes, *assumed_notes(result.problem, result.plan)),
         trace=result.trace,
     )
+    return {**view, "by_degrees": [degree_json(row) for row in result.by_degrees]} if result.by_degrees else view
 
 
 def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | None = None) -> list[Device]:
