@@ -219,6 +219,25 @@ class ScheduleView(TypedDict):
     memory: list[MemoryView]
 
 
+class OtherOrder(TypedDict):
+    """What the stages of a plan take in another order. over: the rule or the cap that forbids it, or ""."""
+
+    objective_s: float | None
+    peak_bytes: float | None
+    over: str
+
+
+class OrderView(TypedDict):
+    """In which order a plan takes its micro-batches. name: a pipeline's, or "custom". in_flight: most that each device
+    keeps. textbook: the same stages in 1F1B, where the plan's order is another kind of that; ahead: with
+    more in flight than the 1F1B that the plan is; None where that is not known."""
+
+    name: str
+    in_flight: list[int]
+    textbook: OtherOrder | None
+    ahead: OtherOrder | None
+
+
 class PlanView(Answered, ScheduleView):
     """A plan, final or incumbent; see `explorer.view.plan_view.plan_view`."""
 
@@ -233,6 +252,7 @@ class PlanView(Answered, ScheduleView):
     stage_edges: list[StageEdge]
     phases: dict[str, list[RowPhases | None]]
     pipeline: str
+    order: OrderView
     samples: int
     mini_batch: int
     costs_from: str

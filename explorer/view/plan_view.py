@@ -20,6 +20,7 @@ from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
 from explorer.view.timeline.lanes import UNKNOWN, endpoints, link_uses
 from explorer.view.timeline.operator_bars import operator_bars
+from explorer.view.timeline.order import order_of
 from explorer.view.timeline.path import path_view
 from explorer.view.timeline.phases import plan_phases
 from explorer.view.timeline.why import breakdown
@@ -81,6 +82,7 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
         "stage_edges": list(edges),
         "phases": plan_phases(plan, schedule),
         "pipeline": plan.pipeline,
+        "order": order_of(problem, plan),
         "samples": samples,
         "mini_batch": problem.mini_batch,
         "costs_from": costs_words(problem, plan, share_first=True),

@@ -6,6 +6,7 @@ CATALOGUE = "catalogue"
 
 # header
 CHIP = "model-chip"
+ASSUMED = "assumed"
 STATUS = "status"
 SAME_PLAN = "same-plan"
 ANNOUNCER = "announcer"
