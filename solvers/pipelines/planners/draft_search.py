@@ -219,7 +219,7 @@ class DraftSearch:
         """With the slack that is best, put into the pool."""
         best: Found | None = None
         kept = self._kept(draft)
-        for share in SLACKS:
+        for share in SLACKS if self.problem.may_run_ahead else SLACKS[:1]:
             self.monitor.check()
             tried = Draft(
                 tuple(
