@@ -10,7 +10,6 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.traffic import Traffic
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.seating import kinds_by_speed
-from solvers.problem.cluster import Cluster
 from solvers.problem.links import Speed
 from solvers.problem.problem import Problem
 
@@ -66,7 +65,8 @@ def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
     kinds = kinds_by_speed(problem)
     kind = kinds[0] if len(kinds) > 1 else ""
     copies = [condensed.at(samples, merge_trivial=False, replicas=r, kind=kind) for r in degrees]
-    latency, bandwidth = _fastest_link(problem.cluster)
+    among = ((link.bandwidth_bytes_per_s, link.latency_s) for link in problem.cluster.speeds)
+    bandwidth, latency = max(among, default=(np.inf, 0.0))
     if problem.transfer_s is not None:
         message_s = np.array([copy.message_s * samples for copy in copies])
     else:
@@ -88,12 +88,3 @@ def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
         np.ascontiguousarray(sync[:, 0]),  # kernels are compiled for arrays without gaps
         np.ascontiguousarray(sync[:, 1]),
     )
-
-
-def _fastest_link(cluster: Cluster) -> tuple[float, float]:
-    """(latency in s, bandwidth in bytes/s); no cost without links."""
-    among = {(link.bandwidth_bytes_per_s, link.latency_s) for link in cluster.speeds}
-    if not among:
-        return 0.0, np.inf
-    bandwidth, latency = max(among)
-    return latency, bandwidth

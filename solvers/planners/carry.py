@@ -16,7 +16,7 @@ from solvers.plan.alike import multiplied
 from solvers.plan.order_check import check_order
 from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
-from solvers.problem.groups import together
+from solvers.problem.pinned import pin
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.schedules.nodes.mapping import exchanged
@@ -45,10 +45,7 @@ def carried(problem: Problem, plan: Plan) -> Iterator[Plan]:
             yield other
             plan = other
     placement = _folded(problem, plan)
-    for group in together(problem.graph):
-        for device in {problem.pins[o] for o in group if o in problem.pins}:
-            for operator in group:
-                placement[operator] = (device,)
+    pin(problem, placement)
     for count in sorted(problem.micro_batch_choices(), key=lambda count: _apart(problem, plan, count))[:2]:
         samples = problem.mini_batch // count
         places = [place if problem.can_share(samples, len(place)) else place[:1] for place in placement]

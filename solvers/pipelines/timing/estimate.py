@@ -11,7 +11,7 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.errors import InvalidPlan, InvalidProblem
-from solvers.evaluation.columns import UPDATE
+from solvers.evaluation.columns import UPDATE, rows_of
 from solvers.evaluation.evaluate import MEMORY_SLACK
 from solvers.evaluation.lower import repeated
 from solvers.evaluation.simulation import simulate
@@ -284,10 +284,8 @@ def _flat(rows: Sequence[Sequence[int]]) -> Ints:
 def _orders_of(plan: Plan, own: Sequence[int]) -> Given:
     """The orders of the devices of these stages as arrays."""
     orders = [plan.order[plan.stages[stage].devices[0]] for stage in own]
-    start = np.zeros(len(orders) + 1, np.int64)
-    np.cumsum([len(order) for order in orders], out=start[1:])
     kinds = {kind: number for number, kind in enumerate(ACTION_KINDS)}
-    unit = np.array([KINDS * action.stage + kinds[action.kind] for order in orders for action in order], np.int64)
-    micro = np.array([action.micro_batch for order in orders for action in order], np.int64)
+    start, unit = rows_of([[KINDS * action.stage + kinds[action.kind] for action in order] for order in orders])
+    _, micro = rows_of([[action.micro_batch for action in order] for order in orders])
     split = bool(np.isin(unit % KINDS, (kinds["I"], kinds["W"])).any())
     return Given(Orders(start, unit, micro), split)
