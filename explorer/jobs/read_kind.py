@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from explorer.costs import profile_json
 from explorer.costs.times import library_json
-from explorer.jobs.limits import MAX_OPERATORS
-from explorer.jobs.requests import Emit, ReadRequest
+from explorer.jobs.requests import MAX_OPERATORS, Emit, ReadRequest
 from explorer.question.accelerators import make_accelerators
 from explorer.question.cluster_file import parse_cluster
 from explorer.question.expert import MAX_NAMES

@@ -14,7 +14,7 @@ SANCTIONED = {
     "explorer/runner/bundles/heartbeats.py": "a few bytes that a rank overwrites as it goes, and that are then removed",
     "explorer/runner/targets/log.py": "a log grows line by line while a run goes on; it tells a full disk itself",
     "explorer/runner/targets/ray_package.py": "a zip in memory",
-    "explorer/runner/engine/dump.py": "arrays in memory, which `write_file` then writes",
+    "explorer/runner/engine/measure.py": "arrays in memory, which `write_file` then writes",
     "explorer/cli/__init__.py": "opens /dev/null in place of a standard output that nobody reads",
     "solvers/programs/processes/process.py": "pipes between processes, and a folder of scratch files that is removed",
     "solvers/programs/processes/entry.py": "pipes between processes",
