@@ -17,7 +17,7 @@ import numpy as np
 
 from solvers.bounds.cover.model import CoverModel
 from solvers.bounds.cover.pricing_kernel import Layers
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Floats, Ints, inverse
 
 TIE_BREAKING = (0.0, 0.3, 1.0, 2.0)
 """Weights of chance against greed; graphs differ in which gives the narrowest order."""
@@ -119,10 +119,7 @@ def diagram_of(model: CoverModel, target_s: float, *, most: int = 400_000, tries
 
     If none has at most ``most`` nodes, one in which the lightest hyperedges are forgotten.
     """
-    net_of: list[list[int]] = [[] for _ in range(len(model))]
-    for net, pins in enumerate(model.nets):
-        for pin in pins:
-            net_of[pin].append(net)
+    net_of = inverse(model.nets, len(model))
     best = None
     for order in orders(model, tries, seed):
         limit = most if best is None else len(best.layers.child)
