@@ -106,6 +106,7 @@ LADDER = (
     "explorer.sweeps.asking",
     "explorer.sweeps",
     "explorer.measured",
+    "explorer.measured.traces",
     "explorer.jobs",
     "explorer.jobs.workers",
     # what people touch

@@ -48,6 +48,12 @@ def add_targets(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_hardware(group: argparse._ArgumentGroup) -> None:
+    """--hardware and --torch: what a trace may not say."""
+    group.add_argument("--hardware", metavar="NAME", help="the processor it was made on (the GPU that the trace names)")
+    group.add_argument("--torch", metavar="VERSION", help="the version that it was made with (not stated)")
+
+
 def add_target_flags(where: argparse._ArgumentGroup) -> None:
     add_targets(where)
     where.add_argument(

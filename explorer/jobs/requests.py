@@ -245,6 +245,15 @@ class DifferRequest(Request):
 
 
 @dataclass(frozen=True, slots=True)
+class LayTracesRequest(Request):
+    """Lay the traces in the file at ``path``, known as ``name``, over a plan."""
+
+    plan: PlanSource
+    path: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class HashRequest(Request):
     """The name of a plan: equal questions with equal answers have equal ones."""
 
@@ -281,5 +290,6 @@ KIND_OF: Mapping[type[Request], JobKind] = {
     RunPlanRequest: JobKind("run", workers=RUN),
     ReplanRequest: JobKind("replan", workers=RUN),
     ReadRequest: JobKind("read", workers=READ),
+    LayTracesRequest: JobKind("lay-traces", workers=READ),
 }
 """What a worker makes of each request."""

@@ -17,6 +17,7 @@ from explorer.costs.regions import Regions
 from explorer.costs.stack import Stack
 from explorer.costs.times.library import Library
 from explorer.question.names import parse_pin
+from explorer.question.nodes.wired import Wiring
 from explorer.question.together import Unit, parse_together
 from explorer.question.written.declaring import (
     FIRST_ROW,
@@ -199,6 +200,18 @@ class ClusterSettings(Group):
             meaning="Processors beside the GPUs that operators may run on, more slowly.",
         ),
     )  # fmt: skip
+    wiring: Wiring = setting(
+        Wiring.PLAIN,
+        Choice(Wiring),
+        "what joins devices where nothing else is said: plain, 25 GB/s between any two; kind, what machines with that"
+        " kind have, NVLink in a node of 8 and InfiniBand between for H100 (plain)",
+        control=Control(
+            id="wiring", label="Joined by", what="What joins the GPUs",
+            labels={"kind": "own links", "plain": "25 GB/s each"},
+            meaning="Own links: as machines with that GPU are sold, NVLink inside a node and a network between"
+            " nodes, from data sheets. 25 GB/s each: PCIe between any two, whatever they are.",
+        ),
+    )  # fmt: skip
     links: Wires | None = setting(
         None,
         Choice(Wires, optional=True),
@@ -334,7 +347,7 @@ class TrainingSettings(Group):
         "which states are kept per parameter in training: momentum is SGD with a velocity, none not even keeps"
         " gradients (adam)",
         control=Control(
-            id="optimizer", label="Optimizer", place=RARE,
+            id="optimizer", label="Optimizer",
             labels={
                 "adam": "Adam", "adamw": "AdamW", "adafactor": "Adafactor", "momentum": "momentum", "sgd": "SGD",
                 "none": "none",
@@ -350,7 +363,7 @@ class TrainingSettings(Group):
         " Adam); mixed, 16-bit weights and gradients beside fp32 masters and states (16 bytes);"
         " mixed-fp32-gradients, gradients added up in fp32 too (18 bytes) (pure)",
         control=Control(
-            id="precision", label="Trained in", what="Precision of training", place=RARE,
+            id="precision", label="Trained in", what="Precision of training",
             labels={"pure": "as traced", "mixed": "mixed, 16 B", "mixed-fp32-gradients": "mixed, 18 B"},
             meaning="As traced: weights, gradients and states all in the model's number format. Mixed: 16-bit weights"
             " beside fp32 copies (masters) and fp32 states, 16 bytes a parameter with Adam; 18 with gradients in fp32.",
@@ -447,19 +460,23 @@ class PipelineSettings(Group):
         ),
     )  # fmt: skip
     pipeline: Pipeline = setting(
-        Pipeline.ONE_F_ONE_B,
+        Pipeline.K_F_K_B,
         Choice(Pipeline),
-        "the order in which a device takes its micro-batches; `planner` leaves it open (1f1b)",
+        "the order in which a device takes its micro-batches: `1f1b` as launchers run it, `kfkb` may keep more in"
+        " flight, `planner` leaves it open (kfkb)",
         control=Control(
             id="pipeline", label="", what="Pipeline", place=PIPELINES, word="Order of the pipeline", width=None,
             in_widget=MORE,
             labels={
-                "1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved 1F1B", "zero-bubble": "Zero-bubble",
-                "planner": "Planner's own",
+                "kfkb": "Best order", "1f1b": "1F1B", "gpipe": "GPipe",
+                "interleaved": "Interleaved 1F1B", "zero-bubble": "Zero-bubble",
+                "planner": "Best order, backward split",
             },
-            meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them and holds fewer activations. "
-            "Interleaved gives each GPU several stages. Zero-bubble splits the backward and fills gaps with weight "
-            "gradients.",
+            meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them and holds fewer activations: as"
+            " many micro-batches as stages follow, as Megatron-LM and DeepSpeed run it. The best order alternates too,"
+            " and keeps more in flight, or runs several in a row, where that is faster; launchers do not run it."
+            " Interleaved gives each GPU several stages. Zero-bubble splits the backward and fills gaps with weight"
+            " gradients.",
         ),
     )  # fmt: skip
     max_replicas: int = setting(

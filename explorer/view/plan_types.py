@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
+from solvers.formats.result_json import DegreeRow
+
 Step = tuple[float, float | None, float | None, str, str]
 """Of a search: elapsed_s, objective_s (None before there is a plan), bound_s, note, and the planner at work ("" where
 one works alone)."""
@@ -182,8 +184,8 @@ class Lean(TypedDict):
 
 class Answered(TypedDict):
     """How a plan was found, and what was proved of it. held: the name under which a worker holds it; front: the plans
-    beside it; source: the path of the file that it was read from; beside: the name of the answer that it was found
-    beside."""
+    beside it; by_degrees: the best plan for every degree, where these were searched; source: the path of the file that
+    it was read from; beside: the name of the answer that it was found beside."""
 
     status: str
     stop_reason: str
@@ -195,6 +197,7 @@ class Answered(TypedDict):
     trace: list[Step]
     held: NotRequired[str]
     front: NotRequired[list[Lean]]
+    by_degrees: NotRequired[list[DegreeRow]]
     source: NotRequired[str]
     beside: NotRequired[str]
 
@@ -216,6 +219,25 @@ class ScheduleView(TypedDict):
     memory: list[MemoryView]
 
 
+class OtherOrder(TypedDict):
+    """What the stages of a plan take in another order. over: the rule or the cap that forbids it, or ""."""
+
+    objective_s: float | None
+    peak_bytes: float | None
+    over: str
+
+
+class OrderView(TypedDict):
+    """In which order a plan takes its micro-batches. name: a pipeline's, or "custom". in_flight: most that each device
+    keeps. textbook: the same stages in 1F1B, where the plan's order is another kind of that; ahead: with
+    more in flight than the 1F1B that the plan is; None where that is not known."""
+
+    name: str
+    in_flight: list[int]
+    textbook: OtherOrder | None
+    ahead: OtherOrder | None
+
+
 class PlanView(Answered, ScheduleView):
     """A plan, final or incumbent; see `explorer.view.plan_view.plan_view`."""
 
@@ -230,6 +252,7 @@ class PlanView(Answered, ScheduleView):
     stage_edges: list[StageEdge]
     phases: dict[str, list[RowPhases | None]]
     pipeline: str
+    order: OrderView
     samples: int
     mini_batch: int
     costs_from: str

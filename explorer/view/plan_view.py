@@ -20,6 +20,7 @@ from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
 from explorer.view.timeline.lanes import UNKNOWN, endpoints, link_uses
 from explorer.view.timeline.operator_bars import operator_bars
+from explorer.view.timeline.order import order_of
 from explorer.view.timeline.path import path_view
 from explorer.view.timeline.phases import plan_phases
 from explorer.view.timeline.why import breakdown
@@ -27,6 +28,7 @@ from solvers.evaluation.evaluate import Metrics as Evaluated
 from solvers.evaluation.evaluate import examine
 from solvers.evaluation.memory_parts import memory_parts
 from solvers.formats.json_text import finite_or_none
+from solvers.formats.result_json import degree_json
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
 from solvers.plan.schedule import Schedule
@@ -80,6 +82,7 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
         "stage_edges": list(edges),
         "phases": plan_phases(plan, schedule),
         "pipeline": plan.pipeline,
+        "order": order_of(problem, plan),
         "samples": samples,
         "mini_batch": problem.mini_batch,
         "costs_from": costs_words(problem, plan, share_first=True),
@@ -145,7 +148,7 @@ def result_view(result: Result) -> PlanView | None:
     """The view of a result's plan, or None if it has none."""
     if result.plan is None:
         return None
-    return plan_view(
+    view = plan_view(
         result.problem,
         result.plan,
         planner=result.planner,
@@ -157,6 +160,7 @@ def result_view(result: Result) -> PlanView | None:
         notes=(*result.notes, *assumed_notes(result.problem, result.plan)),
         trace=result.trace,
     )
+    return {**view, "by_degrees": [degree_json(row) for row in result.by_degrees]} if result.by_degrees else view
 
 
 def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | None = None) -> list[Device]:

@@ -13,6 +13,7 @@ from explorer.view.session import Look
 from explorer.view.timeline import canvas, charts, gantt_rows, operator_bars, repeated, shapes
 from explorer.view.timeline.gantt_rows import Rows
 from explorer.view.timeline.operator_bars import OperatorWords
+from explorer.view.timeline.order import order_name
 from explorer.words import text
 from explorer.words.actions import REPEATED
 
@@ -260,6 +261,6 @@ def _path(plan: PlanView, lanes: Rows, scale: float) -> Path:
 def _count(plan: PlanView, shown: Bars) -> str:
     """ "one pass · 2,594 spans", or as how many bars they are drawn."""
     bars = len(shown["device"])
-    order = "one pass" if plan["pipeline"] == "none" else plan["pipeline"].upper()
+    order = order_name(plan)
     merged = f"{plan['spans']:,} spans as {bars:,} bars"
     return f"{order} · {merged if plan['spans'] > bars else text.plural(plan['spans'], 'span')}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
@@ -29,6 +30,7 @@ def structure(problem: Problem, plan: Plan) -> list[str]:
         *_operators(problem, places),
         *_stages(problem, plan),
         *_micro_batches(problem, plan),
+        *_ahead(problem, plan),
         *_subgraphs(problem, plan),
     ]
 
@@ -115,6 +117,43 @@ def _micro_batches(problem: Problem, plan: Plan) -> list[str]:
         parts = next((action for row in rows for action in row if action.kind in "IW"), None)
         if parts is not None:
             found.append(f"{parts} is a part of a backward, and the pipeline {problem.pipeline.value} has whole ones")
+    return found
+
+
+def _ahead(problem: Problem, plan: Plan) -> list[str]:
+    """Stages that keep more in flight than 1F1B does, where that is asked for: as many as stages follow on the longest
+    way to the end, in samples where these differ. Those without a backward keep nothing."""
+    if problem.pipeline is not Pipeline.ONE_F_ONE_B or problem.objective is not Objective.ITERATION:
+        return []
+    if not problem.has_backward():
+        return []
+    homes: dict[int, set[int]] = defaultdict(set)
+    for index, one in enumerate(plan.stages):
+        for operator in one.operators:
+            homes[operator].add(index)
+    after: dict[int, set[int]] = {index: set() for index in range(len(plan.stages))}
+    for tensor in problem.graph.tensors:
+        if problem.graph.operators[tensor.producer].phase is Phase.FORWARD:
+            made = homes[tensor.producer]
+            readers = (c for c in tensor.consumers if problem.graph.operators[c].phase is Phase.FORWARD)
+            read = {stage for reader in readers for stage in homes[reader]} - made
+            for stage in made:
+                after[stage] |= read
+    allowed: dict[int, int] = {}
+    try:  # what follows comes first
+        order = list(TopologicalSorter(after).static_order())
+    except CycleError:  # told by others
+        return []
+    sizes = [each.micro_batch_size for each in plan.stages]
+    for stage in order:
+        need = max((allowed[y] + max(sizes[stage], sizes[y]) for y in after[stage]), default=sizes[stage])
+        allowed[stage] = -(-need // sizes[stage]) * sizes[stage]
+    found = []
+    for index, each in enumerate(plan.stages):
+        row = [a.kind for a in plan.order[each.devices[0]] if a.stage == index and a.kind in "FB"]
+        most = max(accumulate(1 if kind == "F" else -1 for kind in row), default=0)
+        if "B" in row and most * each.micro_batch_size > allowed[index] and most > 1:
+            found.append(f"stage {index} keeps {most} micro-batches in flight, more than 1F1B does")
     return found
 
 

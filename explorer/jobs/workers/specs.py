@@ -67,8 +67,9 @@ def all_kinds() -> Mapping[str, Work]:
 def read_kinds() -> Mapping[str, Work]:
     """Only what looks at files of other people."""
     from explorer.jobs.read_kind import read_job
+    from explorer.jobs.traces_kind import lay_traces_job
 
-    return {"read": read_job}
+    return {"read": read_job, "lay-traces": lay_traces_job}
 
 
 def warm_page() -> None:

@@ -50,6 +50,7 @@ def header(lessons: Sequence[Lesson] = ()) -> Component:
                 className="logo",
             ),
             html.Div(id=ids.CHIP, className="chip"),
+            html.Div(id=ids.ASSUMED, className="assumed", role="group", **{"aria-label": "What is assumed"}),
             html.Div(className="spring"),
             html.Div(
                 [

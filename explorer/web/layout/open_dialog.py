@@ -16,6 +16,7 @@ KINDS = (
     ("Models", ".pt2 of torch.export, .onnx, graph.json, MSR 2020, PipeDream graph.txt, Piper"),
     ("Plans", "plan.json, as this tool writes it"),
     ("Placements", '{"module or operator": device}, such as a device_map with numbers; lists of MSR 2020'),
+    ("Traces of a run", "of torch.profiler, over the plan on the page: .json.gz of one rank, .zip of those of all"),
     ("Costs, clusters", "profile.json and operator times of calibrate; devices and links as JSON or YAML"),
 )
 OWN = "placement-explorer app package.module:callable"
