@@ -147,7 +147,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer.tracing": frozenset({"numpy", "torch", "networkx"}),
     "explorer.tracing.files.onnx_child": frozenset({"numpy", "onnx"}),
     "explorer.question.models": frozenset({"torch"}),
-    "explorer.question.nodes.yaml_text": frozenset({"yaml"}),
+    "explorer.question.cluster_file": frozenset({"yaml"}),
     "explorer.runner": frozenset({"numpy", "torch"}),
     "explorer.runner.targets.ray_driver": frozenset({"ray"}),
     "explorer.sweeps.asking.ray_driver": frozenset({"ray", "numpy"}),

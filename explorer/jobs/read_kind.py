@@ -12,8 +12,7 @@ from dataclasses import replace
 from explorer.costs import profile_json
 from explorer.costs.times import library_json
 from explorer.costs.times.trace_events import GZIP
-from explorer.jobs.limits import MAX_OPERATORS
-from explorer.jobs.requests import Emit, ReadRequest
+from explorer.jobs.requests import MAX_OPERATORS, Emit, ReadRequest
 from explorer.measured.traces.files import is_archive
 from explorer.question.accelerators import make_accelerators
 from explorer.question.cluster_file import parse_cluster

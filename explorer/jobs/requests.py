@@ -21,6 +21,14 @@ Work = Callable[[Any, Emit, Callable[[], bool]], None]
 
 SEARCH, RUN, READ = "search", "run", "read"
 """Workers: those that solve, the one that runs plans, the one that reads files."""
+UPLOAD_BYTES = 128 * 2**20
+"""Of one file. The largest workload of the field is 9 MB; exported on the meta device a model has no weights."""
+MAX_OPERATORS = 50_000
+"""Of a graph that a page can show and plan without making everybody wait."""
+READ_BYTES = 4 * 2**30
+"""Memory of the process that reads."""
+READ_S = 60.0
+"""A file that takes longer is given up."""
 
 
 class Request:
@@ -222,7 +230,7 @@ class WhyHereRequest(Request):
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest(Request):
-    """Answer a question at several values of one axis, see `explorer.sweeps.ranges`."""
+    """Answer a question at several values of one axis, see `explorer.sweeps.points`."""
 
     ask: SolveRequest
     axis: str

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from solvers.coarsening.traffic import Rows, Traffic
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.plan.segments import Place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +50,14 @@ class Shape:
 
     def __len__(self) -> int:
         return len(self.members)
+
+    def placement(self, places: Iterable[Place]) -> list[Place]:
+        """The devices of every operator of the graph, where every super-operator is on these devices."""
+        placement: list[Place] = [()] * sum(map(len, self.members))
+        for members, place in zip(self.members, places, strict=True):
+            for operator in members:
+                placement[operator] = place
+        return placement
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,10 +106,3 @@ class Contracted:
     def has_merged(self) -> bool:
         """Whether a trivial operator was merged into its neighbour."""
         return self.merged > 0
-
-    @property
-    def accelerator_per_cpu(self) -> float:
-        """Largest ratio of accelerator to CPU time: how much accelerator work a CPU second can take over."""
-        slow = self.supported & (self.acc_s > 0)
-        with np.errstate(divide="ignore"):
-            return float(np.max(np.where(slow, self.acc_s / np.where(slow, self.cpu_s, 1.0), 0.0), initial=0.0))

@@ -15,6 +15,7 @@ import numpy as np
 from solvers.coarsening.traffic import Rows
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.latency.latency_kernel import Calls
+from solvers.problem.groups import group_of as groups_of
 from solvers.problem.groups import together
 from solvers.problem.problem import Execution, Objective, Problem, Transfers
 
@@ -72,10 +73,7 @@ class LatencyModel:
         cpu_s = np.full(count, np.inf)
         if cluster.cpus:
             cpu_s = np.asarray(problem.compute.at(cluster.devices[cluster.cpus[0]].kind, problem.mini_batch))
-        groups = together(graph)
-        group_of = np.empty(count, np.int64)
-        for number, group in enumerate(groups):
-            group_of[list(group)] = number
+        groups, group_of = together(graph), groups_of(graph)
         group_bytes = np.bincount(group_of, problem.static_bytes(), len(groups)).astype(np.float64)
         roomiest = max(cluster.cpus, key=lambda d: cluster.devices[d].memory_bytes, default=-1)
         devices = [*cluster.accelerators, *([roomiest] if cluster.cpus else [])]

@@ -104,11 +104,7 @@ def _incidence(messages: Sequence[tuple[tuple[int, ...], tuple[int, ...], int]],
 
 def plan_of(problem: Problem, contracted: Contracted, where: Ints, micro_batches: int) -> Plan:
     """The plan with super-operator i on device ``where[i]``. Raises InvalidPlan if it cannot run."""
-    placement: list[tuple[int, ...]] = [()] * len(problem.graph)
-    for members, device in zip(contracted.shape.members, where.tolist(), strict=True):
-        for operator in members:
-            placement[operator] = (device,)
-    return assemble(problem, placement, micro_batches)
+    return assemble(problem, contracted.shape.placement((device,) for device in where.tolist()), micro_batches)
 
 
 def where_of(contracted: Contracted, plan: Plan) -> Ints | None:

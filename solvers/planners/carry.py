@@ -19,6 +19,7 @@ from solvers.problem.groups import together
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.schedules.nodes.mapping import exchanged
+from solvers.schedules.textbook import is_one_f_one_b
 
 
 def carried(problem: Problem, plan: Plan) -> Iterator[Plan]:
@@ -76,11 +77,14 @@ def _unchanged(problem: Problem, plan: Plan) -> Plan | None:
 
 def _in_order(problem: Problem, plan: Plan) -> bool:
     """Whether the plan's order is one of the problem's pipeline. "custom" is 1F1B with several micro-batches in a row,
-    unless gradients of parameters are put off; and interleaving is 1F1B where no device has several stages."""
+    unless gradients of parameters are put off; and interleaving is 1F1B where no device has several stages. 1F1B itself
+    keeps no more in flight than it has to."""
     pipeline = problem.pipeline
     if problem.objective is not Objective.ITERATION or pipeline in (Pipeline.PLANNER, plan.pipeline):
         return True
-    if pipeline not in (Pipeline.ONE_F_ONE_B, Pipeline.INTERLEAVED):
+    if pipeline is Pipeline.ONE_F_ONE_B:
+        return is_one_f_one_b(problem, plan)
+    if pipeline not in (Pipeline.K_F_K_B, Pipeline.INTERLEAVED):
         return False
     whole = all(action.kind != "W" for row in plan.order for action in row)
     return plan.pipeline == Pipeline.ONE_F_ONE_B or (plan.pipeline == "custom" and whole)

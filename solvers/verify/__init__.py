@@ -14,12 +14,11 @@ from solvers.verify.contiguity import contiguity
 from solvers.verify.groups import first_group, unlike_wires
 from solvers.verify.memory import memory
 from solvers.verify.spans import spans_of
-from solvers.verify.stated import stated_positions, stated_turns
 from solvers.verify.structure import structure
 from solvers.verify.travel.transfers import transfers_of
-from solvers.verify.waiting import waiting
+from solvers.verify.waiting import stated_positions, stated_turns, waiting
+from solvers.verify.work.jobs import jobs_of
 from solvers.verify.work.messages import messages_of
-from solvers.verify.work.unrolled import jobs_of
 
 MOST = 10
 """Findings that are told; one fault often breaks a rule at every micro-batch."""

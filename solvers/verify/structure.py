@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
 
 import numpy as np
 
 from solvers.plan.plan import Plan
+from solvers.problem.graph import Phase
 from solvers.problem.problem import Objective, Pipeline, Problem
 
 
@@ -23,6 +26,7 @@ def structure(problem: Problem, plan: Plan) -> list[str]:
         *_operators(problem, places),
         *_stages(problem, plan),
         *_micro_batches(problem, plan),
+        *_ahead(problem, plan),
         *_subgraphs(problem, plan),
     ]
 
@@ -70,7 +74,7 @@ def _operators(problem: Problem, places: dict[int, list[tuple[int, ...]]]) -> li
 
 def _stages(problem: Problem, plan: Plan) -> list[str]:
     kinds = [device.kind for device in problem.cluster.devices]
-    blocked = {kind: set(_blocked(problem, kind)) for kind in set(kinds)}
+    blocked = {kind: set(np.flatnonzero(np.isinf(problem.compute.at(kind, 1))).tolist()) for kind in set(kinds)}
     found = []
     if not problem.mixed_micro_batches and len({stage.micro_batch_size for stage in plan.stages}) > 1:
         found.append("stages differ in the size of their micro-batches, which is not allowed")
@@ -112,6 +116,43 @@ def _micro_batches(problem: Problem, plan: Plan) -> list[str]:
     return found
 
 
+def _ahead(problem: Problem, plan: Plan) -> list[str]:
+    """Stages that keep more in flight than 1F1B does, where that is asked for: as many as stages follow on the longest
+    way to the end, in samples where these differ. Those without a backward keep nothing."""
+    if problem.pipeline is not Pipeline.ONE_F_ONE_B or problem.objective is not Objective.ITERATION:
+        return []
+    if not problem.has_backward():
+        return []
+    homes: dict[int, set[int]] = defaultdict(set)
+    for index, one in enumerate(plan.stages):
+        for operator in one.operators:
+            homes[operator].add(index)
+    after: dict[int, set[int]] = {index: set() for index in range(len(plan.stages))}
+    for tensor in problem.graph.tensors:
+        if problem.graph.operators[tensor.producer].phase is Phase.FORWARD:
+            made = homes[tensor.producer]
+            readers = (c for c in tensor.consumers if problem.graph.operators[c].phase is Phase.FORWARD)
+            read = {stage for reader in readers for stage in homes[reader]} - made
+            for stage in made:
+                after[stage] |= read
+    allowed: dict[int, int] = {}
+    try:  # what follows comes first
+        order = list(TopologicalSorter(after).static_order())
+    except CycleError:  # told by others
+        return []
+    sizes = [each.micro_batch_size for each in plan.stages]
+    for stage in order:
+        need = max((allowed[y] + max(sizes[stage], sizes[y]) for y in after[stage]), default=sizes[stage])
+        allowed[stage] = -(-need // sizes[stage]) * sizes[stage]
+    found = []
+    for index, each in enumerate(plan.stages):
+        row = [a.kind for a in plan.order[each.devices[0]] if a.stage == index and a.kind in "FB"]
+        most = max(accumulate(1 if kind == "F" else -1 for kind in row), default=0)
+        if "B" in row and most * each.micro_batch_size > allowed[index] and most > 1:
+            found.append(f"stage {index} keeps {most} micro-batches in flight, more than 1F1B does")
+    return found
+
+
 def _may_have(problem: Problem, count: int) -> bool:
     """Whether a stage may have so many micro-batches; a replicated one a part of them where they may differ, so that
     each replica takes whole ones."""
@@ -119,12 +160,6 @@ def _may_have(problem: Problem, count: int) -> bool:
     if problem.micro_batches is not None:
         return any(count * part == problem.micro_batches for part in parts)
     return any((count * part).bit_count() == 1 and problem.mini_batch % (count * part) == 0 for part in parts)
-
-
-def _blocked(problem: Problem, kind: str) -> list[int]:
-    """Operators that cannot run on devices of a kind."""
-    blocked: list[int] = np.flatnonzero(np.isinf(problem.compute.at(kind, 1))).tolist()
-    return blocked
 
 
 def _subgraphs(problem: Problem, plan: Plan) -> list[str]:

@@ -235,7 +235,7 @@ def pt2() -> Reader:
 
 def flags() -> Reader:
     """One flag a line, as a command line has them."""
-    from explorer.question.pins import parse_pin, resolve_pins
+    from explorer.question.names import parse_pin, resolve_pins
     from explorer.question.together import kept_together, parse_together
     from explorer.question.written.device_lists import parse_caps, parse_kinds
     from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds

@@ -6,6 +6,7 @@ CATALOGUE = "catalogue"
 
 # header
 CHIP = "model-chip"
+ASSUMED = "assumed"
 STATUS = "status"
 SAME_PLAN = "same-plan"
 ANNOUNCER = "announcer"
@@ -125,6 +126,7 @@ RUN_HISTORY = "run-history"
 # right rail
 WHY = "why"
 BESIDE = "beside"
+DEGREES = "degrees"
 HELP = "help"
 SEARCH_MINI = "search-mini"
 INSPECTOR = "inspector"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
+from demo_models import MODELS
 from explorer.question.loading import is_traced
 from explorer.question.settings import declared
 from explorer.view.lessons.lesson import Lesson
@@ -29,6 +30,7 @@ def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ())
         "models": model_choices(catalogue),
         "kinds": {kind.name: kind.memory_bytes for kind in catalogue.kinds},
         "planners": {planner.name: [planner.guarantee, planner.source] for planner in catalogue.planners},
+        "demos": [model.name for model in catalogue.models if model.name in MODELS],
         "guide": guide_words(),
         "settings": [  # what `controls.js` finds each control by, and reads it as
             [one.link, one.control.id, one.control.shape, one.control.unit, one.control.place, one.usual]

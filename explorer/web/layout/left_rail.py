@@ -81,6 +81,14 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
             html.Div(id=ids.OPENED_FILES),
             *setting("training", session),
             *setting("dtype", session),
+            html.Div(
+                [
+                    *setting("precision", session),
+                    *setting("optimizer", session),
+                    html.Div(setting("recompute", session), className="set of-pipelines"),
+                ],
+                className="set of-training",
+            ),
         ],
     )
 
@@ -108,7 +116,7 @@ def _objective(session: Session) -> Component:
                 className="set of-one-pass",
             ),
             *setting("mini_batch", session),
-            html.Div(placed(PIPELINES, session), className="set of-pipelines"),
+            html.Div(placed(PIPELINES, session, elsewhere=("recompute",)), className="set of-pipelines"),
         ],
     )
 

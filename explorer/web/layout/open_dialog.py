@@ -5,7 +5,7 @@ from __future__ import annotations
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.jobs.limits import MAX_OPERATORS, READ_BYTES, READ_S, UPLOAD_BYTES
+from explorer.jobs.requests import MAX_OPERATORS, READ_BYTES, READ_S, UPLOAD_BYTES
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.words import text

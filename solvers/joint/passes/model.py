@@ -15,7 +15,7 @@ from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
 from solvers.joint.passes.arrays_kernel import Held, PassArrays, Wiring
 from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.graph import Phase, topological_order
-from solvers.problem.groups import together
+from solvers.problem.groups import group_of
 from solvers.problem.problem import Problem, Transfers
 
 
@@ -140,25 +140,25 @@ def pass_model(problem: Problem) -> PassModel:
     for operator, targets in enumerate(successors):
         for target in targets:
             predecessors[target].append(operator)
-    groups, group_of = _groups(problem, order)
+    groups, number = _groups(problem, order)
     allowed = np.stack([np.isfinite(seconds[list(group)]).all(axis=0) for group in groups])
     for operator, device in problem.pins.items():
         elsewhere = np.arange(len(devices)) != device
-        allowed[group_of[operator], elsewhere] = False
+        allowed[number[operator], elsewhere] = False
     static = problem.static_bytes()
     messages = _messages(problem, samples)
     return PassModel(
         problem,
         seconds,
         groups,
-        group_of,
+        number,
         allowed,
         np.array([static[list(group)].sum() for group in groups]),
         messages,
         order,
         tuple(tuple(targets) for targets in successors),
         tuple(tuple(sources) for sources in predecessors),
-        _arrays(problem, seconds, messages, group_of),
+        _arrays(problem, seconds, messages, number),
     )
 
 
@@ -171,16 +171,12 @@ def _successors(problem: Problem) -> list[list[int]]:
 
 
 def _groups(problem: Problem, order: Sequence[int]) -> tuple[tuple[tuple[int, ...], ...], Ints]:
-    number = np.empty(len(order), np.int64)
-    for group, together_with in enumerate(together(problem.graph)):
-        number[list(together_with)] = group
+    number = group_of(problem.graph).tolist()
     collected: dict[int, list[int]] = {}
     for operator in order:
-        collected.setdefault(int(number[operator]), []).append(operator)
-    group_of = np.empty(len(order), np.int64)
-    for group, members in enumerate(collected.values()):
-        group_of[members] = group
-    return tuple(tuple(members) for members in collected.values()), group_of
+        collected.setdefault(number[operator], []).append(operator)
+    rank = {old: new for new, old in enumerate(collected)}
+    return tuple(map(tuple, collected.values())), np.array([rank[old] for old in number], np.int64)
 
 
 def _messages(problem: Problem, samples: float) -> tuple[Message, ...]:

@@ -18,7 +18,6 @@ from solvers.latency.planners.latency_common import (
     offer_places,
     on_cpus,
     places_of,
-    proves_for,
     raise_path_bounds,
 )
 from solvers.latency.planners.latency_search import LatencySearch
@@ -61,7 +60,7 @@ class LatencyCP:
         if monitor.is_proved():
             return True
         model, unit_of = LatencyModel.of(problem), blocks_of(problem)
-        claims = problem.subgraphs_per_device == 1 and proves_for(problem)
+        claims = problem.subgraphs_per_device == 1 and problem.max_replicas == 1
         most_s = monitor.objective_s if monitor.best is not None else model.serial_s
 
         def offer(message: dict[str, Any]) -> None:

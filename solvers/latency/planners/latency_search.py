@@ -25,7 +25,6 @@ from solvers.latency.planners.latency_common import (
 )
 from solvers.latency.planners.latency_dp import LatencyDP
 from solvers.latency.planners.latency_search_kernel import Units, Walker, anneal, begin
-from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor
 
@@ -203,13 +202,9 @@ def units_of(model: LatencyModel, of: Ints) -> Units:
     unit_of_group[model.group_of] = of
     allowed = np.ones((count, model.accelerators + 1), bool)
     np.logical_and.at(allowed, unit_of_group, model.allowed)
-    after, before = _neighbours(graph)
+    after, before = Rows.of(graph.successors), Rows.of(graph.predecessors)
     nbytes = np.bincount(unit_of_group, model.group_bytes, count).astype(np.float64)
     return Units(
         of, rows.start, rows.items, nbytes, allowed, model.caps, after.start, after.items, before.start,
         before.items,
     )  # fmt: skip
-
-
-def _neighbours(graph: OpGraph) -> tuple[Rows, Rows]:
-    return Rows.of(graph.successors), Rows.of(graph.predecessors)

@@ -91,6 +91,7 @@ class Space:
             mini_batch=problem.mini_batch,
             backward=problem.has_backward(),
             all_in_flight=problem.pipeline is Pipeline.GPIPE,
+            runs_ahead=problem.may_run_ahead,
             recompute=problem.recompute,
             mixed=problem.mixed_micro_batches,
             by_stage=problem.pipeline is Pipeline.INTERLEAVED,

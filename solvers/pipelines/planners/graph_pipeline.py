@@ -324,7 +324,7 @@ class _Search:
         """With the slack that is best, put into the pool."""
         best: _Found | None = None
         kept = self._kept(draft)
-        for share in SLACKS:
+        for share in SLACKS if self.problem.may_run_ahead else SLACKS[:1]:
             self.monitor.check()
             tried = Draft(
                 tuple(

@@ -118,6 +118,7 @@ def _most_promising(found: list[tuple[Cut, _Row, CutSearch]], most_s: float) -> 
 class _Search:
     def __init__(self, planner: PipeDreamIteration, problem: Problem, monitor: Monitor) -> None:
         self.planner, self.problem, self.monitor = planner, problem, monitor
+        self.slack = planner.slack if problem.may_run_ahead else 0
         self.effort = Work()
         # PipeDream's blocks keep a branch whole, and leave fewer places to cut.
         blocks = in_blocks(problem, PipeDream().blocks(problem, monitor.check))
@@ -140,19 +141,19 @@ class _Search:
             self._offer(search, first)
         refined = []
         for cut, row, search in _most_promising(found, best_s * WORTH):
-            refined.append((search.descend(cut, self.planner.slack), row, search))
+            refined.append((search.descend(cut, self.slack), row, search))
         refined.sort(key=lambda each: each[0].iteration_s)
         finalists = []
         for cut, row, search in refined[: self.planner.finalists]:
             fine, at = self._fine(row, share, search, cut)
-            at = fine.descend(at, self.planner.slack)
-            finalists.append((fine.shake(at, self.planner.slack, self.planner.shakes, self.monitor.rng), fine))
+            at = fine.descend(at, self.slack)
+            finalists.append((fine.shake(at, self.slack, self.planner.shakes, self.monitor.rng), fine))
         finalists.sort(key=lambda each: each[0].iteration_s)
         if finalists:
             cut, search = finalists[0]
             more = MORE_FOR_THE_BEST * self.planner.shakes
             search.left = SIMULATED
-            finalists[0] = search.shake(cut, self.planner.slack, more, self.monitor.rng), search
+            finalists[0] = search.shake(cut, self.slack, more, self.monitor.rng), search
         for cut, search in finalists:
             if cut.iteration_s > self.monitor.objective_s * DOUBTFUL:
                 break
@@ -173,7 +174,7 @@ class _Search:
         degrees = degrees_of(self.problem, row.contracted.samples)
         order = cost_order(row.condensed, row.contracted, row.nodes, atoms, degrees)
         rules = rules_of(self.problem, row.micro_batches, memory_share=share)
-        return CutSearch(order, rules, self.monitor.check, min(1, self.planner.slack))
+        return CutSearch(order, rules, self.monitor.check, min(1, self.slack))
 
     def _fine(self, row: _Row, share: float, coarse: CutSearch, cut: Cut) -> tuple[CutSearch, Cut]:
         """The same cut of the same order, now in atoms that are single super-operators."""

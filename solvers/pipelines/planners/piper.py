@@ -101,7 +101,7 @@ class _Search:
     def __init__(self, planner: Piper, problem: Problem, monitor: Monitor) -> None:
         self.planner, self.problem, self.monitor = planner, problem, monitor
         self.condensed = Condensed(problem, ordered=True)
-        self.judge = Judge(problem, monitor, planner.slack)
+        self.judge = Judge(problem, monitor, planner.slack if problem.may_run_ahead else 0)
         self.lattices: dict[Shape, Downsets | None] = {}
         self.effort, self.downsets, self.gave_up = Work(), 0, False
         self._starts: dict[_Case, PiperSearch] = {}

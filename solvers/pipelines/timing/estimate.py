@@ -196,7 +196,8 @@ class Estimator:
     ) -> tuple[Estimate, Floats]:
         """The estimate on devices that are given, or those that `map_stages` chooses; and the peaks of devices, by
         their numbers unless all are alike."""
-        stages, problem = draft.stages, self.problem
+        problem = self.problem
+        stages = (draft.textbook() if problem.pipeline is Pipeline.ONE_F_ONE_B else draft).stages
         rows = []
         for stage, host in zip(stages, hosts, strict=True):
             size, replicas = stage.micro_batch_size, stages[host].replicas

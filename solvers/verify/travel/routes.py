@@ -8,8 +8,7 @@ import numpy as np
 
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.problem import Problem
-from solvers.verify.arrays.ragged import flat, ints, ranges, starts, sums
-from solvers.verify.arrays.sharing import overlaps
+from solvers.verify.arrays.ragged import flat, ints, overlaps, ranges, starts, sums
 from solvers.verify.work.jobs import Jobs
 from solvers.verify.work.messages import Messages
 

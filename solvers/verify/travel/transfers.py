@@ -10,8 +10,7 @@ from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.problem import Problem, Transfers
 from solvers.verify.travel.reduction import all_reduces
 from solvers.verify.travel.routes import Parts, Routes, Sendings
-from solvers.verify.travel.seconds import Speeds
-from solvers.verify.travel.wires import Wires
+from solvers.verify.travel.wires import Speeds, Wires
 from solvers.verify.work.jobs import Jobs
 from solvers.verify.work.messages import Messages
 
@@ -54,34 +53,35 @@ class Moves(NamedTuple):
     """the devices of every stage, all its replicas, of which the turns are those of the first or of all"""
 
 
-class _Fate(NamedTuple):
-    """What becomes of sendings and parts under a transfer model."""
-
-    departs: Bools
-    """[sendings] whether the sender is busy for it"""
-    within_call: Bools
-    """[sendings] whether it is so as a part of its call"""
-    direct: Bools
-    """[parts] nothing is sent"""
-    arrives: Bools
-    """[parts] whether there is a span"""
-    fetched: Bools
-    """[parts] whether the calls that read it fetch it"""
-
-
 def transfers_of(problem: Problem, jobs: Jobs, messages: Messages, rings: tuple[tuple[int, ...], ...]) -> Moves:
-    """What must travel between the turns of ``jobs``, and what these send for gradients; rings: see `Moves`."""
+    """What must travel between the turns of ``jobs``, and what these send for gradients; rings: see `Moves`.
+
+    LINKS: everything is one span on its link. The others: a sender's half, and a receiver's for each destination;
+    CPUs pay for neither; under BLOCKING calls fetch and send themselves, also what stays on their device (Tarnawski
+    et al. 2020, section 6).
+    """
     routes, speeds, wires = Routes(problem, jobs, messages), Speeds(problem, messages.bundles), Wires(problem)
     sendings, parts = routes.sendings(), routes.parts()
-    fate = _fate(problem, jobs, routes, speeds, sendings, parts)
-    src, sender = sendings.device, parts.sending
-    farthest = _farthest(routes, speeds, sendings, fate.departs)
+    src, sender, call = sendings.device, parts.sending, routes.first_maker[sendings.bundle]
+    links, blocking = problem.transfers is Transfers.LINKS, problem.transfers is Transfers.BLOCKING
+    is_cpu = np.array([device.is_cpu for device in problem.cluster.devices])
+    free = speeds.tensors[sendings.bundle] == 0
+    departs = ~free & ~is_cpu[src] & (not links)  # [sendings] whether the sender is busy, in its call or apart
+    within_call = departs & jobs.call[call] & blocking
+    stays = src[sender] == parts.device
+    if blocking:
+        stays &= ~routes.through_host()[parts.target]
+    direct = free[sender] | stays
+    costs = ~direct & (links | ~is_cpu[parts.device])
+    fetches = costs & jobs.call[routes.first_reader[parts.target]] & blocking  # [parts] whether the calls that read do
+    arrives = costs & ~fetches
+    farthest = _farthest(routes, speeds, sendings, departs)
     seconds = speeds.seconds(sendings.bundle[sender], parts.samples, src[sender], parts.device)
 
     folded = np.zeros(len(jobs.job))  # the first of the calls that make a bundle sends it, every reader fetches it
-    call, k = routes.first_maker[sendings.bundle], sendings.slice
-    np.add.at(folded, (jobs.first[call] + k)[fate.within_call], farthest[fate.within_call])
-    fetched = fate.fetched[parts.read_of]
+    k = sendings.slice
+    np.add.at(folded, (jobs.first[call] + k)[within_call], farthest[within_call])
+    fetched = fetches[parts.read_of]
     np.add.at(folded, parts.read_by[fetched], seconds[parts.read_of[fetched]])
 
     made = routes.last_maker[sendings.bundle]
@@ -92,39 +92,21 @@ def transfers_of(problem: Problem, jobs: Jobs, messages: Messages, rings: tuple[
     departures = (*row, src, wires.of("out", src, src), kept, farthest, last)
     there = wires.of("in", src[sender], parts.device)
     arrivals = (*(column[sender] for column in row), parts.device, there, received, seconds, first)
-    sends = fate.departs & ~fate.within_call
+    sends = departs & ~within_call
     return Moves(
         sendings,
         parts,
         kept,
         sends,
-        fate.arrives,
-        fate.direct,
+        arrives,
+        direct,
         Expected._make(column[sends] for column in departures),
-        Expected._make(column[fate.arrives] for column in arrivals),
+        Expected._make(column[arrives] for column in arrivals),
         Expected(*all_reduces(problem, jobs, wires, rings)),
         folded,
         wires.known(),
         rings,
     )
-
-
-def _fate(problem: Problem, jobs: Jobs, routes: Routes, speeds: Speeds, sendings: Sendings, parts: Parts) -> _Fate:
-    """LINKS: everything is one span on its link. The others: a sender's half, and a receiver's for each destination;
-    CPUs pay for neither; under BLOCKING calls fetch and send themselves, also what stays on their device (Tarnawski
-    et al. 2020, section 6)."""
-    links, blocking = problem.transfers is Transfers.LINKS, problem.transfers is Transfers.BLOCKING
-    is_cpu = np.array([device.is_cpu for device in problem.cluster.devices])
-    free = speeds.tensors[sendings.bundle] == 0
-    departs = ~free & ~is_cpu[sendings.device] & (not links)
-    stays = sendings.device[parts.sending] == parts.device
-    if blocking:
-        stays &= ~routes.through_host()[parts.target]
-    direct = free[parts.sending] | stays
-    costs = ~direct & (links | ~is_cpu[parts.device])
-    fetched = costs & jobs.call[routes.first_reader[parts.target]] & blocking
-    within_call = departs & jobs.call[routes.first_maker[sendings.bundle]] & blocking
-    return _Fate(departs, within_call, direct, costs & ~fetched, fetched)
 
 
 def _farthest(routes: Routes, speeds: Speeds, sendings: Sendings, departs: Bools) -> Floats:

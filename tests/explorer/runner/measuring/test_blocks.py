@@ -17,9 +17,9 @@ from explorer.costs.profile import EngineTimes
 from explorer.question.loading import load
 from explorer.runner import block_times
 from explorer.runner import calibrate as calibrating
+from explorer.runner.block_times import AT_ONCE, PER_PARAMETER, blocks_of, bytes_of, room_for
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.calibrate import calibrate
-from explorer.runner.measuring.blocks import AT_ONCE, PER_PARAMETER, blocks_of, bytes_of, room_for
 from explorer.runner.measuring.calibration import calibration_plan
 from explorer.runner.measuring.place import Place
 from explorer.runner.model.weights import Held, hold
