@@ -7,7 +7,7 @@ import * as esbuild from "esbuild";
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, "..", "..");
 const target = process.argv[2] || join(root, "explorer", "notebook", "built");
-const SECTIONS = ["key figures", "cards", "find", "chart", "memory", "why"]; /* of page.css, by the comments that begin them */
+const SECTIONS = ["key figures", "cards", "find", "chart", "memory", "why", "why here", "review, and what stands beside an answer"]; /* of page.css, by the comments that begin them */
 const LEVELS = ["chrome111", "firefox115", "safari16.4"];
 
 /* cytoscape looks for the global object by compiling text, which a strict policy forbids; it has a name. */
@@ -43,7 +43,7 @@ await esbuild.build({
 
 /* The page's rules hold inside the widget only; its keyframes are the widget's own. */
 const page = await readFile(join(root, "assets", "page.css"), "utf8");
-const parts = page.split(/^\/\* ([a-z ,]+) \*\/$/m);
+const parts = page.split(/& \*\/$/m);
 const found = new Map([["", parts[0]]]);
 for (let i = 1; i < parts.length; i += 2) found.set(parts[i], parts[i + 1]);
 const sections = ["", ...SECTIONS].map(function (name) {

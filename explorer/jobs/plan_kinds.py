@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 
 from explorer.exports.formats import export, format_named
 from explorer.jobs.held_plans import file_from, hold, result_of
@@ -23,7 +22,7 @@ from explorer.reviews.plan_hash import plan_hash
 from explorer.reviews.review import review, review_object
 from explorer.sweeps.edges import edge_moves
 from explorer.sweeps.moved import company, places
-from explorer.sweeps.why_here import delta_words, edges, moves
+from explorer.sweeps.why_here import move_rows
 from explorer.view import events
 from solvers.errors import InvalidProblem
 from solvers.plan.result import Status
@@ -66,9 +65,8 @@ def hash_job(request: HashRequest, emit: Emit, should_stop: Callable[[], bool]) 
 
 
 def why_here_job(request: WhyHereRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
-    """Tell first how many places and edges there are and how many operators come along, then the move to each: device,
-    name, delta_s, delta (in words), changes, reason, here, and edge, whether it moves one of their stage; at the end
-    took_s, and whether it was stopped."""
+    """Tell first how many places and edges there are and how many operators come along, then each of `move_rows`; at
+    the end took_s, and whether it was stopped."""
     file, began = file_from(request.plan), time.perf_counter()
     problem, plan = file.problem, file.plan
     asked = [operator for operator in request.operators if 0 <= operator < len(problem.graph)]
@@ -78,22 +76,8 @@ def why_here_job(request: WhyHereRequest, emit: Emit, should_stop: Callable[[], 
     forward = {o if (of := problem.graph.operators[o].forward_of) is None else of for o in moving}
     of = len(places(problem, plan)) + len(list(edge_moves(problem, plan, asked)))
     emit(events.part({"of": of, "along": len(forward - set(asked))}))
-    told = chain(
-        ((False, move) for move in moves(problem, plan, asked, should_stop=should_stop)),
-        ((True, move) for move in edges(problem, plan, asked, should_stop=should_stop)),
-    )
-    for edge, move in told:
-        emit(
-            events.part(
-                {
-                    "move": {
-                        "device": move.place[0], "name": move.name, "delta_s": move.delta_s,
-                        "delta": delta_words(move), "changes": list(move.changes), "reason": move.reason,
-                        "here": move.here, "edge": edge,
-                    }
-                }
-            )
-        )  # fmt: skip
+    for row in move_rows(problem, plan, asked, should_stop=should_stop):
+        emit(events.part({"move": row}))
     emit(events.told({"took_s": time.perf_counter() - began, "stopped": should_stop()}))
 
 

@@ -25,6 +25,7 @@ from explorer.view.plan_types import PlanView
 from explorer.view.session import Look
 from explorer.view.timeline import charts, why
 from explorer.view.timeline.legend import legend_kinds
+from explorer.view.timeline.order import order_words
 from explorer.view.timeline.sentence import sentence
 from explorer.words import text
 from solvers.formats.workload import Workload
@@ -121,6 +122,7 @@ class Showing:
             "turn": turn,
             "cards": [asdict(card) for card in cards(plan, before)],
             "why": why.explain(plan),
+            "order": order_words(plan)[0],
             "legend": legend_kinds(plan),
             "story": sentence(plan),
             "device_rows": charts.device_rows(plan),

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from explorer.sweeps.edges import edge_moves
 from explorer.sweeps.moved import Place, company, moved_plans, places
@@ -101,6 +102,22 @@ def edges(
             return
         name = f"{one.module} to {place_name(one.to, names)}"
         yield _move(problem, plan, one.operators, one.to, name, before_s, before, names)
+
+
+def move_rows(
+    problem: Problem, plan: Plan, operators: Collection[int], *, should_stop: Callable[[], bool] = never
+) -> Iterator[dict[str, object]]:
+    """The moves, then those of edges, one after the other, as plain data: device, name, delta_s, delta (in words),
+    changes, reason, here, and edge, whether it moves one of their stage."""
+    told = chain(
+        ((False, move) for move in moves(problem, plan, operators, should_stop=should_stop)),
+        ((True, move) for move in edges(problem, plan, operators, should_stop=should_stop)),
+    )
+    for edge, move in told:
+        yield {
+            "device": move.place[0], "name": move.name, "delta_s": move.delta_s, "delta": delta_words(move),
+            "changes": list(move.changes), "reason": move.reason, "here": move.here, "edge": edge,
+        }  # fmt: skip
 
 
 def rank(move: Move) -> tuple[bool, float, Place]:
