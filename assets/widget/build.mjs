@@ -43,7 +43,7 @@ await esbuild.build({
 
 /* The page's rules hold inside the widget only; its keyframes are the widget's own. */
 const page = await readFile(join(root, "assets", "page.css"), "utf8");
-const parts = page.split(/& \*\/$/m);
+const parts = page.split(/^\/\* ([a-z ,]+) \*\/$/m);
 const found = new Map([["", parts[0]]]);
 for (let i = 1; i < parts.length; i += 2) found.set(parts[i], parts[i + 1]);
 const sections = ["", ...SECTIONS].map(function (name) {
