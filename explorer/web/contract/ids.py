@@ -6,6 +6,7 @@ CATALOGUE = "catalogue"
 
 # header
 CHIP = "model-chip"
+ASSUMED = "assumed"
 STATUS = "status"
 SAME_PLAN = "same-plan"
 ANNOUNCER = "announcer"
@@ -125,7 +126,9 @@ RUN_HISTORY = "run-history"
 # right rail
 WHY = "why"
 BESIDE = "beside"
+DEGREES = "degrees"
 HELP = "help"
 SEARCH_MINI = "search-mini"
 INSPECTOR = "inspector"
 PIN_NOTE = "pin-note"
+PIN_COST = "pin-cost"
