@@ -14,7 +14,7 @@ import explorer
 from explorer.costs import curves, roofline
 from explorer.reviews.difference import difference
 from solvers.plan.result import Result
-from tests.benchmarks.table import print_table
+from tests.benchmarks.table import show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3000)]
 
@@ -23,10 +23,10 @@ HEAD = ("model", "shares alone", "gap", "curves", "gap", "operators that moved",
 
 
 def planned(model: str) -> Result:
+    traced = explorer.trace(model, dtype="bf16")
     return explorer.plan(
-        model, devices=4, device_kind="A100-80GB", dtype="bf16", planner="graph-pipeline", effort="quick",
-        time_limit=600,
-    )  # fmt: skip
+        traced, devices=4, device_kind="A100-80GB", planner="graph-pipeline", effort="quick", time_limit_s=600
+    )
 
 
 def test_plans_of_the_demos_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,4 +45,4 @@ def test_plans_of_the_demos_before_and_after(monkeypatch: pytest.MonkeyPatch) ->
         old_s = told.metrics[0].iteration_s
         rows.append((model, ms[0], gaps[0], ms[1], gaps[1], moved, f"{100 * (old_s / after.objective_s - 1):+.1f} %"))
         print(rows[-1], flush=True)
-    print_table([HEAD, *rows])
+    show("Plans of the demos on 4 A100, by shares alone and by curves", HEAD, rows, "torch")
