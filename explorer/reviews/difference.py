@@ -148,7 +148,7 @@ def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Dif
     )
 
 
-def difference_object(told: Difference) -> dict[str, Any]:
+def difference_object(told: Difference) -> dict[str, object]:
     """A difference as JSON, numbers in seconds and bytes; "second" and "first" are the plans."""
     return {
         "plan_sha256": list(told.hashes),
