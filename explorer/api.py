@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack, cast
 
+from explorer.library.asked import Terms
 from explorer.library.asking import noting
 from explorer.library.place import library_path, path_of
-from explorer.question.asking import PLAN, question_of, workload_of
+from explorer.question.asking import PLAN, Question, question_of, workload_of
+from explorer.question.models.example import searches_degrees
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.settings import (
@@ -25,9 +27,8 @@ from explorer.question.settings import (
     Settings,
     Value,
 )
-from explorer.question.written.dtypes import NAMES, parse_dtype
 from explorer.question.written.kinds import Choice
-from explorer.question.written.quantities import parse_bandwidth, parse_bytes
+from explorer.question.written.quantities import NAMES, parse_bandwidth, parse_bytes, parse_dtype
 from explorer.words.arguments import in_python
 from solvers.errors import InvalidPlan, InvalidProblem, PlacementError, TraceError
 from solvers.formats.workload import Workload
@@ -220,7 +221,8 @@ def plan(
 ) -> Result:
     """The best plan found for ``model``, with a proved bound.
 
-    model: what `trace` returned, or a name that it takes.
+    model: what `trace` returned, or a name that it takes; "gpt,tensor-parallel=auto" for the best over all degrees of
+    tensor parallelism, whose table is the result's ``by_degrees``.
     settings: by their names, each of docs/settings.md (``devices=4, memory="16GiB", effort="quick"``), or in groups:
     ``cluster=ClusterSettings(...)``, ``memory=MemorySettings(...)``, ``training=TrainingSettings(...)``,
     ``pipeline=PipelineSettings(...)``, ``search=SearchSettings(...)``. Sizes are numbers (bytes, bytes/s, seconds) or
@@ -238,6 +240,8 @@ def plan(
     question = question_of({"devices": devices, "memory": memory, "planner": planner, **settings})
     from explorer.runner.scripts.with_engine import second_telling
 
+    if isinstance(model, str) and searches_degrees(model):
+        return _over_degrees(model, question, should_stop, _library(library), fresh)
     workload = workload_of(model)
     problem = make_problem(workload, question)
     with noting(_library(library), workload.reference, fresh) as (ask, noted), _until_interrupted() as interrupted:
@@ -254,6 +258,33 @@ def plan(
                 second=second_telling(problem),
             )
         )
+    if interrupted.is_set() and result.plan is None:
+        raise KeyboardInterrupt
+    return result
+
+
+def _over_degrees(
+    model: str, question: Question, should_stop: Callable[[], bool], library: Path | None, fresh: bool
+) -> Result:
+    """The best answer of all degrees of tensor parallelism, with the table over them."""
+    from explorer.question.clusters import make_cluster
+    from explorer.runner.scripts.with_engine import second_telling
+    from explorer.sweeps.degrees import search_degrees
+    from explorer.sweeps.divided import DividedModel
+
+    divided = DividedModel(model, question.training, question.dtype)
+    terms: Terms = {"effort": question.effort, "time_limit_s": question.time_limit_s, "gap": question.gap}
+    with noting(library, model, fresh) as (ask, noted), _until_interrupted() as interrupted:
+        found = search_degrees(
+            divided.at,
+            question,
+            make_cluster(divided.at(1), question),
+            question.chosen_planner(),
+            terms={**terms, "seed": question.seed},
+            should_stop=lambda: interrupted.is_set() or should_stop(),
+            ask=lambda problem, *given, **more: ask(problem, *given, second=second_telling(problem), **more),
+        )
+        result = noted(found.result)
     if interrupted.is_set() and result.plan is None:
         raise KeyboardInterrupt
     return result

@@ -29,7 +29,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="an address of this machine (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8050)
     add_targets(parser)
-    parser.add_argument("--lessons", metavar="DIR", default="", help="a folder of lessons of your own: docs/lessons.md")
+    parser.add_argument(
+        "--lessons", metavar="DIR", default="", help="a folder of lessons of your own: docs/examples/lessons.md"
+    )
     add_library(parser, again="")
     parser.add_argument("--workers", type=int, metavar="N", help=WORKERS_HELP)
     parser.add_argument("--no-browser", action="store_true", help="print the address only")
@@ -119,7 +121,7 @@ def _declare(path: str) -> None:
 
 def _check_folder(folder: str) -> None:
     """Raises InvalidProblem if it holds no lessons; what is wrong with one of them is found when they are read."""
-    from explorer.view.lessons.folder import owners_files
+    from explorer.view.lessons.reading import owners_files
 
     owners_files(folder)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from explorer.question.models.example import join_example
+from explorer.question.models.example import AUTO, AUTO_WORD, join_example
 from explorer.question.settings import (
     ClusterSettings,
     MemorySettings,
@@ -68,13 +68,26 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
         ("--image", "pixels of a side (hf:, timm:, torchvision:)"),
         ("--batch-dim", "the dimension of the first input that counts samples (0)"),
         ("--expert-rows", "rows that each selection by value takes, such as the tokens of an expert, of the example"),
-        ("--tensor-parallel", "divide every tensor over N devices, which are one device to a planner (1)"),
+        (
+            "--tensor-parallel",
+            "divide every tensor over N devices, which are one device to a planner; auto (plan): the"
+            " best of all degrees that divide a node (1)",
+        ),
         ("--sequence-parallel", "0: do not divide tokens between the calls that need them whole (1)"),
     ):
         group.add_argument(
-            flag, type=int, metavar="N", help=what, action=_OfExample, dest=flag[2:].replace("-", "_"),
-            default=argparse.SUPPRESS,
+            flag, type=_degree if flag == "--tensor-parallel" else int, metavar="N", help=what, action=_OfExample,
+            dest=flag[2:].replace("-", "_"), default=argparse.SUPPRESS,
         )  # fmt: skip
+
+
+def _degree(written: str) -> int:
+    """ "auto", or over how many devices tensors are divided."""
+    if written == AUTO_WORD:
+        return AUTO
+    if not written.isascii() or not written.isdigit() or int(written[:12]) < 1:
+        raise argparse.ArgumentTypeError(f"must be {AUTO_WORD} or a whole number of at least 1, found {written!r}")
+    return int(written[:12])
 
 
 def add_expert(parser: argparse._ArgumentGroup) -> None:

@@ -18,8 +18,9 @@ from explorer.cli.flags import (
 )
 from explorer.cli.launching import DEFECT, ENDED, INFEASIBLE, NO_PLAN
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, print_table
-from explorer.cli.terminal.keeping import add_library, asking, traced
+from explorer.cli.terminal.keeping import add_library, asking, graphs_of, traced
 from explorer.files import write_file
+from explorer.question.models.example import of_degree, searches_degrees
 from explorer.words import text
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
@@ -82,18 +83,22 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--expert judges a placement instead of searching; leave out --planner {args.planner}")
     planner = choose_planner(args.planner)  # before the model: a typo should not cost a trace
     settings = settings_of(args)
-    workload = traced(args, args.model)
-    problem = make_problem(workload, settings)
-    start = None if args.start is None else _start(args.start, problem)
-    if args.expert:
-        from explorer.question.expert import load_expert  # with a planner of its own
-
-        planner = load_expert(args.expert, workload, problem.cluster)
     try:
-        result = _solve(problem, planner, start, search, workload.reference, args)
+        if searches_degrees(args.model):
+            workload, result = _over_degrees(args, settings, planner, search)
+        else:
+            workload = traced(args, args.model)
+            problem = make_problem(workload, settings)
+            start = None if args.start is None else _start(args.start, problem)
+            if args.expert:
+                from explorer.question.expert import load_expert  # with a planner of its own
+
+                planner = load_expert(args.expert, workload, problem.cluster)
+            result = _solve(problem, planner, start, search, workload.reference, args)
     except InvalidPlan as error:
         return _defect(error)
     result = _chosen(result, args.front)
+    problem = result.problem
     why = None
     if result.status is Status.INFEASIBLE:
         from solvers.planners.infeasibility import explain_infeasible  # searches for a cap that would do
@@ -179,6 +184,42 @@ def _solve(
             line.clear()
 
 
+def _over_degrees(
+    args: argparse.Namespace, settings: Settings, planner: Planner, search: SearchSettings
+) -> tuple[Workload, Result]:
+    """The best answer of all degrees of tensor parallelism, and the model divided so. Raises PlacementError."""
+    from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt, working
+    from explorer.library.asked import Terms
+    from explorer.question.clusters import make_cluster
+    from explorer.runner.scripts.with_engine import second_telling
+    from explorer.sweeps.degrees import search_degrees
+    from explorer.sweeps.divided import DividedModel
+
+    if args.start or args.expert:
+        raise InvalidProblem(
+            f"--tensor-parallel auto searches over degrees; leave out --{'start' if args.start else 'expert'}"
+        )
+    with working(f"tracing {args.model}") as count:
+        model = DividedModel(args.model, settings.training, args.dtype, count, graphs_of(args))
+        cluster = make_cluster(model.at(1), settings)
+    line = progress_line()
+    with compiling_told(), stop_on_interrupt() as stop, asking(args, args.model) as ask:
+        try:
+            found = search_degrees(
+                model.at,
+                settings,
+                cluster,
+                planner,
+                terms=Terms(effort=search.effort, time_limit_s=search.time_limit_s, gap=search.gap, seed=search.seed),
+                should_stop=stop.is_set,
+                on_progress=lambda _, step, plan: line(step, plan),
+                ask=lambda problem, *given, **terms: ask(problem, *given, second=second_telling(problem), **terms),
+            )
+        finally:
+            line.clear()
+    return found.workload, found.result
+
+
 def _ways_out(
     workload: Workload, result: Result, settings: Settings, planner: Planner, args: argparse.Namespace
 ) -> list[Remedy]:
@@ -192,13 +233,14 @@ def _ways_out(
     from explorer.sweeps.helps import LIMITS
     from explorer.sweeps.remedies import remedies, ways_out
 
+    model = of_degree(args.model, workload.graph.tensor_parallel)
     search = search_of(args)
     limits = replace(LIMITS, time_limit_s=min(LIMITS.time_limit_s, search.time_limit_s), seed=search.seed)
     asked = remedies(result.problem, settings, MAX_DEVICES)
     with working("looking for ways out"), stop_on_interrupt() as stop, asking(args, workload.reference) as ask:
         found = ways_out(
             workload, asked, planner, limits,
-            traced_in=lambda dtype: load(args.model, training=args.training, dtype=dtype),
+            traced_in=lambda dtype: load(model, training=args.training, dtype=dtype),
             should_stop=stop.is_set, ask=ask,
         )  # fmt: skip
         return list(found)

@@ -17,7 +17,7 @@ from explorer.jobs.comparison import Entry, compare, entries
 from explorer.jobs.held_plans import carried_picture, file_from, hold, told_beside
 from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job, why_here_job
 from explorer.jobs.read_kind import load_opened, plainly
-from explorer.jobs.replan_kind import replan_job
+from explorer.jobs.replan import replan_job
 from explorer.jobs.requests import (
     AskRequest,
     CompareRequest,
@@ -36,9 +36,11 @@ from explorer.library.asked import Terms
 from explorer.library.asking import noting
 from explorer.library.place import graphs_beside, library_path
 from explorer.question.cluster_file import load_cluster
+from explorer.question.clusters import make_cluster
 from explorer.question.expert import load_expert
-from explorer.question.graphs.derived import in_dtype
+from explorer.question.graphs.demos import in_dtype
 from explorer.question.loading import is_traced, load, traced_already
+from explorer.question.models.example import of_degree, searches_degrees
 from explorer.question.packing import packed_result, unpacked_problem
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
@@ -46,9 +48,9 @@ from explorer.question.settings import Settings
 from explorer.question.tracer import Stopped, Tracer
 from explorer.runner.scripts.with_engine import second_telling
 from explorer.sweeps.asking.questions import Limits
+from explorer.sweeps.degrees import search_degrees
 from explorer.sweeps.helps import LIMITS, changes, helped
-from explorer.sweeps.points import points
-from explorer.sweeps.ranges import worth_asking
+from explorer.sweeps.points import points, worth_asking
 from explorer.sweeps.remedies import remedies, ways_out
 from explorer.sweeps.sweep import row_object, sweep_rows
 from explorer.view import events
@@ -76,11 +78,16 @@ TRACING_S = 0.5
 """How often a trace tells how far it is."""
 
 _tracer = Tracer()
+_degrees: dict[str, int] = {}
+"""By models whose degree is searched: that of the last answer."""
 _workloads: OrderedDict[tuple[str, bool, str | None], Workload] = OrderedDict()
 
 
 def workload_of(model: str, training: bool, dtype: str | None, emit: Emit, should_stop: Callable[[], bool]) -> Workload:
-    """The traced model, from memory if it was asked for before. Raises Stopped."""
+    """The traced model, from memory if it was asked for before; of one whose degree is searched, as the last answer
+    divides it. Raises Stopped."""
+    if searches_degrees(model):
+        model = of_degree(model, _degrees.get(model, 1))
     key = (model, training, dtype)
     if key in _workloads:
         _workloads.move_to_end(key)
@@ -155,9 +162,14 @@ def _terms(request: SolveRequest | AskRequest | CompareRequest) -> Terms:
 
 def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Trace or fetch the model, solve, and emit model, progress and result events."""
-    workload, _, problem = _question(request, emit, should_stop)
-    emit(events.model(workload))
-    outcome, held = _searched(problem, workload.reference, request, emit, should_stop)
+    if searches_degrees(request.model):
+        if request.first_only:
+            raise Stopped
+        outcome, held = _over_degrees(request, emit, should_stop)
+    else:
+        workload, _, problem = _question(request, emit, should_stop)
+        emit(events.model(workload))
+        outcome, held = _searched(problem, workload.reference, request, emit, should_stop)
     emit(_answered(outcome, held, request, emit, should_stop))
 
 
@@ -209,6 +221,41 @@ def _searched(
         )
     outcome = told_beside(noted(outcome), carried_s)
     return outcome, hold(outcome, reference)
+
+
+def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]) -> tuple[Result, str]:
+    """The best answer of all degrees of tensor parallelism, with the name under which its plan is held; emits what is
+    being done, and in the end the model as it is divided. Raises Stopped."""
+    asked, told = request.settings, 0.0
+    training = asked.training is not False
+
+    def traced(degree: int) -> Workload:
+        return workload_of(of_degree(request.model, degree), training, asked.dtype, emit, should_stop)
+
+    def tell(problem: Problem, step: Progress, _: Plan | None) -> None:
+        nonlocal told
+        if (now := time.perf_counter()) - told >= REDRAW_S:
+            told = now
+            degree = problem.graph.tensor_parallel
+            emit(events.loading(f"groups of {degree}: best so far {text.seconds(step.objective_s)}"))
+
+    settings = applicable(asked, traced(1), request.files)
+    with noting(library_path(), request.model, request.fresh) as (ask, noted):
+        found = search_degrees(
+            traced,
+            settings,
+            make_cluster(traced(1), settings),
+            _chosen(request),
+            terms=_terms(request),
+            should_stop=should_stop,
+            on_progress=tell,
+            begin=lambda words: emit(events.loading(words)),
+            ask=lambda problem, *given, **terms: ask(problem, *given, second=second_telling(problem), **terms),
+        )
+        outcome = noted(found.result)
+    _degrees[request.model] = found.workload.graph.tensor_parallel
+    emit(events.model(found.workload))
+    return outcome, hold(outcome, found.workload.reference)
 
 
 def _chosen(request: SolveRequest | AskRequest) -> Planner:

@@ -7,11 +7,13 @@ from html import escape
 from typing import Any
 
 from explorer.notebook import values
-from explorer.notebook.plain import cluster_words, graph_line, plan_line, result_line, skeleton_of, workload_line
 from explorer.notebook.still import card_picture
+from explorer.notebook.values import cluster_words, graph_line, plan_line, result_line, skeleton_of, workload_line
 from explorer.view.cards import cards
 from explorer.view.graph.palette import swatch
 from explorer.view.pictures.card import CELL, TABLE, card
+from explorer.view.pictures.degrees import degree_map
+from explorer.view.plan_types import PlanView
 from explorer.view.plan_view import result_view
 from explorer.words import text
 from solvers.errors import InvalidProblem
@@ -32,7 +34,26 @@ def _result_html(result: Result) -> str:
         notes = "".join(f"<div>{escape(note[:1].upper() + note[1:])}.</div>" for note in result.notes)
         return card(title, facts, None, notes)
     facts = [(one.name, f"{one.value} · {one.note}" if one.note else one.value) for one in cards(view, None)]
-    return card(title, facts, card_picture(skeleton_of(result), view))
+    return card(title, facts, card_picture(skeleton_of(result), view), _degrees_html(view))
+
+
+def _degrees_html(view: PlanView) -> str:
+    """The table over degrees as a heat map; "" where none were searched."""
+    found = degree_map(view.get("by_degrees", []))
+    if found is None:
+        return ""
+    names = ("replicas", *(f"TP {t}" for t in found.tensor))
+    lines = ["".join(f'<th style="{CELL}right">{name}</th>' for name in names)]
+    for data, cells in zip(found.data, found.cells, strict=True):
+        shown = [f'<th style="{CELL}right">{data}</th>']
+        for cell in cells:
+            shade = f"background:rgba(36,87,214,{0.09 * cell.shade:.2f});" if cell is not None else ""
+            weight = "font-weight:600;" if cell is not None and cell.best else ""
+            title, words = (escape(cell.title), escape(cell.words)) if cell is not None else ("", "")
+            shown.append(f'<td title="{title}" style="{shade}{weight}{CELL}right">{words}</td>')
+        lines.append("".join(shown))
+    why = "".join(f'<div style="opacity:.75">{escape(of)}: {escape(reason)}</div>' for of, reason in found.reasons)
+    return f'<table style="{TABLE}">{"".join(f"<tr>{line}</tr>" for line in lines)}</table>{why}'
 
 
 def _workload_html(workload: Workload) -> str:

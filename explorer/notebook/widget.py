@@ -15,9 +15,8 @@ from explorer.notebook.beside import Beside
 from explorer.notebook.controls import controls
 from explorer.notebook.drawn import DrawnWidget
 from explorer.notebook.hearing import heard, value_of
-from explorer.notebook.refusals import InvalidTrait, NoPlan
 from explorer.notebook.showing import Showing
-from explorer.notebook.solving import Event, Solving
+from explorer.notebook.solving import Event, InvalidTrait, NoPlan, Solving
 from explorer.notebook.status import WAITING, Status, of_event, reason
 from explorer.question.asking import PLAN, Question, workload_of
 from explorer.question.packing import PackedGraph, packed_graph, packed_problem, unpacked_result

@@ -16,7 +16,7 @@ from demo_models import MODELS
 from explorer.question.graphs import kept
 from explorer.question.graphs.demos import traced_before
 from explorer.question.models.code import is_callable, make_of_code
-from explorer.question.models.example import Example, split_example
+from explorer.question.models.example import AUTO, Example, split_example
 from explorer.question.models.libraries import graph_name, library_of, make_of_library
 from explorer.question.models.recognised import config_instead, folder_instead, instead
 from explorer.question.nodes.groups import divider
@@ -59,6 +59,7 @@ def load(
     dtype: torch.dtype | str | None = None,
     on_call: Callable[[int], None] = ignore,
     graphs: Path | None = None,
+    divide: Divide | None = None,
 ) -> Workload:
     """The workload of ``model``, which may say of its example what `Example` knows ("gpt,batch=8").
 
@@ -68,17 +69,18 @@ def load(
     training for .pt2 files: other files say themselves what they hold, and another dtype is refused. Without
     training everything is for training but a .pt2 that was exported in eval mode. on_call: given, while a forward is
     traced, the number of calls that it has made so far. graphs: a folder in which graphs of demos are found, and kept,
-    that do not ship; None for none.
+    that do not ship; None for none. divide: of a model that is traced here, in place of what its name says (see
+    `explorer.tracing.trace.trace_module`); such graphs are neither found nor kept.
     Raises InvalidProblem or TraceError in one line.
     """
     check_name(model)
     name, example = split_example(model)
     if name in MODELS:
-        return _load_demo(model, training is not False, dtype, on_call, graphs)
+        return _load_demo(model, training is not False, dtype, on_call, graphs, divide)
     if library_of(name) is not None:
-        return load_of_library(model, training=training is not False, dtype=dtype, on_call=on_call)
+        return load_of_library(model, training=training is not False, dtype=dtype, on_call=on_call, divide=divide)
     if is_callable(name):
-        return load_callable(model, training=training is not False, dtype=dtype, on_call=on_call)
+        return load_callable(model, training=training is not False, dtype=dtype, on_call=on_call, divide=divide)
     _knows(model, example)
     workload = load_file(model, training=training)
     if isinstance(dtype, str):
@@ -100,9 +102,10 @@ def traced_already(model: str, training: bool, dtype: str | None, graphs: Path |
 
 
 def _load_demo(
-    model: str, training: bool, dtype: torch.dtype | str | None, on_call: Callable[[int], None], graphs: Path | None
-) -> Workload:
-    if dtype is not None and not isinstance(dtype, str):
+    model: str, training: bool, dtype: torch.dtype | str | None, on_call: Callable[[int], None], graphs: Path | None,
+    divide: Divide | None,
+) -> Workload:  # fmt: skip
+    if divide is not None or (dtype is not None and not isinstance(dtype, str)):
         graphs = None
     elif (known := traced_already(model, training, dtype, graphs)) is not None:
         return known
@@ -112,7 +115,7 @@ def _load_demo(
     name, example = split_example(model)
     _knows(model, example, "batch", *GROUP)
     traced = replace(
-        trace_demo(name, training, dtype, example.batch, on_call, _divider(example, dtype)), reference=model
+        trace_demo(name, training, dtype, example.batch, on_call, divide or _divider(example, dtype)), reference=model
     )
     if graphs is not None and (dtype is None or isinstance(dtype, str)):
         kept.keep(graphs, traced, dtype)
@@ -120,6 +123,8 @@ def _load_demo(
 
 
 def _divider(example: Example, dtype: torch.dtype | str | None) -> Divide | None:
+    if example.tensor_parallel == AUTO:
+        raise InvalidProblem("--tensor-parallel auto is for plans; give the degree of which the graph is meant")
     return divider(example.tensor_parallel, example.sequence_parallel, dtype)
 
 
@@ -169,6 +174,7 @@ def load_of_library(
     training: bool = True,
     dtype: torch.dtype | str | None = None,
     on_call: Callable[[int], None] = ignore,
+    divide: Divide | None = None,
 ) -> Workload:
     """Trace a model of an installed library (see `libraries`), on meta; nothing is downloaded."""
     _need_torch(model)
@@ -185,7 +191,7 @@ def load_of_library(
         batch_dim=example.batch_dim,
         expert_rows=example.expert_rows,
         on_call=on_call,
-        divide=_divider(example, dtype),
+        divide=divide or _divider(example, dtype),
     )
     return replace(workload, reference=model, notes=(*notes, *workload.notes))
 
@@ -196,6 +202,7 @@ def load_callable(
     training: bool = True,
     dtype: torch.dtype | str | None = None,
     on_call: Callable[[int], None] = ignore,
+    divide: Divide | None = None,
 ) -> Workload:
     """Trace what "package.module:callable" or "file.py:callable" returns: (module, example inputs), or (module, args,
     kwargs).
@@ -219,7 +226,7 @@ def load_callable(
             batch_dim=example.batch_dim,
             expert_rows=example.expert_rows,
             on_call=on_call,
-            divide=_divider(example, dtype),
+            divide=divide or _divider(example, dtype),
         )
     return replace(workload, reference=reference)
 

@@ -16,10 +16,12 @@ from explorer.costs.profile import Profile
 from explorer.costs.regions import Regions
 from explorer.costs.stack import Stack
 from explorer.costs.times.library import Library
+from explorer.question.names import parse_pin
 from explorer.question.nodes.wired import Wiring
-from explorer.question.pins import parse_pin
 from explorer.question.together import Unit, parse_together
 from explorer.question.written.declaring import (
+    FIRST_ROW,
+    MORE,
     NUMBER,
     ONE_PASS,
     OWN,
@@ -34,7 +36,6 @@ from explorer.question.written.declaring import (
     settings_of,
 )
 from explorer.question.written.device_lists import MAX_DEVICES
-from explorer.question.written.dtypes import parse_dtype
 from explorer.question.written.kinds import (
     MAX_DEVICES as MAX_LISTED,
 )
@@ -55,6 +56,7 @@ from explorer.question.written.kinds import (
     Together,
     Whole,
 )
+from explorer.question.written.quantities import parse_dtype
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
@@ -173,7 +175,7 @@ class ClusterSettings(Group):
         "accelerators (4, or those of the file)",
         metavar="N",
         control=Control(
-            id="devices", label="GPUs", shape=OWN, in_widget=True,
+            id="devices", label="GPUs", shape=OWN, in_widget=FIRST_ROW,
             meaning="How many accelerators the plan may use. It may leave some idle where that is faster.",
         ),
     )  # fmt: skip
@@ -184,7 +186,7 @@ class ClusterSettings(Group):
         " (H100-80GB)",
         metavar="KIND[,KIND]",
         control=Control(
-            id="kind", label="Device kind", shape=OWN, in_widget=True,
+            id="kind", label="Device kind", shape=OWN, in_widget=FIRST_ROW,
             meaning="Which accelerator: its speed, memory and bandwidth are taken from the makers' data sheets.",
         ),
     )  # fmt: skip
@@ -230,7 +232,7 @@ class ClusterSettings(Group):
         metavar="RATE",
         control=Control(
             id="bandwidth", label="Bandwidth, GB/s", shape=NUMBER, place=RARE, unit=1e9, width=NARROW, least=0.001,
-            word="Bandwidth", in_widget=True,
+            word="Bandwidth", in_widget=MORE,
             meaning="Bytes a second that a link carries. Lower it to see what a slower network costs.",
         ),
     )  # fmt: skip
@@ -302,7 +304,7 @@ class MemorySettings(Group):
         name="memory",
         metavar="SIZE[,SIZE]",
         control=Control(
-            id="memory", label="Memory per GPU", shape=OWN, in_widget=True,
+            id="memory", label="Memory per GPU", shape=OWN, in_widget=FIRST_ROW,
             meaning="The cap that every GPU's memory must stay below at every moment. Lower it to see what a smaller"
             " card would need.",
         ),
@@ -387,7 +389,7 @@ class TrainingSettings(Group):
         metavar="B",
         control=Control(
             id="mini-batch", label="Mini-batch", what="Mini-batch, samples", shape=NUMBER, whole=True, width=84,
-            in_widget=True, meaning="Samples between two updates of the parameters.",
+            in_widget=MORE, meaning="Samples between two updates of the parameters.",
         ),
     )  # fmt: skip
 
@@ -414,7 +416,7 @@ class PipelineSettings(Group):
         Choice(Objective, optional=True),
         "what to minimise (iteration, or that of the file)",
         control=Control(
-            id="objective", label="", what="Objective", word="Objective", width=None, in_widget=True,
+            id="objective", label="", what="Objective", word="Objective", width=None, in_widget=MORE,
             labels={
                 "auto": "Usual for the model", "iteration": "Iteration time", "max-load": "Max-load (steady state)",
                 "makespan": "Makespan (one pass)",
@@ -452,7 +454,7 @@ class PipelineSettings(Group):
         control=Control(
             id="micro-batches", label="Micro-batches", shape=SEGMENTS, place=PIPELINES, term="micro-batch",
             labels={count: count for count in ("auto", "1", "2", "4", "8", "16", "32")}, most=MAX_BATCH,
-            in_widget=True,
+            in_widget=FIRST_ROW,
             meaning="Equal parts of the mini-batch that go through the pipeline one after another. More of them shorten"
             " the bubble; each is smaller and runs less efficiently.",
         ),
@@ -464,7 +466,7 @@ class PipelineSettings(Group):
         " flight, `planner` leaves it open (kfkb)",
         control=Control(
             id="pipeline", label="", what="Pipeline", place=PIPELINES, word="Order of the pipeline", width=None,
-            in_widget=True,
+            in_widget=MORE,
             labels={
                 "kfkb": "Best order", "1f1b": "1F1B", "gpipe": "GPipe",
                 "interleaved": "Interleaved 1F1B", "zero-bubble": "Zero-bubble",
@@ -485,7 +487,7 @@ class PipelineSettings(Group):
         metavar="N",
         control=Control(
             id="replicas", label="Replicate stages", what="Replicate stages, on how many GPUs at most", place=PIPELINES,
-            labels={"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}, width=SHORT, in_widget=True,
+            labels={"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}, width=SHORT, in_widget=MORE,
             meaning="Several GPUs run the same stage on parts of each micro-batch (data parallelism), and add their"
             " gradients up at the end.",
         ),
@@ -510,7 +512,7 @@ class PipelineSettings(Group):
         " stages may), layers (every layer that the model repeats does), operators (in these all but products and"
         " fused attention), none (without the flag: what the model itself checkpoints)",
         control=Control(
-            id="recompute", label="Recompute activations", shape=SWITCH, place=PIPELINES, in_widget=True,
+            id="recompute", label="Recompute activations", shape=SWITCH, place=PIPELINES, in_widget=MORE,
             meaning="Throw saved activations away and compute them again in the backward: less memory, about a third"
             " more work.",
         ),
@@ -579,7 +581,7 @@ class SearchSettings(Group):
         "`placement-explorer planners` lists them",
         metavar="NAME[:OPTION=VALUE,...]",
         control=Control(
-            id="planner", label="", what="Planner", word="Planner", in_widget=True,
+            id="planner", label="", what="Planner", word="Planner", in_widget=FIRST_ROW,
             meaning="The algorithm that looks for a plan. auto runs several and keeps the best.",
         ),
     )  # fmt: skip
@@ -588,7 +590,7 @@ class SearchSettings(Group):
         Choice(Effort),
         "how much work is done, counted, so that the same question gives the same plan anywhere (normal)",
         control=Control(
-            id="effort", label="Effort", what="Effort of the search", shape=SEGMENTS, in_widget=True,
+            id="effort", label="Effort", what="Effort of the search", shape=SEGMENTS, in_widget=MORE,
             labels={effort.value: effort.value for effort in Effort},
             meaning="How much work the search counts before it ends: quick about a seventh of normal, thorough eight"
             " times as much. The same question and effort give the same plan on every machine.",
@@ -603,7 +605,7 @@ class SearchSettings(Group):
         link="time_limit",
         control=Control(
             id="time-limit", label="Stop after", what="Time limit, seconds: only a guard", shape=NUMBER, width=84,
-            least=0.1, most=MAX_TIME_LIMIT_S, suffix="s", default=TIME_LIMIT_S, term="guard", in_widget=True,
+            least=0.1, most=MAX_TIME_LIMIT_S, suffix="s", default=TIME_LIMIT_S, term="guard", in_widget=MORE,
             meaning="A guard only: most searches end by themselves, by counted work. One that it stops depends on the"
             " machine.",
         ),

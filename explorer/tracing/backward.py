@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from explorer.tracing.captured import COLLECTIVE
 from explorer.tracing.flops import PRODUCTS, RECURRENT
 from explorer.tracing.forward import Forward
 from explorer.tracing.sizes import LOOKUPS
+from solvers.problem.collectives import COLLECTIVE
 from solvers.problem.graph import NOTHING, Amount, Operator, Phase, Tensor
 
 ATTENTION_BACKWARD = 2.5

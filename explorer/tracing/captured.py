@@ -60,8 +60,6 @@ class Exchange:
 
 
 NO_EXCHANGE = Exchange()
-COLLECTIVE = "collective."
-"""How the target of a call begins that only changes how a tensor is divided over a group."""
 
 
 @dataclass(frozen=True, slots=True)

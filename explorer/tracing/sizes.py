@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import astuple, dataclass
 
-from explorer.tracing.captured import COLLECTIVE, ITEM_BYTES, Captured, Exchange, Node
+from explorer.tracing.captured import ITEM_BYTES, Captured, Exchange, Node
 from explorer.tracing.flops import BAGS, flops
 from explorer.tracing.fold import Folded, is_view
+from solvers.problem.collectives import COLLECTIVE
 from solvers.problem.graph import Amount
 
 LOOKUPS = BAGS | {"aten.embedding", "aten.index_select", "aten.gather", "aten.index"}

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
+from solvers.formats.result_json import DegreeRow
+
 Step = tuple[float, float | None, float | None, str, str]
 """Of a search: elapsed_s, objective_s (None before there is a plan), bound_s, note, and the planner at work ("" where
 one works alone)."""
 Report = Mapping[str, Any]
 """How a run compares with its plan, see `explorer.measured.comparison_object`."""
-StageEdge = Sequence[float]
+StageEdge = tuple[int, int, float, bool]
 """Source, target, bytes, whether between nodes: see `explorer.view.graph.stage_graph.stage_edges`."""
 RowPhases = list[float]
 """See `explorer.view.timeline.phases.row_phases`."""
@@ -121,7 +123,7 @@ class Held(TypedDict):
 
 
 class Course(TypedDict):
-    """A schedule span by span, see `explorer.view.instants.course`. Columns, one entry a span, in the order of their
+    """A schedule span by span, see `explorer.view.instants.played`. Columns, one entry a span, in the order of their
     starts: start_s, end_s, kind (of `explorer.words.actions`), of (the kind of the action that made what a transfer
     carries, or S for an all-reduce; of an action its own), stage, micro_batch, device, to_device (-1 for compute), on
     (the device that it occupies, or -1), resource (position in resources), nbytes, operator (that runs or sends, -1 if
@@ -182,8 +184,8 @@ class Lean(TypedDict):
 
 class Answered(TypedDict):
     """How a plan was found, and what was proved of it. held: the name under which a worker holds it; front: the plans
-    beside it; source: the path of the file that it was read from; beside: the name of the answer that it was found
-    beside."""
+    beside it; by_degrees: the best plan for every degree, where these were searched; source: the path of the file that
+    it was read from; beside: the name of the answer that it was found beside."""
 
     status: str
     stop_reason: str
@@ -195,6 +197,7 @@ class Answered(TypedDict):
     trace: list[Step]
     held: NotRequired[str]
     front: NotRequired[list[Lean]]
+    by_degrees: NotRequired[list[DegreeRow]]
     source: NotRequired[str]
     beside: NotRequired[str]
 
@@ -294,6 +297,6 @@ class Skeleton(TypedDict):
     shapes: list[str]
 
 
-def used_devices(plan: Mapping[str, Any]) -> int:
+def used_devices(plan: PlanView) -> int:
     """How many devices work, those for which one of the view stands among them. plan: a plan's view."""
     return sum(d.get("count", 1) for d, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)

@@ -14,12 +14,11 @@ from explorer.view.folded import class_name, folded, numbers_words, of_devices
 from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
-from explorer.view.instants.course import course
+from explorer.view.instants.played import course
 from explorer.view.plan_types import Answered, Device, Metrics, PlanView, ScheduleView
 from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
-from explorer.view.timeline.lanes import link_uses
-from explorer.view.timeline.moves import UNKNOWN, endpoints
+from explorer.view.timeline.lanes import UNKNOWN, endpoints, link_uses
 from explorer.view.timeline.operator_bars import operator_bars
 from explorer.view.timeline.order import order_of
 from explorer.view.timeline.path import path_view
@@ -29,6 +28,7 @@ from solvers.evaluation.evaluate import Metrics as Evaluated
 from solvers.evaluation.evaluate import examine
 from solvers.evaluation.memory_parts import memory_parts
 from solvers.formats.json_text import finite_or_none
+from solvers.formats.result_json import degree_json
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
 from solvers.plan.schedule import Schedule
@@ -79,7 +79,7 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
         "placement": placement,
         "stage_of": stage_of,
         "stages": stage_facts(plan, schedule, edges),
-        "stage_edges": [list(edge) for edge in edges],
+        "stage_edges": list(edges),
         "phases": plan_phases(plan, schedule),
         "pipeline": plan.pipeline,
         "order": order_of(problem, plan),
@@ -113,7 +113,7 @@ def _schedule_view(
 ) -> ScheduleView:
     """bars: see `bars`; by_operator: whether the schedule is one of single operators, with all_spans of it as bars (see
     `operator_bars`); links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; bottleneck:
-    the device that decides the objective; course: see `explorer.view.instants.course`."""
+    the device that decides the objective; course: see `explorer.view.instants.played`."""
     span_s, busy = schedule.makespan_s, schedule.busy_per_device_s()
     by_operator = problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR
     links = link_uses(schedule, names)
@@ -148,7 +148,7 @@ def result_view(result: Result) -> PlanView | None:
     """The view of a result's plan, or None if it has none."""
     if result.plan is None:
         return None
-    return plan_view(
+    view = plan_view(
         result.problem,
         result.plan,
         planner=result.planner,
@@ -160,6 +160,7 @@ def result_view(result: Result) -> PlanView | None:
         notes=(*result.notes, *assumed_notes(result.problem, result.plan)),
         trace=result.trace,
     )
+    return {**view, "by_degrees": [degree_json(row) for row in result.by_degrees]} if result.by_degrees else view
 
 
 def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | None = None) -> list[Device]:

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 from demo_models import MODELS
 from explorer.question.accelerators import DEFAULT_DEVICES
 from explorer.question.loading import is_traced
+from explorer.question.models.example import Example, split_example
 from explorer.question.nodes.wired import Wiring
 from explorer.question.settings import GROUPS, MAX_TIME_LIMIT_S, TIME_LIMIT_S, SearchSettings, Settings, declared
 from explorer.question.written.declaring import Group
@@ -279,7 +280,16 @@ def _model(raw: Mapping[str, Any], choices: Choices) -> str:
     value = _given(raw, "model")
     if isinstance(value, str) and _FILE.fullmatch(value) and value not in choices.files:
         raise InvalidProblem("model: this file is no longer on the server; open it again, or choose another model")
+    if value is not None and _whole(str(value)) in choices.models:
+        return str(value)
     return _one_of(raw, "model", choices.models) or choices.models[0]
+
+
+def _whole(model: str) -> str:
+    """A model's name without what it says of how tensors are divided."""
+    name, example = split_example(model)
+    undivided = replace(example, tensor_parallel=None, sequence_parallel=None)
+    return name if undivided == Example() else model
 
 
 def _file(raw: Mapping[str, Any], key: str, choices: Choices, named: Sequence[str]) -> str:

@@ -103,13 +103,13 @@ def over_cap(problem: Problem, peak_bytes: Iterable[float]) -> str:
     for device, (held, spec) in enumerate(zip(peak_bytes, problem.cluster.devices, strict=True)):
         if held > spec.memory_bytes * (1 + MEMORY_SLACK):
             return (
-                f"device {device} ({spec.name}) needs {_bytes(held)} at its peak, more than its memory of"
-                f" {_bytes(spec.memory_bytes)}"
+                f"device {device} ({spec.name}) needs {bytes_words(held)} at its peak, more than its memory of"
+                f" {bytes_words(spec.memory_bytes)}"
             )
     return ""
 
 
-def _bytes(amount: float) -> str:
+def bytes_words(amount: float) -> str:
     """Exact where it is short, else in MiB."""
     return f"{amount:.0f} bytes" if amount < 1e5 else f"{amount / 2**20:,.1f} MiB"
 

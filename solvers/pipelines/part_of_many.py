@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from solvers.errors import NoLink
 from solvers.plan.alike import multiplied
 from solvers.plan.plan import Plan
 from solvers.problem.cluster import Cluster, Repeats
@@ -41,7 +42,7 @@ def parts_of_many(problem: Problem) -> list[Part]:
     for each in range(MOST_DEVICES // len(alike[0]), 0, -1):
         rows = (alike[i * each : (i + 1) * each] for i in range(_sharing(problem, len(alike) // each)))
         groups = tuple(tuple(device for node in row for device in node) for row in rows)
-        found.append(_part(problem, cluster.links, groups))
+        found.append(part_of(problem, groups))
     most = max((len(part.groups) * len(part.groups[0]) for part in found), default=0)
     return [part for part in found if len(part.groups) * len(part.groups[0]) == most]
 
@@ -52,9 +53,14 @@ def _sharing(problem: Problem, most: int) -> int:
     return max((n for n in range(1, min(most, problem.max_replicas) + 1) if samples % n == 0), default=1)
 
 
-def _part(problem: Problem, tiers: Tiers, groups: tuple[tuple[int, ...], ...]) -> Part:
-    times, first = len(groups), groups[0]
-    onward = {tiers.class_of(src, dst) for src in first for dst in groups[1]} if times > 1 else set()
+def part_of(problem: Problem, groups: tuple[tuple[int, ...], ...]) -> Part:
+    """The question about the first of groups of devices that are alike. Raises NoLink where links are told one by one
+    and there are several groups."""
+    times, first, tiers = len(groups), groups[0], problem.cluster.links
+    if times > 1 and not isinstance(tiers, Tiers):
+        raise NoLink("devices whose links are told one by one make no groups that are known to be alike")
+    between = ((src, dst) for src in first for dst in (groups[1] if times > 1 else ()))
+    onward = {tiers.class_of(src, dst) for src, dst in between} if isinstance(tiers, Tiers) else set()
     slowest = max(onward, key=lambda link: (-link.bandwidth_bytes_per_s, link.latency_s), default=None)
     question = replace(
         problem,

@@ -1,12 +1,37 @@
-"""How many ways a plan shares work out: stages one after the other, and what members of tensor-parallel groups send."""
+"""How many ways a plan shares work out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from dataclasses import dataclass
 
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class DegreePlan:
+    """The best plan that was found with one degree of each kind.
+
+    data: replicas of every stage. tensor: devices over which tensors are divided. pipeline: stages. objective_s and
+    peak_bytes (of the fullest device): inf without a plan; reason: why there is none, "" with one.
+    """
+
+    data: int
+    tensor: int
+    pipeline: int
+    objective_s: float = math.inf
+    peak_bytes: float = math.inf
+    reason: str = ""
+
+
+def degrees_of(problem: Problem, plan: Plan) -> tuple[int, int, int] | None:
+    """(data, tensor, pipeline) of a plan; None where its stages differ."""
+    replicas = {len(stage.devices) for stage in plan.stages}
+    return (
+        (replicas.pop(), problem.graph.tensor_parallel, pipeline_depth(problem, plan)) if len(replicas) == 1 else None
+    )
 
 
 def pipeline_depth(problem: Problem, plan: Plan) -> int:
@@ -22,19 +47,3 @@ def pipeline_depth(problem: Problem, plan: Plan) -> int:
         ]
         depth[operator] = max(before, default=1)
     return max(depth.values(), default=1)
-
-
-def group_sent_bytes(problem: Problem, plan: Plan) -> Sequence[float]:
-    """Bytes which each member of a device's tensor-parallel group sends to the next in an iteration, [devices]."""
-    sent = [0.0] * len(problem.cluster)
-    operators = problem.graph.operators
-    for stage in plan.stages:
-        times = problem.mini_batch / stage.micro_batch_size / len(stage.devices)
-        each = sum(
-            operators[operator].exchanged_bytes.at(stage.micro_batch_size)
-            * (1 if operators[operator].phase is Phase.UPDATE else times)
-            for operator in stage.operators
-        )
-        for device in stage.devices:
-            sent[device] += each
-    return sent

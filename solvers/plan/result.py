@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from solvers.errors import InvalidPlan
+from solvers.plan.degrees import DegreePlan
 from solvers.plan.plan import Plan
 from solvers.problem.displayed import Displayed, displayed
 from solvers.problem.problem import Problem
@@ -56,7 +57,8 @@ class Alternative:
 @dataclass(frozen=True, repr=False)
 class Result(Displayed):
     """objective_s is inf without a plan; bound_s is a proved lower bound, 0 at worst. front: plans that are at most
-    0.5 % slower than the answer and need less memory than it, the fastest first.
+    0.5 % slower than the answer and need less memory than it, the fastest first. by_degrees: the best plan for every
+    degree of replicas, divided tensors and stages, where these were searched.
 
     Raises InvalidPlan if the bound exceeds the objective: then one of them is wrong.
     """
@@ -74,6 +76,7 @@ class Result(Displayed):
     trace: tuple[Progress, ...] = ()
     notes: tuple[str, ...] = ()
     front: tuple[Alternative, ...] = ()
+    by_degrees: tuple[DegreePlan, ...] = ()
 
     def __post_init__(self) -> None:
         if self.plan is not None and self.bound_s > self.objective_s * (1 + 1e-6) + 1e-15:

@@ -17,13 +17,14 @@ from explorer.costs.trained_in import assumed_notes, notes_of_model
 from explorer.costs.utilisation import utilisation
 from explorer.view.figures import metrics_object
 from explorer.view.folded import numbers_words
+from explorer.view.timeline.sent import sent_bytes
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.number_runs import ONE_BY_ONE, runs
-from solvers.formats.result_json import options_json
-from solvers.plan.degrees import group_sent_bytes, pipeline_depth
+from solvers.formats.result_json import degree_json, options_json
+from solvers.plan.degrees import pipeline_depth
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result, Status, StopReason
 from solvers.problem.problem import Objective, Pipeline, Problem
@@ -69,7 +70,9 @@ def result_object(
         "seed": result.seed,
         "metrics": None if metrics is None else metrics_object(metrics),
         "front": front_object(result),
+        "by_degrees": [degree_json(row) for row in result.by_degrees],
         "degrees": None if plan is None else degrees_object(problem, plan),
+        "sent_bytes": None if plan is None else _sent_object(problem, plan),
         "nodes": [device.node for device in problem.cluster.devices],
         "placement": None if plan is None else placement_object(problem, plan),
         "stages": None if plan is None else stages_object(problem, plan),
@@ -99,14 +102,18 @@ def result_object(
 
 def degrees_object(problem: Problem, plan: Plan) -> dict[str, object]:
     """How many ways the work is shared out: replicas of a stage (a list where stages differ), devices over which
-    tensors are divided, stages on the longest way; and what each member sends its group in an iteration."""
+    tensors are divided, stages on the longest way."""
     replicas = [len(stage.devices) for stage in plan.stages]
     return {
         "data": replicas[0] if len(set(replicas)) == 1 else replicas,
         "tensor": problem.graph.tensor_parallel,
         "pipeline": pipeline_depth(problem, plan),
-        "tensor_sent_bytes": list(group_sent_bytes(problem, plan)),
     }
+
+
+def _sent_object(problem: Problem, plan: Plan) -> dict[str, list[float]]:
+    """B that each device sends in an iteration, by kind; of a tensor-parallel group, each member of it."""
+    return {kind: nbytes.tolist() for kind, nbytes in sent_bytes(problem, plan).items()}
 
 
 def front_object(result: Result) -> list[dict[str, object]]:
@@ -171,6 +178,7 @@ def print_report(
         print(f"bound      {text.seconds(result.bound_s)}  gap {text.percent(result.gap)}")
         _print_plan(problem, plan)
         _print_front(problem, plan, result)
+    _print_degrees(result)
     if why is not None:
         print_infeasibility(problem, why)
     if plan is None:
@@ -192,6 +200,19 @@ def _print_front(problem: Problem, plan: Plan, result: Result) -> None:
             f"leaner     --front {number}: {slower} slower ({text.seconds(one.objective_s)}),"
             f" {text.nbytes(own_bytes - one.peak_bytes)} less on the fullest device ({text.nbytes(one.peak_bytes)})"
         )
+
+
+def _print_degrees(result: Result) -> None:
+    """The table over degrees: a row for each of replicas, divided tensors and stages."""
+    if not result.by_degrees:
+        return
+    rows = [["data", "tensor", "pipeline", "objective", "peak memory", ""]]
+    for one in result.by_degrees:
+        planned = ["", ""] if one.reason else [text.seconds(one.objective_s), text.nbytes(one.peak_bytes)]
+        mark = "best" if one.objective_s == result.objective_s else ""
+        rows.append([*(text.count(d) for d in (one.data, one.tensor, one.pipeline)), *planned, one.reason or mark])
+    print_table(rows, right=frozenset(range(5)))
+    print()
 
 
 def _print_plan(problem: Problem, plan: Plan) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 else:
     Made = tuple
 
+AUTO = -1
+"""In place of a degree: all that divide a node are searched."""
+AUTO_WORD = "auto"
 MOST = 2**24
 """Beyond it is a typing error."""
 
@@ -26,7 +29,8 @@ class Example:
 
     batch: samples. sequence: tokens of a sample. image: pixels of a side. batch_dim: which dimension of the first
     input counts samples. expert_rows: how many rows an expert takes of the example (see `trace_module`).
-    tensor_parallel: over how many devices each tensor is divided. sequence_parallel: 0 where tokens are not.
+    tensor_parallel: over how many devices each tensor is divided, AUTO to search. sequence_parallel: 0 where tokens
+    are not.
     """
 
     batch: int | None = None
@@ -53,6 +57,9 @@ def split_example(model: str) -> tuple[str, Example]:
     values: dict[str, int] = {}
     for part in found["parts"].removeprefix(",").split(","):
         key, _, value = part.partition("=")
+        if (key, value) == ("tensor-parallel", AUTO_WORD):
+            values["tensor_parallel"] = AUTO
+            continue
         least = 0 if key in ("batch-dim", "sequence-parallel") else 1
         if not value.isascii() or not value.isdigit() or not least <= int(value[:12]) <= MOST:
             raise InvalidProblem(f"{model}: {key} must be a whole number from {least} to {MOST:,}, found {value!r}")
@@ -64,5 +71,25 @@ def join_example(model: str, **said: int | None) -> str:
     """``model`` with more said of its example; what is None is left as it is."""
     name, before = split_example(model)
     after = {field: getattr(before, field) if said.get(field) is None else said[field] for field in Example.__slots__}
-    parts = [f",{field.replace('_', '-')}={value}" for field, value in after.items() if value is not None]
-    return "".join([name, *parts])
+    return _joined(name, after)
+
+
+def of_degree(model: str, degree: int) -> str:
+    """``model`` divided over so many devices; 1: as it is whole."""
+    name, example = split_example(model)
+    values = {field: getattr(example, field) for field in Example.__slots__}
+    if degree == 1:
+        return _joined(name, values | {"tensor_parallel": None, "sequence_parallel": None})
+    return _joined(name, values | {"tensor_parallel": degree})
+
+
+def searches_degrees(model: str) -> bool:
+    """Whether a name leaves it open over how many devices tensors are divided."""
+    return split_example(model)[1].tensor_parallel == AUTO
+
+
+def _joined(name: str, values: dict[str, int | None]) -> str:
+    written: dict[str, int | str] = {field: value for field, value in values.items() if value is not None}
+    if written.get("tensor_parallel") == AUTO:
+        written["tensor_parallel"] = AUTO_WORD
+    return "".join([name, *(f",{field.replace('_', '-')}={value}" for field, value in written.items())])

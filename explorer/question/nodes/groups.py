@@ -24,7 +24,7 @@ DIVIDED_ON = "H100-80GB"
 GROUP_BANDWIDTH_BYTES_PER_S = 450e9
 """Of NVLink 4, one direction (NVIDIA, H100 data sheet: 900 GB/s in both)."""
 GROUP_LATENCY_S = 5e-6
-"""A step of a ring inside a node, about: what NCCL's smallest messages take (see docs/papers/sharding.md)."""
+"""A step of a ring inside a node, about: what NCCL's smallest messages take (see docs/sharding.md)."""
 MOST = 64
 """Members of a group. More than a node has is a question of another kind."""
 

@@ -15,6 +15,7 @@ from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph
 
+ATTENTION = "aten.scaled_dot_product_attention"
 SHOWN = 4
 """Kinds of calls that a note names."""
 
@@ -50,11 +51,25 @@ class Group:
                 f"{small.name}: nothing can be divided over {self.degree} devices; heads, columns or tokens must be a"
                 f" multiple of the degree (--tensor-parallel)"
             )
+        self._check_heads(choices)
         priced = seconds_of(choices, large, self.seconds, training)
         division = cheapest(choices, Prices(priced, self.link, 1, training))
         parts = (member_of(choices, division.labels, of) for of in (small, large))
         at, more = (replace(part, notes=(*part.notes, *self._notes(choices, division))) for part in parts)
         return Divided(at, more, choices, division)
+
+    def _check_heads(self, choices: Choices) -> None:
+        """Raises InvalidProblem where attention would run whole on every member, for its heads are no multiple of the
+        degree."""
+        for at, options in choices.options.items():
+            node = choices.captured.nodes[at]
+            if node.target.startswith(ATTENTION) and len(options) == 1:
+                heads = [choices.captured.values[name].shape[-3] for _, name in node.tensors[:2]]
+                of_keys = "" if heads[0] == heads[1] else f" ({heads[1]} of keys)"
+                raise InvalidProblem(
+                    f"{choices.captured.name}: the {heads[0]} heads{of_keys} of {node.module_path or node.name} cannot"
+                    f" be divided over {self.degree} devices; give a degree that divides them (--tensor-parallel)"
+                )
 
     def _notes(self, choices: Choices, division: Division) -> tuple[str, ...]:
         labels = division.labels

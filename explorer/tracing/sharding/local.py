@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from explorer.tracing.captured import COLLECTIVE, Captured, Exchange, Node, Saved, Value
+from explorer.tracing.captured import Captured, Exchange, Node, Saved, Value
 from explorer.tracing.fold import is_bookkeeping
 from explorer.tracing.sharding.choices import (
     ROW_BYTES,
@@ -23,6 +23,7 @@ from explorer.tracing.sharding.choices import (
     partial_gradients,
 )
 from explorer.tracing.sharding.program import Labels
+from solvers.problem.collectives import COLLECTIVE
 
 NAMES = {
     ("all_reduce", ""): "all_reduce",

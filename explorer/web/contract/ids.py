@@ -126,6 +126,7 @@ RUN_HISTORY = "run-history"
 # right rail
 WHY = "why"
 BESIDE = "beside"
+DEGREES = "degrees"
 HELP = "help"
 SEARCH_MINI = "search-mini"
 INSPECTOR = "inspector"

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from explorer.jobs.requests import SolveRequest
-from explorer.library.notes import is_known
+from explorer.library.answer import is_known
 from explorer.view.events import Event
 from explorer.view.graph import search as search_steps
 from explorer.view.plan_types import PlanView

@@ -12,6 +12,7 @@ def right_rail() -> Component:
     return html.Aside(
         [
             html.Div([html.H2("Why this plan"), html.P("There is no plan yet.", className="small quiet")], id=ids.WHY),
+            html.Div(id=ids.DEGREES),
             html.Div(id=ids.BESIDE),
             html.Div(id=ids.HELP),
             html.Div(

@@ -8,12 +8,13 @@ from dataclasses import replace
 from explorer.view import versus
 from explorer.view.graph.elements import graph_view
 from explorer.view.graph.node_data import box_values
+from explorer.view.pictures.degrees import degree_map
 from explorer.view.session import Look, member
 from explorer.view.timeline.gantt_rows import usual_kind
 from explorer.view.timeline.sentence import sentence
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Props
-from explorer.web.parts import beside_panel, pair_panel, panels
+from explorer.web.parts import beside_panel, degree_panel, pair_panel, panels
 from explorer.web.parts.values_legend import values_legend
 from explorer.web.redraw import drawing, run_drawing
 from explorer.web.redraw.comparison import comparison_props
@@ -123,6 +124,8 @@ def around(page: PageState) -> Props:
     if page.answered is not None and plan is not None and plan.get("front"):
         page.lean = page.answered, None
     props = {ids.PAIR: {"children": pair_strip(page)}, ids.BESIDE: {"children": lean_plans(page)}}
+    table = None if plan is None else degree_map(plan.get("by_degrees", []))
+    props[ids.DEGREES] = {"children": [] if table is None else degree_panel.degree_panel(table)}
     if page.skeleton is not None and plan is not None:
         props[ids.CHIP] = {"children": panels.chip(page.skeleton, plan.get("costs_from"))}
     return props

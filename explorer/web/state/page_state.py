@@ -19,8 +19,7 @@ from explorer.view.plan_types import PlanView, Report, Skeleton, Step
 from explorer.view.session import Look, RunAsked, Session
 from explorer.view.timeline.gantt_rows import RowKind
 from explorer.web.contract.messages import Outgoing, Status
-from explorer.web.state.comparing import Comparing
-from explorer.web.state.pairing import Pairing
+from explorer.web.state.pairing import Comparing, Pairing
 from explorer.web.state.server import Server
 
 Hears = Callable[[Event], None]

@@ -54,7 +54,7 @@ from explorer.cli.listings.settings import reference, schema
 from explorer.notebook.hearing import SETTABLE
 from explorer.notebook.widget import PlacementWidget
 from explorer.question.asking import question_of
-from explorer.view.lessons.lights import LIGHTS
+from explorer.view.lessons.lesson import LIGHTS
 from explorer.view.session import Choices, Session, parse_query, to_query
 from explorer.web.contract.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry
 from explorer.web.contract.terms import TERMS

@@ -11,10 +11,11 @@ import pytest
 
 import explorer
 from explorer.question.nodes.groups import divider, grouped, with_exchanges
+from explorer.view.timeline.sent import sent_bytes
 from solvers.errors import InvalidProblem, PlacementError
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
-from solvers.plan.degrees import group_sent_bytes, pipeline_depth
+from solvers.plan.degrees import pipeline_depth
 from solvers.problem.cluster import Device, Link, two_level_cluster, uniform_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable
@@ -111,7 +112,7 @@ def test_a_plan_of_groups_is_planned_checked_and_counted(tmp_path: Path, capsys:
     file = explorer.load(str(place))
     assert file.problem.graph.tensor_parallel == 2
     assert pipeline_depth(file.problem, file.plan) == 2
-    assert list(group_sent_bytes(file.problem, file.plan)) == plan["degrees"]["tensor_sent_bytes"]
+    assert {kind: nbytes.tolist() for kind, nbytes in sent_bytes(file.problem, file.plan).items()} == plan["sent_bytes"]
     assert Command(capsys)("check", place).status == 0
     assert Command(capsys)("simulate", place).status == 0
 

@@ -1,4 +1,4 @@
-"""What docs/lessons.md says is so: its example is a lesson, and every name that there is stands in it."""
+"""What docs/examples/lessons.md says is so: its example is a lesson, and every name that there is stands in it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import pytest
 from demo_models import MODELS
 from explorer.costs.devices import DEVICES
 from explorer.view.lessons.figures import FIGURES
-from explorer.view.lessons.folder import all_lessons
-from explorer.view.lessons.lights import PARTS
-from explorer.view.lessons.reading import RELATIONS, read_lesson
+from explorer.view.lessons.lesson import PARTS
+from explorer.view.lessons.reading import RELATIONS, all_lessons, read_lesson
 from explorer.view.session import Choices
 from solvers.planners.registry import PLANNERS
 
-TEXT = (Path(__file__).parents[4] / "docs" / "lessons.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[4] / "docs" / "examples" / "lessons.md").read_text(encoding="utf-8")
 CHOICES = Choices(tuple(MODELS), tuple(PLANNERS), tuple(DEVICES))
 
 

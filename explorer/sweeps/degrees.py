@@ -1,0 +1,214 @@
+"""Over how many devices tensors are divided is searched, too: every degree is a question of its own, and one answer
+knows the best plan of each."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from explorer.library.asked import Terms
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
+from explorer.words import text
+from solvers.bounds.combinatorial import lower_bound_s
+from solvers.errors import InvalidProblem, PlacementError
+from solvers.formats.workload import Workload
+from solvers.plan.degrees import DegreePlan, degrees_of
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress, Result, Status, StopReason
+from solvers.planners.uniform import uniform_degrees, uniform_plan
+from solvers.problem.cluster import Cluster
+from solvers.problem.problem import Objective, Problem
+from solvers.search.monitor import ignore, never
+from solvers.search.planner import Planner
+
+MOST = 64
+"""Devices over which tensors are divided at most."""
+LOOK_S = 10.0
+"""A guard of one look at one pair of degrees; it takes a fraction of a second."""
+PROVED = 1e-9
+
+Traced = Callable[[int], Workload]
+"""A degree -> the model divided so. Raises PlacementError where it cannot be."""
+Solve = Callable[..., Result]
+
+
+@dataclass(frozen=True, eq=False)
+class DegreesFound:
+    """result: the best answer of all degrees, with the table; workload: the model divided as it says."""
+
+    result: Result
+    workload: Workload
+
+
+@dataclass(eq=False)
+class _Question:
+    """One degree. bound_s: what no plan of it beats. rows: by (replicas, stages); start: the best of their plans."""
+
+    degree: int
+    workload: Workload
+    problem: Problem
+    bound_s: float
+    rows: dict[tuple[int, int], DegreePlan]
+    start: Plan | None = None
+    result: Result | None = None
+
+    @property
+    def promise_s(self) -> float:
+        return min((row.objective_s for row in self.rows.values()), default=math.inf)
+
+
+def degrees_to_try(cluster: Cluster) -> tuple[list[int], dict[int, str]]:
+    """The powers of two that divide every node's accelerators; and those up to the number of devices that are left
+    out, with the reason."""
+    nodes: dict[int, int] = {}
+    for device in cluster.accelerators:
+        node = cluster.devices[device].node
+        nodes[node] = nodes.get(node, 0) + 1
+    wanted = [2**k for k in range(MOST.bit_length()) if 2**k <= min(MOST, len(cluster.accelerators))]
+    sizes = text.listing([str(size) for size in sorted(set(nodes.values()))], 3)
+    refused = {
+        degree: f"a group of {degree} spans nodes, which have {sizes} devices"
+        for degree in wanted
+        if any(count % degree for count in nodes.values())
+    }
+    return [degree for degree in wanted if degree not in refused], refused
+
+
+def search_degrees(
+    traced: Traced,
+    settings: Settings,
+    cluster: Cluster,
+    planner: Planner,
+    *,
+    terms: Terms,
+    should_stop: Callable[[], bool] = never,
+    on_progress: Callable[[Problem, Progress, Plan | None], None] | None = None,
+    begin: Callable[[str], None] = lambda _: None,
+    ask: Solve,
+) -> DegreesFound:
+    """The best plan over all degrees that divide the nodes of a cluster.
+
+    Of every degree, plain splits first: one row of the table for each pair of replicas and stages. Then the planner
+    searches, beginning with the degree whose split is fastest, and leaves out those whose bound is no better than what
+    was found. The answer's bound is the least of all degrees'.
+
+    cluster: of single devices. terms: of the whole search; its time is shared by the degrees that are searched. begin:
+    told what comes next. Raises PlacementError where no degree can be asked.
+    """
+    began = time.perf_counter()
+    tried, refused = degrees_to_try(cluster)
+    questions: list[_Question] = []
+    for degree in tried:
+        if should_stop() and questions:
+            refused[degree] = "the search was stopped before"
+            continue
+        begin(f"dividing tensors over {text.plural(degree, 'device')}")
+        try:
+            questions.append(_looked_at(traced(degree), settings, degree))
+        except PlacementError as error:
+            refused[degree] = str(error)
+    if not questions:
+        raise InvalidProblem(next(iter(refused.values())))
+    questions.sort(key=lambda one: (one.promise_s, one.degree))
+    limit_s = terms.get("time_limit_s", 60.0)
+    best: _Question | None = None
+    for position, one in enumerate(questions):
+        least_s = math.inf if best is None or best.result is None else best.result.objective_s
+        if one.bound_s >= least_s or (best is not None and should_stop()):
+            continue
+        begin(f"planning for groups of {one.degree}")
+        left_s = max(0.0, limit_s - (time.perf_counter() - began)) / (len(questions) - position)
+        asked: Terms = {**terms, "start": one.start, "time_limit_s": max(1.0, left_s)}
+        heard = _hearing(one, on_progress)
+        one.result = ask(one.problem, planner, should_stop=should_stop, on_progress=heard, **asked)
+        _note_degrees(one)
+        if best is None or best.result is None or one.result.objective_s < best.result.objective_s:
+            best = one
+    assert best is not None
+    return _answer(best, questions, refused, len(cluster.accelerators), time.perf_counter() - began)
+
+
+def _hearing(
+    one: _Question, on_progress: Callable[[Problem, Progress, Plan | None], None] | None
+) -> Callable[[Progress, Plan | None], None]:
+    if on_progress is None:
+        return ignore
+    return lambda step, plan: on_progress(one.problem, step, plan)
+
+
+def _looked_at(workload: Workload, settings: Settings, degree: int) -> _Question:
+    """A degree with the plain splits of every pair of replicas and stages."""
+    problem = make_problem(workload, settings)
+    one = _Question(degree, workload, problem, lower_bound_s(problem), {})
+    if problem.objective is not Objective.ITERATION or problem.pins:
+        return one
+    for data, pipeline in uniform_degrees(problem):
+        before_s = one.promise_s
+        row, plan = uniform_plan(problem, data, pipeline, LOOK_S)
+        one.rows[data, pipeline] = row
+        if row.objective_s < before_s:
+            one.start = plan
+    return one
+
+
+def _note_degrees(one: _Question) -> None:
+    """The plan that was searched, in the table: its own row is as good as it is."""
+    result = one.result
+    if result is None or result.plan is None or (degrees := degrees_of(one.problem, result.plan)) is None:
+        return
+    data, _, pipeline = degrees
+    before = one.rows.get((data, pipeline))
+    if before is None or result.objective_s < before.objective_s:
+        peak = max(result.metrics.peak_memory_bytes)
+        one.rows[data, pipeline] = DegreePlan(data, one.degree, pipeline, result.objective_s, peak)
+
+
+def _refused_rows(refused: Mapping[int, str], devices: int) -> Iterator[DegreePlan]:
+    for degree, reason in refused.items():
+        if devices % degree == 0:
+            yield DegreePlan(1, degree, devices // degree, reason=reason)
+
+
+def _bound_s(one: _Question) -> float:
+    """What no plan of a degree beats."""
+    if one.result is None:
+        return one.bound_s
+    return math.inf if one.result.status is Status.INFEASIBLE else max(one.bound_s, one.result.bound_s)
+
+
+def _answer(
+    best: _Question, questions: list[_Question], refused: Mapping[int, str], devices: int, took_s: float
+) -> DegreesFound:
+    """The best answer with what is known of all degrees."""
+    result = best.result
+    assert result is not None
+    rows = [row for one in questions for row in one.rows.values()] + list(_refused_rows(refused, devices))
+    rows.sort(key=lambda row: (row.tensor, row.data, row.pipeline))
+    bound_s = min(result.objective_s, *(_bound_s(one) for one in questions))
+    if result.plan is None:
+        alike = all(one.result is not None and one.result.status is Status.INFEASIBLE for one in questions)
+        status = Status.INFEASIBLE if alike else Status.NO_PLAN
+    else:
+        proved = bound_s >= result.objective_s * (1 - PROVED)
+        status = Status.OPTIMAL if proved else Status.FEASIBLE
+    stopped = [one.result.stop_reason for one in questions if one.result is not None]
+    reason = next((why for why in stopped if why is not StopReason.FINISHED), StopReason.FINISHED)
+    left_out = [one.degree for one in questions if one.result is None]
+    words = text.listing([str(one.degree) for one in sorted(questions, key=lambda one: one.degree)], 8)
+    note = f"groups of {words} were tried, each divided in the way of its own trace; the bound holds for all of them"
+    if left_out and reason is not StopReason.CANCELLED:
+        note += f"; groups of {text.listing([str(d) for d in sorted(left_out)], 8)} cannot be faster, by their bounds"
+    notes = (*result.notes, note, *(f"groups of {degree}: {why}" for degree, why in sorted(refused.items())))
+    found = replace(
+        result,
+        bound_s=bound_s,
+        status=status,
+        stop_reason=reason,
+        runtime_s=took_s,
+        notes=notes,
+        by_degrees=tuple(rows),
+    )
+    return DegreesFound(found, best.workload)
