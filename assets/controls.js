@@ -92,14 +92,14 @@
   /* fp32 masters are kept of 16-bit weights: who chooses one of the two gets the other. What is no demo says itself in
      which numbers it is. */
   function keepTogether(next, demo) {
-    const put = (name, value) => { next[name] = value; putSettings({ [name]: value === null ? "auto" : value }); };
+    const put = (changed) => { putSettings(changed); Object.assign(next, changed); };
     if (!demo && session && session.model !== next.model) {
-      if (next.dtype) put("dtype", null);
-      if (next.precision !== "pure") put("precision", "pure");
+      if (next.dtype) { put({ dtype: "auto" }); next.dtype = null; }
+      if (next.precision !== "pure") put({ precision: "pure" });
     }
     if (!demo || next.precision === "pure" || ["bf16", "fp16"].includes(next.dtype)) return;
-    if (session && session.precision !== next.precision) put("dtype", "bf16");
-    else put("precision", "pure");
+    if (session && session.precision !== next.precision) put({ dtype: "bf16" });
+    else put({ precision: "pure" });
   }
 
   const nothing = () => window.dash_clientside.no_update;
@@ -292,8 +292,7 @@
     if (given.get("lesson")) return false; /* its step says what is set */
     if (![...given.keys()].some((key) => key !== "theme" && key !== "v" && !ex.looks.KEYS.includes(key))) return false;
     /* Only a page without a question begins with fewer micro-batches, in 16 bits, on links of the kind. */
-    const begun = { micro_batches: "auto", dtype: "auto", precision: "pure", wiring: "plain" };
-    putSettings(Object.fromEntries(Object.entries(begun).filter(([name]) => !given.get(name))));
+    putSettings(Object.fromEntries(Object.entries(catalogue.begun).filter(([name]) => !given.get(name))));
     older(given, catalogue.first, model, devices);
     let kind = given.get("device_kind");
     let apart = ""; /* kinds that only a table can say */
@@ -326,7 +325,7 @@
   /* A link of the first version leaves out a mini-batch of so many samples a device; before the third, 1F1B left planners
      free to run ahead (`parse_query`). */
   function older(given, first, model, devices) {
-    if (!(+given.get("v") >= 3) && given.get("pipeline") === "1f1b") given.set("pipeline", "kfkb");
+    for (const [name, was, now] of +given.get("v") >= 3 ? [] : first.meant) if (given.get(name) === was) given.set(name, now);
     if (given.get("v") || +given.get("mini_batch") > 0 || !first.models.includes(given.get("model") || model)) return;
     const kinds = given.get("device_kind") || "";
     const asked = +given.get("devices") || (/,|^\d+x/.test(kinds) ? counted(kinds) : devices);

@@ -52,7 +52,6 @@ LADDER = (
     "solvers.joint",
     "solvers.joint.planners",
     "solvers.pipelines",
-    "solvers.pipelines.chain",
     "solvers.pipelines.tree",
     "solvers.pipelines.timing",
     "solvers.pipelines.descent",

@@ -23,6 +23,7 @@ from explorer.view.graph.stylesheet import stylesheet
 from explorer.view.plan_types import PlanView
 from explorer.view.session import Look
 from explorer.view.timeline import charts, why
+from explorer.view.timeline.order import order_words
 from explorer.view.timeline.sentence import legend_kinds, sentence
 from explorer.words import text
 from solvers.formats.workload import Workload
@@ -119,6 +120,7 @@ class Showing:
             "turn": turn,
             "cards": [asdict(card) for card in cards(plan, before)],
             "why": why.explain(plan),
+            "order": order_words(plan)[0],
             "legend": legend_kinds(plan),
             "story": sentence(plan),
             "device_rows": charts.device_rows(plan),

@@ -18,7 +18,7 @@ from explorer.question.written.declaring import Group
 from explorer.question.written.kinds import MAX_NAME, Switch, Whole, one_of, plain, shown
 from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
-from solvers.problem.problem import Pipeline, Precision
+from solvers.problem.problem import Precision
 from solvers.search.effort import Effort
 
 LINKED = tuple(group for group in GROUPS if group is not SearchSettings)
@@ -37,8 +37,9 @@ FIRST_MICRO_BATCHES = 8
 """Of a page that is opened without a question: bars that can be told apart."""
 VERSION = "3"
 """Of the query strings that are written, as ``v``. Those of the first version state none."""
-FREE_ORDER = ("", "1", "2")
-"""Versions in which ``pipeline=1f1b`` left planners free to run ahead, which is ``kfkb`` now."""
+MEANT = (("pipeline", "1f1b", "kfkb"),)
+"""Values of query strings before the third version, and what they are called now: 1F1B left planners free to run
+ahead."""
 FIRST_SAMPLES_PER_DEVICE = 16
 """What a query string of the first version asks for where it leaves out the mini-batch of a model that is traced."""
 IN_SEQUENCE = "/in-sequence"
@@ -187,8 +188,8 @@ def parse_query(query: str, choices: Choices) -> Session:
         raw = dict(parse_qsl(query.removeprefix("?")[:MAX_QUERY], max_num_fields=MAX_FIELDS))
     except ValueError:
         raise InvalidProblem(f"a link has at most {MAX_FIELDS} fields") from None
-    if raw.get("v", "") in FREE_ORDER and raw.get("pipeline") == Pipeline.ONE_F_ONE_B:
-        raw["pipeline"] = Pipeline.K_F_K_B.value
+    if raw.get("v", "") in ("", "1", "2"):
+        raw |= {name: now for name, was, now in MEANT if raw.get(name) == was}
     session = parse(raw, choices)
     settings = session.settings
     if not raw or "v" in raw or settings.mini_batch is not None or not is_traced(session.model):

@@ -16,7 +16,7 @@ from solvers.coarsening.traffic import traffic_of
 from solvers.coarsening.trivial_merges import TRIVIAL_S, TRIVIAL_SHARE, merge_leaves
 from solvers.errors import InvalidProblem
 from solvers.evaluation.columns import FORWARD, UPDATE, graph_columns
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints, members_of
 from solvers.plan.contiguity import forward_edges
 from solvers.plan.successors import components
 from solvers.problem.graph import Phase, topological_order
@@ -248,9 +248,7 @@ class Condensed:
             for rank, i in enumerate(order):
                 position[remaining[i]] = rank
             final = position[into]
-            members: list[list[int]] = [[] for _ in remaining]
-            for operator, node in enumerate(self.node_of):
-                members[final[node]].append(operator)
+            members = members_of(final[self.node_of].tolist(), len(remaining))
             edges = sorted((int(position[u]), int(position[v])) for u in remaining for v in after[u])
             now_at: list[int] = final.tolist()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from solvers.coarsening.traffic import Rows, Traffic
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints, inverse
 from solvers.plan.segments import Place
 
 
@@ -37,14 +37,10 @@ class Shape:
         for u, v in self.edges:
             after[u].append(v)
             before[v].append(u)
-        on: list[list[int]] = [[] for _ in self.members]
-        for net, pins in enumerate(self.nets):
-            for pin in pins:
-                on[pin].append(net)
         set_field = object.__setattr__
         set_field(self, "predecessors", Rows.of(before))
         set_field(self, "successors", Rows.of(after))
-        set_field(self, "nets_of", Rows.of(on))
+        set_field(self, "nets_of", Rows.of(inverse(self.nets, len(self))))
         set_field(self, "net_pins", Rows.of(self.nets))
         set_field(self, "net_sizes", np.array([len(pins) for pins in self.nets], np.int64))
 

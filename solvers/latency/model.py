@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.coarsening.traffic import Rows
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints, members_of
 from solvers.latency.latency_kernel import Calls
 from solvers.problem.groups import group_of as groups_of
 from solvers.problem.groups import together
@@ -108,6 +108,15 @@ class LatencyModel:
         copies = np.diff(self.calls.reader_start) + 1
         return float(self.calls.seconds.max(axis=0).sum() + (self.calls.message_s * copies).sum())
 
+    def messages(self, unit_s: float = 1.0) -> list[tuple[int, list[int], float]]:
+        """Maker, readers and time, in units of ``unit_s`` seconds, of every message."""
+        at = self.calls
+        return [
+            (u, at.reader[at.reader_start[m] : at.reader_start[m + 1]].tolist(), float(at.message_s[m]) / unit_s)
+            for u in range(len(self.group_of))
+            for m in at.sent[at.sent_start[u] : at.sent_start[u + 1]].tolist()
+        ]
+
     def group(self, number: int) -> list[int]:
         """The operators of a group."""
         members: list[int] = self.members.items[self.members.start[number] : self.members.start[number + 1]].tolist()
@@ -124,10 +133,8 @@ def _calls(problem: Problem, seconds: Floats) -> Calls:
         link = problem.cluster.links[0] if problem.cluster.links else None
         nbytes = [tensor.nbytes.at(problem.mini_batch) for tensor in messages]
         message_s = np.array([link.transfer_s(b) if link is not None and b > 0 else 0.0 for b in nbytes])
-    sent: list[list[int]] = [[] for _ in range(len(graph))]
-    for number, tensor in enumerate(messages):
-        sent[tensor.producer].append(number)
-    outgoing, readers, before = Rows.of(sent), Rows.of([t.consumers for t in messages]), Rows.of(graph.predecessors)
+    outgoing = Rows.of(members_of((tensor.producer for tensor in messages), len(graph)))
+    readers, before = Rows.of([t.consumers for t in messages]), Rows.of(graph.predecessors)
     return Calls(
         np.where(np.isfinite(seconds), seconds, 0.0),
         np.array(graph.topological_order, np.int64),

@@ -43,7 +43,7 @@ def times_of(latency: LatencyModel, call: Ints, pieces: int, unit_s: float) -> C
     takes = [0.0] * (calls + len(at))
     for v, e in enumerate(entity):
         takes[e] += seconds[device[v]][v]
-    for u, readers, message in messages_of(latency, unit_s):
+    for u, readers, message in latency.messages(unit_s):
         if at[u] >= 0 and any(at[r] != at[u] for r in readers):
             takes[at[u]] += message
         for c in {at[r] for r in readers} - {-1, at[u]}:
@@ -65,16 +65,6 @@ def times_of(latency: LatencyModel, call: Ints, pieces: int, unit_s: float) -> C
         if e in used and e < calls:
             turn[e] = position
     return CallTimes(at, entity, start, end, turn)
-
-
-def messages_of(latency: LatencyModel, unit_s: float) -> list[tuple[int, list[int], float]]:
-    """Maker, readers and time, in units of ``unit_s`` seconds, of every message."""
-    at = latency.calls
-    return [
-        (u, at.reader[at.reader_start[m] : at.reader_start[m + 1]].tolist(), float(at.message_s[m]) / unit_s)
-        for u in range(len(latency.group_of))
-        for m in at.sent[at.sent_start[u] : at.sent_start[u + 1]].tolist()
-    ]
 
 
 CONVEX_VARIABLES = 2000
@@ -105,7 +95,7 @@ class LatencyProgram(ScaledModel[CallTimes]):
         self.check = check
         self.unit_of = latency.group_of.tolist() if pieces == 1 else list(range(len(graph)))
         self.edges = list(edges_of(graph.successors))
-        self.messages = messages_of(latency, self.unit_s)
+        self.messages = latency.messages(self.unit_s)
         self._crossings: dict[tuple[frozenset[int], frozenset[int], int], int] = {}
         free = set(range(latency.accelerators)) - set(latency.problem.pins.values())
         self.classes = classes_of({d: (float(latency.caps[d]), latency.acc_s[d].tobytes()) for d in sorted(free)})

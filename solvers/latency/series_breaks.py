@@ -103,7 +103,7 @@ class Breaks:
 
     def __init__(self, model: LatencyModel, order: Order, series: Series, check: Callable[[], None]) -> None:
         self.series, self.check, self.cap = series, check, order.acc_bytes
-        graph, calls = model.problem.graph, model.calls
+        graph = model.problem.graph
         self.before, self.after = graph.predecessors, graph.successors
         self.acc_s = np.where(order.can_run[model.group_of], order.acc_s, np.inf).tolist()
         self.cpu_s: list[float] = order.cpu_s.tolist()
@@ -112,11 +112,9 @@ class Breaks:
         _, first = np.unique(model.group_of, return_index=True)
         self.nbytes[first] = model.group_bytes[model.group_of[first]]
         self.sent: list[list[Message]] = [[] for _ in range(len(graph))]
-        for v in range(len(graph)):
-            for m in calls.sent[calls.sent_start[v] : calls.sent_start[v + 1]].tolist():
-                readers = calls.reader[calls.reader_start[m] : calls.reader_start[m + 1]].tolist()
-                if readers and calls.message_s[m] > 0:
-                    self.sent[v].append((tuple(readers), float(calls.message_s[m])))
+        for v, readers, seconds in model.messages():
+            if readers and seconds > 0:
+                self.sent[v].append((tuple(readers), seconds))
 
     def ways(self, part: int, first_in_call: bool, second_in_call: bool) -> Ways:
         """All undominated ways if the gates before and after are in calls; else they are on CPUs, or there is none.

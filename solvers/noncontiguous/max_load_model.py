@@ -352,18 +352,15 @@ class MaxLoadModel(ScaledModel[Ints]):
         """A variable that is 1 if one of ``inside`` is in the slot and one of ``outside`` in none of ``around``."""
         model, x = self.model, self.x
         result = model.variable()
-
-        def with_outside(within: int) -> None:
-            for b in outside:
-                model.row([(result, 1.0), (within, -1.0), *((x[b][s], 1.0) for s in around)], least=0.0)
-
         if len(inside) == 1 or len(outside) == 1 or len(inside) * len(outside) <= 4:
             for a in inside:
                 for b in outside:
                     if a != b:
                         model.row([(result, 1.0), (x[a][slot], -1.0), *((x[b][s], 1.0) for s in around)], least=0.0)
         else:
-            with_outside(self._any(inside, slot))
+            within = self._any(inside, slot)
+            for b in outside:
+                model.row([(result, 1.0), (within, -1.0), *((x[b][s], 1.0) for s in around)], least=0.0)
         self.on_fill(
             lambda slots, values: values.__setitem__(
                 result,

@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.coarsening.contracted import Contracted
 from solvers.coarsening.traffic import Rows
-from solvers.kernels.arrays import Bools, Ints
+from solvers.kernels.arrays import Bools, Ints, inverse
 from solvers.noncontiguous.set_moves_kernel import ACYCLIC, ADDED, ANY, CONVEX, DUPLEX, LANE, MAKES, READS, Sets
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Contiguity, Pipeline, Problem, Transfers
@@ -90,14 +90,12 @@ def _allowed(problem: Problem, contracted: Contracted) -> Bools:
 def _incidence(messages: Sequence[tuple[tuple[int, ...], tuple[int, ...], int]], nodes: int) -> tuple[Rows, Rows, Ints]:
     """Nodes on every message; messages of every node, and what it does with each."""
     roles: list[dict[int, int]] = []
-    of: list[list[int]] = [[] for _ in range(nodes)]
-    for m, (makers, readers, _) in enumerate(messages):
+    for makers, readers, _ in messages:
         role = dict.fromkeys(makers, MAKES)
         for node in readers:
             role[node] = role.get(node, 0) | READS
-        for node in role:
-            of[node].append(m)
         roles.append(role)
+    of = inverse(roles, nodes)
     role_of = [roles[m][node] for node in range(nodes) for m in of[node]]
     return Rows.of([sorted(role) for role in roles]), Rows.of(of), np.array(role_of, np.int64)
 

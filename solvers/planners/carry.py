@@ -12,10 +12,11 @@ from solvers.evaluation.evaluate import judge
 from solvers.evaluation.lower import check_messages
 from solvers.evaluation.simulation import run
 from solvers.pipelines.seating import caps_differ
+from solvers.plan.alike import multiplied
 from solvers.plan.order_check import check_order
-from solvers.plan.plan import Action, Plan
+from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
-from solvers.problem.groups import together
+from solvers.problem.pinned import pin
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.schedules.nodes.mapping import exchanged
@@ -44,10 +45,7 @@ def carried(problem: Problem, plan: Plan) -> Iterator[Plan]:
             yield other
             plan = other
     placement = _folded(problem, plan)
-    for group in together(problem.graph):
-        for device in {problem.pins[o] for o in group if o in problem.pins}:
-            for operator in group:
-                placement[operator] = (device,)
+    pin(problem, placement)
     for count in sorted(problem.micro_batch_choices(), key=lambda count: _apart(problem, plan, count))[:2]:
         samples = problem.mini_batch // count
         places = [place if problem.can_share(samples, len(place)) else place[:1] for place in placement]
@@ -116,11 +114,7 @@ def relabelled(problem: Problem, plan: Plan) -> Plan:
                 to[device] = room
     if to == list(range(len(devices))):
         return plan
-    order: list[tuple[Action, ...]] = [()] * len(devices)
-    for device, actions in enumerate(plan.order):
-        order[to[device]] = actions
-    stages = tuple(replace(stage, devices=tuple(to[d] for d in stage.devices)) for stage in plan.stages)
-    return replace(plan, stages=stages, order=tuple(order), messages=())
+    return multiplied(plan, [to], len(devices))
 
 
 def carried_over(problem: Problem, plan: Plan) -> Plan:

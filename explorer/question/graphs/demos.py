@@ -10,7 +10,7 @@ import io
 from pathlib import Path
 
 from explorer.files import write_file
-from explorer.question.graphs.sources import STATED, holds_still, of_today, stated_text
+from explorer.question.graphs.traced_by import STATED, holds_still, of_today, stated_text
 from solvers.formats.graph_json import read_graph, write_graph
 from solvers.formats.workload import Workload
 

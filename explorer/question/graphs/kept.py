@@ -13,7 +13,7 @@ from pathlib import Path
 
 from explorer.files import write_file
 from explorer.question.graphs.demos import MAX_BYTES, packed_graph
-from explorer.question.graphs.sources import traced_here
+from explorer.question.graphs.traced_by import traced_here
 from solvers.errors import PlacementError
 from solvers.formats.graph_json import read_graph
 from solvers.formats.workload import Workload

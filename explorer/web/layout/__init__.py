@@ -11,7 +11,7 @@ from demo_models import MODELS
 from explorer.question.loading import is_traced
 from explorer.question.settings import declared
 from explorer.view.lessons.lesson import Lesson
-from explorer.view.session import FIRST_SAMPLES_PER_DEVICE, Session, to_dict
+from explorer.view.session import FIRST_SAMPLES_PER_DEVICE, MEANT, Session, to_dict, with_first_question
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.centre import centre
@@ -22,6 +22,16 @@ from explorer.web.layout.lesson_strip import lesson_strip
 from explorer.web.layout.open_dialog import open_dialog
 from explorer.web.layout.plain import Kept
 from explorer.web.layout.right_rail import right_rail
+
+
+def _begun(session: Session) -> dict[str, object]:
+    """What the controls show of settings that only a page without a question begins with, by their names in a link."""
+    first = with_first_question(Session(session.model)).settings
+    return {
+        one.link: one.usual
+        for one in declared()
+        if one.control and getattr(first, one.field, one.default) != one.default
+    }
 
 
 def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ()) -> Component:
@@ -40,7 +50,9 @@ def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ())
         "first": {  # what links of the first version mean, see `parse_query`
             "samples": FIRST_SAMPLES_PER_DEVICE,
             "models": [model.name for model in catalogue.models if is_traced(model.name)],
+            "meant": MEANT,
         },
+        "begun": _begun(session),
     }
     return html.Div(
         [

@@ -31,6 +31,7 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
                                 className="spread",
                             ),
                             html.Div(id=ids.PINNED),
+                            html.P(id=ids.PIN_COST, className="small quiet"),
                         ],
                         className="set",
                         hidden=True,

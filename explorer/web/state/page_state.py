@@ -74,6 +74,16 @@ class Changes:
     none: Event | None = None
 
 
+@dataclass(frozen=True)
+class Pinning:
+    """A pin that was set or taken, until the plan with it is there. words: what became of what; before: the question
+    without it; objective_s: of its plan."""
+
+    words: str
+    before: Session
+    objective_s: float
+
+
 @dataclass
 class SweepState:
     """turn: of the job that goes on, or 0; the rest: of the last sweep, words those of the values."""
@@ -206,6 +216,7 @@ class PageState:
     lean: tuple[Event, int | None] | None = None
     review: tuple[PlanSource, Event | None] | None = None
     tying: tuple[str, ...] | None = None
+    pinning: Pinning | None = None
     kept: tuple[Scenario, ...] = ()
     baseline: int = 0
     numbered: int = 0

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from solvers.bounds.cover.model import CoverModel
-from solvers.kernels.arrays import Floats, Ints
+from solvers.bounds.cover.pricing_kernel import Layers
+from solvers.kernels.arrays import Floats, Ints, inverse
 
 TIE_BREAKING = (0.0, 0.3, 1.0, 2.0)
 """Weights of chance against greed; graphs differ in which gives the narrowest order."""
@@ -102,28 +103,15 @@ OUT, IN, MIXED = 0, 1, 2
 
 @dataclass(frozen=True, eq=False)
 class Diagram:
-    """Layer i decides group ``order[i]``; its nodes are layer[i]:layer[i + 1]; the last layer is one node.
+    """Layer i of ``layers`` decides group ``order[i]``; what is moved are seconds of hyperedges that become mixed.
 
-    child: [nodes, 2], the node that out (column 0) and in (column 1) lead to, -1 if not possible;
-    moved_s: [nodes, 2], seconds of hyperedges that become mixed. exact: no hyperedge was forgotten to
-    keep the diagram small (otherwise a path's communication may be less than its set's). The arcs into
-    node v are arcs[arcs_start[v]:arcs_start[v + 1]], each 2 * node + column.
+    exact: no hyperedge was forgotten to keep the diagram small (otherwise a path's communication may be less than its
+    set's).
     """
 
     order: Ints
-    layer: Ints
-    child: Ints
-    moved_s: Floats
+    layers: Layers
     exact: bool
-    arcs_start: Ints = field(init=False)
-    arcs: Ints = field(init=False)
-
-    def __post_init__(self) -> None:
-        into = self.child.ravel()
-        arcs = np.argsort(into, kind="stable")
-        arcs = arcs[into[arcs] >= 0]
-        object.__setattr__(self, "arcs", arcs)
-        object.__setattr__(self, "arcs_start", np.searchsorted(into[arcs], np.arange(len(self.child) + 1)))
 
 
 def diagram_of(model: CoverModel, target_s: float, *, most: int = 400_000, tries: int = 60, seed: int = 0) -> Diagram:
@@ -131,13 +119,10 @@ def diagram_of(model: CoverModel, target_s: float, *, most: int = 400_000, tries
 
     If none has at most ``most`` nodes, one in which the lightest hyperedges are forgotten.
     """
-    net_of: list[list[int]] = [[] for _ in range(len(model))]
-    for net, pins in enumerate(model.nets):
-        for pin in pins:
-            net_of[pin].append(net)
+    net_of = inverse(model.nets, len(model))
     best = None
     for order in orders(model, tries, seed):
-        limit = most if best is None else len(best.child)
+        limit = most if best is None else len(best.layers.child)
         best = _build(model, net_of, order, target_s, limit, forget=False) or best
     if best is None:
         order = next(orders(model, 0))
@@ -197,8 +182,13 @@ def _build(
             return None
     children.append(np.full((len(keys), 2), -1, np.int64))
     moves.append(np.zeros((len(keys), 2)))
-    lengths, exact = np.array(layer, np.int64), not nets.forgotten
-    return Diagram(np.array(order, np.int64), lengths, np.concatenate(children), np.concatenate(moves), exact)
+    child = np.concatenate(children)
+    into = child.ravel()
+    arcs = np.argsort(into, kind="stable")
+    arcs = arcs[into[arcs] >= 0]
+    arcs_start = np.searchsorted(into[arcs], np.arange(len(child) + 1))
+    layers = Layers(np.array(layer, np.int64), child, np.concatenate(moves), arcs_start, arcs)
+    return Diagram(np.array(order, np.int64), layers, not nets.forgotten)
 
 
 class _OpenNets:

@@ -18,7 +18,6 @@ from solvers.bounds.cover.pricing_kernel import (
     DROP,
     GIVE_UP,
     JOIN,
-    Layers,
     Outlook,
     Search,
     Worth,
@@ -55,14 +54,12 @@ class Pricing:
         self.model, self.diagram, self.target_s = model, diagram, target_s
         self._limit = 1.0 + SLACK  # loads are counted in targets
         compute, moved = (share, 1.0 - share) if model.overlapped else (1.0, 1.0)
-        self._layers = Layers(
-            diagram.layer, diagram.child, diagram.moved_s * (moved / target_s), diagram.arcs_start, diagram.arcs
-        )
+        self._layers = diagram.layers._replace(moved=diagram.layers.moved * (moved / target_s))
         self._weight = model.acc_s[diagram.order] * (compute / target_s)
         # What labels must keep besides the load: compute where it overlaps, else bytes (once a set breaks the cap).
         self._held = model.acc_s[diagram.order] / target_s if model.overlapped else np.zeros(len(self._weight))
         self._cap = self._limit if model.overlapped else model.acc_bytes * (1 + ROUNDING)
-        self._least = np.empty(len(diagram.child))
+        self._least = np.empty(len(self._layers.child))
         self._values(np.zeros(len(self._weight)), 1.0, self._least)
         self._least = -self._least
         self._theta = 1.0
@@ -86,12 +83,12 @@ class Pricing:
         return self._best(prices, threshold, useful, many, most)
 
     def _best(self, prices: Floats, threshold: float, useful: float, many: int, most: int) -> Priced:
-        d, gain = self.diagram, prices[self.diagram.order]
+        gain = prices[self.diagram.order]
         theta, bound, sets = self._relaxed(gain, threshold)
         if bound <= threshold:
             return Priced(threshold, sets, True)
         grid = theta * np.array([1.0, 0.9, 1.1, 0.7, 1.4])
-        values = np.empty((len(grid), len(d.child)))
+        values = np.empty((len(grid), len(self._layers.child)))
         for row, price in zip(values, grid, strict=True):
             self._values(gain, price, row)
         outlook = Outlook(grid, values, self._least)
@@ -141,7 +138,7 @@ class Pricing:
 
     def _relaxed(self, gain: Floats, threshold: float, steps: int = 24) -> tuple[float, float, list[Bools]]:
         """(price of load, Lagrangian bound, sets met): the price by bisection on the load of the best path."""
-        value = np.empty(len(self.diagram.child))
+        value = np.empty(len(self._layers.child))
         low, high = 0.0, np.inf
         theta, best, best_theta = self._theta, np.inf, self._theta
         sets = []

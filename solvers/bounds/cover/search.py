@@ -158,9 +158,7 @@ class CoverSearch:
 
         while go_on():
             needed, prices = master.solve()
-            if needed <= accelerators + MARGIN:
-                return Refutation(False, True, prices if centre is None else centre)
-            if not np.isfinite(needed):
+            if needed <= accelerators + MARGIN or not np.isfinite(needed):
                 return Refutation(False, True, prices if centre is None else centre)
             added, exact = 0, True
             for tried in [prices] if centre is None else [SMOOTHING * centre + (1 - SMOOTHING) * prices, prices]:

@@ -246,25 +246,23 @@ class _Search:
     def _goes_on(self, high: float) -> bool:
         return high - self.low_s > NEAR * self.upper_s and self.left > self.effort / 50
 
-    def _refuter(self, share: float) -> Refuter:
+    def _tried(self, share: float, attempt: Callable[[Refuter], bool]) -> bool:
+        """What an attempt gives with a share of the effort left, which it uses up."""
         effort = Effort(share * self.left, self.check)
         effort.spend(0.0)
-        return Refuter(self.shape, effort)
+        before = effort.arcs
+        ruled_out = attempt(Refuter(self.shape, effort))
+        self.left -= before - max(0.0, effort.arcs)
+        return ruled_out
 
     def _conclude(self, limit: float) -> bool:
         """Whether ``limit`` is ruled out; else what was learnt is kept."""
-        refuter = self._refuter(ROOT_SHARE)
-        before, known = refuter.effort.arcs, self.known[-1][1].copy()
-        ruled_out = refuter.contradicts(limit, known)
-        self.left -= before - max(0.0, refuter.effort.arcs)
+        known = self.known[-1][1].copy()
+        ruled_out = self._tried(ROOT_SHARE, lambda refuter: refuter.contradicts(limit, known))
         if not ruled_out:
             self.known.append((limit, known))
         return ruled_out
 
     def _refutes(self, limit: float, share: float) -> bool:
-        refuter = self._refuter(share)
-        before = refuter.effort.arcs
         start = next(known for up_to, known in reversed(self.known) if up_to >= limit)
-        ruled_out = refuter.refutes(limit, start)
-        self.left -= before - max(0.0, refuter.effort.arcs)
-        return ruled_out
+        return self._tried(share, lambda refuter: refuter.refutes(limit, start))

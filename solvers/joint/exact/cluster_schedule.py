@@ -44,7 +44,7 @@ def timed(clusters: Clusters, place: Sequence[int] | Ints, order: Sequence[int])
         here = device[cluster]
         ready = max((end[u] for u in clusters.predecessors[cluster]), default=0.0)
         for number in clusters.incoming[cluster]:
-            for source in sorted({device[p] for p in clusters.feeds(number, cluster)} - {here}):
+            for source in sorted({device[p] for p in clusters.transfers[number].producers if p != cluster} - {here}):
                 ready = max(ready, lanes.arrived_s((number, source, here)))
         alone = bool(clusters.one_by_one[here])
         start[cluster] = max(ready, lanes.free_s[here]) if alone else ready

@@ -13,7 +13,7 @@ from solvers.coarsening.traffic import Rows
 from solvers.evaluation.columns import pairs_of
 from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
 from solvers.joint.passes.arrays_kernel import Held, PassArrays, Wiring
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Floats, Ints, inverse
 from solvers.problem.graph import Phase, topological_order
 from solvers.problem.groups import group_of
 from solvers.problem.problem import Problem, Transfers
@@ -136,10 +136,6 @@ def pass_model(problem: Problem) -> PassModel:
     seconds = np.stack([by_kind[device.kind] for device in devices], axis=1)
     successors = _successors(problem)
     order = topological_order(successors)
-    predecessors: list[list[int]] = [[] for _ in successors]
-    for operator, targets in enumerate(successors):
-        for target in targets:
-            predecessors[target].append(operator)
     groups, number = _groups(problem, order)
     allowed = np.stack([np.isfinite(seconds[list(group)]).all(axis=0) for group in groups])
     for operator, device in problem.pins.items():
@@ -157,7 +153,7 @@ def pass_model(problem: Problem) -> PassModel:
         messages,
         order,
         tuple(tuple(targets) for targets in successors),
-        tuple(tuple(sources) for sources in predecessors),
+        tuple(map(tuple, inverse(successors, len(successors)))),
         _arrays(problem, seconds, messages, number),
     )
 
@@ -197,18 +193,13 @@ def _messages(problem: Problem, samples: float) -> tuple[Message, ...]:
 
 def _arrays(problem: Problem, seconds: Floats, messages: Sequence[Message], group_of: Ints) -> PassArrays:
     operators = problem.graph.operators
-    made: list[list[int]] = [[] for _ in operators]
     waits = np.zeros(len(operators), np.int64)
-    for number, message in enumerate(messages):
+    for message in messages:
         waits[list(message.readers)] += len(message.producers)
-        for producer in message.producers:
-            made[producer].append(number)
-    mirrors: list[list[int]] = [[] for _ in operators]
-    for position, operator in enumerate(operators):
-        if operator.forward_of is not None:
-            mirrors[operator.forward_of].append(position)
-            waits[position] += 1
-    made_of, mirrors_of = Rows.of(made), Rows.of(mirrors)
+    homes = [() if o.forward_of is None else (o.forward_of,) for o in operators]
+    waits += list(map(len, homes))
+    ends = [message.producers for message in messages], homes
+    made_of, mirrors_of = (Rows.of(inverse(each, len(operators))) for each in ends)
     producers, readers = Rows.of([m.producers for m in messages]), Rows.of([m.readers for m in messages])
     return PassArrays(
         seconds=seconds,

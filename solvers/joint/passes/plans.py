@@ -11,10 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.evaluation.columns import pairs_of, wire_name
-from solvers.joint.passes.arrays_kernel import PassState
 from solvers.joint.passes.model import PassModel
 from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import ACTION_KINDS, PHASES_OF, Action, Message, Plan, Stage
@@ -53,24 +51,6 @@ def plan_of(model: PassModel, place: Sequence[int] | Ints, sequences: Sequence[S
         repeated = [Action(stage, kind, j) for j in range(1, count) for stage, kind in once if kind != "U"]
         order.append((*repeated, *(Action(stage, kind) for stage, kind in once)))
     return Plan(stages, tuple(order))
-
-
-def sequences_of(model: PassModel, state: PassState) -> list[list[int]]:
-    """The operators of every device in the order in which a simulation began them, updates where they came."""
-    sequences: list[list[int]] = [[] for _ in range(model.devices)]
-    for operator in np.argsort(state.sequence, kind="stable").tolist():
-        sequences[int(state.device[operator])].append(operator)
-    return sequences
-
-
-def fixed(model: PassModel, sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.float64], Ints]:
-    """(rank, follow) as `run_pass` takes them, for a fixed sequence per device."""
-    rank = np.zeros(model.operators)
-    follow = np.full(model.operators, -1, np.int64)
-    for sequence in sequences:
-        rank[list(sequence)] = np.arange(len(sequence))
-        follow[list(sequence[:-1])] = sequence[1:]
-    return rank, follow
 
 
 def taken_apart(model: PassModel, plan: Plan) -> tuple[Ints, list[list[int]]] | None:

@@ -11,7 +11,7 @@ from solvers.joint.passes.arrays_kernel import TASKS, state_for
 from solvers.joint.passes.memory_kernel import least_room_bytes, peak_bytes
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.pass_kernel import run_pass
-from solvers.joint.passes.plans import Sent, fixed, in_time, plan_of, sequences_of, stating
+from solvers.joint.passes.plans import Sent, in_time, plan_of, stating
 from solvers.joint.passes.ranks_kernel import tails_s
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
@@ -53,12 +53,18 @@ class Simulator:
 
     def in_order_s(self, place: Ints, sequences: Sequence[Sequence[int]], limit_s: float = math.inf) -> float:
         """Seconds of a placement with a fixed sequence of operators per device; inf too if these deadlock."""
-        rank, follow = fixed(self.model, sequences)
+        rank, follow = np.zeros(self.model.operators), self._free.copy()
+        for sequence in sequences:
+            rank[list(sequence)] = np.arange(len(sequence))
+            follow[list(sequence[:-1])] = sequence[1:]
         return _run_pass(self.model.arrays, self.state, place, rank, follow, self.least_tail_s, limit_s)
 
     def sequences(self) -> Sequences:
-        """Operators per device in the order of the last simulation."""
-        return sequences_of(self.model, self.state)
+        """Operators per device in the order in which the last simulation began them, updates where they came."""
+        sequences: Sequences = [[] for _ in range(self.model.devices)]
+        for operator in np.argsort(self.state.sequence, kind="stable").tolist():
+            sequences[int(self.state.device[operator])].append(operator)
+        return sequences
 
     def peak_bytes(self) -> Floats:
         """Most memory held per device in the last simulation, [devices]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
@@ -133,12 +133,4 @@ def places_of(model: LatencyModel, plan: Plan) -> Ints:
     place = np.empty(len(model.group_of), np.int64)
     for stage in plan.stages:
         place[list(stage.operators)] = min(stage.devices[0], model.accelerators)
-    return place
-
-
-def spread(sets: Sequence[Sequence[int]], model: LatencyModel) -> Ints:
-    """The i-th set of operators on the i-th accelerator, the others on CPUs."""
-    place = on_cpus(model)
-    for accelerator, operators in enumerate(sets):
-        place[list(operators)] = accelerator
     return place

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from solvers.coarsening.traffic import Rows
-from solvers.kernels.arrays import Ints
+from solvers.kernels.arrays import Ints, members_of
 from solvers.latency.latency_kernel import Scratch, scratch_for
 from solvers.latency.model import LatencyModel, unsupported
 from solvers.latency.planners.greedy_latency import GreedyLatency
@@ -194,10 +194,7 @@ def units_of(model: LatencyModel, of: Ints) -> Units:
     """The kernel's view of what moves as a whole; ``of``: [operators] its number."""
     graph = model.problem.graph
     count = int(of.max()) + 1
-    members: list[list[int]] = [[] for _ in range(count)]
-    for operator, unit in enumerate(of.tolist()):
-        members[unit].append(operator)
-    rows = Rows.of(members)
+    rows = Rows.of(members_of(of.tolist(), count))
     unit_of_group = np.zeros(model.groups, np.int64)
     unit_of_group[model.group_of] = of
     allowed = np.ones((count, model.accelerators + 1), bool)

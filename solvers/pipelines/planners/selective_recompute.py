@@ -14,6 +14,7 @@ from solvers.pipelines.selective.line import line_of
 from solvers.pipelines.selective.plans import fitted
 from solvers.problem.problem import Objective, Problem
 from solvers.search.monitor import Monitor
+from solvers.search.planner import at_least
 
 AHEAD = (1.0, 1.25, 1.5)
 LEAN = (0.0, 0.25, 1.0)
@@ -43,8 +44,7 @@ class SelectiveRecompute:
     tries: int = len(AHEAD) * len(LEAN)
 
     def __post_init__(self) -> None:
-        if self.tries < 1:
-            raise ValueError("tries must be at least 1")
+        at_least(self, {"tries": 1})
 
     def unsupported(self, problem: Problem) -> str | None:
         cluster = problem.cluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,21 @@ from solvers.problem.problem import Objective, Precision, Problem, Transfers
 from solvers.verify.arrays.ragged import ints
 from solvers.verify.travel.wires import Wires
 from solvers.verify.work.jobs import BACKWARD, BACKWARDS, FORWARD, INPUTS, WEIGHTS, Jobs
+
+
+class Expected(NamedTuple):
+    """Spans of transfers that must be there: columns, as in `SpanColumns`."""
+
+    stage: Ints
+    kind: Ints
+    micro_batch: Ints
+    device: Ints
+    to_device: Ints
+    resource: Ints
+    """position in ``Moves.resources``"""
+    nbytes: Floats
+    seconds: Floats
+    priority: Floats
 
 
 def gathers_in_turns(problem: Problem) -> bool:
@@ -61,10 +77,8 @@ def _parameters(problem: Problem, operator: int) -> float:
     return found.param_bytes if found.phase is Phase.FORWARD else 0.0
 
 
-def all_reduces(
-    problem: Problem, jobs: Jobs, wires: Wires, rings: Sequence[tuple[int, ...]]
-) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Floats, Floats, Floats]:
-    """The columns of `Expected`: round a ring of r replicas every link moves 2(r-1)/r of the bytes in 2(r-1) steps,
+def all_reduces(problem: Problem, jobs: Jobs, wires: Wires, rings: Sequence[tuple[int, ...]]) -> Expected:
+    """Round a ring of r replicas every link moves 2(r-1)/r of the bytes in 2(r-1) steps,
     whatever the transfer model. It goes before what else waits for a link, but for what the first turn of a
     device reads. rings: the devices of every stage, of which ``jobs`` have the first or all."""
     rows: list[tuple[int, int, int]] = []
@@ -90,7 +104,9 @@ def all_reduces(
     kind = np.full(len(rows), SPAN_KINDS.index("S"), np.int64)
     zeros = np.zeros(len(rows), np.int64)
     resource = wires.of("out", which[:, 1], which[:, 2], Transfers.LINKS) if rows else ints(())
-    return which[:, 0], kind, zeros, which[:, 1], which[:, 2], resource, nbytes, taken, np.zeros(len(rows))
+    return Expected(
+        which[:, 0], kind, zeros, which[:, 1], which[:, 2], resource, nbytes, taken, np.zeros(len(rows))
+    )  # fmt: skip
 
 
 def _exchanged_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:

@@ -208,4 +208,4 @@ def test_scripts_find_controls_by_what_is_declared() -> None:
     source = (ROOT / "assets/controls.js").read_text(encoding="utf-8")
     named = set(re.findall(r'"([a-z-]+)"', source))
     ids = {one.control.id for one in declared() if one.control is not None and one.control.shape != OWN}
-    assert named & (ids - {"planner", "objective", "bandwidth"}) == {"micro-batches"}  # the others are keys, too
+    assert named & (ids - {"planner", "objective", "bandwidth"}) == set()  # the others are keys, too

@@ -140,7 +140,8 @@ def test_where_the_diagram_forgets_programs_prove_as_much(monkeypatch):
 
     def forgetful(model, target_s):
         full = diagram_of(model, target_s)
-        return replace(full, moved_s=np.zeros_like(full.moved_s), exact=False)
+        layers = full.layers._replace(moved=np.zeros_like(full.layers.moved))
+        return replace(full, layers=layers, exact=False)
 
     monkeypatch.setattr(bound_module, "diagram_of", forgetful)
     close = count = 0

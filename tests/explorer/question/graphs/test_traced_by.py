@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from explorer.question.graphs import sources
+from explorer.question.graphs import traced_by
 from explorer.question.graphs.demos import traced_before
-from explorer.question.graphs.sources import (
-    STATED,
-    TracedBy,
-    code_hash,
-    holds_still,
-    of_today,
-    stated_text,
-    written_hash,
-)
+from explorer.question.graphs.sources import code_hash, written_hash
+from explorer.question.graphs.traced_by import STATED, TracedBy, holds_still, of_today, stated_text
 
 SOURCE = '''"""A model."""
 WIDTH = 8  # features
@@ -31,10 +24,10 @@ def build():
 
 @pytest.fixture(autouse=True)
 def _asked_anew():
-    for cached in (sources.holds_still, sources.torch_version, sources.traced_here):
+    for cached in (traced_by.holds_still, traced_by.torch_version, traced_by.traced_here):
         cached.cache_clear()
     yield
-    for cached in (sources.holds_still, sources.torch_version, sources.traced_here):
+    for cached in (traced_by.holds_still, traced_by.torch_version, traced_by.traced_here):
         cached.cache_clear()
 
 
@@ -44,7 +37,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "models"
     place.mkdir()
     (place / "gpt.py").write_text(SOURCE)
-    monkeypatch.setattr(sources, "PLACES", (place,))
+    monkeypatch.setattr(traced_by, "PLACES", (place,))
     return place
 
 
@@ -74,7 +67,7 @@ def test_words_for_people_change_no_graph(places: Path, tmp_path: Path) -> None:
     before = stated(tmp_path, of_today())
     (places / "gpt.py").write_text(SOURCE.replace("# features", "# of a token").replace("Its parts", "All of it"))
     assert holds_still(before)
-    assert sources.of_today().written != json.loads(before.read_text())["written"]
+    assert traced_by.of_today().written != json.loads(before.read_text())["written"]
 
 
 @pytest.mark.parametrize(("torch", "holds"), [("2.13.9+cu130", True), ("2.14.0", False), ("", True)])
@@ -82,7 +75,7 @@ def test_another_pytorch_may_trace_another_graph(
     places: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: str, holds: bool
 ) -> None:
     before = stated(tmp_path, of_today()._replace(torch="2.13"))
-    monkeypatch.setattr(sources, "torch_version", lambda: torch)
+    monkeypatch.setattr(traced_by, "torch_version", lambda: torch)
     assert holds_still(before) is holds
 
 
@@ -98,14 +91,14 @@ def test_a_demo_whose_code_changed_is_not_taken_from_what_ships(places: Path) ->
 
 
 def test_what_is_kept_here_goes_with_every_change(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {sources.traced_here()}
+    told = {traced_by.traced_here()}
     for change in ("# more", "WIDTH = 9"):
         (places / "gpt.py").write_text(SOURCE + change)
-        sources.traced_here.cache_clear()
-        told.add(sources.traced_here())
-    monkeypatch.setattr(sources, "torch_version", lambda: "2.13.1")
-    sources.traced_here.cache_clear()
-    assert len(told | {sources.traced_here()}) == 4
+        traced_by.traced_here.cache_clear()
+        told.add(traced_by.traced_here())
+    monkeypatch.setattr(traced_by, "torch_version", lambda: "2.13.1")
+    traced_by.traced_here.cache_clear()
+    assert len(told | {traced_by.traced_here()}) == 4
 
 
 def test_a_docstring_inside_an_expression_is_code(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from solvers.contiguous.downsets import Check, enumerate_downsets, order_of
 from solvers.contiguous.messages_kernel import messages_of
 from solvers.errors import UnsupportedProblem
 from solvers.kernels.arrays import Floats, Ints
-from solvers.pipelines.piper.costed import NONE_CHEAPEST, ROUNDING, Costed, cheapest_first
-from solvers.pipelines.piper.dp import LIMIT, NOTHING, PiperSearch, least_bottleneck
+from solvers.pipelines.piper.costed import NONE_CHEAPEST, ROUNDING, Costed, Ids
+from solvers.pipelines.piper.dp import LIMIT, NOTHING, PiperSearch, least_bottleneck, too_many
 from solvers.pipelines.piper.memory_kernel import StageMemory
-from solvers.pipelines.piper.model import PLAIN, RECOMPUTED, PiperModel
 from solvers.pipelines.piper.stage_kernel import StageCosts
+from tests.reproductions.piper_model import PLAIN, RECOMPUTED, PiperModel
 
 
 def plan_model(model: PiperModel, check: Check, *, recompute: bool = True, limit: int = LIMIT) -> PiperSearch:
@@ -36,11 +36,6 @@ def plan_model(model: PiperModel, check: Check, *, recompute: bool = True, limit
         by_default = {v for v in stage.nodes if fast[pairs[stage.option][0], v] == RECOMPUTED}
         stages.append(replace(stage, recomputed=tuple(sorted(by_default ^ set(stage.recomputed)))))
     return replace(found, stages=tuple(stages))
-
-
-def too_many(limit: int) -> str:
-    """Why Piper gives up."""
-    return f"piper gives up on graphs with more than {limit:,} downsets, as its published program does"
 
 
 def options_of(model: PiperModel) -> list[tuple[int, int]]:
@@ -104,3 +99,17 @@ def costed(model: PiperModel, *, recompute: bool = True) -> Costed:
     )
     memory = memory._replace(cheapest=cheapest_first(costs, memory))
     return Costed(traffic, costs, memory, model.devices, model.most_degrees)
+
+
+def cheapest_first(costs: StageCosts, memory: StageMemory) -> Ids:
+    """[groups, flights, nodes]: see `StageMemory`. In a group the order is that of any of its options."""
+    table = np.full((len(memory.kept_bytes), int(costs.flights.max()), len(costs.has_params)), -1, np.int32)
+    flights = np.arange(1, table.shape[1] + 1)[:, None]
+    for g, option in zip(*np.unique(memory.group, return_index=True), strict=True):
+        saved = memory.held_bytes[g] - memory.held_again_bytes[g]
+        saved = saved + flights * (memory.kept_bytes[g] - memory.kept_again_bytes[g])
+        more_s = costs.again_s[option]
+        worth = np.where((saved > 0) & np.isfinite(more_s), more_s, np.inf) / np.where(saved > 0, saved, 1.0)
+        order = np.argsort(worth, axis=1, kind="stable")
+        table[g] = np.where(np.isfinite(np.take_along_axis(worth, order, axis=1)), order, -1)
+    return table
