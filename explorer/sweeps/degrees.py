@@ -95,8 +95,9 @@ def search_degrees(
     searches, beginning with the degree whose split is fastest, and leaves out those whose bound is no better than what
     was found. The answer's bound is the least of all degrees'.
 
-    cluster: of single devices. terms: of the whole search; its time is shared by the degrees that are searched. begin:
-    told what comes next. Raises PlacementError where no degree can be asked.
+    cluster: of single devices. terms: of the whole search; its time is shared by the degrees that are searched, and
+    tracing and plain splits do not count. begin: told what comes next. Raises PlacementError where no degree can be
+    asked.
     """
     began = time.perf_counter()
     tried, refused = degrees_to_try(cluster)
@@ -113,14 +114,14 @@ def search_degrees(
     if not questions:
         raise InvalidProblem(next(iter(refused.values())))
     questions.sort(key=lambda one: (one.promise_s, one.degree))
-    limit_s = terms.get("time_limit_s", 60.0)
+    limit_s, searching = terms.get("time_limit_s", 60.0), time.perf_counter()
     best: _Question | None = None
     for position, one in enumerate(questions):
         least_s = math.inf if best is None or best.result is None else best.result.objective_s
         if one.bound_s >= least_s or (best is not None and should_stop()):
             continue
         begin(f"planning for groups of {one.degree}")
-        left_s = max(0.0, limit_s - (time.perf_counter() - began)) / (len(questions) - position)
+        left_s = max(0.0, limit_s - (time.perf_counter() - searching)) / (len(questions) - position)
         asked: Terms = {**terms, "start": one.start, "time_limit_s": max(1.0, left_s)}
         heard = _hearing(one, on_progress)
         one.result = ask(one.problem, planner, should_stop=should_stop, on_progress=heard, **asked)
