@@ -3,7 +3,7 @@
   "use strict";
   const ex = (window.explorer = window.explorer || {});
   const GIB = 1024 ** 3;
-  const HERE = ["cap", "show-kept"]; /* what buttons do of which the server does not hear */
+  const HERE = ["cap", "set", "to-setting", "show-kept"]; /* what buttons do of which the server does not hear */
   const HOLD_MS = 400; /* while a solve runs, a newer question waits this long before it replaces it */
   let session = null;
   let solved = null;
@@ -87,6 +87,19 @@
     const found = (objective && objective !== "auto" ? objective : usual) === "makespan";
     document.body.classList.toggle("one-pass", found);
     return found;
+  }
+
+  /* fp32 masters are kept of 16-bit weights: who chooses one of the two gets the other. What is no demo says itself in
+     which numbers it is. */
+  function keepTogether(next, demo) {
+    const put = (changed) => { putSettings(changed); Object.assign(next, changed); };
+    if (!demo && session && session.model !== next.model) {
+      if (next.dtype) { put({ dtype: "auto" }); next.dtype = null; }
+      if (next.precision !== "pure") put({ precision: "pure" });
+    }
+    if (!demo || next.precision === "pure" || ["bf16", "fp16"].includes(next.dtype)) return;
+    if (session && session.precision !== next.precision) put({ dtype: "bf16" });
+    else put({ precision: "pure" });
   }
 
   const nothing = () => window.dash_clientside.no_update;
@@ -278,7 +291,8 @@
     const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
     if (given.get("lesson")) return false; /* its step says what is set */
     if (![...given.keys()].some((key) => key !== "theme" && key !== "v" && !ex.looks.KEYS.includes(key))) return false;
-    if (!given.get("micro_batches")) put("micro-batches", "auto"); /* only a page without a question begins with fewer */
+    /* Only a page without a question begins with fewer micro-batches, in 16 bits, on links of the kind. */
+    putSettings(Object.fromEntries(Object.entries(catalogue.begun).filter(([name]) => !given.get(name))));
     older(given, catalogue.first, model, devices);
     let kind = given.get("device_kind");
     let apart = ""; /* kinds that only a table can say */
@@ -308,8 +322,10 @@
     return true;
   }
 
-  /* A link of the first version leaves out a mini-batch of so many samples a device (`parse_query`). */
+  /* A link of the first version leaves out a mini-batch of so many samples a device; before the third, 1F1B left planners
+     free to run ahead (`parse_query`). */
   function older(given, first, model, devices) {
+    for (const [name, was, now] of +given.get("v") >= 3 ? [] : first.meant) if (given.get(name) === was) given.set(name, now);
     if (given.get("v") || +given.get("mini_batch") > 0 || !first.models.includes(given.get("model") || model)) return;
     const kinds = given.get("device_kind") || "";
     const asked = +given.get("devices") || (/,|^\d+x/.test(kinds) ? counted(kinds) : devices);
@@ -420,6 +436,8 @@
         if (one.shape !== "own" && one.place !== meaningless) next[one.name] = said(one, inputs[one.id + "." + one.prop]);
       }
       if (next.max_replicas === 1) next.zero = 0; /* nobody to share with */
+      document.body.classList.toggle("of-inference", next.training === false);
+      keepTogether(next, catalogue.demos.includes(model));
       Object.assign(next, { devices: devices, ...alike, ...ex.fleet.write(), ...files, ...ex.pins.write(), theme: document.documentElement.dataset.theme || "light" });
       values = { top: top, controls: { model: model, "kind-two": kindTwo, "kind-two-count": ofTwo } };
       for (const one of ex.settings) values.controls[one.id] = inputs[one.id + "." + one.prop];
@@ -505,6 +523,16 @@
     runTarget: function (target) { ex.send({ type: "run-target", element: target }); return nothing(); },
   };
 
+  /* Brings a control into sight, and the focus to it. */
+  function toSetting(id) {
+    const control = document.getElementById(id);
+    if (!control) return;
+    for (let around = control.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+    control.scrollIntoView({ block: "center" });
+    const part = control.matches("select, input, button") ? control : control.querySelector("select, input, button, [tabindex]");
+    if (part) part.focus();
+  }
+
   /* Tables are sent only while they are open. */
   ex.tellOpen = function () {
     const shown = [];
@@ -530,6 +558,8 @@
       if (!button) return;
       const argument = button.dataset.arg;
       if (button.dataset.act === "cap") ex.setCap(+argument);
+      if (button.dataset.act === "to-setting") toSetting(argument);
+      if (button.dataset.act === "set") ex.go({ [argument.split("=")[0]]: argument.split("=")[1] });
       if (!HERE.includes(button.dataset.act)) ex.send({ type: button.dataset.act, element: argument });
     });
     const onClick = (id, act) => document.getElementById(id).addEventListener("click", act);

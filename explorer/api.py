@@ -27,9 +27,8 @@ from explorer.question.settings import (
     Settings,
     Value,
 )
-from explorer.question.written.dtypes import NAMES, parse_dtype
 from explorer.question.written.kinds import Choice
-from explorer.question.written.quantities import parse_bandwidth, parse_bytes
+from explorer.question.written.quantities import NAMES, parse_bandwidth, parse_bytes, parse_dtype
 from explorer.words.arguments import in_python
 from solvers.errors import InvalidPlan, InvalidProblem, PlacementError, TraceError
 from solvers.formats.workload import Workload

@@ -74,7 +74,7 @@
     ex.element("span", "", "the number is the peak; time runs as in the schedule", place).className = "heat-note";
   }
 
-  /* place: the frame; told: explorer.view.timeline.memory_strips; pick: what a click on a device does. */
+  /* place: the frame; told: explorer.view.timeline.charts; pick: what a click on a device does. */
   ex.strips = function (place, told, pick) {
     place.replaceChildren();
     const colour = ramp(place);

@@ -1,35 +1,15 @@
-/* What is asked, as native controls: each tells the kernel its new value, which answers with what now stands. */
+/* What is asked, as native controls, which the kernel lists as they are declared: each tells the kernel its new value, which answers with what now stands. */
 import { made } from "./html.js";
 
 const NUMBER = { type: "text", inputmode: "numeric", size: "4", autocomplete: "off", spellcheck: "false" };
 const TEXT = { type: "text", size: "8", autocomplete: "off", spellcheck: "false" };
-const SPEC = [
-  ["devices", "GPUs", "step"],
-  ["device_kind", "Kind", "choice"],
-  ["memory", "Memory each", "text"],
-  ["planner", "Planner", "choice"],
-  ["micro_batches", "Micro-batches", "number"],
-];
-const MORE = [
-  ["objective", "Objective", "choice"],
-  ["pipeline", "Pipeline", "choice"],
-  ["mini_batch", "Mini-batch", "number"],
-  ["bandwidth", "Bandwidth", "text"],
-  ["max_replicas", "Replicas, at most", "number"],
-  ["recompute", "Recompute activations", "switch"],
-  ["effort", "Effort", "choice"],
-  ["time_limit_s", "Time limit, s", "number"],
-];
-
 /* send(message) to the kernel. Returns draw(controls, told). */
 export function controls(place, send) {
   const fields = {};
   const row = made("div", "controls", null, place, { role: "group", "aria-label": "What is asked" });
-  for (const spec of SPEC) field(row, ...spec);
   const more = made("details", "more-controls", null, row);
   made("summary", "tool", "More", more);
   const rest = made("div", "controls", null, more);
-  for (const spec of MORE) field(rest, ...spec);
   made("span", "spring", null, row);
   const acts = made("span", "acts", null, row);
   const solve = made("button", "tool strong", "Solve", acts, { title: "Ask again, anew" });
@@ -38,6 +18,13 @@ export function controls(place, send) {
   cancel.addEventListener("click", () => send({ type: "cancel" }));
   const note = made("p", "refused small", "", place, { role: "alert" });
 
+  function build(told) {
+    for (const [name, label, kind, where] of told.fields) {
+      if (where === "more") field(rest, name, label, kind);
+      else row.insertBefore(field(null, name, label, kind), more);
+    }
+  }
+
   function field(parent, name, label, kind) {
     const box = made("label", "field", null, parent);
     made("span", "label", label, box);
@@ -45,13 +32,13 @@ export function controls(place, send) {
       const select = made("select", "", null, box, { name });
       select.addEventListener("change", () => set(name, select.value));
       fields[name] = { control: select, kind };
-      return;
+      return box;
     }
     if (kind === "switch") {
       const check = made("input", "", null, box, { type: "checkbox", name });
       check.addEventListener("change", () => set(name, check.checked));
       fields[name] = { control: check, kind };
-      return;
+      return box;
     }
     const line = made("span", "entry", null, box);
     const input = made("input", "", null, line, { ...(kind === "text" ? TEXT : NUMBER), name });
@@ -75,6 +62,7 @@ export function controls(place, send) {
       button.addEventListener("click", function (event) { event.preventDefault(); step(name, by); });
     }
     fields[name] = { control: input, kind };
+    return box;
   }
 
   function step(name, by) {
@@ -97,6 +85,8 @@ export function controls(place, send) {
   }
 
   return function (told, state) {
+    if (!told.fields) return;
+    if (!rest.children.length) build(told);
     const typing = place.getRootNode().activeElement;
     for (const [name, value] of Object.entries(told.values)) {
       const { control, kind } = fields[name];

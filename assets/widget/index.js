@@ -21,7 +21,7 @@ import "../shared/tiles.js";
 import "../shared/tip.js";
 import { controls } from "./controls.js";
 import { made, table } from "./html.js";
-import { banner, figures, inspector, numbered, why } from "./panels.js";
+import { banner, difference, figures, inspector, numbered, places, review, why } from "./panels.js";
 import { themeOf, watchTheme } from "./theme.js";
 
 const DEVICES = [["name", "Device"], ["kind", "Kind"], ["operators", "Operators"], ["busy", "Busy"], ["compute", "Compute"],
@@ -106,6 +106,16 @@ function render({ model, el }) {
   const whyBody = made("div", "why", null, whyCard);
   const pickedCard = made("section", "card told-card", null, below, { "aria-label": "Selected" });
   const pickedBody = made("div", "inspector", null, pickedCard);
+  const besideCard = made("section", "card told-card beside-card", null, below, { "aria-label": "Review and compare" });
+  const besideHead = made("div", "actions", null, besideCard);
+  const besideBody = made("div", "beside-body", null, besideCard, { tabindex: "0", role: "region", "aria-label": "What was asked of the plan" });
+  for (const [type, label] of [["review", "Review"], ["keep", "Keep this plan"], ["differ", "Compare with the kept one"]]) {
+    const button = made("button", "tool", label, besideHead);
+    button.dataset.act = type;
+    button.disabled = type === "differ";
+    button.addEventListener("click", () => send({ type }));
+  }
+  const keptWords = made("span", "small quiet", "", besideHead);
 
   const cy = cytoscape({
     container: drawing, elements: [], layout: { name: "preset", fit: false }, minZoom: 0.02, maxZoom: 2,
@@ -252,7 +262,7 @@ function render({ model, el }) {
       gantt.draw(plan, looked);
       ex.memory.drawIn(memory, plan.memory, plan.strips, (device) => toggle("device", device));
       rows.replaceChildren(table(DEVICES, plan.device_rows, "Devices"));
-      why(whyBody, plan.why, reveal);
+      why(whyBody, plan.why, plan.order, reveal);
       light();
     },
     _selected() {
@@ -301,6 +311,11 @@ function render({ model, el }) {
     if (message.type === "found") finder.draw(message);
     else if (message.type === "peeked") boxes.told(message);
     else if (message.type === "bars") gantt.refine(message);
+    else if (message.type === "elsewhere") places(pickedBody.querySelector(".why-here"), message.rows);
+    else if (message.type === "review") review(besideBody, message);
+    else if (message.type === "difference") difference(besideBody, message.lines);
+    else if (message.type === "refused") besideBody.textContent = message.message;
+    else if (message.type === "kept") { keptWords.textContent = message.words; besideHead.querySelector('[data-act="differ"]').disabled = false; }
   };
   /* The kernel was restarted: no message reaches it any more, and none of its answers comes. */
   function disconnected() {

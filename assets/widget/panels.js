@@ -17,8 +17,45 @@ export function figures(place, cards) {
 const unbroken = (words) => words.replaceAll(" %", "\u00a0%");
 const part = (told) => (told.device >= 0 ? "part s" + (told.device % 64) : "part " + told.key);
 
+/* What it would cost at every other place, and to move the edges of its stage. */
+export function places(place, rows) {
+  place.replaceChildren(made("h2", "", "Why here"));
+  const list = (some, title) => {
+    if (!some.length) return;
+    if (title) made("h3", "", title, place);
+    const all = made("ul", "places", null, place);
+    for (const row of some) {
+      const line = made("li", "", null, all);
+      made("i", "swatch s" + (row.device % 64), null, line);
+      made("span", "", row.name, line);
+      made("b", row.delta_s === null || row.here ? "none" : row.delta_s < 0 ? "good" : "", row.delta, line);
+      const words = row.reason || row.changes.join("; ");
+      if (words) made("p", "", words, line);
+    }
+  };
+  list(rows.filter((row) => !row.edge).sort((a, b) => (a.delta_s === null) - (b.delta_s === null) || a.delta_s - b.delta_s), "");
+  list(rows.filter((row) => row.edge), "If the stage's edge moved");
+}
+
+/* A line for every question, what stands against the plan first. */
+export function review(place, told) {
+  const rank = ["fail", "warn", "pass"];
+  const body = made("table", "review-lines");
+  for (const line of [...told.lines].sort((a, b) => rank.indexOf(a.verdict) - rank.indexOf(b.verdict))) {
+    const row = made("tr", "", null, body);
+    made("td", "verdict-mark " + line.verdict, line.verdict, row);
+    made("th", "", line.what, row, { scope: "row" });
+    made("td", "reason", line.reason, row);
+  }
+  place.replaceChildren(body);
+}
+
+export function difference(place, lines) {
+  place.replaceChildren(made("pre", "difference", lines.join("\n")));
+}
+
 /* reveal(operator, from_s, to_s): show a span of the critical path. */
-export function why(place, told, reveal) {
+export function why(place, told, order, reveal) {
   const found = [made("h2", "", "Why this plan"), made("p", "", unbroken(told.headline))];
   const stack = made("div", "stack", null, null, { "aria-hidden": "true" });
   for (const one of told.parts) if (one.share) made("i", part(one), null, stack).style.flexGrow = one.share;
@@ -30,6 +67,7 @@ export function why(place, told, reveal) {
     made("b", "", one.text, line);
   }
   found.push(stack, list, made("div", "bind", unbroken(told.binding)));
+  if (order) found.push(made("p", "order small", unbroken(order)));
   if (told.heaviest.length) {
     found.push(made("h3", "", "Longest on the path"));
     const heavy = made("div", "heaviest");
@@ -82,7 +120,11 @@ export function inspector(place, selected, act) {
     select.value = selected.pinned === null ? "" : String(selected.pinned);
     select.addEventListener("change", () => act("pin", select.value));
   }
-  place.replaceChildren(...found, head, list, actions);
+  const here = made("div", "why-here");
+  if (selected.kind !== "device" && selected.can_pin) {
+    made("button", "tool", "What if it were elsewhere?", here).addEventListener("click", () => act("elsewhere", ""));
+  }
+  place.replaceChildren(...found, head, list, actions, here);
 }
 
 /* use(bytes): set the cap at which a plan was found. */

@@ -28,8 +28,7 @@ from explorer.cli import (
     trace,
 )
 from explorer.cli.listings import choices, plans, settings
-from explorer.cli.terminal.command import output_apart
-from explorer.cli.terminal.printing import printable_streams
+from explorer.cli.terminal.command import output_apart, printable_streams
 from explorer.library.made_by import PROJECT, version_of
 from solvers.errors import PlacementError, one_line
 

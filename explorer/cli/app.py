@@ -121,7 +121,7 @@ def _declare(path: str) -> None:
 
 def _check_folder(folder: str) -> None:
     """Raises InvalidProblem if it holds no lessons; what is wrong with one of them is found when they are read."""
-    from explorer.view.lessons.folder import owners_files
+    from explorer.view.lessons.reading import owners_files
 
     owners_files(folder)
 

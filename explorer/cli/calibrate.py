@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli.flags import add_phase
-from explorer.cli.launching import ENDED, FAILED, add_target_flags, measured, usual_request
+from explorer.cli.launching import ENDED, FAILED, add_hardware, add_target_flags, measured, usual_request
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.terminal.keeping import traced
 from explorer.files import write_file
@@ -75,12 +75,11 @@ def add(commands: Commands) -> None:
 def _add_trace(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--from-trace",
-        metavar="FILE",
-        help="a trace as prof.export_chrome_trace writes it (.json, .json.gz), recorded with record_shapes=True; its"
-        " operators go to --write-times",
+        metavar="PATH",
+        help="a trace as prof.export_chrome_trace writes it (.json, .json.gz), recorded with record_shapes=True, or a"
+        " folder or .zip with those of several ranks; their operators go to --write-times",
     )
-    group.add_argument("--hardware", metavar="NAME", help="the processor it was made on (the GPU that the trace names)")
-    group.add_argument("--torch", metavar="VERSION", help="the version that it was made with (not stated)")
+    add_hardware(group)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -146,7 +145,7 @@ def _import_trace(args: argparse.Namespace) -> int:
     from explorer.costs.times.from_trace import imported
     from explorer.costs.times.keeping import earlier_times, save_times
     from explorer.costs.times.library_json import library_object
-    from explorer.costs.times.trace_events import load_trace
+    from explorer.measured.traces.files import traces
 
     if args.model is not None:
         raise InvalidProblem(f"--from-trace takes the place of a model to measure; leave out {args.model[:80]}")
@@ -156,8 +155,8 @@ def _import_trace(args: argparse.Namespace) -> int:
         raise InvalidProblem("say where the operator times of the trace should go (--write-times FILE, --save NAME)")
     before = earlier_times(args.write_times)
     _check_name(args.save)
-    trace, name = load_trace(args.from_trace), os.path.basename(args.from_trace)
-    found = imported(trace, name, hardware=args.hardware, threads=args.threads or 1, torch=args.torch)
+    name = os.path.basename(os.path.normpath(args.from_trace))
+    found = imported(traces(args.from_trace), name, hardware=args.hardware, threads=args.threads or 1, torch=args.torch)
     if args.write_times:
         save_times(args.write_times, found.library, before)
     if args.json:

@@ -67,15 +67,16 @@ def _why_here(file: PlanFile, name: str) -> WhyHere:
 
 
 def moves_object(told: WhyHere) -> dict[str, Any]:
-    """As JSON: operators (how many move), objective_s, moves."""
-    return {
-        "operators": len(told.operators),
-        "objective_s": told.objective_s,
-        "moves": [
-            {"devices": list(m.place), "delta_s": m.delta_s, "changes": list(m.changes), "reason": m.reason}
-            for m in told.moves
-        ],
-    }
+    """As JSON: operators (how many move), objective_s, moves, and edges of their stage that move."""
+    moves = [
+        {"devices": list(m.place), "delta_s": m.delta_s, "changes": list(m.changes), "reason": m.reason}
+        for m in told.moves
+    ]
+    edges = [
+        {"move": m.name, "devices": list(m.place), "delta_s": m.delta_s, "changes": list(m.changes), "reason": m.reason}
+        for m in told.edges
+    ]
+    return {"operators": len(told.operators), "objective_s": told.objective_s, "moves": moves, "edges": edges}
 
 
 def violations(file: PlanFile) -> tuple[str, ...]:

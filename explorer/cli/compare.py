@@ -134,7 +134,7 @@ def _compare(family: Sequence[Entry], model: str, search: SearchSettings, args: 
 
 
 def _print_known(done: Sequence[Compared]) -> None:
-    from explorer.library.notes import is_known
+    from explorer.library.answer import is_known
 
     known = [one.row.planner for one in done if one.result is not None and is_known(one.result.notes)]
     if known:

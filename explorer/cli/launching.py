@@ -48,6 +48,12 @@ def add_targets(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_hardware(group: argparse._ArgumentGroup) -> None:
+    """--hardware and --torch: what a trace may not say."""
+    group.add_argument("--hardware", metavar="NAME", help="the processor it was made on (the GPU that the trace names)")
+    group.add_argument("--torch", metavar="VERSION", help="the version that it was made with (not stated)")
+
+
 def add_target_flags(where: argparse._ArgumentGroup) -> None:
     add_targets(where)
     where.add_argument(
@@ -76,8 +82,7 @@ def usual_request(args: argparse.Namespace, targets: Targets) -> RunRequest:
 
 def run_plan(target: Target, text: str, file: PlanFile, request: RunRequest, bundle: Bundle) -> Outcome:
     """The outcome, whatever happens; a target that cannot be asked is a run that failed."""
-    from explorer.cli.terminal.progress import stop_on_interrupt
-    from explorer.cli.terminal.run_progress import RunLine
+    from explorer.cli.terminal.progress import RunLine, stop_on_interrupt
     from explorer.runner.bundles.outcome import Outcome, RunStatus
 
     line = RunLine(sys.stderr, target.name)
@@ -103,8 +108,7 @@ def saved(write: Callable[[], None]) -> bool:
 def measured(graph: OpGraph, reference: str, targets: Targets, name: str, devices: int, request: RunRequest) -> Profile:
     """The profile of a model on a target, with a line of progress; Ctrl-C ends it. The bundle is kept only
     where it failed. Raises RunError or InvalidProblem."""
-    from explorer.cli.terminal.progress import stop_on_interrupt
-    from explorer.cli.terminal.run_progress import RunLine
+    from explorer.cli.terminal.progress import RunLine, stop_on_interrupt
     from explorer.runner.bundles.bundle import new_folder
     from explorer.runner.measuring.calibration import MODULE, calibrate_on
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli.check import refuse_invalid, violations
-from explorer.cli.launching import ENDED, FAILED, add_target_flags, run_plan, saved, usual_request
+from explorer.cli.launching import ENDED, FAILED, add_hardware, add_target_flags, run_plan, saved, usual_request
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.runner.bundles.words import one_line
 from explorer.runner.scripts.executable import OPTIMIZERS
@@ -76,8 +76,21 @@ def add(commands: Commands) -> None:
         help="the plan is of package.module:callable, path/file.py:callable or a library's model and may run that code:"
         " only for code that you trust",
     )
+    _add_traces(
+        parser.add_argument_group("from traces", "In place of a run: what torch.profiler saw of one elsewhere.")
+    )
     add_output(parser, "-o", "--output", what="where to write result.json, too")
     add_json(parser)
+
+
+def _add_traces(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--from-trace",
+        metavar="FOLDER",
+        help="a folder or .zip with a trace of every rank as prof.export_chrome_trace writes it (.json, .json.gz),"
+        " recorded with record_shapes=True, and its memory as prof.export_memory_timeline does; nothing is run",
+    )
+    add_hardware(group)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,6 +100,10 @@ def run(args: argparse.Namespace) -> int:
     from explorer.runner.bundles.result_json import write_outcome
     from explorer.runner.targets.registry import load_targets
 
+    if args.from_trace is not None:
+        return _lay_over(args)
+    if args.hardware is not None or args.torch is not None:
+        raise InvalidProblem("--hardware and --torch say what traces do not (--from-trace); of a run they are seen")
     text, file = _read(args.plan)
     targets = load_targets(args.targets)
     request = _request(args, targets)
@@ -119,6 +136,30 @@ def run(args: argparse.Namespace) -> int:
     if outcome.status is RunStatus.DONE:
         return 0 if outcome.agreement is None or outcome.agreement.holds else FAILED
     return FAILED if outcome.status is RunStatus.FAILED else ENDED
+
+
+def _lay_over(args: argparse.Namespace) -> int:
+    """What traces of a run elsewhere say, beside what was predicted. Raises InvalidProblem."""
+    from explorer.cli.reports.run_report import print_traced, traced_object
+    from explorer.measured.traces import traced_outcome
+    from explorer.runner.bundles.result_json import write_outcome
+
+    if args.replan is not None or args.verify or args.verify_by or args.dump or args.bundle:
+        raise InvalidProblem(
+            "--from-trace runs nothing: leave out --replan, --verify, --verify-by, --dump and --bundle"
+        )
+    _, file = _read(args.plan)
+    outcome = traced_outcome(file.problem, file.plan, args.from_trace, hardware=args.hardware, torch=args.torch)
+    if args.json:
+        print_json(traced_object(file, outcome))
+    else:
+        print_traced(file, args.from_trace, outcome)
+    sys.stdout.flush()
+    if args.output and not saved(lambda: write_outcome(Path(args.output), outcome)):
+        return FAILED
+    if args.output and not args.json:
+        print(f"written    {args.output}")
+    return 0
 
 
 def _read(path: str) -> tuple[str, PlanFile]:

@@ -65,8 +65,8 @@ def targets(args: argparse.Namespace) -> int:
 
 
 def runs(args: argparse.Namespace) -> int:
+    from explorer.runner.bundles.bundle import runs_folder
     from explorer.runner.bundles.history import past_runs
-    from explorer.runner.bundles.places import runs_folder
     from explorer.words import text
 
     found = past_runs(limit=args.limit)

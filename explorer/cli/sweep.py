@@ -186,10 +186,9 @@ def _sweep(
 ) -> _Found:
     """The rows; Ctrl-C ends the sweep, not the command."""
     from explorer.cli.reports.sweep_report import cell_words, file_name, row_words
-    from explorer.cli.terminal.progress import compiling_told, stop_on_interrupt
-    from explorer.cli.terminal.sweep_progress import SweepLine
+    from explorer.cli.terminal.progress import SweepLine, compiling_told, stop_on_interrupt
+    from explorer.sweeps.asking.asked import InLibrary
     from explorer.sweeps.asking.cluster import Cluster, Interrupted
-    from explorer.sweeps.asking.kept import InLibrary
     from explorer.sweeps.asking.questions import Limits
     from explorer.sweeps.sweep import cell_rows
     from solvers.formats.plan_json import write_plan

@@ -95,11 +95,27 @@ class AttentionCurve:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredLink:
+    """What links between devices of a kind were measured to do: a message, or a collective of ``devices`` as a ring,
+    takes ``latency_s`` for each of its steps and its bytes over the bandwidth. No plan takes these by itself: links are
+    as asked for (--latency, --bandwidth)."""
+
+    device: str
+    operation: str
+    devices: int
+    latency_s: float
+    bandwidth_bytes_per_s: float
+    rows: int
+    held_out: HeldOut
+
+
+@dataclass(frozen=True, slots=True)
 class Curves:
     """All that was fitted, by device kind and class."""
 
     by_class: dict[tuple[str, WorkClass], Curve]
     attention: dict[str, AttentionCurve]
+    links: tuple[MeasuredLink, ...] = ()
 
     def of(self, device: str, work: WorkClass) -> Curve | AttentionCurve | None:
         """The curve of a device's class, that of its nearest kin where it was not measured; None where no kin was."""
@@ -155,4 +171,11 @@ def read_curves(value: dict[str, Any]) -> Curves:
             slowdown = np.minimum.accumulate(np.array(each["slowdown"], dtype=np.float64))
             slowdown = np.maximum.accumulate(slowdown * ideal_s) / ideal_s
             by_class[device, work] = Curve(device, work, ideal_s, slowdown, each["rows"], held_out, by_shares)
-    return Curves(by_class, attention)
+    links = tuple(
+        MeasuredLink(
+            each["device"], each["operation"], each["devices"], each["latency_us"] * 1e-6, each["gb_per_s"] * 1e9,
+            each["rows"], HeldOut(**each["held_out"]),
+        )
+        for each in value.get("links", ())
+    )  # fmt: skip
+    return Curves(by_class, attention, links)

@@ -17,7 +17,7 @@ from explorer.jobs.comparison import Entry, compare, entries
 from explorer.jobs.held_plans import carried_picture, file_from, hold, told_beside
 from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job, why_here_job
 from explorer.jobs.read_kind import load_opened, plainly
-from explorer.jobs.replan_kind import replan_job
+from explorer.jobs.replan import replan_job
 from explorer.jobs.requests import (
     AskRequest,
     CompareRequest,
@@ -38,7 +38,7 @@ from explorer.library.place import graphs_beside, library_path
 from explorer.question.cluster_file import load_cluster
 from explorer.question.clusters import make_cluster
 from explorer.question.expert import load_expert
-from explorer.question.graphs.derived import in_dtype
+from explorer.question.graphs.demos import in_dtype
 from explorer.question.loading import is_traced, load, traced_already
 from explorer.question.models.example import of_degree, searches_degrees
 from explorer.question.packing import packed_result, unpacked_problem
@@ -50,8 +50,7 @@ from explorer.runner.scripts.with_engine import second_telling
 from explorer.sweeps.asking.questions import Limits
 from explorer.sweeps.degrees import search_degrees
 from explorer.sweeps.helps import LIMITS, changes, helped
-from explorer.sweeps.points import points
-from explorer.sweeps.ranges import worth_asking
+from explorer.sweeps.points import points, worth_asking
 from explorer.sweeps.remedies import remedies, ways_out
 from explorer.sweeps.sweep import row_object, sweep_rows
 from explorer.view import events

@@ -20,8 +20,9 @@ from explorer.jobs.requests import (
 from explorer.reviews.difference import difference, difference_object
 from explorer.reviews.plan_hash import plan_hash
 from explorer.reviews.review import review, review_object
+from explorer.sweeps.edges import edge_moves
 from explorer.sweeps.moved import company, places
-from explorer.sweeps.why_here import delta_words, moves
+from explorer.sweeps.why_here import move_rows
 from explorer.view import events
 from solvers.errors import InvalidProblem
 from solvers.plan.result import Status
@@ -64,8 +65,8 @@ def hash_job(request: HashRequest, emit: Emit, should_stop: Callable[[], bool]) 
 
 
 def why_here_job(request: WhyHereRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
-    """Tell first how many places there are and how many operators come along, then the move to each: device, name,
-    delta_s, delta (in words), changes, reason, here; at the end took_s, and whether it was stopped."""
+    """Tell first how many places and edges there are and how many operators come along, then each of `move_rows`; at
+    the end took_s, and whether it was stopped."""
     file, began = file_from(request.plan), time.perf_counter()
     problem, plan = file.problem, file.plan
     asked = [operator for operator in request.operators if 0 <= operator < len(problem.graph)]
@@ -73,19 +74,10 @@ def why_here_job(request: WhyHereRequest, emit: Emit, should_stop: Callable[[], 
         raise InvalidProblem("there are no such operators in this plan")
     moving = company(problem, asked)
     forward = {o if (of := problem.graph.operators[o].forward_of) is None else of for o in moving}
-    emit(events.part({"of": len(places(problem, plan)), "along": len(forward - set(asked))}))
-    for move in moves(problem, plan, asked, should_stop=should_stop):
-        emit(
-            events.part(
-                {
-                    "move": {
-                        "device": move.place[0], "name": move.name, "delta_s": move.delta_s,
-                        "delta": delta_words(move), "changes": list(move.changes), "reason": move.reason,
-                        "here": move.here,
-                    }
-                }
-            )
-        )  # fmt: skip
+    of = len(places(problem, plan)) + len(list(edge_moves(problem, plan, asked)))
+    emit(events.part({"of": of, "along": len(forward - set(asked))}))
+    for row in move_rows(problem, plan, asked, should_stop=should_stop):
+        emit(events.part({"move": row}))
     emit(events.told({"took_s": time.perf_counter() - began, "stopped": should_stop()}))
 
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from explorer.costs import profile_json
 from explorer.costs.times import library_json
-from explorer.jobs.limits import MAX_OPERATORS
-from explorer.jobs.requests import Emit, ReadRequest
+from explorer.costs.times.trace_events import GZIP
+from explorer.jobs.requests import MAX_OPERATORS, Emit, ReadRequest
+from explorer.measured.traces.files import is_archive
 from explorer.question.accelerators import make_accelerators
 from explorer.question.cluster_file import parse_cluster
 from explorer.question.expert import MAX_NAMES
@@ -36,7 +37,7 @@ from solvers.planners.check import check
 HEAD_BYTES = 64
 KINDS = (
     "a .pt2, .onnx, graph.json, plan.json, MSR 2020, PipeDream, Piper, profile, operator-times, cluster, node-data or"
-    " placement file"
+    " placement file, or traces of torch.profiler"
 )
 
 
@@ -57,11 +58,13 @@ def plainly(message: str, path: str, name: str) -> str:
 
 
 def opened(path: str, name: str) -> dict[str, object]:
-    """The event. what: "model", "plan", "profile", "times", "cluster", "values" or "placement"."""
+    """The event. what: "model", "plan", "profile", "times", "cluster", "values", "placement" or "traces"."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
     if name.lower().endswith((".yaml", ".yml")):
         return _cluster(read_file(path), path, name)
+    if head.startswith(GZIP) or is_archive(path):
+        return events.opened("traces", name, "traces of a run")
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
         return _model(load_file(path), name)
     data = read_file(path)
@@ -78,6 +81,8 @@ def opened(path: str, name: str) -> dict[str, object]:
         library = library_json.read_library(value, path)
         words = f"{text.plural(len(library.times), 'call')} measured on {text.short(library.hardware, 40)}"
         return events.opened("times", name, words)
+    if isinstance(value, dict) and "traceEvents" in value:
+        return events.opened("traces", name, "trace of a run")
     if is_described(value) or (
         isinstance(value, dict) and "devices" in value and "nodes" not in value and kind is None
     ):

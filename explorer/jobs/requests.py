@@ -21,6 +21,14 @@ Work = Callable[[Any, Emit, Callable[[], bool]], None]
 
 SEARCH, RUN, READ = "search", "run", "read"
 """Workers: those that solve, the one that runs plans, the one that reads files."""
+UPLOAD_BYTES = 128 * 2**20
+"""Of one file. The largest workload of the field is 9 MB; exported on the meta device a model has no weights."""
+MAX_OPERATORS = 50_000
+"""Of a graph that a page can show and plan without making everybody wait."""
+READ_BYTES = 4 * 2**30
+"""Memory of the process that reads."""
+READ_S = 60.0
+"""A file that takes longer is given up."""
 
 
 class Request:
@@ -222,7 +230,7 @@ class WhyHereRequest(Request):
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest(Request):
-    """Answer a question at several values of one axis, see `explorer.sweeps.ranges`."""
+    """Answer a question at several values of one axis, see `explorer.sweeps.points`."""
 
     ask: SolveRequest
     axis: str
@@ -234,6 +242,15 @@ class DifferRequest(Request):
 
     first: PlanSource
     second: PlanSource
+
+
+@dataclass(frozen=True, slots=True)
+class LayTracesRequest(Request):
+    """Lay the traces in the file at ``path``, known as ``name``, over a plan."""
+
+    plan: PlanSource
+    path: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,5 +290,6 @@ KIND_OF: Mapping[type[Request], JobKind] = {
     RunPlanRequest: JobKind("run", workers=RUN),
     ReplanRequest: JobKind("replan", workers=RUN),
     ReadRequest: JobKind("read", workers=READ),
+    LayTracesRequest: JobKind("lay-traces", workers=READ),
 }
 """What a worker makes of each request."""

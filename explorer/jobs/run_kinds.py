@@ -152,14 +152,24 @@ def run_view(
     report: of `explorer.measured.comparison_object`, None where nothing was measured; plan: the packed view of
     the plan; skeleton: of its graph; words: a short line on what this is."""
     about = read_about(bundle.folder)
-    report = None
-    notes = list(outcome.notes)
-    if outcome.iterations_s:
-        report = compared(file, outcome)
-    result = file.result
+    return {
+        **view_of(held, file, outcome, clean),
+        "bundle": bundle.folder.name,
+        "target": about.target,
+        "when": about.created,
+        "log": [clean(line) for line in log_lines(bundle)],
+        "folder": str(bundle.folder),
+        "command": command_line(bundle.folder),
+        "words": f"plan of the run of {when(about)}",
+    }
+
+
+def view_of(held: str, file: PlanFile, outcome: Outcome, clean: Callable[[str], str]) -> dict[str, object]:
+    """What `run_view` has of a plan and of what was measured of it, wherever that was."""
+    result, problem = file.result, file.problem
     planner = result.planner if result is not None else "given"
     view = plan_view(
-        file.problem,
+        problem,
         file.plan,
         planner=planner,
         objective_s=result.objective_s if result is not None else predicted_s(file, engine=False),
@@ -168,27 +178,19 @@ def run_view(
         runtime_s=result.runtime_s if result is not None else 0.0,
         notes=result.notes if result is not None else (),
     )
-    problem = file.problem
     workload = Workload(problem.graph, file.reference, training=problem.training, costs_from=problem.costs_from)
     return {
-        "bundle": bundle.folder.name,
         "held": held,
-        "target": about.target,
         "planner": planner,
         "model": file.reference,
-        "when": about.created,
         "status": outcome.status.value,
         "reason": clean(outcome.reason),
         "culprit": outcome.culprit,
-        "notes": [clean(note) for note in notes],
-        "log": [clean(line) for line in log_lines(bundle)],
-        "folder": str(bundle.folder),
-        "command": command_line(bundle.folder),
+        "notes": [clean(note) for note in outcome.notes],
         "devices": [device["name"] for device in devices(problem)],
-        "report": report,
+        "report": compared(file, outcome) if outcome.iterations_s else None,
         "plan": events.packed({**view, "held": held}),
         "skeleton": skeleton(workload),
-        "words": f"plan of the run of {when(about)}",
     }
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from explorer.library.asked import Asked
-from explorer.library.notes import KNOWN
-from explorer.library.trouble import LibraryTrouble
+from explorer.library.place import LibraryTrouble
 from solvers.evaluation.evaluate import judge
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, finite_or_none, parse_json
@@ -33,6 +33,13 @@ _OUTCOME = (
     "status", "stop_reason", "objective_s", "bound_s", "runtime_s", "planner", "planner_options", "seed", "notes",
 )  # fmt: skip
 _WITH_PLAN = (Status.OPTIMAL, Status.FEASIBLE)
+KNOWN = "known since"
+"""How that note begins."""
+
+
+def is_known(notes: Sequence[str]) -> bool:
+    """Whether these are the notes of an answer from a library."""
+    return any(note.startswith(KNOWN) for note in notes)
 
 
 class Kept(NamedTuple):

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from explorer.library.asked import Asked, Terms
-from explorer.library.trouble import LibraryTrouble
-from explorer.library.worth import ALIKE, worth_keeping
+from explorer.library.place import LibraryTrouble
+from explorer.library.rows import ALIKE, worth_keeping
 from explorer.words import text
 from solvers.errors import PlacementError
 from solvers.plan.plan import Plan

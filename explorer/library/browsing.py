@@ -9,8 +9,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from explorer.library.place import LibraryTrouble
 from explorer.library.rows import COLUMNS, Listed, listed, read_row, unpacked
-from explorer.library.trouble import LibraryTrouble
 from solvers.errors import InvalidProblem, PlacementError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from explorer.library.trouble import LibraryTrouble
+from explorer.library.place import LibraryTrouble
 
 APPLICATION = 0x504C4558
 """"PLEX", in the header of the file, so that `file` and we know whose it is."""

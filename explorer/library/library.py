@@ -13,9 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from explorer.library.layout import opened, trouble
-from explorer.library.rows import COLUMNS, Listed, packed, read_row, row_of
-from explorer.library.trouble import LibraryTrouble
-from explorer.library.worth import is_better, worth_keeping
+from explorer.library.place import LibraryTrouble
+from explorer.library.rows import COLUMNS, Listed, is_better, packed, read_row, row_of, worth_keeping
 from solvers.errors import PlacementError
 from solvers.plan.result import Result
 

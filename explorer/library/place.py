@@ -1,10 +1,12 @@
-"""Where the library is."""
+"""Where the library is, and what is said when it cannot help."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
+
+from solvers.errors import PlacementError
 
 VARIABLE = "PLACEMENT_EXPLORER_LIBRARY"
 OFF = "off"
@@ -33,3 +35,8 @@ def graphs_beside(library: Path | None) -> Path | None:
     """The folder of graphs that were traced for whoever asks through a library: "plans.graphs" beside "plans.sqlite";
     None without a library. It may not exist."""
     return None if library is None else library.with_suffix(".graphs")
+
+
+class LibraryTrouble(PlacementError):
+    """The library cannot be opened, read or written, or an answer in it is not what it should be. No answer is ever
+    lost to it: whoever asks searches without the library, and says this one line."""

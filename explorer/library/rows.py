@@ -1,4 +1,5 @@
-"""A row of the library: what is told of an answer in a list, the answer itself, and a checksum of all of it."""
+"""A row of the library: what is told of an answer in a list, the answer itself, a checksum of all of it,
+and which of two answers is kept."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from explorer.library.answer import KNOWN
 from explorer.library.made_by import versions
-from explorer.library.notes import KNOWN
-from explorer.library.trouble import LibraryTrouble
+from explorer.library.place import LibraryTrouble
 from explorer.words import text
 from solvers.errors import printable
 from solvers.formats.json_text import MAX_BYTES, dump_json, finite_or_none
-from solvers.plan.result import Result, StopReason
+from solvers.plan.result import Result, Status, StopReason
 
 if TYPE_CHECKING:
     from explorer.library.asked import Asked
@@ -35,6 +36,8 @@ LEVEL = 6
 """Of zlib."""
 _HASH = re.compile("[0-9a-f]{64}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+ALIKE = 1e-9
+"""Relative difference of objectives that are one and the same."""
 
 
 @dataclass(frozen=True)
@@ -135,3 +138,22 @@ def unpacked(content: bytes) -> bytes:
     if not unpacker.eof:
         raise LibraryTrouble(f"it is cut short, or has more than {MAX_BYTES:,} bytes")
     return found
+
+
+def worth_keeping(result: Result) -> bool:
+    """Whether it is an answer: complete, or as far as its time limit let it come. Nobody's cancel is one, and that
+    nothing was found in some time says little."""
+    if result.stop_reason is StopReason.CANCELLED:
+        return False
+    return result.status is not Status.NO_PLAN or result.stop_reason is not StopReason.TIME_LIMIT
+
+
+def is_better(result: Result, told: Listed, seconds: tuple[float, float] | None = None) -> bool:
+    """Than the answer that is kept: a better plan, or the same with more proved, or with the search at its end.
+    seconds: of both, where something else than the objective tells the better plan."""
+    takes_s, took_s = (result.objective_s, told.objective_s) if seconds is None else seconds
+    if not math.isclose(takes_s, took_s, rel_tol=ALIKE):
+        return takes_s < took_s
+    if not math.isclose(result.bound_s, told.bound_s, rel_tol=ALIKE):
+        return result.bound_s > told.bound_s
+    return told.stop_reason == StopReason.TIME_LIMIT and result.stop_reason is not StopReason.TIME_LIMIT

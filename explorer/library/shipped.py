@@ -14,10 +14,9 @@ from pathlib import Path
 
 import solvers
 from explorer.files import write_file
-from explorer.library.answer import read_answer, write_answer
+from explorer.library.answer import KNOWN, read_answer, write_answer
 from explorer.library.asked import Asked
-from explorer.library.notes import KNOWN
-from explorer.library.trouble import LibraryTrouble
+from explorer.library.place import LibraryTrouble
 from explorer.question.graphs.sources import code_hash, written_hash
 from explorer.words import text
 from solvers.formats.json_fields import Field

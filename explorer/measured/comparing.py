@@ -12,6 +12,7 @@ from explorer.measured.all_reduce import settled
 from explorer.measured.comparison import Comparison, DeviceError, LinkError, MeasuredSpan, OperatorError, SegmentError
 from explorer.measured.fed import Seconds, fed_problem, measured_seconds
 from explorer.measured.links import measured_links
+from explorer.measured.memory import peak_parts
 from explorer.measured.notes import notes_of
 from explorer.measured.parts import Part, parts_of
 from explorer.measured.spans import measured_spans, predicted_action_s, typical_iteration
@@ -61,7 +62,7 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
         with_links = simulate(fed, plan, objective, fold=False)
     number, drawn_s = typical_iteration(outcome)
     spans = measured_spans(problem, parts, predicted, outcome, number)
-    devices = _devices(predicted, spans, outcome)
+    devices = _devices(stated, plan, predicted, spans, outcome)
     busy = sum(device.busy_measured_s for device in devices)
     return Comparison(
         objective=objective,
@@ -142,7 +143,9 @@ def _idle(busy_s: float, whole_s: float) -> float:
     return max(0.0, 1.0 - busy_s / whole_s) if whole_s > 0 else 0.0
 
 
-def _devices(predicted: Schedule, spans: Sequence[MeasuredSpan], outcome: Outcome) -> tuple[DeviceError, ...]:
+def _devices(
+    problem: Problem, plan: Plan, predicted: Schedule, spans: Sequence[MeasuredSpan], outcome: Outcome
+) -> tuple[DeviceError, ...]:
     """Every device that ran, by position; an all-reduce is no compute."""
     busy, waited = defaultdict[int, float](float), defaultdict[int, float](float)
     for span in spans:
@@ -150,6 +153,7 @@ def _devices(predicted: Schedule, spans: Sequence[MeasuredSpan], outcome: Outcom
         if span.kind != SYNC:
             busy[span.device] += span.end_s - span.start_s
     expected, peaks = predicted.busy_per_device_s(), predicted.peak_bytes()
+    parts = peak_parts(problem, plan, peaks, outcome)
     return tuple(
         DeviceError(
             device,
@@ -159,6 +163,7 @@ def _devices(predicted: Schedule, spans: Sequence[MeasuredSpan], outcome: Outcom
             waited[device],
             peaks[device],
             outcome.peak_bytes[rank] if rank < len(outcome.peak_bytes) else None,
+            parts.get(device, ()),
         )
         for device, rank in sorted((device, rank) for rank, device in enumerate(outcome.rank_devices))
     )

@@ -91,8 +91,18 @@ class LinkError:
 
 
 @dataclass(frozen=True, slots=True)
+class PartError:
+    """Bytes of one kind at a device's peak: "parameters", "gradients", "optimizer states" or all else."""
+
+    name: str
+    predicted_bytes: float
+    measured_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceError:
-    """One device that ran: seconds of compute in an iteration, of waiting for messages, and bytes at its peak."""
+    """One device that ran: seconds of compute in an iteration, of waiting for messages, and bytes at its peak. parts:
+    what the peak is made of, as predicted and as measured, empty where nobody measured that."""
 
     device: int
     rank: int
@@ -101,6 +111,7 @@ class DeviceError:
     wait_s: float
     peak_predicted_bytes: float
     peak_measured_bytes: float | None
+    parts: tuple[PartError, ...] = ()
 
 
 @dataclass(frozen=True)

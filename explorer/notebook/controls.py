@@ -10,8 +10,8 @@ from explorer.costs.devices import DEVICES
 from explorer.notebook.hearing import SETTABLE
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.settings import STAGE
-from explorer.question.written.declaring import AUTO
-from explorer.question.written.kinds import Choice
+from explorer.question.written.declaring import AUTO, OWN, SWITCH
+from explorer.question.written.kinds import Choice, Number, Whole
 from explorer.words import text
 from solvers.planners.registry import PLANNERS
 from solvers.problem.cluster import CPU_KIND
@@ -37,9 +37,28 @@ def choices() -> dict[str, list[Offered]]:
     }
 
 
+@cache
+def fields() -> list[tuple[str, str, str, str]]:
+    """Name, label, kind ("step", "choice", "switch", "number" or "text") and place of each control, as declared."""
+    found = []
+    for name, one in SETTABLE.items():
+        control = one.control
+        assert control is not None
+        kind = "text"
+        if name in choices():
+            kind = "choice"
+        elif control.shape == SWITCH:
+            kind = "switch"
+        elif type(one.kind) in (Whole, Number):
+            kind = "step" if control.shape == OWN else "number"
+        label = control.heading if control.unit != 1 else control.label or control.what
+        found.append((name, label, kind, control.in_widget))
+    return found
+
+
 def controls(written: Mapping[str, Any], problem: Problem, given: bool) -> dict[str, Any]:
-    """values as text, defaults shown where nothing is set, and choices. written: settings by name, as they were set;
-    given: whether the problem was handed in whole, so that the controls do not describe it."""
+    """The controls, values as text, defaults shown where nothing is set, and choices. written: settings by name, as
+    they were set; given: whether the problem was handed in whole, so that the controls do not describe it."""
     planner = written["planner"]
     kinds = list(dict.fromkeys(problem.cluster.devices[i].kind for i in problem.cluster.accelerators))
     kind = kinds[0] if len(kinds) == 1 else ", ".join(kinds)
@@ -58,6 +77,7 @@ def controls(written: Mapping[str, Any], problem: Problem, given: bool) -> dict[
         if name in found and all(value != offered for offered, _, _ in found[name]):
             found[name].insert(0, (str(value), str(value), ""))
     return {
+        "fields": fields(),
         "values": values,
         "defaults": {
             "memory": text.nbytes(next(iter(caps))) if len(caps) == 1 else "",

@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 from explorer.notebook import values
-from explorer.notebook.plain import cluster_words, graph_line, plan_line, result_line, skeleton_of, workload_line
 from explorer.notebook.still import card_picture
+from explorer.notebook.values import cluster_words, graph_line, plan_line, result_line, skeleton_of, workload_line
 from explorer.view.cards import cards
 from explorer.view.graph.palette import swatch
 from explorer.view.pictures.card import CELL, TABLE, card

@@ -13,10 +13,9 @@ import anywidget
 import traitlets
 
 from explorer.notebook.built import built
-from explorer.notebook.refusals import InvalidTrait
 from explorer.notebook.selection import Selection, pointed_at, selected
 from explorer.notebook.showing import Showing
-from explorer.notebook.solving import Event
+from explorer.notebook.solving import Event, InvalidTrait
 from explorer.notebook.still import still_html, still_picture
 from explorer.view.figures import Figures
 from explorer.view.graph.node_data import read_node_data

@@ -131,6 +131,10 @@ CHECKS: dict[str, Callable[[Mapping[str, Any]], Heard | None]] = {
     "theme": _theme,
     "canvas": _canvas,
     "pin": _pin,
+    "elsewhere": _nothing,
+    "review": _nothing,
+    "keep": _nothing,
+    "differ": _nothing,
     "solve": _nothing,
     "cancel": _nothing,
 }

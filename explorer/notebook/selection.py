@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from explorer.question.written.closest import closest
 from explorer.view.graph import pinning
 from explorer.view.graph.elements import GraphView
-from explorer.view.plan_types import Skeleton
+from explorer.view.plan_types import PlanView, Skeleton
 from explorer.words import text
 from solvers.errors import InvalidProblem
 
@@ -34,7 +32,7 @@ class Selection:
         return f"{self.kind} {self.name!r}: {text.listing(self.operators, SHOWN)}"
 
 
-Plan = Mapping[str, Any] | None
+Plan = PlanView | None
 """A plan's view."""
 
 
@@ -89,9 +87,7 @@ def pointed_at(kind: str, which: str, view: GraphView, skeleton: Skeleton, plan:
     return _whole(kind, number, name, view, skeleton, plan)
 
 
-def _whole(
-    kind: str, number: int, name: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]
-) -> Selection:
+def _whole(kind: str, number: int, name: str, view: GraphView, skeleton: Skeleton, plan: PlanView) -> Selection:
     """A stage or a device with all that runs there."""
     anchors = skeleton["anchors"]
     if kind == "stage":

@@ -13,10 +13,9 @@ from explorer.view.cards import cards
 from explorer.view.figures import Figures
 from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view, opened_for
 from explorer.view.graph.find import Found, find
-from explorer.view.graph.inspect import Facts, box_facts, box_words, device_facts
+from explorer.view.graph.inspect import Facts, box_facts, box_words, device_facts, operator_facts
 from explorer.view.graph.node_data import NodeData, box_values
 from explorer.view.graph.opening import first_view
-from explorer.view.graph.operator_facts import operator_facts
 from explorer.view.graph.palette import Theme
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import stage_facts
@@ -24,8 +23,8 @@ from explorer.view.graph.stylesheet import stylesheet
 from explorer.view.plan_types import PlanView
 from explorer.view.session import Look
 from explorer.view.timeline import charts, why
-from explorer.view.timeline.legend import legend_kinds
-from explorer.view.timeline.sentence import sentence
+from explorer.view.timeline.order import order_words
+from explorer.view.timeline.sentence import legend_kinds, sentence
 from explorer.words import text
 from solvers.formats.workload import Workload
 
@@ -121,6 +120,7 @@ class Showing:
             "turn": turn,
             "cards": [asdict(card) for card in cards(plan, before)],
             "why": why.explain(plan),
+            "order": order_words(plan)[0],
             "legend": legend_kinds(plan),
             "story": sentence(plan),
             "device_rows": charts.device_rows(plan),

@@ -12,11 +12,28 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from traitlets import TraitError
+
 from explorer.jobs.requests import AskRequest
 from explorer.jobs.workers.jobs import Jobs
 from explorer.view.events import LAST, failed
+from solvers.errors import InvalidProblem, PlacementError
+from solvers.plan.result import Result
 
 Event = dict[str, Any]
+
+
+class InvalidTrait(InvalidProblem, TraitError):
+    """A value that makes no sense was assigned; the old one stays."""
+
+
+class NoPlan(PlacementError):
+    """The search ended without a plan. result: its outcome, with status and reason; None if it could not begin, or
+    broke."""
+
+    def __init__(self, message: str, result: Result | None = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 @dataclass

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.palette import Theme
@@ -13,7 +11,7 @@ from explorer.view.pictures.gantt import gantt_picture
 from explorer.view.pictures.graph import graph_picture
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Rect, Shape, Stroke
-from explorer.view.plan_types import Skeleton
+from explorer.view.plan_types import PlanView, Skeleton
 
 GAP = 12.0
 WIDE, SMALL = 900.0, 620.0
@@ -30,7 +28,7 @@ UNLOADED = (
 """Hides what JupyterLab says below the picture where no kernel knows the widget."""
 
 
-def still_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture:
+def still_picture(skeleton: Skeleton, plan: PlanView | None) -> Picture:
     """Graph above schedule; the graph alone without a plan."""
     above = graph_picture(skeleton, plan, aspect=2.4)
     if plan is None:
@@ -44,13 +42,13 @@ def still_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture
     )
 
 
-def still_html(skeleton: Skeleton, plan: Mapping[str, Any] | None, number: str, theme: Theme) -> str:
+def still_html(skeleton: Skeleton, plan: PlanView | None, number: str, theme: Theme) -> str:
     """The same as HTML, in place of the widget of this number wherever that is not."""
     picture = image(still_picture(skeleton, plan), theme)
     return f'{UNLOADED}<div {MARK}="{number}" style="max-width:{WIDE:g}px">{picture}</div>'
 
 
-def card_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture:
+def card_picture(skeleton: Skeleton, plan: PlanView | None) -> Picture:
     """Small: the schedule of a plan, or a graph at the deepest level at which it is small."""
     if plan is not None:
         found = gantt_picture(plan, width=SMALL)

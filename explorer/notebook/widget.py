@@ -11,12 +11,12 @@ import traitlets
 from explorer.jobs.requests import AskRequest
 from explorer.jobs.workers.jobs import Jobs
 from explorer.notebook import workshop
+from explorer.notebook.beside import Beside
 from explorer.notebook.controls import controls
 from explorer.notebook.drawn import DrawnWidget
 from explorer.notebook.hearing import heard, value_of
-from explorer.notebook.refusals import InvalidTrait, NoPlan
 from explorer.notebook.showing import Showing
-from explorer.notebook.solving import Event, Solving
+from explorer.notebook.solving import Event, InvalidTrait, NoPlan, Solving
 from explorer.notebook.status import WAITING, Status, of_event, reason
 from explorer.question.asking import PLAN, Question, workload_of
 from explorer.question.packing import PackedGraph, packed_graph, packed_problem, unpacked_result
@@ -113,6 +113,7 @@ class PlacementWidget(DrawnWidget):
         question.chosen_planner()
         self._given = problem is not None
         self._packed: PackedGraph | None = None
+        self._beside = Beside(self.send)
         self._solving = Solving(self._jobs, self._hear_worker, self._post)
         self._latest: Figures | None = None
         self._held = ""
@@ -368,6 +369,23 @@ class PlacementWidget(DrawnWidget):
 
     def _on_cancel(self, message: Event) -> None:
         self.cancel()
+
+    def _on_elsewhere(self, message: Event) -> None:
+        if self.result is not None and self.selection is not None and self.selection.kind != "device":
+            index = {name: i for i, name in enumerate(self._showing.skeleton["names"])}
+            self._beside.why_here(self.result, frozenset(index[name] for name in self.selection.operators))
+
+    def _on_review(self, message: Event) -> None:
+        if self.result is not None:
+            self._beside.review(self.result)
+
+    def _on_keep(self, message: Event) -> None:
+        if self.result is not None:
+            self._beside.keep(self.result)
+
+    def _on_differ(self, message: Event) -> None:
+        if self.result is not None:
+            self._beside.differ(self.result)
 
     # -- elsewhere -----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.machine import memory_bytes, solving_spec
+from explorer.jobs.workers.specs import memory_bytes, solving_spec
 
 _lock = threading.Lock()
 _jobs: list[Jobs] = []

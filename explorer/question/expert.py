@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from explorer.question.loading import read_file
-from explorer.question.pins import resolve_pins
+from explorer.question.names import resolve_pins
 from solvers.errors import InvalidProblem
 from solvers.formats.json_text import parse_json
 from solvers.formats.msr2020 import looks_like_msr2020, read_expert

@@ -9,8 +9,8 @@ import numpy as np
 from explorer.costs.regions import ASKED, asked_regions
 from explorer.costs.stack import Stack
 from explorer.question.clusters import make_cluster
+from explorer.question.names import resolve_pins
 from explorer.question.nodes.groups import grouped, with_exchanges
-from explorer.question.pins import resolve_pins
 from explorer.question.settings import MemoryModel, Settings
 from explorer.question.together import in_units, kept_together
 from solvers.errors import InvalidProblem

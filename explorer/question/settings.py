@@ -16,9 +16,12 @@ from explorer.costs.profile import Profile
 from explorer.costs.regions import Regions
 from explorer.costs.stack import Stack
 from explorer.costs.times.library import Library
-from explorer.question.pins import parse_pin
+from explorer.question.names import parse_pin
+from explorer.question.nodes.wired import Wiring
 from explorer.question.together import Unit, parse_together
 from explorer.question.written.declaring import (
+    FIRST_ROW,
+    MORE,
     NUMBER,
     ONE_PASS,
     OWN,
@@ -33,7 +36,6 @@ from explorer.question.written.declaring import (
     settings_of,
 )
 from explorer.question.written.device_lists import MAX_DEVICES
-from explorer.question.written.dtypes import parse_dtype
 from explorer.question.written.kinds import (
     MAX_DEVICES as MAX_LISTED,
 )
@@ -54,6 +56,7 @@ from explorer.question.written.kinds import (
     Together,
     Whole,
 )
+from explorer.question.written.quantities import parse_dtype
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
@@ -172,7 +175,7 @@ class ClusterSettings(Group):
         "accelerators (4, or those of the file)",
         metavar="N",
         control=Control(
-            id="devices", label="GPUs", shape=OWN, in_widget=True,
+            id="devices", label="GPUs", shape=OWN, in_widget=FIRST_ROW,
             meaning="How many accelerators the plan may use. It may leave some idle where that is faster.",
         ),
     )  # fmt: skip
@@ -183,7 +186,7 @@ class ClusterSettings(Group):
         " (H100-80GB)",
         metavar="KIND[,KIND]",
         control=Control(
-            id="kind", label="Device kind", shape=OWN, in_widget=True,
+            id="kind", label="Device kind", shape=OWN, in_widget=FIRST_ROW,
             meaning="Which accelerator: its speed, memory and bandwidth are taken from the makers' data sheets.",
         ),
     )  # fmt: skip
@@ -195,6 +198,18 @@ class ClusterSettings(Group):
         control=Control(
             id="cpus", label="CPUs", shape=NUMBER, place=RARE, whole=True, least=0,
             meaning="Processors beside the GPUs that operators may run on, more slowly.",
+        ),
+    )  # fmt: skip
+    wiring: Wiring = setting(
+        Wiring.PLAIN,
+        Choice(Wiring),
+        "what joins devices where nothing else is said: plain, 25 GB/s between any two; kind, what machines with that"
+        " kind have, NVLink in a node of 8 and InfiniBand between for H100 (plain)",
+        control=Control(
+            id="wiring", label="Joined by", what="What joins the GPUs",
+            labels={"kind": "own links", "plain": "25 GB/s each"},
+            meaning="Own links: as machines with that GPU are sold, NVLink inside a node and a network between"
+            " nodes, from data sheets. 25 GB/s each: PCIe between any two, whatever they are.",
         ),
     )  # fmt: skip
     links: Wires | None = setting(
@@ -217,7 +232,7 @@ class ClusterSettings(Group):
         metavar="RATE",
         control=Control(
             id="bandwidth", label="Bandwidth, GB/s", shape=NUMBER, place=RARE, unit=1e9, width=NARROW, least=0.001,
-            word="Bandwidth", in_widget=True,
+            word="Bandwidth", in_widget=MORE,
             meaning="Bytes a second that a link carries. Lower it to see what a slower network costs.",
         ),
     )  # fmt: skip
@@ -289,7 +304,7 @@ class MemorySettings(Group):
         name="memory",
         metavar="SIZE[,SIZE]",
         control=Control(
-            id="memory", label="Memory per GPU", shape=OWN, in_widget=True,
+            id="memory", label="Memory per GPU", shape=OWN, in_widget=FIRST_ROW,
             meaning="The cap that every GPU's memory must stay below at every moment. Lower it to see what a smaller"
             " card would need.",
         ),
@@ -332,7 +347,7 @@ class TrainingSettings(Group):
         "which states are kept per parameter in training: momentum is SGD with a velocity, none not even keeps"
         " gradients (adam)",
         control=Control(
-            id="optimizer", label="Optimizer", place=RARE,
+            id="optimizer", label="Optimizer",
             labels={
                 "adam": "Adam", "adamw": "AdamW", "adafactor": "Adafactor", "momentum": "momentum", "sgd": "SGD",
                 "none": "none",
@@ -348,7 +363,7 @@ class TrainingSettings(Group):
         " Adam); mixed, 16-bit weights and gradients beside fp32 masters and states (16 bytes);"
         " mixed-fp32-gradients, gradients added up in fp32 too (18 bytes) (pure)",
         control=Control(
-            id="precision", label="Trained in", what="Precision of training", place=RARE,
+            id="precision", label="Trained in", what="Precision of training",
             labels={"pure": "as traced", "mixed": "mixed, 16 B", "mixed-fp32-gradients": "mixed, 18 B"},
             meaning="As traced: weights, gradients and states all in the model's number format. Mixed: 16-bit weights"
             " beside fp32 copies (masters) and fp32 states, 16 bytes a parameter with Adam; 18 with gradients in fp32.",
@@ -374,7 +389,7 @@ class TrainingSettings(Group):
         metavar="B",
         control=Control(
             id="mini-batch", label="Mini-batch", what="Mini-batch, samples", shape=NUMBER, whole=True, width=84,
-            in_widget=True, meaning="Samples between two updates of the parameters.",
+            in_widget=MORE, meaning="Samples between two updates of the parameters.",
         ),
     )  # fmt: skip
 
@@ -401,7 +416,7 @@ class PipelineSettings(Group):
         Choice(Objective, optional=True),
         "what to minimise (iteration, or that of the file)",
         control=Control(
-            id="objective", label="", what="Objective", word="Objective", width=None, in_widget=True,
+            id="objective", label="", what="Objective", word="Objective", width=None, in_widget=MORE,
             labels={
                 "auto": "Usual for the model", "iteration": "Iteration time", "max-load": "Max-load (steady state)",
                 "makespan": "Makespan (one pass)",
@@ -439,25 +454,29 @@ class PipelineSettings(Group):
         control=Control(
             id="micro-batches", label="Micro-batches", shape=SEGMENTS, place=PIPELINES, term="micro-batch",
             labels={count: count for count in ("auto", "1", "2", "4", "8", "16", "32")}, most=MAX_BATCH,
-            in_widget=True,
+            in_widget=FIRST_ROW,
             meaning="Equal parts of the mini-batch that go through the pipeline one after another. More of them shorten"
             " the bubble; each is smaller and runs less efficiently.",
         ),
     )  # fmt: skip
     pipeline: Pipeline = setting(
-        Pipeline.ONE_F_ONE_B,
+        Pipeline.K_F_K_B,
         Choice(Pipeline),
-        "the order in which a device takes its micro-batches; `planner` leaves it open (1f1b)",
+        "the order in which a device takes its micro-batches: `1f1b` as launchers run it, `kfkb` may keep more in"
+        " flight, `planner` leaves it open (kfkb)",
         control=Control(
             id="pipeline", label="", what="Pipeline", place=PIPELINES, word="Order of the pipeline", width=None,
-            in_widget=True,
+            in_widget=MORE,
             labels={
-                "1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved 1F1B", "zero-bubble": "Zero-bubble",
-                "planner": "Planner's own",
+                "kfkb": "Best order", "1f1b": "1F1B", "gpipe": "GPipe",
+                "interleaved": "Interleaved 1F1B", "zero-bubble": "Zero-bubble",
+                "planner": "Best order, backward split",
             },
-            meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them and holds fewer activations. "
-            "Interleaved gives each GPU several stages. Zero-bubble splits the backward and fills gaps with weight "
-            "gradients.",
+            meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them and holds fewer activations: as"
+            " many micro-batches as stages follow, as Megatron-LM and DeepSpeed run it. The best order alternates too,"
+            " and keeps more in flight, or runs several in a row, where that is faster; launchers do not run it."
+            " Interleaved gives each GPU several stages. Zero-bubble splits the backward and fills gaps with weight"
+            " gradients.",
         ),
     )  # fmt: skip
     max_replicas: int = setting(
@@ -468,7 +487,7 @@ class PipelineSettings(Group):
         metavar="N",
         control=Control(
             id="replicas", label="Replicate stages", what="Replicate stages, on how many GPUs at most", place=PIPELINES,
-            labels={"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}, width=SHORT, in_widget=True,
+            labels={"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}, width=SHORT, in_widget=MORE,
             meaning="Several GPUs run the same stage on parts of each micro-batch (data parallelism), and add their"
             " gradients up at the end.",
         ),
@@ -493,7 +512,7 @@ class PipelineSettings(Group):
         " stages may), layers (every layer that the model repeats does), operators (in these all but products and"
         " fused attention), none (without the flag: what the model itself checkpoints)",
         control=Control(
-            id="recompute", label="Recompute activations", shape=SWITCH, place=PIPELINES, in_widget=True,
+            id="recompute", label="Recompute activations", shape=SWITCH, place=PIPELINES, in_widget=MORE,
             meaning="Throw saved activations away and compute them again in the backward: less memory, about a third"
             " more work.",
         ),
@@ -562,7 +581,7 @@ class SearchSettings(Group):
         "`placement-explorer planners` lists them",
         metavar="NAME[:OPTION=VALUE,...]",
         control=Control(
-            id="planner", label="", what="Planner", word="Planner", in_widget=True,
+            id="planner", label="", what="Planner", word="Planner", in_widget=FIRST_ROW,
             meaning="The algorithm that looks for a plan. auto runs several and keeps the best.",
         ),
     )  # fmt: skip
@@ -571,7 +590,7 @@ class SearchSettings(Group):
         Choice(Effort),
         "how much work is done, counted, so that the same question gives the same plan anywhere (normal)",
         control=Control(
-            id="effort", label="Effort", what="Effort of the search", shape=SEGMENTS, in_widget=True,
+            id="effort", label="Effort", what="Effort of the search", shape=SEGMENTS, in_widget=MORE,
             labels={effort.value: effort.value for effort in Effort},
             meaning="How much work the search counts before it ends: quick about a seventh of normal, thorough eight"
             " times as much. The same question and effort give the same plan on every machine.",
@@ -586,7 +605,7 @@ class SearchSettings(Group):
         link="time_limit",
         control=Control(
             id="time-limit", label="Stop after", what="Time limit, seconds: only a guard", shape=NUMBER, width=84,
-            least=0.1, most=MAX_TIME_LIMIT_S, suffix="s", default=TIME_LIMIT_S, term="guard", in_widget=True,
+            least=0.1, most=MAX_TIME_LIMIT_S, suffix="s", default=TIME_LIMIT_S, term="guard", in_widget=MORE,
             meaning="A guard only: most searches end by themselves, by counted work. One that it stops depends on the"
             " machine.",
         ),

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from explorer.reviews import shown
-from explorer.reviews.matching import matched_devices, renamed
-from explorer.reviews.moves import Change, Moved, moved_modules
+from explorer.reviews.matching import Change, Moved, matched_devices, moved_modules, renamed
 from explorer.reviews.plan_hash import plan_hash
 from explorer.view.figures import Figures, figures_of
 from explorer.view.graph.stage_boxes import device_words

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from explorer.costs.interval import interval
 from explorer.costs.roofline import runs_named
@@ -14,6 +13,7 @@ from explorer.costs.trained_in import tied_notes
 from explorer.reviews.lines import Line, Verdict
 from explorer.reviews.transfers import Transfer
 from explorer.view.graph.stage_boxes import device_words
+from explorer.view.plan_types import PlanView
 from explorer.view.timeline.charts import parts_words
 from explorer.words import text
 from solvers.evaluation.evaluate import MEMORY_SLACK, Metrics
@@ -160,7 +160,7 @@ def waiting(problem: Problem, plan: Plan, schedule: Schedule) -> Line:
     return Line("no deadlock", Verdict.PASS, f"{said}: nothing waits in a circle")
 
 
-def largest(sent: Sequence[Transfer], view: Mapping[str, Any]) -> Line:
+def largest(sent: Sequence[Transfer], view: PlanView) -> Line:
     """The largest transfers, and whether some link hardly rests."""
     if not sent and not view["links"]:
         return Line("largest transfers", Verdict.PASS, "none: no tensor crosses devices")
@@ -181,7 +181,7 @@ def largest(sent: Sequence[Transfer], view: Mapping[str, Any]) -> Line:
     return Line("largest transfers", Verdict.WARN if share > BUSY_LINK else Verdict.PASS, words)
 
 
-def balance(view: Mapping[str, Any], metrics: Metrics) -> list[Line]:
+def balance(view: PlanView, metrics: Metrics) -> list[Line]:
     """How evenly devices work, which do nothing, and how much they idle."""
     names, busy, span = [told["name"] for told in view["devices"]], view["busy_s"], view["span_s"]
     used = [i for i in range(len(names)) if busy[i] > 0]

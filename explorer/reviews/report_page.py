@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from explorer.reviews.lines import Line, Verdict
 from explorer.reviews.review import Review
@@ -15,6 +14,7 @@ from explorer.view.pictures.gantt import gantt_picture
 from explorer.view.pictures.graph import graph_picture
 from explorer.view.pictures.stages import stages_picture
 from explorer.view.pictures.svg import plain
+from explorer.view.plan_types import PlanView
 from explorer.view.timeline.charts import device_rows
 from explorer.words import text
 from solvers.formats.workload import Workload
@@ -143,7 +143,7 @@ def _reason(line: Line) -> str:
     return f"<code>{told}</code>" if line.what == "plan hash" else told
 
 
-def _devices(view: Mapping[str, Any]) -> str:
+def _devices(view: PlanView) -> str:
     rows = []
     for row, told, curve in zip(device_rows(view), view["devices"], view["memory"], strict=True):
         cap = told["memory_bytes"]
@@ -162,7 +162,7 @@ def _devices(view: Mapping[str, Any]) -> str:
     return f"<h2>Devices</h2><div class=scroll><table><tr>{heads}</tr>{''.join(rows)}</table></div>"
 
 
-def _stages(view: Mapping[str, Any]) -> str:
+def _stages(view: PlanView) -> str:
     """The DAG of stages, where there are several and it is not much wider than the page."""
     drawn = stages_picture(view) if len(view["stages"]) > 1 else None
     if drawn is None or drawn.width > WIDEST:
@@ -170,7 +170,7 @@ def _stages(view: Mapping[str, Any]) -> str:
     return f"<h2>Stages</h2><figure>{drawn.inline_svg('d')}</figure>"
 
 
-def _transfers(told: Review, view: Mapping[str, Any]) -> str:
+def _transfers(told: Review, view: PlanView) -> str:
     if not told.transfers:
         return ""
     names = [one["name"] for one in view["devices"]]

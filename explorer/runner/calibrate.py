@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import platform
 import socket
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 
 import torch
 import torch.distributed as dist
 
-from explorer.costs.profile import OperatorTimes, Profile, WholeTimes
+from explorer.costs.profile import EngineTimes, OperatorTimes, Profile, WholeTimes
 from explorer.costs.roofline import stated_dtype
 from explorer.runner import rank as ranks_of_a_run
 from explorer.runner.block_times import Bench, measure_in_blocks
@@ -28,9 +31,8 @@ from explorer.runner.engine.engine_times import engine_times
 from explorer.runner.engine.gather import device_name
 from explorer.runner.measuring.counted import Counted
 from explorer.runner.measuring.link_times import measure_links
-from explorer.runner.measuring.noise import probe
 from explorer.runner.measuring.operator_times import step_overhead, timer_of
-from explorer.runner.measuring.place import Place
+from explorer.runner.measuring.place import Place, probe
 from explorer.runner.model.program import Program, trace_for_run
 from solvers.errors import RunError
 from solvers.formats.op_graph_json import graph_hash
@@ -91,7 +93,7 @@ def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
         pinned=place.pinned, samples=tuple(each.samples for each in counted), operators=_operators(graph, counted),
         updates=updates, wholes=tuple(_whole(graph, each) for each in counted), links=links,
         step_overhead_s=overhead_s, noise=noise, memory_bytes=tuple(memory), notes=tuple(notes), clock=clock,
-        engine=engine,
+        engine=with_adding(engine, graph, [each.measured.added_s for each in counted]),
     )  # fmt: skip
     return Outcome(
         RunStatus.DONE, environment=environment, noise=noise, notes=tuple(notes), profile=profile,
@@ -137,6 +139,14 @@ def _whole(graph: OpGraph, at: Counted) -> WholeTimes:
         at.samples, of.forward_s, of.backward_s, of.total(graph, forward=True), of.total(graph, forward=False),
         at.alone_s,
     )  # fmt: skip
+
+
+def with_adding(engine: EngineTimes, graph: OpGraph, added_s: Sequence[float]) -> EngineTimes:
+    """The engine's costs with that of adding to gradients. added_s: seconds of all parameters, at each number of
+    samples, on which they do not depend: the median counts, and never less than nothing."""
+    nbytes = sum(operator.trained_bytes for operator in graph.operators)
+    each_s = max(0.0, median(added_s)) / nbytes if nbytes > 0 else 0.0
+    return replace(engine, costs=replace(engine.costs, added_byte_s=each_s))
 
 
 def _remarks(counted: list[Counted], noise: float) -> list[str]:

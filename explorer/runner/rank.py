@@ -27,13 +27,10 @@ from explorer.runner.bundles.outcome import RunStatus, judged
 from explorer.runner.bundles.progress import by_hand, tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.result_json import write_outcome
-from explorer.runner.engine.dump import dump
 from explorer.runner.engine.gather import gather
 from explorer.runner.engine.machine import make_machine
-from explorer.runner.engine.measure import measure
-from explorer.runner.engine.peak_memory import allocated_bytes
-from explorer.runner.engine.segment_times import operator_seconds
-from explorer.runner.measuring.noise import probe
+from explorer.runner.engine.measure import allocated_bytes, dump, measure, operator_seconds
+from explorer.runner.measuring.place import probe
 from explorer.runner.start import contract
 from explorer.runner.start.transport import connect
 from explorer.runner.targets.processes import die_with_parent

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from explorer.runner.bundles.bundle import read_bundle
 from explorer.runner.model.construct import construct
-from explorer.runner.model.dtypes import floating
+from explorer.runner.model.optimizers import floating
 from explorer.runner.model.program import planned_dtype
 from explorer.runner.model.samples import make_samples
 from explorer.runner.scripts.executable import optimizer_of

@@ -11,9 +11,8 @@ from typing import Any
 
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.sweeps.asking.asked import Course, ask_all
+from explorer.sweeps.asking.asked import Course, Kept, ask_all
 from explorer.sweeps.asking.cluster import Cluster, ask_cluster
-from explorer.sweeps.asking.kept import Kept
 from explorer.sweeps.asking.order import Order
 from explorer.sweeps.asking.questions import FAILED, INVALID, UNSUPPORTED, Answer, Limits, Question, answered, refused
 from explorer.sweeps.asking.workers import Workers

@@ -6,7 +6,9 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+from explorer.sweeps.edges import edge_moves
 from explorer.sweeps.moved import Place, company, moved_plans, places
 from explorer.view.plan_view import devices
 from explorer.words import text
@@ -40,16 +42,20 @@ class Move:
 @dataclass(frozen=True, slots=True)
 class WhyHere:
     """operators: what was asked for, with all that must be where it is. along: how many came along. moves: one a place,
-    those that are allowed first, the least delta first."""
+    those that are allowed first, the least delta first. edges: those of the edges of their stage, see `edge_moves`."""
 
     operators: tuple[int, ...]
     along: int
     objective_s: float
     moves: tuple[Move, ...]
+    edges: tuple[Move, ...] = ()
 
     def __str__(self) -> str:
         """A table: place, change of the objective, and what changes or forbids it."""
         rows = [(move.name, delta_words(move), "; ".join(move.changes) or move.reason) for move in self.moves]
+        rows += [
+            (f"edge: {move.name}", delta_words(move), "; ".join(move.changes) or move.reason) for move in self.edges
+        ]
         head = f"{text.plural(len(self.operators), 'operator')}, {text.seconds(self.objective_s)} where they are"
         return "\n".join([head, *aligned(rows, {1})])
 
@@ -61,7 +67,9 @@ def why_here(
     moving = company(problem, operators)
     judged = judge(problem, plan)
     found = sorted(moves(problem, plan, operators, should_stop=should_stop), key=rank)
-    return WhyHere(tuple(sorted(moving)), len(moving) - len(set(operators)), judged.objective_s, tuple(found))
+    along = len(moving) - len(set(operators))
+    moved = tuple(edges(problem, plan, operators, should_stop=should_stop))
+    return WhyHere(tuple(sorted(moving)), along, judged.objective_s, tuple(found), moved)
 
 
 def moves(
@@ -81,6 +89,35 @@ def moves(
             yield Move(place, name, 0.0, here=True, plan=plan)
             continue
         yield _move(problem, plan, moving, place, name, before_s, before, names)
+
+
+def edges(
+    problem: Problem, plan: Plan, operators: Collection[int], *, should_stop: Callable[[], bool] = never
+) -> Iterator[Move]:
+    """What moving the edges of their stage costs, a module each way (`edge_moves`). The name says what goes where."""
+    names = [device["name"] for device in devices(problem)]
+    before_s, before = judge(problem, plan).objective_s, evaluate(problem, plan)
+    for one in edge_moves(problem, plan, operators):
+        if should_stop():
+            return
+        name = f"{one.module} to {place_name(one.to, names)}"
+        yield _move(problem, plan, one.operators, one.to, name, before_s, before, names)
+
+
+def move_rows(
+    problem: Problem, plan: Plan, operators: Collection[int], *, should_stop: Callable[[], bool] = never
+) -> Iterator[dict[str, object]]:
+    """The moves, then those of edges, one after the other, as plain data: device, name, delta_s, delta (in words),
+    changes, reason, here, and edge, whether it moves one of their stage."""
+    told = chain(
+        ((False, move) for move in moves(problem, plan, operators, should_stop=should_stop)),
+        ((True, move) for move in edges(problem, plan, operators, should_stop=should_stop)),
+    )
+    for edge, move in told:
+        yield {
+            "device": move.place[0], "name": move.name, "delta_s": move.delta_s, "delta": delta_words(move),
+            "changes": list(move.changes), "reason": move.reason, "here": move.here, "edge": edge,
+        }  # fmt: skip
 
 
 def rank(move: Move) -> tuple[bool, float, Place]:

@@ -218,10 +218,10 @@ def opened(
     told: Mapping[str, Any] | None = None,
     drawn: Skeleton | None = None,
 ) -> Event:
-    """A file was read. what: "model", "plan", "profile", "times", "cluster", "values" or "placement"; words: a few on
-    what is in it; devices: accelerators that it states, 0 for none; memory_bytes: what the largest of a cluster has.
-    told: of a plan and of values, what `explorer.jobs.read_kind` says. drawn: the skeleton of a model, so that it is
-    drawn before anybody solves it."""
+    """A file was read. what: "model", "plan", "profile", "times", "cluster", "values", "placement" or "traces"; words:
+    a few on what is in it; devices: accelerators that it states, 0 for none; memory_bytes: what the largest of a
+    cluster has. told: of a plan and of values, what `explorer.jobs.read_kind` says. drawn: the skeleton of a model, so
+    that it is drawn before anybody solves it."""
     found = {"kind": "opened", "what": what, "name": name, "words": words, "devices": devices}
     found["memory_bytes"] = finite_or_none(memory_bytes) if memory_bytes is not None else None
     return {**found, "told": told, "skeleton": drawn}

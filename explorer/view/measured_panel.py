@@ -127,15 +127,24 @@ def where(environment: Mapping[str, Any] | None) -> str:
 
 
 def memory_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[dict[str, str]]:
-    """The peaks of every device that ran, `MEMORY`."""
+    """The peaks of every device that ran, and what they are made of where that was measured, `MEMORY`."""
     return [
         {
-            "device": devices[device["device"]],
-            "predicted": text.nbytes(device["peak_predicted_bytes"]),
-            "measured": text.nbytes(device["peak_measured_bytes"]),
-            "off": _off(device["peak_measured_bytes"], device["peak_predicted_bytes"]),
+            "device": name,
+            "predicted": text.nbytes(predicted),
+            "measured": text.nbytes(measured),
+            "off": off,
         }
         for device in comparison["devices"]
+        for name, predicted, measured, off in (
+            (
+                devices[device["device"]],
+                device["peak_predicted_bytes"],
+                device["peak_measured_bytes"],
+                _off(device["peak_measured_bytes"], device["peak_predicted_bytes"]),
+            ),
+            *((f"· {p['name']}", p["predicted_bytes"], p["measured_bytes"], _share_off(p)) for p in device["parts"]),
+        )
     ]
 
 
@@ -225,6 +234,12 @@ def _fixed(value: int, places: int) -> str:
 
 def _off(measured: float | None, predicted: float | None) -> str:
     return change(measured, predicted) or text.NOTHING if measured is not None else text.NOTHING
+
+
+def _share_off(part: Mapping[str, Any]) -> str:
+    """ "+10 %", of a part of a device's memory, in which words have no room."""
+    predicted = part["predicted_bytes"]
+    return text.signed_share(part["measured_bytes"] / predicted - 1) if predicted > 0 else text.NOTHING
 
 
 def _power(value: float | None) -> str:

@@ -15,7 +15,7 @@ Step = tuple[float, float | None, float | None, str, str]
 one works alone)."""
 Report = Mapping[str, Any]
 """How a run compares with its plan, see `explorer.measured.comparison_object`."""
-StageEdge = Sequence[float]
+StageEdge = tuple[int, int, float, bool]
 """Source, target, bytes, whether between nodes: see `explorer.view.graph.stage_graph.stage_edges`."""
 RowPhases = list[float]
 """See `explorer.view.timeline.phases.row_phases`."""
@@ -123,7 +123,7 @@ class Held(TypedDict):
 
 
 class Course(TypedDict):
-    """A schedule span by span, see `explorer.view.instants.course`. Columns, one entry a span, in the order of their
+    """A schedule span by span, see `explorer.view.instants.played`. Columns, one entry a span, in the order of their
     starts: start_s, end_s, kind (of `explorer.words.actions`), of (the kind of the action that made what a transfer
     carries, or S for an all-reduce; of an action its own), stage, micro_batch, device, to_device (-1 for compute), on
     (the device that it occupies, or -1), resource (position in resources), nbytes, operator (that runs or sends, -1 if
@@ -219,6 +219,25 @@ class ScheduleView(TypedDict):
     memory: list[MemoryView]
 
 
+class OtherOrder(TypedDict):
+    """What the stages of a plan take in another order. over: the rule or the cap that forbids it, or ""."""
+
+    objective_s: float | None
+    peak_bytes: float | None
+    over: str
+
+
+class OrderView(TypedDict):
+    """In which order a plan takes its micro-batches. name: a pipeline's, or "custom". in_flight: most that each device
+    keeps. textbook: the same stages in 1F1B, where the plan's order is another kind of that; ahead: with
+    more in flight than the 1F1B that the plan is; None where that is not known."""
+
+    name: str
+    in_flight: list[int]
+    textbook: OtherOrder | None
+    ahead: OtherOrder | None
+
+
 class PlanView(Answered, ScheduleView):
     """A plan, final or incumbent; see `explorer.view.plan_view.plan_view`."""
 
@@ -233,6 +252,7 @@ class PlanView(Answered, ScheduleView):
     stage_edges: list[StageEdge]
     phases: dict[str, list[RowPhases | None]]
     pipeline: str
+    order: OrderView
     samples: int
     mini_batch: int
     costs_from: str
@@ -277,6 +297,6 @@ class Skeleton(TypedDict):
     shapes: list[str]
 
 
-def used_devices(plan: Mapping[str, Any]) -> int:
+def used_devices(plan: PlanView) -> int:
     """How many devices work, those for which one of the view stands among them. plan: a plan's view."""
     return sum(d.get("count", 1) for d, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)

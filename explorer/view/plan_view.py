@@ -14,13 +14,13 @@ from explorer.view.folded import class_name, folded, numbers_words, of_devices
 from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
-from explorer.view.instants.course import course
+from explorer.view.instants.played import course
 from explorer.view.plan_types import Answered, Device, Metrics, PlanView, ScheduleView
 from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
-from explorer.view.timeline.lanes import link_uses
-from explorer.view.timeline.moves import UNKNOWN, endpoints
+from explorer.view.timeline.lanes import UNKNOWN, endpoints, link_uses
 from explorer.view.timeline.operator_bars import operator_bars
+from explorer.view.timeline.order import order_of
 from explorer.view.timeline.path import path_view
 from explorer.view.timeline.phases import plan_phases
 from explorer.view.timeline.why import breakdown
@@ -79,9 +79,10 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
         "placement": placement,
         "stage_of": stage_of,
         "stages": stage_facts(plan, schedule, edges),
-        "stage_edges": [list(edge) for edge in edges],
+        "stage_edges": list(edges),
         "phases": plan_phases(plan, schedule),
         "pipeline": plan.pipeline,
+        "order": order_of(problem, plan),
         "samples": samples,
         "mini_batch": problem.mini_batch,
         "costs_from": costs_words(problem, plan, share_first=True),
@@ -112,7 +113,7 @@ def _schedule_view(
 ) -> ScheduleView:
     """bars: see `bars`; by_operator: whether the schedule is one of single operators, with all_spans of it as bars (see
     `operator_bars`); links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; bottleneck:
-    the device that decides the objective; course: see `explorer.view.instants.course`."""
+    the device that decides the objective; course: see `explorer.view.instants.played`."""
     span_s, busy = schedule.makespan_s, schedule.busy_per_device_s()
     by_operator = problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR
     links = link_uses(schedule, names)

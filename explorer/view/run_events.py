@@ -62,7 +62,7 @@ def ran(run: Mapping[str, Any]) -> Event:
 
 
 def replanned(told: Mapping[str, Any]) -> Event:
-    """A plan was made again with measured costs. told: see `explorer.jobs.replan_kind.replan_job`."""
+    """A plan was made again with measured costs. told: see `explorer.jobs.replan.replan_job`."""
     return {"kind": "replanned", **told}
 
 

@@ -10,9 +10,10 @@ from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme
 from explorer.view.plan_types import Bars, PlanView, Skeleton
 from explorer.view.session import Look
-from explorer.view.timeline import canvas, charts, gantt_rows, memory_strips, operator_bars, repeated, shapes
+from explorer.view.timeline import canvas, charts, gantt_rows, operator_bars, repeated, shapes
 from explorer.view.timeline.gantt_rows import Rows
-from explorer.view.timeline.operator_words import OperatorWords
+from explorer.view.timeline.operator_bars import OperatorWords
+from explorer.view.timeline.order import order_name
 from explorer.words import text
 from explorer.words.actions import REPEATED
 
@@ -146,7 +147,7 @@ def schedule_scene(
     shown, merged = _drawn(plan, (0.0, until_s))
     lanes = gantt_rows.rows_of(plan, look.rows, look.links, shown)
     stages = stage_boxes.stage_boxes(plan)
-    strips = memory_strips.memory_strips(plan)
+    strips = charts.memory_strips(plan)
     return {
         "figure": canvas.canvas(_lanes(plan, shown, lanes, skeleton), lanes, plan["span_s"], theme, until_s, mark),
         "bars": _columns(plan, shown, lanes.of_bar, skeleton, scale),
@@ -187,14 +188,14 @@ def window_scene(
 
 
 def waits_scene(plan: PlanView, look: Look, found: Mapping[str, Any], until_s: float) -> Path:
-    """The columns of a chain (`explorer.view.instants.wait_words.chain_columns`) as the critical path is drawn."""
+    """The columns of a chain (`explorer.view.instants.waits.chain_columns`) as the critical path is drawn."""
     scale, _ = text.time_unit(until_s or 1.0)
     shown, _ = _drawn(plan, (0.0, until_s))
     at = {use["resource"]: i for i, use in enumerate(plan["links"])}
     link = [at.get(resource, -1) for resource in found["resource"]]
     rows = gantt_rows.rows_of(plan, look.rows, look.links, shown)
     return {
-        "row": gantt_rows.rows_along(rows, {"device": found["device"], "link": link}),
+        "row": gantt_rows.rows_along(rows, found["device"], link),
         "link": [resource != "" for resource in found["resource"]],
         "start": [round(s / scale, 6) for s in found["start_s"]],
         "end": [round(s / scale, 6) for s in found["end_s"]],
@@ -260,6 +261,6 @@ def _path(plan: PlanView, lanes: Rows, scale: float) -> Path:
 def _count(plan: PlanView, shown: Bars) -> str:
     """ "one pass · 2,594 spans", or as how many bars they are drawn."""
     bars = len(shown["device"])
-    order = "one pass" if plan["pipeline"] == "none" else plan["pipeline"].upper()
+    order = order_name(plan)
     merged = f"{plan['spans']:,} spans as {bars:,} bars"
     return f"{order} · {merged if plan['spans'] > bars else text.plural(plan['spans'], 'span')}"

@@ -8,14 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from demo_models import MODELS
 from explorer.question.accelerators import DEFAULT_DEVICES
 from explorer.question.loading import is_traced
 from explorer.question.models.example import Example, split_example
+from explorer.question.nodes.wired import Wiring
 from explorer.question.settings import GROUPS, MAX_TIME_LIMIT_S, TIME_LIMIT_S, SearchSettings, Settings, declared
 from explorer.question.written.declaring import Group
 from explorer.question.written.kinds import MAX_NAME, Switch, Whole, one_of, plain, shown
 from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
+from solvers.problem.problem import Precision
 from solvers.search.effort import Effort
 
 LINKED = tuple(group for group in GROUPS if group is not SearchSettings)
@@ -32,8 +35,11 @@ COLOURS = ("devices", "errors")
 MAX_RUN_STEPS = 1000
 FIRST_MICRO_BATCHES = 8
 """Of a page that is opened without a question: bars that can be told apart."""
-VERSION = "2"
+VERSION = "3"
 """Of the query strings that are written, as ``v``. Those of the first version state none."""
+MEANT = (("pipeline", "1f1b", "kfkb"),)
+"""Values of query strings before the third version, and what they are called now: 1F1B left planners free to run
+ahead."""
 FIRST_SAMPLES_PER_DEVICE = 16
 """What a query string of the first version asks for where it leaves out the mini-batch of a model that is traced."""
 IN_SEQUENCE = "/in-sequence"
@@ -182,6 +188,8 @@ def parse_query(query: str, choices: Choices) -> Session:
         raw = dict(parse_qsl(query.removeprefix("?")[:MAX_QUERY], max_num_fields=MAX_FIELDS))
     except ValueError:
         raise InvalidProblem(f"a link has at most {MAX_FIELDS} fields") from None
+    if raw.get("v", "") in ("", "1", "2"):
+        raw |= {name: now for name, was, now in MEANT if raw.get(name) == was}
     session = parse(raw, choices)
     settings = session.settings
     if not raw or "v" in raw or settings.mini_batch is not None or not is_traced(session.model):
@@ -192,10 +200,14 @@ def parse_query(query: str, choices: Choices) -> Session:
 
 
 def with_first_question(session: Session) -> Session:
-    """What is asked where nobody asked anything: of a model that is traced, few enough micro-batches to be seen."""
+    """What is asked where nobody asked anything: of a model that is traced, few enough micro-batches to be seen; of a
+    demo, training as it is done, in bf16 beside fp32 masters, on devices with the links that they are sold with."""
     if not is_traced(session.model):
         return session
-    return replace(session, settings=replace(session.settings, micro_batches=FIRST_MICRO_BATCHES))
+    first = replace(session.settings, micro_batches=FIRST_MICRO_BATCHES)
+    if session.model in MODELS:
+        first = replace(first, dtype="bf16", precision=Precision.MIXED, wiring=Wiring.KIND)
+    return replace(session, settings=first)
 
 
 def compare_limit_s(session: Session) -> float:

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import dash
 import uvicorn
-from fastapi import FastAPI
+from dash.exceptions import DependencyException
+from fastapi import FastAPI, Request
+from starlette.responses import PlainTextResponse
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
 
-from explorer.view.lessons.folder import all_lessons
+from explorer.view.lessons.reading import all_lessons
 from explorer.view.session import Choices, Session, parse_query, with_first_question
 from explorer.web.contract.backend import Backend
 from explorer.web.layout import page
@@ -25,12 +27,11 @@ from explorer.web.layout.plain import called_back, with_plain
 from explorer.web.serving.callbacks import register
 from explorer.web.serving.gate import Gate
 from explorer.web.serving.live import PATH, add_live_route
-from explorer.web.serving.patience import SLOW_S, patient
 from explorer.web.serving.public import LOOPBACK, names_of
+from explorer.web.serving.queues import SLOW_S, patient
 from explorer.web.serving.quotas import SHARED, UNLIMITED, Quotas
 from explorer.web.serving.secret import Secret
 from explorer.web.serving.security import LOCAL_HOSTS, Guard, Names, content_security_policy, hostname
-from explorer.web.serving.unknown import refuse_unknown
 from solvers.errors import InvalidProblem
 
 LOCALHOST = "127.0.0.1"
@@ -48,6 +49,22 @@ INDEX = """<!DOCTYPE html>
 <footer>{%config%}{%scripts%}{%renderer%}</footer>
 </body>
 </html>"""
+UNUSED = "/_dash-update-component"
+"""All callbacks of the page run in the browser."""
+
+
+def refuse_unknown(server: FastAPI) -> None:
+    """For a server that has all its routes."""
+
+    def nothing(_: Request, __: Exception | None = None) -> PlainTextResponse:
+        return PlainTextResponse("there is nothing at this address", 404)
+
+    async def anywhere(request: Request) -> PlainTextResponse:
+        return nothing(request)
+
+    server.router.routes[:] = [route for route in server.router.routes if getattr(route, "path", "") != UNUSED]
+    server.add_exception_handler(DependencyException, nothing)
+    server.add_api_route("/{path:path}", anywhere, methods=["GET", "HEAD"], response_model=None)
 
 
 @dataclass(frozen=True)
@@ -62,7 +79,7 @@ class Config:
     origins: where others reach the server, see `Names`.
     quotas: of each visitor, by default `quotas.SHARED` with a secret and none without.
     slow_s: how long a file that is handed in may stand still, and a connection with something to take; see
-    `patience.patient`.
+    `queues.patient`.
     """
 
     backend: Backend

@@ -4,12 +4,15 @@ The first devices together hold a downset; the work in it is the *position* of t
 predecessors and followers leave it one place alone takes that part of the way, and no cut is inside it. Whoever works
 beyond a cut waits until a first micro-batch has come that far and over the cut, and the last one has as far to go back.
 A tensor that would take too long to send keeps its ends, and all that is between them, on one device.
+
+No device runs a backward before a first micro-batch has been to the end of the way and come back to it: all of its
+backwards, and not only all of its work, have to fit between a way to the first of them and one from the last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +20,7 @@ import numpy as np
 from solvers.bounds.chain_cuts import IN, OUT, ROUNDING, Cuts, Groups, cuts_of
 from solvers.bounds.reach import downstream_s, upstream_s
 from solvers.bounds.sent import sent_s
+from solvers.bounds.series import series_heads_and_tails_s
 from solvers.bounds.times import Times, greatest_ruled_out_s, times_of
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.contiguity import forward_edges
@@ -29,6 +33,8 @@ MOST_GROUPS = 6000
 """Of more groups of operators nothing is proved: it would take seconds."""
 SLIGHT = 1e-3
 """Part of all work that an operator without predecessors may be to be left out."""
+LOWEST_SHARES = 0.1
+"""Part of all work in groups whose share of backwards may be below that which is counted on."""
 
 
 def chain_bound_s(problem: Problem, choices: Sequence[int], at_least_s: float, at_most_s: float = np.inf) -> float:
@@ -41,7 +47,11 @@ def chain_bound_s(problem: Problem, choices: Sequence[int], at_least_s: float, a
     if at_least_s >= at_most_s or not _applies(problem):
         return min(at_least_s, at_most_s)
     model = _modelled(problem, choices)
-    return at_least_s if model is None else greatest_ruled_out_s(model.ruled_out, at_least_s, at_most_s)
+    if model is None:
+        return at_least_s
+    bound_s = greatest_ruled_out_s(model.ruled_out, at_least_s, at_most_s)
+    turning = model.turning()
+    return bound_s if turning is None else greatest_ruled_out_s(turning.ruled_out, bound_s, at_most_s)
 
 
 def _applies(problem: Problem) -> bool:
@@ -69,6 +79,8 @@ class _Chain:
     ends: Ints
     """[pairs, 2]"""
     devices: int
+    backward_share: float = 0.0
+    """of the work of every group, as it is counted, backwards are so much or more; 0: they are not looked at"""
     _cuts: dict[int, Cuts] = field(default_factory=dict)
 
     def ruled_out(self, time_s: float) -> bool:
@@ -83,15 +95,34 @@ class _Chain:
         furthest, ways = np.full(count, -np.inf), np.zeros(count)
         furthest[0] = 0.0
         for _ in range(self.devices):
-            to = time_s + furthest - ways  # how far the next cut may be
-            met = cuts.enter_s[None, :] <= to[:, None] + spare
+            to = (time_s + furthest - ways)[:, None]  # how far the next cut may be, [stretches, of the next]
+            if self.backward_share:
+                most_s = np.clip((time_s - cuts.turn_s) / self.backward_share, 0.0, cuts.leave_s[-1])
+                to = np.minimum(to, furthest[:, None] + most_s)
+            met = cuts.enter_s[None, :] <= to + spare
             if met[:, -1].any():
                 return False
-            reach = np.where(met, to[:, None], -np.inf).max(axis=0) + spare
+            reach = np.where(met, to, -np.inf).max(axis=0) + spare
             ways = np.maximum(cuts.ways_s, np.where(met, ways[:, None] + cuts.more_s, np.inf).min(axis=0))
             furthest = np.where(met.any(axis=0), np.minimum(cuts.leave_s, reach), -np.inf)
             ways = np.where(np.isfinite(furthest), ways, 0.0)
         return True
+
+    def turning(self) -> _Chain | None:
+        """The same with the time for backwards looked at, where some may be too long for that.
+
+        A group counts as no more work than its backwards over a share that nearly all groups have: devices do no less
+        than what is counted, and their backwards are no less than that share of it.
+        """
+        work, backward = self.groups.work_s, self.groups.backward_s
+        shares = backward / np.where(work > 0, work, 1.0)
+        order = np.argsort(shares, kind="stable")
+        known = np.cumsum(work[order])
+        share = float(shares[order][min(int(np.searchsorted(known, LOWEST_SHARES * known[-1])), len(work) - 1)])
+        if share <= 0:
+            return None
+        groups = self.groups._replace(work_s=np.minimum(work, backward / share))
+        return replace(self, groups=groups, backward_share=share, _cuts={})
 
     def _between(self, pairs: int) -> Cuts:
         """Where cuts may be when the ends of the first so many ``pairs`` are on one device each."""
@@ -122,6 +153,8 @@ class _Timed(NamedTuple):
     tail_s: Floats
     work_s: Floats
     """of groups: all micro-batches"""
+    backward_s: Floats
+    """of groups: all micro-batches of backwards alone"""
     edges: Ints
     """[edges, 2] forward tensors between groups, not through copies"""
 
@@ -160,9 +193,10 @@ def _modelled(problem: Problem, choices: Sequence[int]) -> _Chain | None:
     left[timed.number[timed.outside]] = True
     inside = ~left & np.isfinite(ways_in)
     run, first_run = _runs(problem, timed)
+    turn = np.stack([timed.least(way_s, timed.times.backward) for way_s in (timed.head_s, timed.tail_s)], axis=1)
     groups = Groups(
         timed.work_s[inside], ways_in[inside], ways_out[inside],
-        run[inside], first_run[inside], sent.hop_s[inside],
+        run[inside], first_run[inside], sent.hop_s[inside], timed.backward_s[inside], turn[inside],
     )  # fmt: skip
     apart = {pair: seconds for pair, seconds in sent.apart.items() if inside[list(pair)].all()}
     pairs = sorted(apart, key=lambda pair: -apart[pair])
@@ -182,16 +216,22 @@ def _timed(problem: Problem, choices: Sequence[int]) -> _Timed | None:
     times = times_of(problem, choices)
     if not np.isfinite(times.shortest_s).all():
         return None
-    head, tail = times.heads_and_tails_s(problem)
+    head, tail = (
+        series_heads_and_tails_s(problem, times.shortest_s, choices[0])
+        if len(choices) == 1
+        else times.heads_and_tails_s(problem)
+    )
     running = np.where(times.update, 0.0, times.all_s[:, 0])
-    work: Floats = np.bincount(number, running, len(together(graph))).astype(np.float64)
+    count = len(together(graph))
+    work: Floats = np.bincount(number, running, count).astype(np.float64)
+    backward: Floats = np.bincount(number, np.where(times.backward, running, 0.0), count).astype(np.float64)
     copied = np.array([operator.replicable for operator in graph.operators])
     pairs = {(number[u], number[v]) for u, v in forward_edges(graph) if not copied[u] and not copied[v]}
     edges = np.array(sorted((u, v) for u, v in pairs if u != v), np.int64).reshape(-1, 2)
     left = _left_out(work, edges, number[copied])
     if not (work[~left] > 0).any():
         return None
-    return _Timed(times, number, copied | left[number], head, tail, work, edges)
+    return _Timed(times, number, copied | left[number], head, tail, work, backward, edges)
 
 
 def _sent(problem: Problem, choices: Sequence[int], timed: _Timed) -> _Sent:

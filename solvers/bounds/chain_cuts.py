@@ -34,6 +34,11 @@ class Groups(NamedTuple):
     ends; 0 where that is not known"""
     hop_s: Floats
     """[groups, 2] the shortest transfer in, and out"""
+    backward_s: Floats
+    """[groups] of the work, the backwards"""
+    turn_s: Floats
+    """[groups, 2] until whatever backward of it is first on its device can begin, and from the end of the last; inf
+    where it has none"""
 
 
 class Cuts(NamedTuple):
@@ -46,6 +51,9 @@ class Cuts(NamedTuple):
     """of whoever works beyond it: the way in and the way out at least"""
     more_s: Floats
     """[stretches, stretches] by how much these are longer than those of the cut before"""
+    turn_s: Floats
+    """[stretches, stretches] of whoever works between two cuts: the way to its first backward and that from its last at
+    least; -inf where it has none"""
 
 
 def _sums(values: Floats) -> Floats:
@@ -73,7 +81,9 @@ def cuts_of(groups: Groups, earliest_end: Floats, latest_start: Floats) -> Cuts:
     more = _excess(beyond(groups.first_run_s)[None], beyond(groups.first_run_s + groups.hop_s)[None], most_run)
     ways = beyond(groups.in_s) + beyond(groups.out_s)
     ways[[0, -1]] = 0.0
-    return Cuts(enter, leave, ways, more.sum(axis=2))
+    first_s = np.minimum.accumulate(np.append(np.inf, groups.turn_s[by_end, IN]))[maybe]
+    turn = beyond(groups.turn_s[:, OUT])[:, None] + first_s[None, :]
+    return Cuts(enter, leave, ways, more.sum(axis=2), np.where(np.isfinite(turn), turn, -np.inf))
 
 
 def _excess(least: Floats, with_hop: Floats, known: Floats) -> Floats:

@@ -105,9 +105,8 @@ def _bound_s(problem: Problem, choices: Sequence[int]) -> float:
     largest = float(np.bincount(number, whole).max())
     head, tail = heads_and_tails_s(problem.graph, np.where(update, once, each))
     path = float((head + np.where(update, once, each) + tail).max())
-    if problem.objective is Objective.MAKESPAN:
-        return max(average, path)
-    if not _one_by_one(problem):
+    parallel = any(device.concurrency is None for device in problem.cluster.devices)  # CPUs of unlimited cores
+    if problem.objective is Objective.MAKESPAN or parallel:
         return max(average, path)
     # All micro-batches of a group run one after the other on its device; before the first of them
     # at least one of its operators must be reached, after the last one at least one be followed up.
@@ -119,11 +118,6 @@ def _bound_s(problem: Problem, choices: Sequence[int]) -> float:
     work = np.bincount(number, np.where(update, 0.0, in_all), len(groups))
     serial = np.where(np.isfinite(first), first + work + last, 0.0)
     return max(average, largest, path, float(serial.max()))
-
-
-def _one_by_one(problem: Problem) -> bool:
-    """Whether a group's micro-batches run one after the other: not on CPUs of unlimited cores."""
-    return all(device.concurrency is not None for device in problem.cluster.devices)
 
 
 def _fastest(problem: Problem, samples: float) -> Floats:

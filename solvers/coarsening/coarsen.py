@@ -16,11 +16,11 @@ from solvers.coarsening.traffic import traffic_of
 from solvers.coarsening.trivial_merges import TRIVIAL_S, TRIVIAL_SHARE, merge_leaves
 from solvers.errors import InvalidProblem
 from solvers.evaluation.columns import FORWARD, UPDATE, graph_columns
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints, members_of
 from solvers.plan.contiguity import forward_edges
 from solvers.plan.successors import components
 from solvers.problem.graph import Phase, topological_order
-from solvers.problem.groups import together
+from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Problem, Transfers
 
 Key = TypeVar("Key", bound=Hashable)
@@ -45,19 +45,20 @@ class Condensed:
         self.problem = problem
         graph = problem.graph
         _refuse_backward_to_forward(problem)
-        groups = together(graph)
-        group_of = _labels(groups, len(graph))
-        edges = {(int(group_of[u]), int(group_of[v])) for u, v in forward_edges(graph)}
+        groups, number = together(graph), group_of(graph)
+        edges = {(int(number[u]), int(number[v])) for u, v in forward_edges(graph)}
         loose = problem.contiguity is Contiguity.NONE and not ordered
         component = np.arange(len(groups)) if loose else _components(len(groups), edges)
-        self.node_of: Ints = component[group_of]
+        self.node_of: Ints = component[number]
         self.count = int(component.max()) + 1
         self.edges = {(int(component[u]), int(component[v])) for u, v in edges if component[u] != component[v]}
         columns = graph_columns(graph)
         self._messages = columns.message_tensor
         self._update, self._forward = columns.phase == UPDATE, columns.phase == FORWARD
         self._ends = self._message_ends()
-        self._net_of_message, self.nets = self._hyperedges()
+        pins = [tuple(sorted({*makers, *readers})) for makers, readers, _ in self._ends]
+        # Message -> hyperedge (the last, extra one: inside a super-operator), and the hyperedges' pins.
+        self._net_of_message, self.nets = _numbered(key if len(key) > 1 else None for key in pins)
         self._feeds_backward = self._feeding_backward()
         self._contracted: dict[tuple[int, bool, int, str, Speed | None], Contracted] = {}
         self._into: dict[int, Ints] = {}
@@ -189,11 +190,6 @@ class Condensed:
         )
         return self._into[samples]
 
-    def _hyperedges(self) -> tuple[Ints, list[tuple[int, ...]]]:
-        """Message -> hyperedge (the last, extra one: inside a super-operator), and the hyperedges' pins."""
-        pins = [tuple(sorted({*makers, *readers})) for makers, readers, _ in self._ends]
-        return _numbered(key if len(key) > 1 else None for key in pins)
-
     def _message_ends(self) -> list[tuple[list[int], list[int], bool]]:
         """Super-operators that make and that read every message, and whether it is of the backward pass."""
         graph, node_of = self.problem.graph, self.node_of.tolist()
@@ -252,9 +248,7 @@ class Condensed:
             for rank, i in enumerate(order):
                 position[remaining[i]] = rank
             final = position[into]
-            members: list[list[int]] = [[] for _ in remaining]
-            for operator, node in enumerate(self.node_of):
-                members[final[node]].append(operator)
+            members = members_of(final[self.node_of].tolist(), len(remaining))
             edges = sorted((int(position[u]), int(position[v])) for u in remaining for v in after[u])
             now_at: list[int] = final.tolist()
 
@@ -293,13 +287,6 @@ def _numbered(keys: Iterable[Key | None]) -> tuple[Ints, list[Key]]:
     number: dict[Key, int] = {}
     labels = [-1 if key is None else number.setdefault(key, len(number)) for key in keys]
     return np.array([len(number) if label < 0 else label for label in labels], np.int64), list(number)
-
-
-def _labels(groups: Sequence[Sequence[int]], count: int) -> Ints:
-    label = np.zeros(count, np.int64)
-    for number, group in enumerate(groups):
-        label[list(group)] = number
-    return label
 
 
 def _components(count: int, edges: Iterable[tuple[int, int]]) -> Ints:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from solvers.coarsening.traffic import Rows, Traffic
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints, inverse
+from solvers.plan.segments import Place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,19 +37,23 @@ class Shape:
         for u, v in self.edges:
             after[u].append(v)
             before[v].append(u)
-        on: list[list[int]] = [[] for _ in self.members]
-        for net, pins in enumerate(self.nets):
-            for pin in pins:
-                on[pin].append(net)
         set_field = object.__setattr__
         set_field(self, "predecessors", Rows.of(before))
         set_field(self, "successors", Rows.of(after))
-        set_field(self, "nets_of", Rows.of(on))
+        set_field(self, "nets_of", Rows.of(inverse(self.nets, len(self))))
         set_field(self, "net_pins", Rows.of(self.nets))
         set_field(self, "net_sizes", np.array([len(pins) for pins in self.nets], np.int64))
 
     def __len__(self) -> int:
         return len(self.members)
+
+    def placement(self, places: Iterable[Place]) -> list[Place]:
+        """The devices of every operator of the graph, where every super-operator is on these devices."""
+        placement: list[Place] = [()] * sum(map(len, self.members))
+        for members, place in zip(self.members, places, strict=True):
+            for operator in members:
+                placement[operator] = place
+        return placement
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,10 +102,3 @@ class Contracted:
     def has_merged(self) -> bool:
         """Whether a trivial operator was merged into its neighbour."""
         return self.merged > 0
-
-    @property
-    def accelerator_per_cpu(self) -> float:
-        """Largest ratio of accelerator to CPU time: how much accelerator work a CPU second can take over."""
-        slow = self.supported & (self.acc_s > 0)
-        with np.errstate(divide="ignore"):
-            return float(np.max(np.where(slow, self.acc_s / np.where(slow, self.cpu_s, 1.0), 0.0), initial=0.0))

@@ -28,6 +28,9 @@ class Rows:
     def __getitem__(self, row: int) -> Ints:
         return self.items[self.start[row] : self.start[row + 1]]
 
+    def lists(self) -> list[list[int]]:
+        return [self[row].tolist() for row in range(len(self))]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:

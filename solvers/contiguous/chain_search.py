@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,26 +24,20 @@ PAIRS_A_CALL, PLAIN_PAIRS_A_CALL = 150_000, 400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """A chain or NO_CHAIN, and whether a memory cap turned anything away."""
-
-    chain: Chain
-    memory_was_short: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """The chain with the least largest load in the last pass whose loads are all below bounds given.
 
-    loads_s: its largest load in each pass, [passes], inf without one.
+    loads_s: its largest load in each pass, [passes], inf without one. memory_was_short: whether a memory cap turned
+    anything away.
     """
 
     loads_s: Floats
     parts: tuple[Part, ...]
     memory_was_short: bool
 
-    def search(self) -> Search:
-        return Search(Chain(float(self.loads_s.sum()), self.parts) if self.parts else NO_CHAIN, self.memory_was_short)
+    @property
+    def chain(self) -> Chain:
+        return Chain(float(self.loads_s.sum()), self.parts) if self.parts else NO_CHAIN
 
 
 Below = Callable[[Costs, Floats], Outcome]
@@ -81,7 +75,7 @@ class ChainSearch:
         *,
         memory: str = "all",
         memory_share: float = 1.0,
-    ) -> Search:
+    ) -> Outcome:
         """The chain of suffixes with the least max-load, if one is below ``below_s``.
 
         downsets: of `suffix_order`. Exact: no chain below ``below_s`` and below the result exists (within the caps).
@@ -135,7 +129,7 @@ class ChainSearch:
         return chain
 
 
-def _best(below: Below, costs: Costs, limits: Limits, below_s: float) -> Search:
+def _best(below: Below, costs: Costs, limits: Limits, below_s: float) -> Outcome:
     """The chain with the least sum over the passes of its largest load, if one is below ``below_s``.
 
     With two passes (GPipe; Tarnawski et al. 2020, appendix on training): among the chains whose
@@ -143,8 +137,8 @@ def _best(below: Below, costs: Costs, limits: Limits, below_s: float) -> Search:
     such chain's forward load to the next, until what the passes take at least adds up to the best sum.
     """
     if costs.acc_s.shape[1] == 1:
-        return below(costs, np.array([min(below_s, 1e300)])).search()
-    best, sum_s = NO_CHAIN, min(below_s, 1e300)
+        return below(costs, np.array([min(below_s, 1e300)]))
+    best, sum_s = Outcome(np.full(2, np.inf), (), False), min(below_s, 1e300)
     _, backward_s = least_load_s(costs, limits).tolist()
     forward = below(_only_forward(costs), np.array([sum_s - backward_s]))
     short = forward.memory_was_short
@@ -156,10 +150,10 @@ def _best(below: Below, costs: Costs, limits: Limits, below_s: float) -> Search:
         if not outcome.parts:
             break
         if outcome.loads_s.sum() < sum_s:
-            best, sum_s = outcome.search().chain, float(outcome.loads_s.sum())
+            best, sum_s = outcome, float(outcome.loads_s.sum())
         # A chain below the ceiling takes at least as long backward as this one.
         ceiling = min(float(outcome.loads_s[0]), sum_s - float(outcome.loads_s[1]))
-    return Search(best, short)
+    return replace(best, memory_was_short=short)
 
 
 def _only_forward(costs: Costs) -> Costs:

@@ -6,7 +6,6 @@ of the pipeline: how many parts follow is then known, and with it the micro-batc
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -64,8 +63,7 @@ def flights_of(problem: Problem, parts: int, micro_batches: int) -> Floats:
 def topological_orders(shape: Shape, tries: int = 8, seed: int = 0) -> list[NDArray[np.int64]]:
     """Deterministic topological orders from the end to the start: deepest first, widest first, mixed."""
     rng = random.Random(seed)
-    after = [shape.successors.items[a:b].tolist() for a, b in _spans(shape.successors.start)]
-    before = [shape.predecessors.items[a:b].tolist() for a, b in _spans(shape.predecessors.start)]
+    after, before = shape.successors.lists(), shape.predecessors.lists()
     orders = []
     for attempt in range(tries):
         waiting = [len(targets) for targets in after]
@@ -86,11 +84,6 @@ def topological_orders(shape: Shape, tries: int = 8, seed: int = 0) -> list[NDAr
                     ready.append(source)
         orders.append(np.array(order, np.int64))
     return orders
-
-
-def _spans(start: NDArray[np.int64]) -> list[tuple[int, int]]:
-    bounds: list[int] = start.tolist()
-    return list(itertools.pairwise(bounds))
 
 
 def positions_a_call(count: int, steps: int, check: Callable[[], None]) -> Iterator[tuple[int, int]]:

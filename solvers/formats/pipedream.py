@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from solvers.errors import InvalidProblem
 from solvers.formats.json_text import MAX_BYTES
-from solvers.formats.mirrored import mirrored, module_paths, pass_times
+from solvers.formats.mirrored import pass_times, training_graph
 from solvers.formats.msr2020 import ACCELERATOR_KIND
 from solvers.formats.workload import Workload
-from solvers.problem.graph import Amount, Operator, OpGraph
+from solvers.problem.graph import Amount, Operator
 from solvers.problem.problem import ComputeTable
 
 MAX_NODES = 200_000
@@ -90,26 +90,19 @@ def read_pipedream(data: bytes | str, reference: str) -> Workload:
     for source, target in edges:
         if source in position and target in position:
             readers[position[source]][position[target]] = nodes[source].activation_bytes
-    forward = module_paths(
-        [
-            Operator(
-                f"{node.op_type}_{node.name.removeprefix('node')}",
-                node.op_type,
-                module_path=node.stage,
-                param_bytes=node.parameter_bytes,
-                saved_bytes=Amount(0.0, node.activation_bytes),
-            )
-            for node in kept
-        ],
-        readers,
-    )
-    try:
-        graph = OpGraph(*mirrored(forward, readers), 1, _title(reference))
-    except InvalidProblem as error:
-        raise InvalidProblem(f"{reference}: {error}") from None
+    forward = [
+        Operator(
+            f"{node.op_type}_{node.name.removeprefix('node')}",
+            node.op_type,
+            module_path=node.stage,
+            param_bytes=node.parameter_bytes,
+            saved_bytes=Amount(0.0, node.activation_bytes),
+        )
+        for node in kept
+    ]
     times = pass_times([node.forward_s for node in kept], [node.backward_s for node in kept])
     return Workload(
-        graph,
+        training_graph(forward, readers, reference, ".txt"),
         reference,
         ComputeTable((1,), {ACCELERATOR_KIND: times}),
         costs_from="profiled by PipeDream, as stated in the file",
@@ -125,10 +118,6 @@ def _text(data: bytes | str, reference: str) -> str:
         return data.decode("utf-8-sig") if isinstance(data, bytes) else data
     except UnicodeDecodeError as error:
         raise InvalidProblem(f"{reference}: not UTF-8 text (byte {error.start})") from None
-
-
-def _title(reference: str) -> str:
-    return reference.rsplit("/", 1)[-1].removesuffix(".txt") or "graph"
 
 
 def _number(node: _Node) -> tuple[float, str]:

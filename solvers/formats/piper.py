@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
-from solvers.formats.mirrored import mirrored, module_paths, pass_times
+from solvers.formats.mirrored import pass_times, training_graph
 from solvers.formats.msr2020 import ACCELERATOR_KIND
 from solvers.formats.pipedream import BYTES_PER_PARAMETER
 from solvers.formats.workload import Workload
 from solvers.problem.cluster import Cluster, Device, uniform_cluster
-from solvers.problem.graph import Amount, Operator, OpGraph
+from solvers.problem.graph import Amount, Operator
 from solvers.problem.problem import ComputeTable, Objective, Transfers
 
 MAX_NODES = 200_000
@@ -74,14 +74,10 @@ def read_piper(source: str | bytes | object, reference: str) -> Workload:
         raise InvalidProblem(f"{reference}: it has no nodes; there is nothing to place")
     readers = _readers(file["edges"], _positions(layers))
     unit, notes = _unit(layers)
-    try:
-        graph = OpGraph(*mirrored(module_paths(_operators(layers), readers), readers), 1, _title(reference))
-    except InvalidProblem as error:
-        raise InvalidProblem(f"{reference}: {error}") from None
     ahead = [layer.time * unit * FORWARD_SHARE for layer in layers]
     back = [layer.time * unit * (1 - FORWARD_SHARE) for layer in layers]
     return Workload(
-        graph,
+        training_graph(_operators(layers), readers, reference, ".json"),
         reference,
         ComputeTable((1,), {ACCELERATOR_KIND: pass_times(ahead, back)}),
         cluster=_cluster(file),
@@ -180,7 +176,3 @@ def _cluster(file: Mapping[str, Field]) -> Cluster:
             file[name].refuse("more than 0")
     count = file["maxDevices"].integer(1, MAX_DEVICES)
     return uniform_cluster([Device(f"GPU {i}", ACCELERATOR_KIND, memory) for i in range(count)], bandwidth)
-
-
-def _title(reference: str) -> str:
-    return reference.rsplit("/", 1)[-1].removesuffix(".json") or "graph"

@@ -6,7 +6,8 @@ a list of devices may have "0-127" for 128 of them, and the order names devices 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from solvers.errors import InvalidPlan, InvalidProblem, PlacementError
 from solvers.formats.graph_json import read_header
@@ -22,6 +23,7 @@ from solvers.plan.result import Result
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Problem
 
+T = TypeVar("T")
 FORMAT = "placement-explorer/plan"
 VERSIONS = (1, 2, 3)
 """Those that are read."""
@@ -187,21 +189,22 @@ def _read_stage(field: Field, operators: int, devices: int) -> Stage:
         raise InvalidPlan(f"{field.where}: {error}") from None
 
 
-def _read_action(field: Field, stages: int) -> Action:
+def _parsed(field: Field, parse: Callable[[str], T]) -> T:
     try:
-        action = parse_action(field.text(64))
+        return parse(field.text(64))
     except PlacementError as error:
         raise InvalidPlan(f"{field.where}: {error}") from None
+
+
+def _read_action(field: Field, stages: int) -> Action:
+    action = _parsed(field, parse_action)
     if action.stage >= stages:
         raise InvalidPlan(f"{field.where}: {action} names stage {action.stage}, but there are {stages} stages")
     return action
 
 
 def _read_message(field: Field, stages: int, devices: int) -> Message:
-    try:
-        message = parse_message(field.text(64))
-    except PlacementError as error:
-        raise InvalidPlan(f"{field.where}: {error}") from None
+    message = _parsed(field, parse_message)
     if message.action.stage >= stages or message.to_device >= devices:
         raise InvalidPlan(
             f"{field.where}: {message} names stage {message.action.stage} and device {message.to_device}, but there are"

@@ -13,6 +13,10 @@ from solvers.problem.regions import recomputing
 from solvers.problem.tied import copying
 from solvers.problem.training import ZERO_STAGES
 
+_ORDERS = {"1f1b": Pipeline.K_F_K_B, "1f1b-textbook": Pipeline.ONE_F_ONE_B}
+"""Of files: what 1F1B meant when it was first written left planners free to run ahead."""
+_ORDER_WORDS = {pipeline: words for words, pipeline in _ORDERS.items()}
+
 _REQUIRED = (
     "cluster", "compute", "objective", "contiguity", "transfers", "execution", "pipeline", "mini_batch",
     "micro_batches", "training", "optimizer",
@@ -23,7 +27,7 @@ _OPTIONAL = (
 )  # fmt: skip
 
 _ALWAYS = (
-    "objective", "contiguity", "transfers", "execution", "pipeline", "mini_batch", "micro_batches", "training",
+    "objective", "contiguity", "transfers", "execution", "mini_batch", "micro_batches", "training",
     "optimizer", "max_replicas", "recompute", "mixed_micro_batches", "subgraphs_per_device", "costs_from", "transfer_s",
     "stated_bytes",
 )  # fmt: skip
@@ -35,6 +39,7 @@ def problem_json(problem: Problem) -> dict[str, object]:
     and whether regions run again or tied parameters are copied."""
     return {
         **{name: record_json(getattr(problem, name)) for name in _ALWAYS},
+        "pipeline": _ORDER_WORDS.get(problem.pipeline, problem.pipeline.value),
         **({} if problem.precision is Precision.PURE else {"precision": problem.precision.value}),
         **({"zero": problem.zero} if problem.zero else {}),
         **({} if problem.plain is None or problem.copy_tied else {"regions": True}),
@@ -56,7 +61,7 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "contiguity": parts["contiguity"].choice(Contiguity),
         "transfers": parts["transfers"].choice(Transfers),
         "execution": parts["execution"].choice(Execution),
-        "pipeline": parts["pipeline"].choice(Pipeline),
+        "pipeline": _ORDERS.get(parts["pipeline"].text()) or parts["pipeline"].choice(Pipeline),
         "optimizer": parts["optimizer"].choice(Optimizer),
         "precision": parts["precision"].choice(Precision) if "precision" in parts else Precision.PURE,
         "zero": parts["zero"].integer(0, ZERO_STAGES[-1]) if "zero" in parts else 0,

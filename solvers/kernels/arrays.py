@@ -19,3 +19,17 @@ def starts(sizes: Iterable[int] | Ints) -> Ints:
     found = np.zeros(len(each) + 1, np.int64)
     np.cumsum(each, out=found[1:])
     return found
+
+
+def inverse(rows: Iterable[Iterable[int]], count: int) -> list[list[int]]:
+    """Of each of ``count`` numbers the rows that it is in, ascending."""
+    rows_of: list[list[int]] = [[] for _ in range(count)]
+    for row, numbers in enumerate(rows):
+        for number in numbers:
+            rows_of[number].append(row)
+    return rows_of
+
+
+def members_of(labels: Iterable[int], count: int) -> list[list[int]]:
+    """What has each of ``count`` labels, ascending."""
+    return inverse(((label,) for label in labels), count)

@@ -14,7 +14,7 @@ import numpy as np
 from solvers.kernels.arrays import Floats, Ints
 from solvers.latency.max_flow_kernel import Network
 from solvers.latency.model import LatencyModel
-from solvers.latency.path_cut_kernel import Order, network_for, shortest, stretches_from
+from solvers.latency.path_cut_kernel import Order, shortest, stretches_from
 
 MOST_OPERATORS = 3000
 """With more operators the tables of who comes before whom get too large."""
@@ -74,7 +74,7 @@ def paths(model: LatencyModel, seed: int = 0) -> Iterator[Ints]:
     for operator in range(len(graph)):
         sent[operator] = calls.message_s[calls.sent[calls.sent_start[operator] : calls.sent_start[operator + 1]]].sum()
     nbytes = model.group_bytes[model.group_of]
-    weights = [_share(w) for w in (calls.seconds[0], calls.seconds[-1], sent, nbytes)]
+    weights = [w / max(float(w.sum()), 1e-300) for w in (calls.seconds[0], calls.seconds[-1], sent, nbytes)]
     rng = np.random.default_rng(seed)
     seen: set[tuple[int, ...]] = set()
     mixtures = [np.array(row) + TIE for row in ((1, 1, 0, 0), (1, 1, 1, 1), (0, 0, 0, 1), (0, 0, 1, 0))]
@@ -87,10 +87,6 @@ def paths(model: LatencyModel, seed: int = 0) -> Iterator[Ints]:
             yield path
         elif not mixtures:
             return
-
-
-def _share(weight: Floats) -> Floats:
-    return weight / max(float(weight.sum()), 1e-300)
 
 
 def _heaviest(model: LatencyModel, weight: Floats) -> Ints:
@@ -106,8 +102,3 @@ def _heaviest(model: LatencyModel, weight: Floats) -> Ints:
     while came_from[path[-1]] >= 0:
         path.append(int(came_from[path[-1]]))
     return np.array(path[::-1], np.int64)
-
-
-def network_of(model: LatencyModel) -> Network:
-    """Room for the flows of a model."""
-    return network_for(model.calls)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.coarsening.traffic import Rows
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints, members_of
 from solvers.latency.latency_kernel import Calls
+from solvers.problem.groups import group_of as groups_of
 from solvers.problem.groups import together
 from solvers.problem.problem import Execution, Objective, Problem, Transfers
 
@@ -72,10 +73,7 @@ class LatencyModel:
         cpu_s = np.full(count, np.inf)
         if cluster.cpus:
             cpu_s = np.asarray(problem.compute.at(cluster.devices[cluster.cpus[0]].kind, problem.mini_batch))
-        groups = together(graph)
-        group_of = np.empty(count, np.int64)
-        for number, group in enumerate(groups):
-            group_of[list(group)] = number
+        groups, group_of = together(graph), groups_of(graph)
         group_bytes = np.bincount(group_of, problem.static_bytes(), len(groups)).astype(np.float64)
         roomiest = max(cluster.cpus, key=lambda d: cluster.devices[d].memory_bytes, default=-1)
         devices = [*cluster.accelerators, *([roomiest] if cluster.cpus else [])]
@@ -110,6 +108,15 @@ class LatencyModel:
         copies = np.diff(self.calls.reader_start) + 1
         return float(self.calls.seconds.max(axis=0).sum() + (self.calls.message_s * copies).sum())
 
+    def messages(self, unit_s: float = 1.0) -> list[tuple[int, list[int], float]]:
+        """Maker, readers and time, in units of ``unit_s`` seconds, of every message."""
+        at = self.calls
+        return [
+            (u, at.reader[at.reader_start[m] : at.reader_start[m + 1]].tolist(), float(at.message_s[m]) / unit_s)
+            for u in range(len(self.group_of))
+            for m in at.sent[at.sent_start[u] : at.sent_start[u + 1]].tolist()
+        ]
+
     def group(self, number: int) -> list[int]:
         """The operators of a group."""
         members: list[int] = self.members.items[self.members.start[number] : self.members.start[number + 1]].tolist()
@@ -126,10 +133,8 @@ def _calls(problem: Problem, seconds: Floats) -> Calls:
         link = problem.cluster.links[0] if problem.cluster.links else None
         nbytes = [tensor.nbytes.at(problem.mini_batch) for tensor in messages]
         message_s = np.array([link.transfer_s(b) if link is not None and b > 0 else 0.0 for b in nbytes])
-    sent: list[list[int]] = [[] for _ in range(len(graph))]
-    for number, tensor in enumerate(messages):
-        sent[tensor.producer].append(number)
-    outgoing, readers, before = Rows.of(sent), Rows.of([t.consumers for t in messages]), Rows.of(graph.predecessors)
+    outgoing = Rows.of(members_of((tensor.producer for tensor in messages), len(graph)))
+    readers, before = Rows.of([t.consumers for t in messages]), Rows.of(graph.predecessors)
     return Calls(
         np.where(np.isfinite(seconds), seconds, 0.0),
         np.array(graph.topological_order, np.int64),

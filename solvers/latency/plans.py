@@ -50,18 +50,14 @@ def plan_of_calls(model: LatencyModel, call: Ints, pieces: int, turns: Ints | No
     sets = stages_of_placement(problem.graph, pseudo)
     size = problem.mini_batch // problem.micro_batch_choices()[0]
     stages = tuple(Stage(operators, (place[0] % devices,), size) for operators, place in sets)
-    ranks = [_rank(call[operators[0]], pieces, work) for operators, _ in sets]
+    first = [int(call[operators[0]]) for operators, _ in sets]
+    ranks = [int(work.position[c]) if c >= 0 else -1 for c in first]
     order: list[list[Action]] = [[] for _ in range(devices)]
     sequence = _sequence(model, stages, ranks)
     for micro_batch in range(problem.mini_batch // size):
         for stage in sequence:
             order[stages[stage].devices[0]].append(Action(stage, "F", micro_batch))
     return Plan(stages, tuple(map(tuple, order)))
-
-
-def _rank(call: int, pieces: int, work: Scratch) -> int:
-    """When the evaluation takes a call, -1 for operators on CPUs."""
-    return int(work.position[call]) if call >= 0 else -1
 
 
 def _rounds(model: LatencyModel, call: Ints, pieces: int, work: Scratch) -> list[int]:

@@ -1,17 +1,71 @@
-"""Single-sample latency as an integer program (Tarnawski et al., NeurIPS 2020, section 6)."""
+"""Single-sample latency as an integer program (Tarnawski et al., NeurIPS 2020, section 6), and when calls and operators
+on CPUs start and end, the calls of an accelerator in a given order.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from solvers.kernels.arrays import Floats, Ints
-from solvers.latency.call_times import CallTimes, messages_of, times_of
 from solvers.latency.model import ROUNDING, LatencyModel
-from solvers.problem.graph import edges_of
-from solvers.programs.scaled_model import ScaledModel, Term, new_numbers
+from solvers.problem.graph import edges_of, labels_after, topological_order
+from solvers.programs.scaled_model import ScaledModel, Term, classes_of, new_numbers
+
+
+@dataclass(frozen=True, slots=True)
+class CallTimes:
+    """The earliest times, in some unit.
+
+    call: [operators] accelerator * pieces + piece, or -1 on a CPU. entity: [operators] the call, or the
+    number of calls + the operator on a CPU. start, end: [entities]. turn: [calls] a topological number,
+    -1 for an empty call.
+    """
+
+    call: list[int]
+    entity: list[int]
+    start: list[float]
+    end: list[float]
+    turn: list[int]
+
+
+def times_of(latency: LatencyModel, call: Ints, pieces: int, unit_s: float) -> CallTimes | None:
+    """The times of these calls, in units of ``unit_s`` seconds, the pieces of an accelerator in turn;
+    None if they wait for each other. (`solvers.latency.latency_kernel` takes the pieces as they become ready.)"""
+    graph = latency.problem.graph
+    seconds, calls = (latency.calls.seconds / unit_s).tolist(), latency.accelerators * pieces
+    at: list[int] = call.tolist()
+    entity = [c if c >= 0 else calls + v for v, c in enumerate(at)]
+    device = [c // pieces if c >= 0 else -1 for c in at]
+    takes = [0.0] * (calls + len(at))
+    for v, e in enumerate(entity):
+        takes[e] += seconds[device[v]][v]
+    for u, readers, message in latency.messages(unit_s):
+        if at[u] >= 0 and any(at[r] != at[u] for r in readers):
+            takes[at[u]] += message
+        for c in {at[r] for r in readers} - {-1, at[u]}:
+            takes[c] += message
+    after = labels_after(edges_of(graph.successors), entity, len(takes))
+    for c in range(calls - 1):
+        if (c + 1) % pieces:
+            after[c].add(c + 1)
+    order = topological_order(after)
+    if len(order) < len(takes):
+        return None
+    start, end = [0.0] * len(takes), [0.0] * len(takes)
+    turn = [-1] * calls
+    used = set(at)
+    for position, e in enumerate(order):
+        end[e] = start[e] + takes[e]
+        for target in after[e]:
+            start[target] = max(start[target], end[e])
+        if e in used and e < calls:
+            turn[e] = position
+    return CallTimes(at, entity, start, end, turn)
+
 
 CONVEX_VARIABLES = 2000
 """Most variables spent on convex calls. Times imply them (a call cannot wait for its own output), so
@@ -41,9 +95,10 @@ class LatencyProgram(ScaledModel[CallTimes]):
         self.check = check
         self.unit_of = latency.group_of.tolist() if pieces == 1 else list(range(len(graph)))
         self.edges = list(edges_of(graph.successors))
-        self.messages = messages_of(latency, self.unit_s)
+        self.messages = latency.messages(self.unit_s)
         self._crossings: dict[tuple[frozenset[int], frozenset[int], int], int] = {}
-        self.classes = _interchangeable(latency)
+        free = set(range(latency.accelerators)) - set(latency.problem.pins.values())
+        self.classes = classes_of({d: (float(latency.caps[d]), latency.acc_s[d].tobytes()) for d in sorted(free)})
         self.heaviest = np.argsort(-_group_s(latency), kind="stable").tolist()
         self.last = self.model.variable(0.0, self.most, cost=1.0)
         self.x, self.on_cpu = self._placed()
@@ -259,14 +314,3 @@ def _group_s(latency: LatencyModel) -> Floats:
     """Seconds of every group where accelerators take it, [groups]."""
     seconds = np.where(np.isfinite(latency.acc_s), latency.acc_s, 0.0).max(axis=0, initial=0.0)
     return np.bincount(latency.group_of, seconds, latency.groups).astype(np.float64)
-
-
-def _interchangeable(latency: LatencyModel) -> list[list[int]]:
-    """Accelerators that are alike in times, memory and what may be there, in classes of two or more."""
-    pinned = set(latency.problem.pins.values())
-    classes: dict[tuple[float, bytes], list[int]] = {}
-    for d in range(latency.accelerators):
-        if d not in pinned:
-            key = float(latency.caps[d]), latency.acc_s[d].tobytes()
-            classes.setdefault(key, []).append(d)
-    return [devices for devices in classes.values() if len(devices) > 1]

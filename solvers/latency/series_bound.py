@@ -18,7 +18,6 @@ import numpy as np
 from solvers.kernels.arrays import Floats, Ints
 from solvers.latency.model import LatencyModel
 from solvers.latency.path_cut_kernel import Order
-from solvers.latency.series import Series, series_of
 from solvers.latency.series_breaks import (
     AFTER,
     BEFORE,
@@ -27,8 +26,10 @@ from solvers.latency.series_breaks import (
     SECOND_BYTES,
     SECONDS,
     Breaks,
+    Series,
     TooMany,
     Ways,
+    series_of,
     undominated,
 )
 

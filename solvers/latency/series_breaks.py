@@ -1,4 +1,5 @@
-"""What it costs to go from one gate of a series to the next if they are not in one call.
+"""A graph as gates, operators that all others come before or after, and what it costs to go from one gate of such a
+series to the next if they are not in one call.
 
 Some operators between them (a downset) are in the first gate's call, some (an upset) in the second one's, the
 rest on CPUs or in calls of their own, which hold nothing of other parts.
@@ -14,8 +15,56 @@ import numpy as np
 from solvers.kernels.arrays import Floats, Ints
 from solvers.latency.model import LatencyModel
 from solvers.latency.path_cut_kernel import Order
-from solvers.latency.series import Branch, Series
 from solvers.latency.undominated_kernel import first_undominated
+from solvers.problem.graph import OpGraph
+
+Branch = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """gates: operators that every other one comes before or after, in their order. parts: [gates + 1], the operators
+    before the first gate, between every two, and after the last, as branches: connected pieces in topological
+    order, between which nothing is sent."""
+
+    gates: tuple[int, ...]
+    parts: tuple[tuple[Branch, ...], ...]
+
+
+def series_of(graph: OpGraph, order: Order) -> Series:
+    """The series of a graph; without gates, one part."""
+    count = len(graph)
+    compared = (order.above | order.below).sum(axis=1)
+    gates = np.flatnonzero(compared == count - 1)
+    gates = gates[np.argsort(order.above[gates].sum(axis=1), kind="stable")]
+    part = order.above[:, gates].sum(axis=1)  # how many gates come before
+    is_gate = np.isin(np.arange(count), gates)
+    inside: list[list[int]] = [[] for _ in range(len(gates) + 1)]
+    for v in graph.topological_order:
+        if not is_gate[v]:
+            inside[part[v]].append(v)
+    return Series(tuple(gates.tolist()), tuple(_branches(graph, operators) for operators in inside))
+
+
+def _branches(graph: OpGraph, operators: list[int]) -> tuple[Branch, ...]:
+    """Connected pieces, each in the given order."""
+    left = set(operators)
+    found: list[Branch] = []
+    for first in operators:
+        if first not in left:
+            continue
+        left.discard(first)
+        branch, todo = {first}, [first]
+        while todo:
+            v = todo.pop()
+            for other in (*graph.predecessors[v], *graph.successors[v]):
+                if other in left:
+                    left.discard(other)
+                    branch.add(other)
+                    todo.append(other)
+        found.append(tuple(v for v in operators if v in branch))
+    return tuple(found)
+
 
 BEFORE, BESIDE, AFTER = 0, 1, 2
 """Where an operator of a part is: in the first gate's call, in neither, in the second gate's."""
@@ -54,7 +103,7 @@ class Breaks:
 
     def __init__(self, model: LatencyModel, order: Order, series: Series, check: Callable[[], None]) -> None:
         self.series, self.check, self.cap = series, check, order.acc_bytes
-        graph, calls = model.problem.graph, model.calls
+        graph = model.problem.graph
         self.before, self.after = graph.predecessors, graph.successors
         self.acc_s = np.where(order.can_run[model.group_of], order.acc_s, np.inf).tolist()
         self.cpu_s: list[float] = order.cpu_s.tolist()
@@ -63,11 +112,9 @@ class Breaks:
         _, first = np.unique(model.group_of, return_index=True)
         self.nbytes[first] = model.group_bytes[model.group_of[first]]
         self.sent: list[list[Message]] = [[] for _ in range(len(graph))]
-        for v in range(len(graph)):
-            for m in calls.sent[calls.sent_start[v] : calls.sent_start[v + 1]].tolist():
-                readers = calls.reader[calls.reader_start[m] : calls.reader_start[m + 1]].tolist()
-                if readers and calls.message_s[m] > 0:
-                    self.sent[v].append((tuple(readers), float(calls.message_s[m])))
+        for v, readers, seconds in model.messages():
+            if readers and seconds > 0:
+                self.sent[v].append((tuple(readers), seconds))
 
     def ways(self, part: int, first_in_call: bool, second_in_call: bool) -> Ways:
         """All undominated ways if the gates before and after are in calls; else they are on CPUs, or there is none.

@@ -12,11 +12,11 @@ from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.variants import Variant
 from solvers.kernels.arrays import Ints
 from solvers.noncontiguous.followers import by_leader, leaders
-from solvers.noncontiguous.slots import Order, Slot, costs_of, nodes_of, slots_of, taken
+from solvers.noncontiguous.slots import Order, costs_of, slots_of, taken
 from solvers.plan.segments import Place
 from solvers.problem.graph import labels_after, topological_order
 from solvers.problem.problem import Contiguity, Transfers
-from solvers.programs.scaled_model import ScaledModel, Term, new_numbers
+from solvers.programs.scaled_model import ScaledModel, Term, classes_of, new_numbers
 
 Expression = list[Term]
 """Variables and their coefficients."""
@@ -51,13 +51,18 @@ class MaxLoadModel(ScaledModel[Ints]):
         super().__init__(typical_s)
         self.problem, self.contracted, self.variant = condensed.problem, contracted, variant
         self.chain = self.problem.contiguity is Contiguity.ACYCLIC
-        self.slots = [slot for slot in slots_of(self.problem, variant.replicas, order) if self._possible(slot)]
+        self.slots = [
+            slot
+            for slot in slots_of(self.problem, variant.replicas, order)
+            if self.problem.can_share(contracted.samples, slot.replicas)
+        ]
         self.costs = costs_of(condensed, contracted, variant, self.slots, flights)
         self.on_cpu = [slot.on_cpu for slot in self.slots]
         self.accelerator_slots = [s for s, cpu in enumerate(self.on_cpu) if not cpu]
         self.leader = list(range(len(contracted)))
         self.peaks = [self.model.variable(0.0, math.inf, cost=1.0) for _ in range(variant.passes)]
-        self.classes = [] if self.chain else _interchangeable(self.slots)
+        exchangeable = [] if self.chain else self.accelerator_slots
+        self.classes = classes_of({s: (self.slots[s].devices, self.slots[s].replicas) for s in exchangeable})
         self.heaviest = np.argsort(-contracted.acc_s, kind="stable")
         self.x = self.placed(self._allowed(), self.classes, np.argsort(self.heaviest).tolist())
         self.on_fill(self._fill_placed)
@@ -91,16 +96,12 @@ class MaxLoadModel(ScaledModel[Ints]):
         """The slot of every super-operator in a solution."""
         return np.array([max(range(len(row)), key=lambda s: values[row[s]]) for row in self.x], np.int64)
 
-    def placement(self, slots: Ints) -> tuple[tuple[int, ...], ...]:
+    def placement(self, slots: Ints) -> list[Place]:
         """The devices of every operator of the graph."""
         free = list(range(len(self.problem.cluster)))
         fixed = not self.chain and self.variant.replicas == 1  # slots are devices
         place = {s: (s,) if fixed else taken(self.slots[s], free) for s in sorted(set(slots.tolist()))}
-        placement: list[Place] = [()] * len(self.problem.graph)
-        for node, slot in enumerate(slots.tolist()):
-            for operator in self.contracted.shape.members[node]:
-                placement[operator] = place[slot]
-        return tuple(placement)
+        return self.contracted.shape.placement(place[slot] for slot in slots.tolist())
 
     def slots_for(self, places: Sequence[Place]) -> Ints | None:
         """The slots of a placement, interchangeable ones renumbered as the model wants them; None if its chain
@@ -126,9 +127,6 @@ class MaxLoadModel(ScaledModel[Ints]):
 
     def _holds(self, slot: int, place: Place) -> bool:
         return len(place) == self.slots[slot].replicas and set(place) <= set(self.slots[slot].devices)
-
-    def _possible(self, slot: Slot) -> bool:
-        return self.problem.can_share(self.contracted.samples, slot.replicas)
 
     def _following(self, places: Sequence[Place]) -> list[Place]:
         """The placement after every follower has joined its leader on an accelerator: no load is larger."""
@@ -200,10 +198,6 @@ class MaxLoadModel(ScaledModel[Ints]):
             if costs.nbytes.sum() > costs.cap > 0:
                 terms = [(self.x[v][s], held / costs.cap) for v, held in enumerate(costs.nbytes.tolist()) if held > 0]
                 self.model.row(terms, most=1 + CAP_SLACK)
-
-    def _roomy(self) -> bool:
-        """Whether any device could hold everything."""
-        return all(costs.nbytes.sum() <= costs.cap for costs in self.costs)
 
     def _ascending(self) -> None:
         """Slots do not descend along forward edges: y[v][s], whether v is in a slot up to s, falls."""
@@ -302,8 +296,8 @@ class MaxLoadModel(ScaledModel[Ints]):
         plain = self.variant.transfers is Transfers.BLOCKING and passes == self.variant.replicas == 1
         plain &= self.problem.transfers_alike and len(kinds) <= 1
         if plain and self.problem.contiguity is Contiguity.NONE and not self.problem.pins:
-            roomy = self._roomy() | (self.costs[0].nbytes == 0)
-            free = self.contracted.supported & roomy
+            any_holds_all = all(costs.nbytes.sum() <= costs.cap for costs in self.costs)
+            free = self.contracted.supported & (any_holds_all | (self.costs[0].nbytes == 0))
             free[list(directed)] = False
             weights = {pins: float(slowest_s[messages].sum()) for (_, pins), messages in nets.items()}
             self.leader = leaders(weights, self.contracted.acc_s, free)
@@ -323,7 +317,7 @@ class MaxLoadModel(ScaledModel[Ints]):
         """What a message takes longer in each slot if it goes to another host, or comes from one."""
         if not any(costs.far_s[message] > 0 for costs in self.costs):
             return
-        node = nodes_of(self.problem.cluster, self.slots)
+        node = np.array([self.problem.cluster.devices[slot.devices[0]].node for slot in self.slots])
         for s in self.accelerator_slots:
             seconds = self.costs[s].far_s[message] / self.unit_s
             host = tuple(np.flatnonzero(node == node[s]).tolist())
@@ -358,18 +352,15 @@ class MaxLoadModel(ScaledModel[Ints]):
         """A variable that is 1 if one of ``inside`` is in the slot and one of ``outside`` in none of ``around``."""
         model, x = self.model, self.x
         result = model.variable()
-
-        def with_outside(within: int) -> None:
-            for b in outside:
-                model.row([(result, 1.0), (within, -1.0), *((x[b][s], 1.0) for s in around)], least=0.0)
-
         if len(inside) == 1 or len(outside) == 1 or len(inside) * len(outside) <= 4:
             for a in inside:
                 for b in outside:
                     if a != b:
                         model.row([(result, 1.0), (x[a][slot], -1.0), *((x[b][s], 1.0) for s in around)], least=0.0)
         else:
-            with_outside(self._any(inside, slot))
+            within = self._any(inside, slot)
+            for b in outside:
+                model.row([(result, 1.0), (within, -1.0), *((x[b][s], 1.0) for s in around)], least=0.0)
         self.on_fill(
             lambda slots, values: values.__setitem__(
                 result,
@@ -402,12 +393,3 @@ class MaxLoadModel(ScaledModel[Ints]):
             slot_of[place] = slot
             position = self.slots[slot].position + (not self.on_cpu[slot])
         return np.array([slot_of[place] for place in places], np.int64)
-
-
-def _interchangeable(slots: Sequence[Slot]) -> list[list[int]]:
-    """Slots of accelerators of one class and number of replicas, where there are several."""
-    classes: dict[tuple[tuple[int, ...], int], list[int]] = {}
-    for s, slot in enumerate(slots):
-        if not slot.on_cpu:
-            classes.setdefault((slot.devices, slot.replicas), []).append(s)
-    return [alike for alike in classes.values() if len(alike) > 1]

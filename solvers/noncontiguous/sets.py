@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.coarsening.contracted import Contracted
 from solvers.coarsening.traffic import Rows
-from solvers.kernels.arrays import Bools, Ints
+from solvers.kernels.arrays import Bools, Ints, inverse
 from solvers.noncontiguous.set_moves_kernel import ACYCLIC, ADDED, ANY, CONVEX, DUPLEX, LANE, MAKES, READS, Sets
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Contiguity, Pipeline, Problem, Transfers
@@ -90,25 +90,19 @@ def _allowed(problem: Problem, contracted: Contracted) -> Bools:
 def _incidence(messages: Sequence[tuple[tuple[int, ...], tuple[int, ...], int]], nodes: int) -> tuple[Rows, Rows, Ints]:
     """Nodes on every message; messages of every node, and what it does with each."""
     roles: list[dict[int, int]] = []
-    of: list[list[int]] = [[] for _ in range(nodes)]
-    for m, (makers, readers, _) in enumerate(messages):
+    for makers, readers, _ in messages:
         role = dict.fromkeys(makers, MAKES)
         for node in readers:
             role[node] = role.get(node, 0) | READS
-        for node in role:
-            of[node].append(m)
         roles.append(role)
+    of = inverse(roles, nodes)
     role_of = [roles[m][node] for node in range(nodes) for m in of[node]]
     return Rows.of([sorted(role) for role in roles]), Rows.of(of), np.array(role_of, np.int64)
 
 
 def plan_of(problem: Problem, contracted: Contracted, where: Ints, micro_batches: int) -> Plan:
     """The plan with super-operator i on device ``where[i]``. Raises InvalidPlan if it cannot run."""
-    placement: list[tuple[int, ...]] = [()] * len(problem.graph)
-    for members, device in zip(contracted.shape.members, where.tolist(), strict=True):
-        for operator in members:
-            placement[operator] = (device,)
-    return assemble(problem, placement, micro_batches)
+    return assemble(problem, contracted.shape.placement((device,) for device in where.tolist()), micro_batches)
 
 
 def where_of(contracted: Contracted, plan: Plan) -> Ints | None:

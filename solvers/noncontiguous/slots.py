@@ -11,9 +11,8 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.variants import Variant, synchronisation
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.arrays import Bools, Floats
 from solvers.plan.segments import Place
-from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Contiguity, Problem
 
 Order = tuple[tuple[int, ...], ...]
@@ -149,11 +148,6 @@ def costs_of(
             )
         costs.append(known[key])
     return costs
-
-
-def nodes_of(cluster: Cluster, slots: Sequence[Slot]) -> Ints:
-    """The host of every slot, where slots of one have devices of one host."""
-    return np.array([cluster.devices[slot.devices[0]].node for slot in slots], np.int64)
 
 
 def speeds(problem: Problem) -> tuple[tuple[float, float], tuple[float, float]] | None:

@@ -14,7 +14,7 @@ from solvers.plan.plan import Plan, Stage
 from solvers.plan.segments import Place
 from solvers.problem.graph import OpGraph, Phase
 from solvers.problem.groups import together
-from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.problem.problem import Objective, Problem
 from solvers.schedules.assemble import assemble
 from solvers.schedules.realise import realise
 from solvers.search.monitor import Monitor
@@ -168,10 +168,10 @@ def offer_more_in_flight(problem: Problem, monitor: Monitor) -> None:
     micro-batch; as many more on all stages change nothing, one more for every stage that follows does.
     """
     plan = monitor.best
-    if plan is None or problem.objective is not Objective.ITERATION or not problem.has_backward():
+    if plan is None or problem.objective is not Objective.ITERATION or not problem.may_run_ahead:
         return
     used = [device for stage in plan.stages for device in stage.devices]
-    if len(plan.stages) == 1 or len(used) > len(set(used)) or problem.pipeline is Pipeline.GPIPE:
+    if len(plan.stages) == 1 or len(used) > len(set(used)):
         return
     draft = draft_of(problem, plan)
     for times in range(1, MORE_IN_FLIGHT + 1):

@@ -10,7 +10,6 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.traffic import Traffic
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.seating import kinds_by_speed
-from solvers.problem.cluster import Cluster
 from solvers.problem.links import Speed
 from solvers.problem.problem import Problem
 
@@ -40,6 +39,15 @@ class SizeCosts:
     sync_s_per_byte: Floats
 
 
+def node_of_operator(condensed: Condensed) -> Ints:
+    """The super-operator of every operator, as `Condensed.at` numbers them if nothing trivial is merged."""
+    members = condensed.at(1, merge_trivial=False).shape.members
+    node = np.zeros(len(condensed.problem.graph), np.int64)
+    for number, operators in enumerate(members):
+        node[list(operators)] = number
+    return node
+
+
 def degrees_of(problem: Problem, samples: int) -> tuple[int, ...]:
     """Numbers of accelerators that can share a micro-batch of ``samples``: without links gradients cannot be
     added up."""
@@ -57,7 +65,8 @@ def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
     kinds = kinds_by_speed(problem)
     kind = kinds[0] if len(kinds) > 1 else ""
     copies = [condensed.at(samples, merge_trivial=False, replicas=r, kind=kind) for r in degrees]
-    latency, bandwidth = _fastest_link(problem.cluster)
+    among = ((link.bandwidth_bytes_per_s, link.latency_s) for link in problem.cluster.speeds)
+    bandwidth, latency = max(among, default=(np.inf, 0.0))
     if problem.transfer_s is not None:
         message_s = np.array([copy.message_s * samples for copy in copies])
     else:
@@ -79,12 +88,3 @@ def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
         np.ascontiguousarray(sync[:, 0]),  # kernels are compiled for arrays without gaps
         np.ascontiguousarray(sync[:, 1]),
     )
-
-
-def _fastest_link(cluster: Cluster) -> tuple[float, float]:
-    """(latency in s, bandwidth in bytes/s); no cost without links."""
-    among = {(link.bandwidth_bytes_per_s, link.latency_s) for link in cluster.speeds}
-    if not among:
-        return 0.0, np.inf
-    bandwidth, latency = max(among)
-    return latency, bandwidth

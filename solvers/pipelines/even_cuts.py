@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -37,24 +37,34 @@ def even_cuts(
     ends_s = transfer_weight * (sends_s[:, None] + sends_s[None, :])
     squared = (load_s[None, :] - load_s[:, None] + ends_s) ** 2
     squared[np.tril_indices(len(places))] = np.inf
-    best = np.full(len(places), np.inf)
-    best[0] = 0.0
-    came_from = []
-    for part in range(parts):
-        check()
-        cost = best[:, None] + squared
-        held = (static[None, :] - static[:, None]) + keeps[part] * (saved[None, :] - saved[:, None])
-        cost[held > cap_bytes] = np.inf
-        came_from.append(cost.argmin(axis=0))
-        best = cost.min(axis=0)
-    if not np.isfinite(best[-1]):
-        return ()
-    at = len(places) - 1
-    cuts = [int(places[at])]
+
+    def costs() -> Iterator[Floats]:
+        for kept in keeps[:parts]:
+            check()
+            held = (static[None, :] - static[:, None]) + kept * (saved[None, :] - saved[:, None])
+            yield np.where(held > cap_bytes, np.inf, squared)
+
+    least, cuts = cheapest(costs(), np.add)
+    return tuple(int(places[at]) for at in cuts) if np.isfinite(least) else ()
+
+
+def cheapest(costs: Iterable[Floats], join: np.ufunc) -> tuple[float, list[int]]:
+    """The least joined cost of consecutive parts of all places, and where they begin and end.
+
+    costs: of every part, from the first on, by where it begins and ends, [places, places]; inf where it cannot.
+    """
+    best, came_from = np.zeros(0), []
+    for cost in costs:
+        if not came_from:
+            best = np.full(len(cost), np.inf)
+            best[0] = 0.0
+        values = join(best[:, None], cost)
+        came_from.append(values.argmin(axis=0))
+        best = values.min(axis=0)
+    cuts = [len(best) - 1]
     for row in reversed(came_from):
-        at = int(row[at])
-        cuts.append(int(places[at]))
-    return tuple(reversed(cuts))
+        cuts.append(int(row[cuts[-1]]))
+    return float(best[-1]), cuts[::-1]
 
 
 def _before(values: Floats) -> Floats:

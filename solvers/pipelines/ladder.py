@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from solvers.pipelines.seating import caps_differ, kinds_by_speed
-from solvers.plan.plan import Action, Plan
+from solvers.plan.alike import multiplied
+from solvers.plan.plan import Plan
 from solvers.problem.problem import Problem
 
 LEAST_DEVICES = 2
@@ -36,13 +37,10 @@ class Rung:
 
     def answer(self, plan: Plan) -> Plan:
         """The plan of the simpler question, where the devices that it leaves idle are there too."""
-        order: list[tuple[Action, ...]] = [()] * len(self.of.cluster)
-        for device, actions in zip(self.devices, plan.order, strict=True):
-            order[device] = actions
+        total = len(self.of.cluster)
         if self.devices == tuple(range(len(self.devices))):
-            return replace(plan, order=tuple(order))
-        stages = tuple(replace(s, devices=tuple(self.devices[d] for d in s.devices)) for s in plan.stages)
-        return replace(plan, stages=stages, order=tuple(order), messages=())
+            return replace(plan, order=(*plan.order, *((),) * (total - len(self.devices))))
+        return multiplied(plan, [self.devices], total)
 
 
 def levelled(problem: Problem) -> Problem | None:

@@ -7,14 +7,22 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from solvers.bounds.combinatorial import bound_with_s
+from solvers.contiguous.planners.chain_dp import unsupported as unsupported_by_chains
 from solvers.errors import InvalidPlan
 from solvers.plan.drafts import Draft
+from solvers.plan.result import StopReason
 from solvers.plan.segments import Place
 from solvers.problem.problem import Problem
 from solvers.schedules.realise import realise
-from solvers.search.monitor import Monitor
+from solvers.search.monitor import Monitor, Stop
+from solvers.search.planner import Planner
 
-NO_ACCELERATORS = "it plans pipelines of accelerators, and the cluster has none"
+
+def unsupported(problem: Problem) -> str | None:
+    """What no planner of chains of accelerators can represent, or None."""
+    if not problem.cluster.accelerators:
+        return "it plans pipelines of accelerators, and the cluster has none"
+    return unsupported_by_chains(problem)
 
 
 class Count(NamedTuple):
@@ -32,6 +40,15 @@ def likely_counts(problem: Problem, counts: Iterable[int]) -> list[Count]:
     bounds = {count: bound_with_s(problem, count) for count in counts}
     found = [Count(count, bound_s, bound_s * (count + spread) / count) for count, bound_s in bounds.items()]
     return sorted(found, key=lambda one: one.likely_s)
+
+
+def ask(planner: Planner, inner: Monitor) -> None:
+    """Have a planner answer another question, that of ``inner``; of what ends it only a cancel goes on."""
+    try:
+        planner(inner.problem, inner)
+    except Stop as stop:
+        if stop.reason is StopReason.CANCELLED:
+            raise
 
 
 def offer_draft(problem: Problem, monitor: Monitor, draft: Draft, devices: Sequence[Place] | None = None) -> float:

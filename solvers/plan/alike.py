@@ -106,8 +106,8 @@ def _first(plan: Plan, groups: Ints) -> Alike:
     return Alike(replace(plan, stages=tuple(stages), order=tuple(order)), np.array(following, np.int64), groups)
 
 
-def multiplied(plan: Plan, devices: Sequence[Sequence[int]], total: int, samples: int) -> Plan:
-    """A plan whose every device is the first of a group of devices that do the same.
+def multiplied(plan: Plan, devices: Sequence[Sequence[int]], total: int, samples: int = 1) -> Plan:
+    """A plan whose every device is the first of a group of devices that do the same; of one group: devices renumbered.
 
     devices: [groups] those that stand for devices 0, 1, ... of the plan. total: devices of the cluster. samples: how
     many times as large the micro-batches are.

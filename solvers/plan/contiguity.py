@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from solvers.errors import InvalidPlan
 from solvers.plan.plan import Plan
-from solvers.problem.graph import OpGraph, Phase, find_cycle, per_graph
+from solvers.problem.graph import OpGraph, Phase, find_cycle, labels_after, per_graph
 from solvers.problem.problem import Contiguity, Pipeline, Problem
 
 
@@ -39,12 +39,13 @@ def cycle_of_places(graph: OpGraph, placement: Sequence[tuple[int, ...]]) -> lis
     """Places that tensors flow round, the first repeated at the end; empty if the quotient is acyclic."""
     numbers: dict[tuple[int, ...], int] = {}
     place = [numbers.setdefault(devices, len(numbers)) for devices in placement]
-    after: list[set[int]] = [set() for _ in numbers]
-    for u, v in forward_edges(graph):
-        if place[u] != place[v]:
-            after[place[u]].add(place[v])
     places = list(numbers)
-    return [places[p] for p in find_cycle([sorted(targets) for targets in after])]
+    return [places[p] for p in _cycle_of_labels(forward_edges(graph), place, len(places))]
+
+
+def _cycle_of_labels(edges: Iterable[tuple[int, int]], label: Sequence[int], count: int) -> list[int]:
+    """A cycle of the quotient of a graph by labels, as `find_cycle` has it."""
+    return find_cycle([sorted(targets) for targets in labels_after(edges, label, count)])
 
 
 def broken_contiguity(problem: Problem, plan: Plan) -> str:
@@ -73,12 +74,7 @@ def broken_contiguity(problem: Problem, plan: Plan) -> str:
     devices = list(numbers)
     edges = [(u, v) for u, v in forward_edges(problem.graph) if u not in repeated and v not in repeated]
     if problem.contiguity is Contiguity.ACYCLIC:
-        after: list[set[int]] = [set() for _ in devices]
-        for u, v in edges:
-            if place[u] != place[v]:
-                after[place[u]].add(place[v])
-        cycle = find_cycle([sorted(targets) for targets in after])
-        if cycle:
+        if cycle := _cycle_of_labels(edges, place, len(devices)):
             names = " -> ".join(str(list(devices[p])) for p in cycle)
             what = "stages" if by_stage else "devices"
             return f"not contiguous: tensors flow round the {what} {names}"

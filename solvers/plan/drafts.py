@@ -40,3 +40,7 @@ class Draft:
         """The same draft with what is put together in each position in its place. members: of every position."""
         stages = [replace(s, operators=tuple(o for node in s.operators for o in members[node])) for s in self.stages]
         return Draft(tuple(stages))
+
+    def textbook(self) -> Draft:
+        """The same draft as 1F1B runs it: no stage keeps more in flight than it has to, or runs several in a row."""
+        return Draft(tuple(replace(stage, block=1, slack=0) for stage in self.stages))

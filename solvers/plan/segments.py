@@ -13,7 +13,7 @@ import numpy as np
 from solvers.errors import InvalidPlan
 from solvers.plan.contiguity import forward_edges
 from solvers.plan.successors import components
-from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
+from solvers.problem.graph import OpGraph, Phase, labels_after, per_graph, topological_order
 
 Place = tuple[int, ...]
 
@@ -60,11 +60,7 @@ def stages_of_placement(graph: OpGraph, placement: Sequence[Place]) -> list[tupl
         members.setdefault((place[operator], level[operator if home is None else home]), []).append(operator)
     keys = list(members)
     rank = {operator: i for i, key in enumerate(keys) for operator in members[key]}
-    after: list[set[int]] = [set() for _ in keys]
-    for u, v in forward:
-        if rank[u] != rank[v]:
-            after[rank[u]].add(rank[v])
-    order = topological_order([sorted(targets) for targets in after])
+    order = topological_order([sorted(targets) for targets in labels_after(forward, rank, len(keys))])
     if len(order) < len(keys):
         raise InvalidPlan(
             "the placement cannot be cut into stages: backward operators without a forward operator make a cycle"

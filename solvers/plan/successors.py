@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from solvers.kernels.arrays import Ints
-from solvers.problem.graph import OpGraph, per_graph, topological_order
+from solvers.problem.graph import OpGraph, labels_after, per_graph, topological_order
 
 
 @per_graph
@@ -22,10 +22,7 @@ def with_mirrors(graph: OpGraph) -> tuple[list[list[int]], tuple[int, ...]]:
 
 def components(count: int, edges: Iterable[tuple[int, int]]) -> Ints:
     """The number of every node's component, [count]; no edge leads to a component of a lower number."""
-    after: list[set[int]] = [set() for _ in range(count)]
-    for u, v in edges:
-        if u != v:
-            after[u].add(v)
+    after = labels_after(edges, range(count), count)
     number = np.empty(count, np.int64)
     order = topological_order([sorted(targets) for targets in after])
     if len(order) == count:

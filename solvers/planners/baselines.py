@@ -16,7 +16,7 @@ from solvers.kernels.arrays import Ints
 from solvers.pipelines.boundary_moves import offer_more_in_flight
 from solvers.plan.segments import Place
 from solvers.problem.graph import Phase
-from solvers.problem.groups import together
+from solvers.problem.pinned import pin
 from solvers.problem.problem import Objective, Problem
 from solvers.schedules.assemble import assemble
 from solvers.search.monitor import Monitor
@@ -119,10 +119,7 @@ class EqualSplit:
             devices = accelerators[number * replicas : (number + 1) * replicas]
             for operator in (o for node in part for o in members[node]):
                 placement[operator] = devices
-        for group in together(problem.graph):  # a pin takes along what must share its device
-            for device in {problem.pins[o] for o in group if o in problem.pins}:
-                for operator in group:
-                    placement[operator] = (device,)
+        pin(problem, placement)
         plan = assemble(problem, placement, count)
         if monitor.offer(plan) == math.inf and problem.recompute:
             monitor.check()

@@ -71,7 +71,7 @@ class BruteForce:
         if not problem.sizes_alike or (recomputes and not placed):
             return False
         # Only these two have one order and one memory for each placement; others leave both open.
-        textbook = problem.pipeline in (Pipeline.GPIPE, Pipeline.ONE_F_ONE_B)
+        textbook = problem.alternates or problem.pipeline is Pipeline.GPIPE
         if problem.objective is Objective.MAX_LOAD:
             return textbook or placed
         return problem.objective is Objective.ITERATION and problem.contiguity is Contiguity.ACYCLIC and textbook

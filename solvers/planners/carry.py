@@ -12,13 +12,15 @@ from solvers.evaluation.evaluate import judge
 from solvers.evaluation.lower import check_messages
 from solvers.evaluation.simulation import run
 from solvers.pipelines.seating import caps_differ
+from solvers.plan.alike import multiplied
 from solvers.plan.order_check import check_order
-from solvers.plan.plan import Action, Plan
+from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
-from solvers.problem.groups import together
+from solvers.problem.pinned import pin
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.schedules.nodes.mapping import exchanged
+from solvers.schedules.textbook import is_one_f_one_b
 
 
 def carried(problem: Problem, plan: Plan) -> Iterator[Plan]:
@@ -43,10 +45,7 @@ def carried(problem: Problem, plan: Plan) -> Iterator[Plan]:
             yield other
             plan = other
     placement = _folded(problem, plan)
-    for group in together(problem.graph):
-        for device in {problem.pins[o] for o in group if o in problem.pins}:
-            for operator in group:
-                placement[operator] = (device,)
+    pin(problem, placement)
     for count in sorted(problem.micro_batch_choices(), key=lambda count: _apart(problem, plan, count))[:2]:
         samples = problem.mini_batch // count
         places = [place if problem.can_share(samples, len(place)) else place[:1] for place in placement]
@@ -76,11 +75,14 @@ def _unchanged(problem: Problem, plan: Plan) -> Plan | None:
 
 def _in_order(problem: Problem, plan: Plan) -> bool:
     """Whether the plan's order is one of the problem's pipeline. "custom" is 1F1B with several micro-batches in a row,
-    unless gradients of parameters are put off; and interleaving is 1F1B where no device has several stages."""
+    unless gradients of parameters are put off; and interleaving is 1F1B where no device has several stages. 1F1B itself
+    keeps no more in flight than it has to."""
     pipeline = problem.pipeline
     if problem.objective is not Objective.ITERATION or pipeline in (Pipeline.PLANNER, plan.pipeline):
         return True
-    if pipeline not in (Pipeline.ONE_F_ONE_B, Pipeline.INTERLEAVED):
+    if pipeline is Pipeline.ONE_F_ONE_B:
+        return is_one_f_one_b(problem, plan)
+    if pipeline not in (Pipeline.K_F_K_B, Pipeline.INTERLEAVED):
         return False
     whole = all(action.kind != "W" for row in plan.order for action in row)
     return plan.pipeline == Pipeline.ONE_F_ONE_B or (plan.pipeline == "custom" and whole)
@@ -112,11 +114,7 @@ def relabelled(problem: Problem, plan: Plan) -> Plan:
                 to[device] = room
     if to == list(range(len(devices))):
         return plan
-    order: list[tuple[Action, ...]] = [()] * len(devices)
-    for device, actions in enumerate(plan.order):
-        order[to[device]] = actions
-    stages = tuple(replace(stage, devices=tuple(to[d] for d in stage.devices)) for stage in plan.stages)
-    return replace(plan, stages=stages, order=tuple(order), messages=())
+    return multiplied(plan, [to], len(devices))
 
 
 def carried_over(problem: Problem, plan: Plan) -> Plan:

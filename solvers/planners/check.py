@@ -7,8 +7,7 @@ from solvers.evaluation.simulation import simulate
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Objective, Problem
 from solvers.verify import MOST, verify
-from solvers.verify.contiguity import contiguity
-from solvers.verify.structure import structure
+from solvers.verify.structure import contiguity, structure
 
 
 def check(problem: Problem, plan: Plan) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def plans() -> None:
 
 def pipelines() -> None:
     """The other kernels of pipelines: orders, nodes, and the planners that are compared with."""
-    for planner in ("graph-pipeline", "pipedream-iter", "piper"):
+    for planner in ("graph-pipeline", "piper"):
         solve(_tiny(Objective.ITERATION), planner)
     _map()
     _order()

@@ -29,7 +29,8 @@ class Duty:
 @dataclass(frozen=True, slots=True)
 class EngineCosts:
     """Seconds of a device's own time, all >= 0: of an iteration, of a step that computes (a forward, or a backward in
-    one or two pieces), of a message that is sent or received, and of each of its bytes. Raises InvalidProblem.
+    one or two pieces), of a message that is sent or received, and of each of its bytes; and of each byte of gradient
+    that a backward adds to what earlier micro-batches left, beyond making it anew. Raises InvalidProblem.
 
     A device is busy that long beside its operators. Searches do not know it: it is of runs, not of plans, told beside
     a plan's objective, and weighed among the plans that were found.
@@ -42,6 +43,7 @@ class EngineCosts:
     received_s: float = 0.0
     sent_byte_s: float = 0.0
     received_byte_s: float = 0.0
+    added_byte_s: float = 0.0
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -52,6 +54,11 @@ class EngineCosts:
     def step_s(self, kind: str) -> float:
         """Of a step of ``kind``: F, B, I or W; 0 for U, which updates alone fill."""
         return self.forward_s if kind == "F" else self.backward_s if kind in "BIW" else 0.0
+
+    def adding_s(self, kind: str, runs: float, nbytes: float) -> float:
+        """Of a step of ``kind`` that leaves ``nbytes`` of gradients, beyond what operators were measured to take, of
+        which every second run made them anew: in an iteration only the first of ``runs`` does."""
+        return self.added_byte_s * nbytes * (0.5 - 1 / runs) if kind in "BW" and runs > 0 else 0.0
 
     def seconds(self, kind: str, duty: Duty) -> float:
         """Of all that a device does for a kind of action in an iteration, without what it takes in any case."""

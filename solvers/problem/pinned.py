@@ -17,6 +17,14 @@ def pinned_groups(problem: Problem) -> dict[int, list[int]]:
     return found
 
 
+def pin(problem: Problem, placement: list[tuple[int, ...]]) -> None:
+    """Put what is pinned, and what must share its device, there. placement: devices of every operator."""
+    groups = together(problem.graph)
+    for device, numbers in pinned_groups(problem).items():
+        for operator in (o for number in numbers for o in groups[number]):
+            placement[operator] = (device,)
+
+
 def with_pins_together(problem: Problem) -> Problem:
     """The same question, with what is pinned to one device as one co-location group: every plan of one is a plan of
     the other, and planners of co-located operators know of it before they look at devices."""

@@ -79,14 +79,17 @@ class Pipeline(StrEnum):
 
     GPIPE: all forwards, then all backwards (Huang et al., NeurIPS 2019). ONE_F_ONE_B: as many forwards
     as stages follow, then backwards and forwards in turn (PipeDream, SOSP 2019; on a DAG of stages,
-    GraphPipe, ASPLOS 2025). INTERLEAVED: the same where a device may run several stages, which are
-    contiguous each by itself (Narayanan et al., SC 2021). ZERO_BUBBLE: gradients of parameters wait until
-    a device would idle (Qi et al., ICLR 2024). PLANNER: whatever the planner finds best.
+    GraphPipe, ASPLOS 2025), as launchers run it. K_F_K_B: the same where planners may run several forwards in
+    a row (kFkB, GraphPipe) and keep more micro-batches in flight than that, where it pays. INTERLEAVED: the
+    same where a device may run several stages, which are contiguous each by itself (Narayanan et al., SC 2021).
+    ZERO_BUBBLE: gradients of parameters wait until a device would idle (Qi et al., ICLR 2024). PLANNER: whatever
+    the planner finds best.
     """
 
     PLANNER = "planner"
     GPIPE = "gpipe"
     ONE_F_ONE_B = "1f1b"
+    K_F_K_B = "kfkb"
     INTERLEAVED = "interleaved"
     ZERO_BUBBLE = "zero-bubble"
 
@@ -225,7 +228,7 @@ class Problem:
     contiguity: Contiguity = Contiguity.ACYCLIC
     transfers: Transfers = Transfers.LINKS
     execution: Execution = Execution.OPERATOR
-    pipeline: Pipeline = Pipeline.ONE_F_ONE_B
+    pipeline: Pipeline = Pipeline.K_F_K_B
     transfer_s: tuple[float, ...] | None = None
     stated_bytes: tuple[float, ...] | None = None
     mini_batch: int = 1
@@ -407,6 +410,16 @@ class Problem:
     def whole_backwards(self) -> bool:
         """Whether the pipeline asked for runs the whole backward of a stage as one action, as all but two do."""
         return self.pipeline not in (Pipeline.ZERO_BUBBLE, Pipeline.PLANNER)
+
+    @property
+    def alternates(self) -> bool:
+        """Whether forwards and backwards take turns on a device, in 1F1B or a kind of it."""
+        return self.pipeline in (Pipeline.ONE_F_ONE_B, Pipeline.K_F_K_B)
+
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether a stage may keep more micro-batches in flight than 1F1B does, or run several in a row."""
+        return self.has_backward() and self.pipeline not in (Pipeline.GPIPE, Pipeline.ONE_F_ONE_B)
 
     def has_backward(self) -> bool:
         return self.graph.trains

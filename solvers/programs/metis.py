@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Floats, Ints, starts
 from solvers.programs.background import Receive, Send
 
 TOTAL = 10**8
@@ -38,8 +38,7 @@ class WeightedGraph:
         values = _whole(np.array([weight for weight in between.values() if weight > 0], np.float64), least=1)
         pairs, values = np.vstack([pairs, pairs[:, ::-1]]), np.concatenate([values, values])
         order = np.lexsort((pairs[:, 1], pairs[:, 0]))
-        start = np.zeros(len(weights) + 1, np.int64)
-        np.cumsum(np.bincount(pairs[:, 0], minlength=len(weights)), out=start[1:])
+        start = starts(np.bincount(pairs[:, 0], minlength=len(weights)))
         return WeightedGraph(start, pairs[order, 1], _whole(weights, least=0), values[order])
 
     def payload(self) -> dict[str, Ints]:

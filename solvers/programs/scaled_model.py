@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from solvers.programs.integer_program import Model
@@ -106,3 +106,11 @@ def new_numbers(place: Mapping[int, int] | Sequence[int], heaviest: Sequence[int
         seen = list(dict.fromkeys(place[thing] for thing in heaviest if place[thing] in alike))
         new |= zip(seen + [p for p in alike if p not in seen], alike, strict=True)
     return new
+
+
+def classes_of(keys: Mapping[int, Hashable]) -> list[list[int]]:
+    """The places that have equal keys, in classes of two or more."""
+    classes: dict[Hashable, list[int]] = {}
+    for place, key in keys.items():
+        classes.setdefault(key, []).append(place)
+    return [alike for alike in classes.values() if len(alike) > 1]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from solvers.errors import InvalidPlan
 from solvers.plan.drafts import Draft
 from solvers.plan.plan import Plan, Stage
-from solvers.problem.problem import Problem
+from solvers.problem.problem import Pipeline, Problem
 from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.arrange import arranged
 from solvers.schedules.ordering.in_flight import in_flight
@@ -20,6 +20,8 @@ def realise(problem: Problem, draft: Draft, devices: Sequence[tuple[int, ...]] |
     devices: those of every stage of the draft; by default `map_stages` chooses. Raises InvalidPlan if
     there are too few accelerators, a host has one itself, or stages wait for each other.
     """
+    if problem.pipeline is Pipeline.ONE_F_ONE_B:
+        draft = draft.textbook()
     if any(stage.host is not None and draft.stages[stage.host].host is not None for stage in draft.stages):
         raise InvalidPlan("a stage shares the devices of one that has none of its own")
     position = {operator: rank for rank, operator in enumerate(problem.graph.topological_order)}

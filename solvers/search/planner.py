@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -31,6 +32,14 @@ class Planner(Protocol):
         """Search; offer plans. True iff the whole search space was covered for the objective asked
         for, so that the best plan offered is optimal (or none exists)."""
         ...
+
+
+def at_least(planner: Planner, least: Mapping[str, float]) -> None:
+    """Raises ValueError unless options are numbers of at least so much: for `__post_init__`."""
+    for name, number in least.items():
+        value = getattr(planner, name)
+        if not value >= number:
+            raise ValueError(f"{name} must be at least {number}, found {value}")
 
 
 def planner_options(planner: Planner) -> dict[str, object]:

@@ -10,16 +10,14 @@ from __future__ import annotations
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 from solvers.problem.problem import Problem
-from solvers.verify.contiguity import contiguity
 from solvers.verify.groups import first_group, unlike_wires
 from solvers.verify.memory import memory
 from solvers.verify.spans import spans_of
-from solvers.verify.stated import stated_positions, stated_turns
-from solvers.verify.structure import structure
+from solvers.verify.structure import contiguity, structure
 from solvers.verify.travel.transfers import transfers_of
-from solvers.verify.waiting import waiting
+from solvers.verify.waiting import stated_positions, stated_turns, waiting
+from solvers.verify.work.jobs import jobs_of
 from solvers.verify.work.messages import messages_of
-from solvers.verify.work.unrolled import jobs_of
 
 MOST = 10
 """Findings that are told; one fault often breaks a rule at every micro-batch."""
@@ -39,7 +37,7 @@ def verify(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[str, ...]:
 def verify_schedule(problem: Problem, plan: Plan, schedule: Schedule) -> list[str]:
     """What is wrong with the schedule of a plan in whose structure nothing is (see `structure`)."""
     group, found = first_group(problem, plan, schedule)
-    if found:
+    if group is None:
         return found
     jobs, found = jobs_of(group.problem, group.plan)
     if jobs is None:

@@ -24,8 +24,8 @@ class Group(NamedTuple):
     rings: tuple[tuple[int, ...], ...]
 
 
-def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group, list[str]]:
-    """The first of the groups that a schedule names, and why the others do not do what it does.
+def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group | None, list[str]]:
+    """The first of the groups that a schedule names, or None and why the others do not do what it does.
 
     A stage's replicas must be those of the first group, then of the second and so on, and all stages cut the mini-batch
     into micro-batches of one size: then each group has the same samples of it at every stage, and sends nothing to
@@ -42,15 +42,13 @@ def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group
     if hangs or problem.objective is not Objective.ITERATION or len(sizes) > 1:
         found.append("the schedule says that devices do the same, where more than links and samples tells them apart")
     if {len(same) for same in schedule.alike} != {times} or min(sizes) % times or times < 2:
-        return Group(problem, plan, every, rings), [
-            f"{times} groups cannot share micro-batches of {min(sizes)} samples"
-        ]
+        return None, [f"{times} groups cannot share micro-batches of {min(sizes)} samples"]
     if sorted(device for group in every for device in group) != list(plan.devices_used()):
         found.append("the groups that are said to do the same are not made of all devices that are used, each once")
     if len(schedule.memory) != len(problem.cluster):
         found.append(f"the schedule tells the memory of {len(schedule.memory)} devices")
     if found:
-        return Group(problem, plan, every, rings), found
+        return None, found
     place = {device: at for at, device in enumerate(every[0])}
     stages = []
     for number, stage in enumerate(plan.stages):
@@ -71,7 +69,7 @@ def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group
     for device in every[0]:
         order[device] = plan.order[device]
     if found:
-        return Group(problem, plan, every, rings), found
+        return None, found
     share = replace(problem, mini_batch=problem.mini_batch // times)
     return Group(share, replace(plan, stages=tuple(stages), order=tuple(order)), every, rings), []
 

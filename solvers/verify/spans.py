@@ -12,8 +12,8 @@ from solvers.plan.schedule import SPAN_KINDS, Schedule
 from solvers.problem.problem import Problem
 from solvers.verify.arrays.alike import INSTANT, ROUNDING, SLACK, clusters, joined, paired, unmatched
 from solvers.verify.arrays.ragged import ints
-from solvers.verify.travel.gathers import with_gathers
-from solvers.verify.travel.transfers import Expected, Moves
+from solvers.verify.travel.reduction import Expected, with_gathers
+from solvers.verify.travel.transfers import Moves
 from solvers.verify.work.jobs import Jobs, compute_s
 
 

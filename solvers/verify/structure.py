@@ -1,13 +1,20 @@
-"""What a plan must be before anything is scheduled: every operator in its place, nothing where it may not be."""
+"""What a plan must be before anything is scheduled: every operator in its place, nothing where it may not be, and
+sets of operators contiguous in either of the two meanings.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable
+from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 
 from solvers.plan.plan import Plan
-from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.problem.graph import Operator, OpGraph, Phase, per_graph
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
 
 
 def structure(problem: Problem, plan: Plan) -> list[str]:
@@ -23,6 +30,7 @@ def structure(problem: Problem, plan: Plan) -> list[str]:
         *_operators(problem, places),
         *_stages(problem, plan),
         *_micro_batches(problem, plan),
+        *_ahead(problem, plan),
         *_subgraphs(problem, plan),
     ]
 
@@ -70,7 +78,7 @@ def _operators(problem: Problem, places: dict[int, list[tuple[int, ...]]]) -> li
 
 def _stages(problem: Problem, plan: Plan) -> list[str]:
     kinds = [device.kind for device in problem.cluster.devices]
-    blocked = {kind: set(_blocked(problem, kind)) for kind in set(kinds)}
+    blocked = {kind: set(np.flatnonzero(np.isinf(problem.compute.at(kind, 1))).tolist()) for kind in set(kinds)}
     found = []
     if not problem.mixed_micro_batches and len({stage.micro_batch_size for stage in plan.stages}) > 1:
         found.append("stages differ in the size of their micro-batches, which is not allowed")
@@ -112,6 +120,43 @@ def _micro_batches(problem: Problem, plan: Plan) -> list[str]:
     return found
 
 
+def _ahead(problem: Problem, plan: Plan) -> list[str]:
+    """Stages that keep more in flight than 1F1B does, where that is asked for: as many as stages follow on the longest
+    way to the end, in samples where these differ. Those without a backward keep nothing."""
+    if problem.pipeline is not Pipeline.ONE_F_ONE_B or problem.objective is not Objective.ITERATION:
+        return []
+    if not problem.has_backward():
+        return []
+    homes: dict[int, set[int]] = defaultdict(set)
+    for index, one in enumerate(plan.stages):
+        for operator in one.operators:
+            homes[operator].add(index)
+    after: dict[int, set[int]] = {index: set() for index in range(len(plan.stages))}
+    for tensor in problem.graph.tensors:
+        if problem.graph.operators[tensor.producer].phase is Phase.FORWARD:
+            made = homes[tensor.producer]
+            readers = (c for c in tensor.consumers if problem.graph.operators[c].phase is Phase.FORWARD)
+            read = {stage for reader in readers for stage in homes[reader]} - made
+            for stage in made:
+                after[stage] |= read
+    allowed: dict[int, int] = {}
+    try:  # what follows comes first
+        order = list(TopologicalSorter(after).static_order())
+    except CycleError:  # told by others
+        return []
+    sizes = [each.micro_batch_size for each in plan.stages]
+    for stage in order:
+        need = max((allowed[y] + max(sizes[stage], sizes[y]) for y in after[stage]), default=sizes[stage])
+        allowed[stage] = -(-need // sizes[stage]) * sizes[stage]
+    found = []
+    for index, each in enumerate(plan.stages):
+        row = [a.kind for a in plan.order[each.devices[0]] if a.stage == index and a.kind in "FB"]
+        most = max(accumulate(1 if kind == "F" else -1 for kind in row), default=0)
+        if "B" in row and most * each.micro_batch_size > allowed[index] and most > 1:
+            found.append(f"stage {index} keeps {most} micro-batches in flight, more than 1F1B does")
+    return found
+
+
 def _may_have(problem: Problem, count: int) -> bool:
     """Whether a stage may have so many micro-batches; a replicated one a part of them where they may differ, so that
     each replica takes whole ones."""
@@ -119,12 +164,6 @@ def _may_have(problem: Problem, count: int) -> bool:
     if problem.micro_batches is not None:
         return any(count * part == problem.micro_batches for part in parts)
     return any((count * part).bit_count() == 1 and problem.mini_batch % (count * part) == 0 for part in parts)
-
-
-def _blocked(problem: Problem, kind: str) -> list[int]:
-    """Operators that cannot run on devices of a kind."""
-    blocked: list[int] = np.flatnonzero(np.isinf(problem.compute.at(kind, 1))).tolist()
-    return blocked
 
 
 def _subgraphs(problem: Problem, plan: Plan) -> list[str]:
@@ -136,3 +175,74 @@ def _subgraphs(problem: Problem, plan: Plan) -> list[str]:
         for device, count in sorted(stages.items())
         if not problem.cluster.devices[device].is_cpu and count > problem.subgraphs_per_device
     ]
+
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def contiguity(problem: Problem, plan: Plan) -> list[str]:
+    """How the plan breaks the contiguity asked for, at most one sentence."""
+    if problem.contiguity is Contiguity.NONE or problem.is_latency:
+        return []
+    operators = problem.graph.operators
+    by_stage = problem.pipeline is Pipeline.INTERLEAVED  # then it is asked of every stage by itself
+    place = {
+        operator: (number,) if by_stage else stage.devices
+        for number, stage in enumerate(plan.stages)
+        for operator in stage.operators
+        if not operators[operator].replicable
+    }
+    edges = [(a, b) for a, b in _edges(problem.graph) if a in place and b in place]
+    if problem.contiguity is Contiguity.ACYCLIC:
+        sources = _ahead((place[b], place[a]) for a, b in edges if place[a] != place[b])
+        try:
+            TopologicalSorter(sources).prepare()
+        except CycleError as error:
+            circle = " -> ".join(str(list(devices)) for devices in error.args[1][:-1])
+        else:
+            return []
+        return [f"the {'stages' if by_stage else 'devices'}' sets of operators are not acyclic: tensors flow {circle}"]
+    readers = _ahead(_edges(problem.graph))
+    for group in dict.fromkeys(place.values()):
+        inside = {operator for operator, where in place.items() if where == group}
+        left = {b for a in inside for b in readers.get(a, ())} - inside
+        reached = set(left)
+        while left:
+            left = {b for a in left for b in readers.get(a, ())} - reached
+            reached |= left
+        if back := sorted(reached & inside):
+            return [f"the operators of {list(group)} are not convex: a path returns at {operators[back[0]].name!r}"]
+    return []
+
+
+@per_graph
+def _edges(graph: OpGraph) -> tuple[tuple[int, int], ...]:
+    """The edges that contiguity is about: those of the forward graph; a backward operator for which nothing
+    stands there has an artificial one, whose edges run the other way (Tarnawski et al. 2020, appendix)."""
+    operators = graph.operators
+    groups = {operator.colocation for operator in operators if operator.phase is Phase.FORWARD}
+    edges = []
+    for tensor in graph.tensors:
+        maker = operators[tensor.producer]
+        for reader in tensor.consumers:
+            if maker.phase is Phase.FORWARD:
+                if operators[reader].phase is Phase.FORWARD:
+                    edges.append((tensor.producer, reader))
+            elif operators[reader].phase is not Phase.FORWARD and any(
+                _without_forward(operator, groups) for operator in (maker, operators[reader])
+            ):
+                edges.append((reader, tensor.producer))
+    return tuple(edges)
+
+
+def _without_forward(operator: Operator, groups: set[str | None]) -> bool:
+    """Whether nothing in the forward graph stands for an operator."""
+    return operator.forward_of is None and (operator.colocation is None or operator.colocation not in groups)
+
+
+def _ahead(edges: Iterable[tuple[Node, Node]]) -> dict[Node, set[Node]]:
+    """Where the edges of each node lead."""
+    ahead: dict[Node, set[Node]] = {}
+    for a, b in edges:
+        ahead.setdefault(a, set()).add(b)
+    return ahead

@@ -1,4 +1,6 @@
-"""Nothing starts before its inputs are there, and nothing idles while something could run."""
+"""Nothing starts before its inputs are there and it is its turn, also that which the plan states for a link; nothing
+idles while something could run.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,76 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.plan.plan import ACTION_KINDS, Action, Message, Plan
 from solvers.plan.schedule import Schedule
 from solvers.verify.arrays.alike import INSTANT
-from solvers.verify.ready import priorities, ready_s
-from solvers.verify.spans import Spans
+from solvers.verify.arrays.ragged import overlaps
+from solvers.verify.spans import Spans, gone_s, made_s
 from solvers.verify.travel.transfers import Moves
-from solvers.verify.work.jobs import Jobs
+from solvers.verify.work.jobs import BACKWARDS, UPDATE, Jobs
 from solvers.verify.work.messages import Messages
+
+
+def ready_s(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, end_s: Floats) -> Floats:
+    """[spans] s, when the last of what a span waits for is done. end_s: [spans] when each is over."""
+    ready = np.zeros(len(end_s))
+    end = end_s[spans.turns]
+    made = made_s(moves, end)
+    gone = gone_s(moves, made, end_s[spans.departures])
+    ready[spans.departures] = made[moves.sends]
+    ready[spans.arrivals] = gone[moves.parts.sending[moves.arrives]]
+    ready[spans.reduces] = _gradients_ready(jobs, moves, end)
+    there = np.where(moves.direct, made[moves.parts.sending], gone[moves.parts.sending])
+    there[moves.arrives] = end_s[spans.arrivals]
+    turns = np.zeros(len(end))
+    np.maximum.at(turns, moves.parts.read_by, there[moves.parts.read_of])
+    earlier, later = _waits(jobs, messages)
+    np.maximum.at(turns, later, end[earlier])
+    for stage in np.unique(moves.reduces.stage).tolist():
+        updates = (jobs.stage[jobs.job] == stage) & (jobs.kind[jobs.job] == UPDATE)
+        summed = end_s[spans.reduces[moves.reduces.stage == stage]].max()
+        turns[updates] = np.maximum(turns[updates], summed)
+    in_turn = (jobs.before >= 0) & ~jobs.several_at_once[jobs.device]
+    turns[in_turn] = np.maximum(turns[in_turn], end[jobs.before[in_turn]])
+    ready[spans.turns] = turns
+    return ready
+
+
+def priorities(jobs: Jobs, moves: Moves, spans: Spans) -> Floats:
+    """[spans] What goes first where several could, the least first; those of equal priority may go either way.
+
+    A turn has its position in its device's order; a transfer has what `transfers` and `reduction` say.
+    """
+    priority = np.zeros(sum(map(len, spans)))
+    priority[spans.turns] = jobs.position
+    priority[spans.departures] = moves.departures.priority
+    priority[spans.arrivals] = moves.arrivals.priority
+    priority[spans.reduces] = moves.reduces.priority
+    return priority
+
+
+def _waits(jobs: Jobs, messages: Messages) -> tuple[Ints, Ints]:
+    """Pairs of turns of one device of which the later waits for the earlier: their micro-batches overlap."""
+    count, replicas = jobs.slices // jobs.replicas, jobs.replicas
+    a, b = messages.earlier, messages.later
+    shapes, which = np.unique(np.stack([count[a], count[b], replicas[a]], axis=1), axis=0, return_inverse=True)
+    earlier, later = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for number, (mine, theirs, r) in enumerate(shapes.tolist()):
+        i, j, _ = overlaps(mine, theirs)
+        p = np.arange(r)
+        rows = which.reshape(-1) == number
+        earlier.append((jobs.first[a[rows], None, None] + (i * r)[:, None] + p).reshape(-1))
+        later.append((jobs.first[b[rows], None, None] + (j * r)[:, None] + p).reshape(-1))
+    return np.concatenate(earlier), np.concatenate(later)
+
+
+def _gradients_ready(jobs: Jobs, moves: Moves, end: Floats) -> Floats:
+    """[reduces] s, when all replicas have done all backwards. end: of turns."""
+    ready = np.zeros(len(moves.reduces.stage))
+    for stage in np.unique(moves.reduces.stage).tolist():
+        backward = (jobs.stage[jobs.job] == stage) & np.isin(jobs.kind[jobs.job], BACKWARDS)
+        ready[moves.reduces.stage == stage] = end[backward].max()
+    return ready
 
 
 class _Times(NamedTuple):
@@ -112,3 +177,49 @@ def _largest(values: Floats, low: Ints, high: Ints) -> Floats:
         level = np.maximum(level[: len(level) - width], level[width:])
         width *= 2
     return found
+
+
+def stated_positions(plan: Plan, moves: Moves) -> tuple[Ints, list[str]]:
+    """([arrivals] their position in the row of ``plan.messages`` for their link, -1 where none is stated; what the
+    rows lack or have too much).
+
+    A row names all that its link carries but all-reduces. Messages of one name are numbered as they stand in
+    ``moves``: by bundle, sender's slice and reader's slice.
+    """
+    e = moves.arrivals
+    position, found = np.full(len(e.stage), -1, np.int64), []
+    for link, row in plan.messages:
+        at = {message: place for place, message in enumerate(row)}
+        here = np.flatnonzero(e.resource == moves.resources.index(link)) if link in moves.resources else ()
+        count: dict[tuple[Action, int], int] = {}
+        for arrival in map(int, here):
+            kind = ACTION_KINDS[int(e.kind[arrival])]
+            key = Action(int(e.stage[arrival]), kind, int(e.micro_batch[arrival])), int(e.to_device[arrival])
+            message = Message(*key, count.setdefault(key, 0))
+            count[key] += 1
+            if message not in at:
+                found.append(f"{link} carries {message}, which its stated order lacks")
+            position[arrival] = at.pop(message, -1)
+        found += [f"{link} does not carry {message}, which its stated order names" for message in list(at)[:1]]
+    return position, found
+
+
+def stated_turns(position: Ints, moves: Moves, arrivals: Ints, schedule: Schedule) -> tuple[Ints, list[str]]:
+    """([spans] the span whose end each waits for on its link, -1 for none; spans that go before their turn).
+
+    position: see `stated_positions`. arrivals: the span of each.
+    """
+    c, instant = schedule.columns, INSTANT * schedule.makespan_s
+    before = np.full(len(c.start_s), -1, np.int64)
+    stated = np.flatnonzero(position >= 0)
+    order = stated[np.lexsort((position[stated], moves.arrivals.resource[stated]))]
+    same = moves.arrivals.resource[order[1:]] == moves.arrivals.resource[order[:-1]]
+    earlier, later = arrivals[order[:-1]][same], arrivals[order[1:]][same]
+    before[later] = earlier
+    found = [
+        f"{schedule.resources[c.resource[b]]}: {schedule.action(int(b))} starts at {c.start_s[b]} s, before"
+        f" {schedule.action(int(a))}, which the stated order has first, ends at {c.end_s[a]} s"
+        for a, b in zip(earlier, later, strict=True)
+        if c.start_s[b] < c.end_s[a] - instant
+    ]
+    return before, found

@@ -13,7 +13,7 @@ from selenium.webdriver.support.select import Select
 
 from explorer.costs.times.library_json import write_library
 from explorer.costs.times.store import save
-from explorer.jobs.limits import UPLOAD_BYTES
+from explorer.jobs.requests import UPLOAD_BYTES
 from explorer.web.state.shelf import MAX_FILES, PREFIX, Shelf, safe_name
 from solvers.formats.graph_json import write_graph
 from solvers.formats.plan_json import write_plan

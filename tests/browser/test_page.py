@@ -213,7 +213,7 @@ def test_a_link_opens_the_same_state(fake):
     fake.open(query)
     shown = fake.query
     assert fake.text("devices-value") == "6"
-    assert "GPIPE" in fake.text("gantt-count")
+    assert "GPipe" in fake.text("gantt-count")
     assert "mini-batch 32" in fake.text("kpis")
     assert "micro-batches 4" in fake.text("kpis")
     fake.open(shown.removeprefix("?"))

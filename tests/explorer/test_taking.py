@@ -10,7 +10,7 @@ import pytest
 
 import explorer
 from explorer.exports.formats import FORMATS
-from explorer.library.notes import is_known
+from explorer.library.answer import is_known
 from explorer.question.settings import Settings
 from explorer.reviews.lines import Verdict
 from solvers.errors import InvalidProblem

@@ -129,7 +129,24 @@ def profiler_trace() -> Reader:
     from tests.explorer.costs.times.test_trace import by_hand
 
     sample = {"traceEvents": by_hand(), "deviceProperties": [{"name": "Abacus"}]}
-    return Reader((sample,), lambda _, path: imported(load_trace(str(path)), "trace", hardware="Abacus"))
+    return Reader((sample,), lambda _, path: imported([load_trace(str(path))], "trace", hardware="Abacus"))
+
+
+def traces_of_a_run() -> Reader:
+    from explorer.measured import compare_run
+    from explorer.measured.traces import traced_outcome
+    from tests.explorer.measured.traces.made import iterations, one_device
+
+    sample = {"traceEvents": iterations()[0], "distributedInfo": {"rank": 0, "backend": "gloo"}, "host_name": "one"}
+    problem, plan = one_device()
+    return Reader((sample,), lambda _, path: compare_run(problem, plan, traced_outcome(problem, plan, str(path))))
+
+
+def memory_timeline() -> Reader:
+    from explorer.measured.traces.memory import memory_peak
+
+    sample = [[5, 6], [[0, 4, 0, 0, 0, 0, 0, 0, 0], [0, 4, 8, 1, 0, 16, 4, 0, 0]]]
+    return Reader((sample,), lambda data, _: memory_peak(data, "memory.json"))
 
 
 def cluster() -> Reader:
@@ -218,7 +235,7 @@ def pt2() -> Reader:
 
 def flags() -> Reader:
     """One flag a line, as a command line has them."""
-    from explorer.question.pins import parse_pin, resolve_pins
+    from explorer.question.names import parse_pin, resolve_pins
     from explorer.question.together import kept_together, parse_together
     from explorer.question.written.device_lists import parse_caps, parse_kinds
     from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds
@@ -275,6 +292,8 @@ READERS: dict[str, Callable[[], Reader]] = {
     "profile": profile,
     "operator times": operator_times,
     "profiler trace": profiler_trace,
+    "traces of a run": traces_of_a_run,
+    "memory timeline": memory_timeline,
     "cluster, JSON": cluster,
     "cluster, YAML": cluster_yaml,
     "targets": targets,

@@ -20,7 +20,7 @@ def executed(path: Path) -> Any:
 
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
-        notebook, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": str(path.parents[2])}},
+        notebook, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": str(FOLDER.parents[1])}},
         store_widget_state=False,
     )  # fmt: skip
     client.execute()

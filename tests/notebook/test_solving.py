@@ -10,7 +10,7 @@ import pytest
 
 import explorer
 from explorer.notebook import workshop
-from explorer.notebook.refusals import NoPlan
+from explorer.notebook.solving import NoPlan
 from explorer.question.graphs.demos import traced_before
 
 pytestmark = pytest.mark.timeout(600)

@@ -9,8 +9,8 @@ import pytest
 import traitlets
 
 import explorer
-from explorer.notebook.refusals import InvalidTrait, NoPlan
 from explorer.notebook.selection import Selection
+from explorer.notebook.solving import InvalidTrait, NoPlan
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.view import events

@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 
-from solvers.pipelines.piper.model import PiperModel
+from tests.reproductions.piper_model import PiperModel
 
 
 def random_model(seed: int) -> PiperModel:

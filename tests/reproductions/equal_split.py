@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Floats
-from solvers.pipelines.piper.model import PLAIN, RECOMPUTED, PiperModel
+from tests.reproductions.piper_model import PLAIN, RECOMPUTED, PiperModel
 
 
 @dataclass(frozen=True, slots=True)

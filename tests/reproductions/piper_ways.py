@@ -11,8 +11,8 @@ from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
 from solvers.formats.piper import MAX_DEVICES, MAX_EDGES, MAX_NAME, MAX_NODES, MAX_WAYS, MS, PROFILED
-from solvers.pipelines.piper.model import PLAIN, RECOMPUTED, PiperModel
 from solvers.problem.graph import topological_order
+from tests.reproductions.piper_model import PLAIN, RECOMPUTED, PiperModel
 
 _FILE_FIELDS = ("nodes", "edges", "maxDevices", "maxMemoryPerDevice", "bandwidth", "mbsInBatch")
 _WAY_FIELDS = ("id", "timePerSample", "parameterSize", "memoryUsageA", "memoryUsageB", "syncTimeFw", "syncTimeBw")

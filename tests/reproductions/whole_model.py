@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from explorer.runner.model.construct import Built, construct
-from explorer.runner.model.dtypes import floating
+from explorer.runner.model.optimizers import floating
 
 DROPPING = frozenset(
     {

@@ -109,6 +109,7 @@ def devices(args: argparse.Namespace) -> int:
             "memory_bytes_per_s": kind.memory_bytes_per_s,
             "peak_flops_per_s": dict(kind.peak_flops_per_s),
             "efficiency": {work.value: _efficiency(work, kind.name) for work in WorkClass},
+            "links": _links(kind.name),
         }
         for kind in DEVICES.values()
     ]
@@ -146,6 +147,29 @@ def _efficiency(work: WorkClass, kind: str) -> dict[str, object]:
         "published": None if source is None else {"low": source.low, "high": source.high, "source": source.source},
         "measured": measured,
     }
+
+
+def _links(kind: str) -> list[dict[str, object]]:
+    """What messages and collectives between such devices were measured to take, for --latency and --bandwidth."""
+    from explorer.costs.curves import curves
+
+    return [
+        {
+            "operation": link.operation,
+            "devices": link.devices,
+            "latency_s": link.latency_s,
+            "bandwidth_bytes_per_s": link.bandwidth_bytes_per_s,
+            "sizes": link.rows,
+            "held_out": link.held_out.rows,
+            "estimated_over_measured": {
+                "low": link.held_out.low,
+                "median": link.held_out.median,
+                "high": link.held_out.high,
+            },
+        }
+        for link in curves().links
+        if link.device == kind
+    ]
 
 
 def clusters(args: argparse.Namespace) -> int:

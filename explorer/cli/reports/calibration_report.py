@@ -53,6 +53,8 @@ def _print_engine(profile: Profile) -> None:
         f"engine     {text.seconds(costs.forward_s)} a forward, {text.seconds(costs.backward_s)} a backward,"
         f" {text.seconds(costs.iteration_s)} an iteration"
     )
+    if costs.added_byte_s > 0:
+        print(f"           {text.seconds(costs.added_byte_s * 2**20)}/MiB to add to gradients of earlier micro-batches")
     if profile.links and costs.sent_s + costs.received_s > 0:
         each_mib = text.seconds(costs.sent_byte_s * 2**20), text.seconds(costs.received_byte_s * 2**20)
         print(

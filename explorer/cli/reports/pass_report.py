@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from explorer.cli.terminal.command import print_table
-from explorer.view.timeline.lanes import link_uses
-from explorer.view.timeline.moves import endpoints
+from explorer.view.timeline.lanes import endpoints, link_uses
 from explorer.view.timeline.path import heaviest, path_parts, sentence
 from explorer.words import text
 from explorer.words.actions import KIND_WORDS

@@ -126,6 +126,48 @@ def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: 
             print_comparison(file, found, same_hardware=elsewhere is None)
 
 
+def traced_object(file: PlanFile, outcome: Outcome) -> dict[str, object]:
+    """What ``run --from-trace --json`` prints: measured and comparison, as ``run --json`` has them, and notes."""
+    from explorer.measured import comparison_object
+
+    found = compared(file, outcome)
+    return {
+        "measured": measured_object(outcome),
+        "peak_memory_bytes": list(outcome.peak_bytes),
+        "environment": None if outcome.environment is None else asdict(outcome.environment),
+        "comparison": None if isinstance(found, str) else comparison_object(found),
+        "notes": [found] if isinstance(found, str) else list(found.notes),
+    }
+
+
+def print_traced(file: PlanFile, path: str, outcome: Outcome) -> None:
+    """Traces of a run elsewhere, beside what was predicted."""
+    ranks = len(outcome.rank_devices)
+    print(f"{one_line(file.reference or file.problem.graph.name)}: traces of {text.plural(ranks, 'rank')} in {path}")
+    elsewhere = planned_for_others(file, outcome)
+    if elsewhere is not None:
+        print(f"hardware   NOT what the plan is for: planned for {elsewhere[0]}, run on {elsewhere[1]}")
+    _print_measured(file, outcome, None if elsewhere is None else elsewhere[0])
+    found = compared(file, outcome)
+    if isinstance(found, str):
+        print(f"note       {found}")
+        return
+    _print_parts(found)
+    print_comparison(file, found, same_hardware=elsewhere is None)
+
+
+def _print_parts(comparison: Comparison) -> None:
+    """What the peaks are made of, where that was measured."""
+    rows = [
+        [f"rank {device.rank}", part.name, text.nbytes(part.predicted_bytes), text.nbytes(part.measured_bytes)]
+        for device in comparison.devices
+        for part in device.parts
+    ]
+    if rows:
+        print()
+        print_table([["at its peak", "held", "predicted", "measured"], *rows], right=frozenset({2, 3}))
+
+
 def planned_for_others(file: PlanFile, outcome: Outcome) -> tuple[str, str] | None:
     """(the kind of device planned for, the hardware of the run) where costs of the one say nothing of the other."""
     from explorer.measured import other_hardware

@@ -1,16 +1,17 @@
-"""What the commands share: how one is added, and how JSON is printed."""
+"""What the commands share: how one is added, and how text, tables and JSON are printed."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
-from typing import Any, NamedTuple
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TextIO, cast
 
 from explorer.files import why_not_writable
 from explorer.words.tables import aligned
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, printable_lines
 from solvers.formats.json_text import dump_json
 
 Commands = Any
@@ -90,3 +91,28 @@ def print_listing(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], 
 def print_table(rows: list[list[str]], *, right: frozenset[int] = frozenset()) -> None:
     """Columns as wide as their widest cell; the columns in ``right`` are aligned to the right."""
     print(*aligned(rows, right), sep="\n")
+
+
+@dataclass(frozen=True)
+class _Printing:
+    """A stream of text that what is written goes to in `solvers.errors.printable`; all else is that stream's. ends:
+    what stays of it."""
+
+    stream: TextIO
+    ends: tuple[str, ...]
+
+    def write(self, words: str) -> int:
+        self.stream.write(printable_lines(words, self.ends))
+        return len(words)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def printable_streams() -> Iterator[None]:
+    """Within it stdout and stderr show what is printed, and obey line ends alone (CSV has them of two characters); on
+    stderr, where lines are drawn anew in place, carriage returns too."""
+    out, err = _Printing(sys.stdout, ("\r\n", "\n")), _Printing(sys.stderr, ("\n", "\r"))
+    with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, err)):
+        yield

@@ -1,4 +1,4 @@
-"""While a planner searches: a line that says how far it is, and Ctrl-C or SIGTERM that keeps the best plan."""
+"""While a planner searches, a plan runs or many questions are asked: a line that says how far it is, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from explorer.words import text
+from solvers.errors import printable
 from solvers.kernels import compiling
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress
+
+if TYPE_CHECKING:
+    from explorer.runner.targets.target import RunProgress
+    from explorer.sweeps.asking.asked import Course
 
 REDRAW_S = 0.1
 REDRAW_WORK_S = 0.5
@@ -28,6 +33,7 @@ AGAIN_S = 5.0
 """How often it is said again where no line is redrawn."""
 WIDTH = 78
 """Columns of a terminal that are safe to redraw."""
+MAX_WIDTH = 100
 
 
 @dataclass
@@ -178,3 +184,49 @@ def stop_on_interrupt(
 
 def progress_line() -> ProgressLine:
     return ProgressLine(sys.stderr)
+
+
+@dataclass
+class RunLine(Line):
+    """Of a run on ``target``. Lines of the log are left out, but for which rank stands still."""
+
+    target: str
+    began_s: float = field(default_factory=time.perf_counter)
+    phase: str = ""
+
+    def __call__(self, progress: RunProgress) -> None:
+        if progress.stall:
+            self.clear()
+            print(f"placement-explorer: warning: {printable(progress.stall)}", file=self.stream, flush=True)
+        if not self.due(news=progress.phase != self.phase):
+            return
+        self.phase = progress.phase
+        count = f" {progress.done} of {progress.of}" if progress.of else ""
+        took_s, phase = self.drawn_s - self.began_s, printable(progress.phase)
+        self.draw(f"{took_s:.1f} s  {self.target}: {phase}{count}  (Ctrl-C ends the run)"[:MAX_WIDTH])
+
+
+@dataclass
+class SweepLine(Line):
+    """words: of every question; where: who is asked, "" for this machine."""
+
+    words: Sequence[str]
+    where: str = ""
+
+    def __call__(self, course: Course) -> None:
+        """How far it is."""
+        if not self.due():
+            return
+        known = f" ({course.kept:,} known)" if course.kept else ""
+        on = f" on {self.where}" if self.where else ""
+        line = f"{course.done:,} of {len(self.words):,} done{known}, {len(course.running):,} running{on}"
+        if course.running:
+            line += f": {self.words[course.running[0]]}"
+        self.draw(line[: WIDTH - 22] + "  (Ctrl-C keeps rows)")
+
+    def row(self, position: int, told: str) -> None:
+        """A row that came: it stays above the line."""
+        if self.stream.isatty():
+            self.clear()
+            self.stream.write(f"{self.words[position]}: {told}\n")
+            self.stream.flush()

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from explorer.costs import curves as shipped
-from explorer.costs.curves import AttentionCurve, Curve, HeldOut
+from explorer.costs.curves import AttentionCurve, Curve, HeldOut, MeasuredLink
 from explorer.costs.efficiency import WorkClass
 from explorer.costs.fit.fitting import fit
 from explorer.costs.fit.kernels import Kernels, read_kernels
+from explorer.costs.fit.links import links_in
 from explorer.files import write_file
 from solvers.errors import InvalidProblem
 
@@ -33,7 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m explorer.costs.fit",
         description="Fit curves of kernels to those in FOLDER (gemm_*.csv.gz: m, n, k, milliseconds;"
         " attention_*.csv.gz: batch, sequence, heads, kv_heads, head_dim, milliseconds;"
-        " layer_operators_*.csv.gz: operator, tokens, hidden, milliseconds), half of them held out.",
+        " layer_operators_*.csv.gz: operator, tokens, hidden, milliseconds) and lines to messages and collectives"
+        " (send_receive_*.csv.gz: workers, devices_per_node, size, milliseconds; nccl_*.csv.gz: operation, gpus,"
+        " elements_16_bit, milliseconds), half of them held out.",
         epilog="example: python -m explorer.costs.fit measured --dry-run",
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER")
@@ -48,13 +51,39 @@ def main(argv: Sequence[str] | None = None) -> int:
             curve = fit(kernels)
             written.append(_json(curve))
             print(_row(kernels, curve), flush=True)
+        links = list(links_in(args.folder))
+        _print_links(links)
         if not args.dry_run:
             value = {"source": args.source, "fitted": f"{datetime.now(UTC):%Y-%m-%d}", "curves": written}
+            value["links"] = [_link_json(link) for link in links]
             write_file(shipped.TABLE, json.dumps(value, indent=1) + "\n", "keeping the curves of kernels")
     except InvalidProblem as error:
         print(error, file=sys.stderr)
         return 2
     return 0
+
+
+def _print_links(links: Sequence[MeasuredLink]) -> None:
+    print("\n| device | operation | devices | latency, us | bandwidth, GB/s | sizes | held out | by the line |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|")
+    for link in links:
+        told, of = _link_json(link), link.held_out
+        print(
+            f"| {link.device} | {link.operation} | {link.devices} | {told['latency_us']} | {told['gb_per_s']} |"
+            f" {link.rows} | {of.rows} | {of.low:.2f} / {of.median:.2f} / {of.high:.2f} |"
+        )
+
+
+def _link_json(link: MeasuredLink) -> dict[str, Any]:
+    return {
+        "device": link.device,
+        "operation": link.operation,
+        "devices": link.devices,
+        "latency_us": _rounded(link.latency_s * 1e6),
+        "gb_per_s": _rounded(link.bandwidth_bytes_per_s * 1e-9),
+        "rows": link.rows,
+        "held_out": _judgement(link.held_out),
+    }
 
 
 def _row(kernels: Kernels, curve: Curve | AttentionCurve) -> str:

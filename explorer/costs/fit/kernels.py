@@ -73,13 +73,23 @@ def read_kernels(folder: Path) -> Iterator[Kernels]:
 def _read(
     path: Path, device: DeviceKind, read: Callable[[DeviceKind, list[dict[str, str]]], Iterator[Kernels]]
 ) -> list[Kernels]:
+    rows = rows_of(path)
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-            return list(read(device, list(csv.DictReader(file))))
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InvalidProblem(f"{path}: cannot be read as gzipped CSV: {error}") from None
+        return list(read(device, rows))
     except (KeyError, ValueError) as error:
         raise InvalidProblem(f"{path}: {error}: expected the columns that --help names") from None
+
+
+def rows_of(path: Path, columns: tuple[str, ...] = ()) -> list[dict[str, str]]:
+    """The rows of a gzipped CSV. Raises InvalidProblem for what is none, or lacks one of ``columns``."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InvalidProblem(f"{path}: cannot be read as gzipped CSV: {error}") from None
+    if rows and (missing := [column for column in columns if column not in rows[0]]):
+        raise InvalidProblem(f"{path}: {missing[0]!r}: expected the columns that --help names")
+    return rows
 
 
 def _products(device: DeviceKind, rows: list[dict[str, str]]) -> Iterator[Kernels]:

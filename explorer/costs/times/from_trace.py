@@ -1,9 +1,10 @@
-"""A library from a trace of torch.profiler: calls by what they do, the median over the times that they ran."""
+"""A library from traces of torch.profiler: calls by what they do, the median over the times that they ran."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -29,36 +30,43 @@ class Imported:
 
 
 def imported(
-    trace: Trace, reference: str, *, hardware: str | None, threads: int = 1, torch: str | None = None
+    traces: Iterable[Trace], reference: str, *, hardware: str | None, threads: int = 1, torch: str | None = None
 ) -> Imported:
-    """hardware: None for the GPU that the trace names. Raises InvalidProblem where nothing is known of it, or no call
-    of the trace is known."""
+    """traces: of one rank, or of several. hardware: None for the GPU that the traces name. Raises InvalidProblem where
+    nothing is known of it, or no call of the traces is known."""
     found: dict[Call, tuple[list[float], Parts]] = {}
     left: Counter[str] = Counter()
     times: Counter[str] = Counter()
+    names: list[str] = []
     kept_s = all_s = 0.0
-    for seen in trace.calls:
-        parts = parts_of(seen.forward.name, seen.forward.args)
-        taken = _taken(seen.forward, trace) + sum(_taken(node, trace) for node in seen.backward)
-        all_s += taken
-        if parts is None:
-            if taken > 0:
-                left[seen.forward.name] += 1
-                times[seen.forward.name] += math.ceil(taken * 1e9)
-            continue
-        for call, seconds in _times(seen, parts, trace):
-            if seconds > 0:
-                found.setdefault(call, ([], parts))[0].append(seconds)
-                kept_s += seconds
+    for trace in traces:
+        names.append(_hardware(trace, hardware))
+        for seen in trace.calls:
+            parts = parts_of(seen.forward.name, seen.forward.args)
+            taken = seconds_of(seen.forward, trace) + sum(seconds_of(node, trace) for node in seen.backward)
+            all_s += taken
+            if parts is None:
+                if taken > 0:
+                    left[seen.forward.name] += 1
+                    times[seen.forward.name] += math.ceil(taken * 1e9)
+                continue
+            for call, seconds in times_of(seen, parts, trace):
+                if seconds > 0:
+                    found.setdefault(call, ([], parts))[0].append(seconds)
+                    kept_s += seconds
     if not found:
         raise InvalidProblem("the trace has no call whose work is known, such as aten::linear or aten::conv2d")
+    if len(set(names)) > 1:
+        raise InvalidProblem(
+            f"the traces are of {', '.join(sorted(set(names))[:4])}; say which one ran it (--hardware)"
+        )
     source = Source(reference[:200], datetime.now(UTC).isoformat(timespec="seconds"), CLOCK)
     library = Library(
-        _hardware(trace, hardware), threads, torch or NOT_STATED, NOT_STATED, (source,),
+        names[0], threads, torch or NOT_STATED, NOT_STATED, (source,),
         tuple(_time(call, seconds, parts) for call, (seconds, parts) in found.items()),
     )  # fmt: skip
-    names = tuple((name, left[name]) for name, _ in times.most_common())
-    return Imported(library, names, kept_s / all_s if all_s > 0 else 1.0)
+    left_out = tuple((name, left[name]) for name, _ in times.most_common())
+    return Imported(library, left_out, kept_s / all_s if all_s > 0 else 1.0)
 
 
 def _hardware(trace: Trace, stated: str | None) -> str:
@@ -71,16 +79,17 @@ def _hardware(trace: Trace, stated: str | None) -> str:
     return trace.devices[0]
 
 
-def _taken(event: Event, trace: Trace) -> float:
+def seconds_of(event: Event, trace: Trace) -> float:
+    """What a call took: its kernels, where any ran on a GPU."""
     return event.device_s if trace.on_device else event.seconds
 
 
-def _times(seen: Seen, parts: Parts, trace: Trace) -> list[tuple[Call, float]]:
+def times_of(seen: Seen, parts: Parts, trace: Trace) -> list[tuple[Call, float]]:
     """Seconds of the forward and, where it ran, of either part of the backward."""
-    told = [(parts.forward, _taken(seen.forward, trace))]
+    told = [(parts.forward, seconds_of(seen.forward, trace))]
     if not seen.backward:
         return told
-    whole = sum(_taken(node, trace) for node in seen.backward)
+    whole = sum(seconds_of(node, trace) for node in seen.backward)
     if parts.to_weight is None or not _reaches_input(seen, parts):
         only = parts.to_weight or parts.to_input
         return told if only is None else [*told, (only, whole)]
@@ -116,7 +125,7 @@ def _reaches_input(seen: Seen, parts: Parts) -> bool:
 
 def _halves(seen: Seen, trace: Trace) -> tuple[float, float]:
     """How the backward divides between inputs and weights: as its two products do, else in halves."""
-    products = [_taken(part, trace) for part in _products(seen)]
+    products = [seconds_of(part, trace) for part in _products(seen)]
     return (products[0], products[1]) if len(products) == 2 and min(products) > 0 else (1.0, 1.0)
 
 

@@ -15,9 +15,11 @@ from explorer.exports.layers.chain import chain_of, headline, losses
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.units import Layout
 from explorer.exports.layers.written import Written, comments, told
+from explorer.view.timeline.order import launched_words
 from explorer.words import text
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
+from solvers.problem.problem import Pipeline
 
 _MODULE = '''
 import deepspeed
@@ -61,8 +63,7 @@ def deepspeed(file: PlanFile, nearest: bool = False) -> Written:
         raise UnsupportedProblem(
             f"a rank has {chain.per_rank} stages; DeepSpeed gives each rank one (plan without interleaving)"
         )
-    if chain.plan.pipeline != "1f1b":
-        lost.append(f"the order of micro-batches: DeepSpeed runs 1f1b, the plan is {chain.plan.pipeline}")
+    lost += filter(None, [launched_words(chain.problem, chain.plan, "DeepSpeed", Pipeline.ONE_F_ONE_B)])
     lost += layout.loose() + losses(chain, ("order", "recompute", "replicas"))
     lost += _side_by_side(layout)
     stages = layout.names()

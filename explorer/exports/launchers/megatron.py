@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from math import gcd
 
-from explorer.exports.launchers.counted import counted_layers
 from explorer.exports.launchers.torchtitan import check_count, check_rounds
 from explorer.exports.layers.again import Again, not_recomputed, peaks_without, regions_again
 from explorer.exports.layers.chain import chain_of, headline, numbers
 from explorer.exports.layers.nearest import laid_out
-from explorer.exports.layers.units import Layout
+from explorer.exports.layers.units import Layout, counted_layers
 from explorer.exports.layers.written import Written, comments, told
+from explorer.view.timeline.order import launched_words
 from explorer.words import text
 from solvers.formats.plan_json import PlanFile
+from solvers.problem.problem import Pipeline
 
 
 def megatron(file: PlanFile, nearest: bool = False) -> Written:
@@ -33,9 +34,8 @@ def megatron(file: PlanFile, nearest: bool = False) -> Written:
     if chain.per_rank > 1:
         wants = f"interleaved Megatron wants a multiple of {ranks} micro-batches, one a rank"
         check_count(chain, lambda n: n % ranks == 0, wants)
-    own = "1f1b" if chain.per_rank == 1 else "interleaved"
-    if chain.plan.pipeline != own:
-        lost.append(f"the order of micro-batches: Megatron runs {own}, the plan is {chain.plan.pipeline}")
+    own = Pipeline.ONE_F_ONE_B if chain.per_rank == 1 else Pipeline.INTERLEAVED
+    lost += filter(None, [launched_words(chain.problem, chain.plan, "Megatron", own)])
     recompute, kept = _recompute(layout, counts)
     lost += kept
     lost += numbers(chain.problem)

@@ -18,8 +18,10 @@ from explorer.exports.layers.chain import Chain, chain_of, headline, losses
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.units import Layout, Units
 from explorer.exports.layers.written import Written, comments, told
+from explorer.view.timeline.order import launched_words
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
+from solvers.problem.problem import Pipeline
 
 ONE_STAGE = {"gpipe": "GPipe", "1f1b": "1F1B"}
 """Schedules of torch with one stage a rank, by the names of our pipelines."""
@@ -46,6 +48,8 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
         )
         names = ("1F1B", "GPipe") if chain.per_rank == 1 else ("Interleaved1F1B", "LoopedBFS")
         schedule = next(name for name in names if takes(name, chain.micro_batches, ranks, stages))
+    if named == ONE_STAGE["1f1b"]:
+        lost += filter(None, [launched_words(chain.problem, chain.plan, "torch", Pipeline.ONE_F_ONE_B)])
     mode, kept = _checkpointing(layout)
     lost += kept + layout.loose() + losses(chain, ("order", "recompute", "replicas"))
     parts = ",\n".join("    " + json.dumps(list(names)) for names in layout.names(copied=True))

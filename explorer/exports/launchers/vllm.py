@@ -6,9 +6,9 @@ with "," between, one a rank, which add up to the model's; embeddings are of the
 
 from __future__ import annotations
 
-from explorer.exports.launchers.counted import counted_layers
 from explorer.exports.layers.chain import chain_of, headline, losses
 from explorer.exports.layers.nearest import laid_out
+from explorer.exports.layers.units import counted_layers
 from explorer.exports.layers.written import Written, comments, told
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile

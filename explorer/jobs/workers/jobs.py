@@ -10,13 +10,10 @@ import itertools
 from functools import partial
 from typing import Any
 
-from explorer.jobs.workers import deadlines
-from explorer.jobs.workers.fair_queue import FairQueue
-from explorer.jobs.workers.job import Job, JobWorker
-from explorer.jobs.workers.listeners import OnEvent
-from explorer.jobs.workers.needs import Search, alone, for_first_plan, model_of, plans_of
+from explorer.jobs.workers import scheduler
+from explorer.jobs.workers.job import Job, JobWorker, OnEvent
 from explorer.jobs.workers.plans import Plans
-from explorer.jobs.workers.scheduler import Scheduler
+from explorer.jobs.workers.scheduler import FairQueue, Scheduler, Search, alone, for_first_plan, model_of, plans_of
 from explorer.jobs.workers.specs import SOLVING, WorkerSpec
 from explorer.jobs.workers.worker import process_spec
 from explorer.question.packing import PackedPlan
@@ -244,10 +241,10 @@ class Jobs(WorkerPool[Job, JobWorker]):
     # -- what does not end by itself -----------------------------------------------------------------------
 
     def allowed_s(self, job: Job) -> float | None:
-        return deadlines.allowed_s(job)
+        return scheduler.allowed_s(job)
 
     def too_long(self, job: Job, seconds: float) -> str:
-        return deadlines.words(job, seconds)
+        return scheduler.words(job, seconds)
 
 
 def _waits(job: Job, place: tuple[int, str]) -> bool:

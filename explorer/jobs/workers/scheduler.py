@@ -1,13 +1,141 @@
-"""Which worker does which job, and when another worker is worth starting. No processes here: `jobs` has them."""
+"""Whose turn it is, which worker does which job, when another is worth starting, and how long a job may go on.
+
+A turn: brief jobs first, then first plans, then better ones, then what is found out beside them; among equals the
+visitor who has least at work, and of these the one whose turn was longest ago.
+
+A job may go on without a sign of getting on for its own limit and a margin, and a limit for what comes before. Signs
+are the model, a row of a comparison, an answer of several, and the end of a compilation, which nothing else can
+interrupt. Whoever asked is told what took too long, and what to do.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from explorer.jobs.workers.fair_queue import FairQueue
-from explorer.jobs.workers.job import Job, JobWorker
-from explorer.jobs.workers.needs import model_of, plans_of
+from explorer.jobs.requests import KIND_OF, READ_S, RUN, PlanSource
+from explorer.jobs.workers.job import FIRST, IMPROVING, LATER, Job, JobWorker
+from explorer.words import text
+
+TRACE_S = 600.0
+"""For tracing or reading a model."""
+MARGIN_S = 120.0
+"""For what a search does beyond its time limit: a large plan is checked, told and drawn."""
+BRIEF_S = 120.0
+"""For a job that ends by itself soon."""
+NEVER = {kind.name for kind in KIND_OF.values() if kind.workers == RUN}
+"""Runs of plans have limits of their own, and everybody sees and can end them."""
+MOST_PASSED = 8
+"""A job that so many others were taken before, because they had the better rank, has that rank too."""
+
+
+class FairQueue:
+    """Jobs that wait, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Job] = []
+        self._served: dict[str, int] = {}
+        self._turn = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def __contains__(self, job: Job) -> bool:
+        return job in self._waiting
+
+    def add(self, job: Job) -> None:
+        self._waiting.append(job)
+
+    def put_back(self, job: Job) -> None:
+        """One that was taken and never begun."""
+        self._waiting.insert(0, job)
+
+    def remove(self, job: Job) -> None:
+        self._waiting.remove(job)
+
+    def take(self, job: Job) -> None:
+        """It is its turn."""
+        self._waiting.remove(job)
+        for other in self._waiting:
+            if _rank(other) > _rank(job) >= FIRST and not job.first_only:
+                other.passed += 1
+        if job.brief:
+            return
+        self._turn += 1
+        self._served[job.visitor] = self._turn
+        if len(self._served) > 4096:  # visitors that are long gone
+            self._served = dict(sorted(self._served.items(), key=lambda one: one[1])[-1024:])
+
+    def order(self, at_work: Mapping[str, int]) -> list[Job]:
+        """Those that wait, as they would be taken if none other came. at_work: searches of each visitor that run."""
+        ranked: dict[int, dict[str, deque[Job]]] = defaultdict(lambda: defaultdict(deque))
+        for job in self._waiting:
+            ranked[_rank(job)][job.visitor].append(job)
+        counts, served, turn = Counter(at_work), dict(self._served), self._turn
+        ordered: list[Job] = []
+        for _, queues in sorted(ranked.items()):
+            places = {visitor: place for place, visitor in enumerate(queues)}
+            while queues:
+                next_one = min(queues, key=lambda who: (counts[who], served.get(who, 0), places[who]))
+                ordered.append(queues[next_one].popleft())
+                if not queues[next_one]:
+                    del queues[next_one]
+                turn += 1
+                counts[next_one] += 1
+                served[next_one] = turn
+        return ordered
+
+
+def _rank(job: Job) -> int:
+    if job.brief:
+        return 0
+    if job.long and job.passed < MOST_PASSED:
+        return LATER
+    return IMPROVING if job.improving else FIRST
+
+
+@runtime_checkable
+class Search(Protocol):
+    """A question whose first plan can be shown before its answer: one search serves all who ask it. before: the name of
+    the plan that is shown before its own; first_only: whether it ends with its first plan."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def before(self) -> str: ...
+    @property
+    def first_only(self) -> bool: ...
+
+
+def model_of(request: object) -> str:
+    """The model that it names, "" for none."""
+    model = getattr(getattr(request, "ask", request), "model", "")
+    return model if isinstance(model, str) else ""
+
+
+def for_first_plan(request: object) -> Search | None:
+    """The same question, to be ended with its first plan; None for one that cannot be."""
+    return replace(request, first_only=True) if isinstance(request, Search) else None
+
+
+def alone(request: Search) -> Search:
+    """A question without the plan that is shown before its own."""
+    return replace(request, before="")
+
+
+def plans_of(request: object) -> Iterator[str]:
+    """Names of the plans that a worker has to hold for it."""
+    if not is_dataclass(request):
+        return
+    for one in fields(request):
+        value = getattr(request, one.name)
+        if isinstance(value, PlanSource):
+            if value.held and value.text is None and not value.path:
+                yield value.held
+        elif one.name in ("held", "before") and isinstance(value, str) and value:
+            yield value
 
 
 @dataclass(eq=False)
@@ -88,3 +216,35 @@ class Scheduler:
         """Whether what takes long would leave no worker to first plans."""
         going = sum(worker.task is not None and worker.task.long for worker in self.workers)
         return job.long and going >= max(1, self.most - 1)
+
+
+def allowed_s(job: Job) -> float | None:
+    """Seconds until the next sign, or the end; None for as long as it likes."""
+    if job.kind in NEVER:
+        return None
+    if job.kind == "read":
+        return READ_S
+    if job.brief:
+        return BRIEF_S
+    if not job.steps and model_of(job.request):
+        return TRACE_S
+    return _limit_s(job.request) + MARGIN_S
+
+
+def words(job: Job, seconds: float) -> str:
+    """What was ended after ``seconds``, and what to do."""
+    took = f"more than {text.seconds(seconds)}"
+    if job.kind == "read":
+        return f"not read: it takes {took}"
+    if job.brief:
+        return f"this took {took} and was ended: ask it of a smaller plan, or on the command line"
+    if not job.steps and model_of(job.request):
+        return f"tracing this model took {took} and was ended: export it to a .pt2 and open that"
+    limit = text.seconds(_limit_s(job.request))
+    less = "fewer micro-batches, devices or operators take less"
+    return f"the search, with a time limit of {limit}, took {took} and was ended: {less}"
+
+
+def _limit_s(request: object) -> float:
+    limit_s = getattr(getattr(request, "ask", request), "time_limit_s", 0.0)
+    return float(limit_s) if isinstance(limit_s, (int, float)) else 0.0

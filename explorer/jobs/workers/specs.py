@@ -1,12 +1,16 @@
-"""Kinds of workers that do jobs. Functions are called in the worker: what they import never loads where jobs start."""
+"""Kinds of workers that do jobs, and how many a machine takes. Functions are called in the worker: what they import
+never loads where jobs start."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from explorer.jobs.limits import READ_BYTES
-from explorer.jobs.requests import Work
+from explorer.jobs.requests import READ_BYTES, Work
+from explorer.sweeps.asking.workers import CGROUP
 
 ORDERLY_S = 20.0
 """How long a worker that has processes of its own may take to end them."""
@@ -14,6 +18,12 @@ HEED_S = 2.0
 """A worker that has not ended a cancelled job after this long is killed, by default."""
 IDLE_S = 5.0
 """How long a worker is idle before it prepares what takes long."""
+WORKER_BYTES = 4 * 2**30
+"""What there has to be for each worker, where there are several by default."""
+MOST = 8
+"""Workers by default, however large the machine: the page serves a class, not a cluster."""
+LEAST_BYTES = 2 * 2**30
+"""The least limit that a worker is given, however many there are."""
 
 
 def nothing() -> None:
@@ -57,8 +67,9 @@ def all_kinds() -> Mapping[str, Work]:
 def read_kinds() -> Mapping[str, Work]:
     """Only what looks at files of other people."""
     from explorer.jobs.read_kind import read_job
+    from explorer.jobs.traces_kind import lay_traces_job
 
-    return {"read": read_job}
+    return {"read": read_job, "lay-traces": lay_traces_job}
 
 
 def warm_page() -> None:
@@ -79,3 +90,26 @@ def page_is_compiled() -> bool:
 SOLVING = WorkerSpec("solving", all_kinds, warm_page, page_is_compiled)
 RUNNING = WorkerSpec("running", all_kinds, orderly=True, heed_s=ORDERLY_S)
 READING = WorkerSpec("reading", read_kinds, memory_bytes=READ_BYTES)
+
+
+def memory_bytes(cgroup: Path = CGROUP) -> int:
+    """That this process and those it starts may use; 0 if the system does not say."""
+    found = 0
+    with suppress(AttributeError, OSError, ValueError):
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        limit = (cgroup / "memory.max").read_text().strip()
+        if limit != "max":
+            found = min(found, int(limit)) if found else int(limit)
+    return found
+
+
+def default_workers(cores: int, memory: int) -> int:
+    """As many as there are cores, and as the memory has room for."""
+    return max(1, min(cores, memory // WORKER_BYTES if memory else cores, MOST))
+
+
+def solving_spec(workers: int, memory: int) -> WorkerSpec:
+    """A worker that may take its share of ``memory`` (0: unknown, and no limit)."""
+    share = max(LEAST_BYTES, memory // workers) if memory else 0
+    return replace(SOLVING, memory_bytes=share)

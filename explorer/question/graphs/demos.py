@@ -10,7 +10,6 @@ import io
 from pathlib import Path
 
 from explorer.files import write_file
-from explorer.question.graphs.derived import in_dtype
 from explorer.question.graphs.traced_by import STATED, holds_still, of_today, stated_text
 from solvers.formats.graph_json import read_graph, write_graph
 from solvers.formats.workload import Workload
@@ -21,6 +20,16 @@ MAX_BYTES = 64 * 2**20
 
 SHIPPED = tuple((training, dtype) for training in (True, False) for dtype in (None, "bf16"))
 """Traced of every demo: for training and for inference, in its own dtype and in bf16."""
+NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""What is asked for, as a graph calls it."""
+FLOATING = frozenset((*NAMES.values(), "float64"))
+
+
+def in_dtype(workload: Workload, asked: str) -> Workload | None:
+    """The workload as if it had been traced in ``asked``: the same, if its floating tensors are all of that dtype; None
+    if only a trace can tell. Not even bf16 and fp16 follow from one another: PyTorch saves different tensors."""
+    found = {tensor.dtype for tensor in workload.graph.tensors} & FLOATING
+    return workload if found == {NAMES[asked]} else None
 
 
 def traced_before(model: str, training: bool, dtype: str | None, folder: Path = FOLDER) -> Workload | None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.question.models.example import Example, Made
-from explorer.question.models.making import Making
-from explorer.question.models.torchvision_schemas import declare_missing
+from explorer.question.models.making import Making, declare_missing
 from solvers.errors import TraceError
 
 SEQUENCE = 512

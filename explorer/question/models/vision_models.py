@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from explorer.question.models.example import Example, Made
-from explorer.question.models.making import Making
-from explorer.question.models.torchvision_schemas import declare_missing
+from explorer.question.models.making import Making, declare_missing
 from solvers.errors import TraceError
 
 BATCH = 8

@@ -22,6 +22,8 @@ CHOICE, SEGMENTS, NUMBER, SWITCH, OWN = "choice", "segments", "number", "switch"
 """Shapes of a control. OWN: what the page's scripts make of several."""
 RARE, PIPELINES, ONE_PASS = "rare", "pipelines", "one-pass"
 """Places of a control: under "Links, CPUs, memory"; what means nothing in one unsplit pass; what does only there."""
+FIRST_ROW, MORE = "first-row", "more"
+"""Places of a control in the notebook's widget."""
 
 
 T = TypeVar("T")
@@ -59,8 +61,8 @@ class Control:
     term: str = ""
     """The key of its meaning, its id if ""; and `word`, what people look up, its label if ""."""
     word: str = ""
-    in_widget: bool = False
-    """Whether the notebook's widget has it, too."""
+    in_widget: str = ""
+    """Of FIRST_ROW and MORE: where the notebook's widget has it, too, in the order of declaration; "" where not."""
 
     @property
     def key(self) -> str:

@@ -1,4 +1,4 @@
-"""Sizes, rates and times as people write them: "16GiB", "25GB/s", "10us"."""
+"""Sizes, rates, times and dtypes as people write them: "16GiB", "25GB/s", "10us", "bf16"."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, 
 """Seconds per unit."""
 
 _NUMBER = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*$")
+NAMES = {
+    "bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16", "fp32": "fp32",
+    "float32": "fp32", "float": "fp32",
+}  # fmt: skip
+"""What is written, with or without "torch." before it, and what it is called here."""
 
 
 def parse_bytes(text: str) -> float:
@@ -56,3 +61,11 @@ def _parse(
     if not math.isfinite(value) or (value <= 0 and not zero):
         raise InvalidProblem(f"expected {expected}, {'finite' if zero else 'more than 0'}, found {(shown or text)!r}")
     return value
+
+
+def parse_dtype(text: str) -> str:
+    """ "bf16", "bfloat16" or "torch.bfloat16" -> "bf16". Raises InvalidProblem."""
+    name = NAMES.get(text.strip().lower().removeprefix("torch."))
+    if name is None:
+        raise InvalidProblem(f"no dtype {text!r} to trace in; there are: bf16, fp16, fp32 (bfloat16, float16, float32)")
+    return name

@@ -25,7 +25,6 @@ from typing import Annotated
 from explorer.files import NotWritten, write_file
 from explorer.runner.bundles import by_hand, heartbeats
 from explorer.runner.bundles.outcome import MAX_RANKS, Outcome, RunStatus
-from explorer.runner.bundles.places import runs_folder
 from explorer.runner.bundles.request import RunRequest, read_request, request_json
 from explorer.runner.bundles.result_json import read_outcome, write_outcome
 from explorer.runner.bundles.words import Words
@@ -47,6 +46,18 @@ _OWN = re.compile(
     r"((plan|request|bundle|result|summary|profile|failure-\d{1,5})\.json|run\.(sh|env)|requirements\.txt|tensors-\d{1,5}\.npz)((\.[0-9a-f]{8})?\.part)?|log\.txt"
 )
 """What a bundle is made of. A folder that holds anything else is nobody's to remove."""
+
+
+def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """$PLACEMENT_EXPLORER_HOME, else placement-explorer in $XDG_STATE_HOME (~/.local/state). It may not exist."""
+    if home := environ.get("PLACEMENT_EXPLORER_HOME"):
+        return Path(home).expanduser().absolute()
+    base = environ.get("XDG_STATE_HOME")
+    return (Path(base).absolute() if base else Path.home() / ".local" / "state") / "placement-explorer"
+
+
+def runs_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    return state_folder(environ) / "runs"
 
 
 class Part:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorer.runner.bundles.bundle import KEPT, bundle_folders, read_about, read_summary
-from explorer.runner.bundles.places import runs_folder
+from explorer.runner.bundles.bundle import KEPT, bundle_folders, read_about, read_summary, runs_folder
 from explorer.runner.bundles.words import one_line
 from solvers.errors import InvalidProblem
 

@@ -22,6 +22,7 @@ MAX_ROWS = 1_000_000
 """Actions, and messages, that one file holds; a longer run keeps those of its first iterations."""
 MAX_OPERATORS = 1_000_000
 MAX_NOTES = 1_000
+MAX_MEMORY_PARTS = 32
 
 
 def _read_step(field: Field) -> str:
@@ -42,6 +43,7 @@ Number = Annotated[float, Within(-math.inf)]
 Error = Annotated[float, Field.number_or_infinity]
 StepText = Annotated[str, _read_step]
 PerRank = Annotated[tuple[Annotated[str, line(300)], ...], Within(most=MAX_RANKS)]
+MemoryParts = Annotated[Mapping[str, float], Within(most=MAX_MEMORY_PARTS)]
 Stages = Annotated[tuple[int, ...], Within(most=MAX_SEGMENTS)]
 
 
@@ -191,6 +193,9 @@ class Outcome:
     segments: Annotated[tuple[Stages, ...], Within(most=MAX_SEGMENTS)] = ()
     rank_devices: Annotated[tuple[int, ...], Within(most=MAX_RANKS)] = ()
     peak_bytes: Annotated[tuple[Number, ...], Within(most=MAX_RANKS)] = ()
+    peak_parts: Annotated[tuple[MemoryParts, ...], Within(most=MAX_RANKS)] = ()
+    """Per rank category -> bytes of what was there at its peak, as a memory timeline of torch.profiler has them; empty
+    where there was none."""
     losses: Annotated[tuple[Annotated[float, _read_loss], ...], Within(most=MAX_ITERATIONS)] = ()
     noise: float | None = None
     agreement: Agreement | None = None

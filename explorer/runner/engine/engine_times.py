@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
+from explorer.costs.least_squares import coefficients
 from explorer.costs.profile import EngineTimes
 from explorer.runner.engine.empty_segments import WIDTH, Load, runtime_of
-from explorer.runner.engine.garbage import settled_memory
+from explorer.runner.engine.measure import settled_memory
 from explorer.runner.engine.runtime import ScriptRuntime
 from explorer.runner.measuring.attribution import calm
-from explorer.runner.measuring.engine_fit import Ran, fit
 from explorer.runner.scripts.duties import duties
-from solvers.problem.engine import Duty
+from solvers.problem.engine import Duty, EngineCosts
 
 ROUNDS = 15
 """In turn through all loads, after one that is not counted."""
@@ -28,6 +31,37 @@ ACROSS = tuple(
     for training in (True, False)
     for micro_batches, tensors, nbytes in ((8, 1, SMALL), (8, 1, MIDDLE), (4, 1, LARGE), (4, 3, MIDDLE), (16, 1, SMALL))
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One iteration of an empty script on one rank: how many forwards and backwards, what it sent and received in all,
+    and the seconds it took."""
+
+    forwards: float
+    backwards: float
+    messages: Duty
+    seconds: float
+
+    @property
+    def counts(self) -> tuple[float, ...]:
+        """Of everything that `EngineCosts` has a cost of, in its order."""
+        sent = self.messages
+        return (
+            1.0, self.forwards, self.backwards, sent.sent, sent.received, sent.sent_bytes, sent.received_bytes,
+        )  # fmt: skip
+
+
+def fit(runs: Sequence[Ran]) -> tuple[EngineCosts, float]:
+    """(costs, root mean square of the relative errors): the least sum of squared relative errors with no cost below
+    0. Raises ValueError without runs
+    that took any time."""
+    if not runs or min(run.seconds for run in runs) <= 0:
+        raise ValueError("a fit needs runs that took some time")
+    counts, seconds = np.array([run.counts for run in runs]), np.array([run.seconds for run in runs])
+    costs = coefficients(counts, seconds, share_alike=True)
+    residual = math.sqrt(float(np.mean((counts @ costs / seconds - 1) ** 2)))
+    return EngineCosts(*(float(cost) for cost in costs)), residual
 
 
 def engine_times(

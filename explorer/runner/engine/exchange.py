@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from explorer.runner.engine.packing import room
+from explorer.runner.engine.sending import room
 from explorer.runner.scripts.script import Channel, Piece, Script, pieces_of
 from solvers.errors import RunError
 

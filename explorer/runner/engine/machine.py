@@ -17,13 +17,12 @@ from explorer.runner.engine.recording import Recorder, recorder_for
 from explorer.runner.engine.runtime import ScriptRuntime, Work, stage_numbers
 from explorer.runner.engine.sending import Sends
 from explorer.runner.engine.stages import Port, SegmentStage
-from explorer.runner.model.cuts import check_cuts
+from explorer.runner.model.cuts import check_cuts, check_states
 from explorer.runner.model.drawing import Drawing, seed_calls
 from explorer.runner.model.optimizers import OPTIMIZERS, make_dense, step
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.segment_module import Kind
-from explorer.runner.model.states import check_states
 from explorer.runner.model.weights import Held, hold
 from explorer.runner.scripts.answers import answers
 from explorer.runner.scripts.executable import optimizer_of

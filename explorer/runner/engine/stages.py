@@ -20,9 +20,8 @@ from torch.distributed.pipelining.stage import _PipelineStageBase
 from torch.utils.checkpoint import checkpoint
 
 from explorer.runner.engine.exchange import Exchange
-from explorer.runner.engine.packing import packed_up
 from explorer.runner.engine.recording import Recorder
-from explorer.runner.engine.sending import Sends
+from explorer.runner.engine.sending import Sends, packed_up
 from explorer.runner.engine.split_backward import Part, backward_inputs, backward_parameters
 from explorer.runner.model.again import Region, in_regions, once
 from explorer.runner.model.program import SegmentProgram

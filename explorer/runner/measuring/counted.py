@@ -36,10 +36,11 @@ def measure_count(subject: Subject, place: Place, slot_s: float, now: Callable[[
     dist.barrier()
     mine = measure(subject, slot_s * (1 - ALONE_SHARE), now)
     count = len(subject.graph)
-    means = place.mean([*mine.seconds, *mine.spread, mine.forward_s, mine.backward_s, mine.unclaimed_s, mine.apart])
-    forward_s, backward_s, unclaimed_s, apart = means[2 * count :]
+    wholes = [mine.forward_s, mine.backward_s, mine.unclaimed_s, mine.apart, mine.added_s]
+    means = place.mean([*mine.seconds, *mine.spread, *wholes])
+    forward_s, backward_s, unclaimed_s, apart, added_s = means[2 * count :]
     measured = Measured(
-        means[:count], means[count : 2 * count], forward_s, backward_s, mine.repetitions, unclaimed_s, apart
+        means[:count], means[count : 2 * count], forward_s, backward_s, mine.repetitions, unclaimed_s, apart, added_s
     )
     return Counted(subject.samples, measured, alone_s)
 
@@ -49,7 +50,8 @@ def _alone(subject: Subject, budget_s: float, now: Callable[[], float]) -> float
     found: list[float] = []
     until = time.perf_counter() + budget_s
     while len(found) < LEAST_ALONE or time.perf_counter() < until:
-        found.append(sum(as_in_a_run(subject, now)))
+        once = as_in_a_run(subject, now)
+        found.append(once.forward_s + once.backward_s)
     return calm(found)
 
 
@@ -67,6 +69,7 @@ def mean(rounds: list[Counted]) -> Counted:
             sum(m.repetitions for m in measured),
             fmean(m.unclaimed_s for m in measured),
             fmean(m.apart for m in measured),
+            fmean(m.added_s for m in measured),
         ),
         fmean(alone) if alone else None,
     )
@@ -88,6 +91,7 @@ def added(blocks: list[Counted]) -> Counted:
             min(m.repetitions for m in measured),
             sum(m.unclaimed_s for m in measured),
             sum(m.apart * m.backward_s for m in measured) / backward_s if backward_s > 0 else 1.0,
+            sum(m.added_s for m in measured),
         ),
         None if None in alone else sum(one for one in alone if one is not None),
     )

@@ -18,7 +18,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
@@ -79,7 +80,8 @@ class Measured:
     backward_s: of the whole graph without marks (`as_in_a_run`), lower quartiles. unclaimed_s: what
     the backward spent on behalf of operators that the graph has no backward of. apart: gradients of inputs
     and of parameters one after the other, over both in one go, where an operator has both and
-    takes long enough to tell; 1 if none does."""
+    takes long enough to tell; 1 if none does. added_s: how much longer a backward takes that adds to the parameters'
+    gradients than one that makes them, the median."""
 
     seconds: list[float]
     spread: list[float]
@@ -88,6 +90,7 @@ class Measured:
     repetitions: int
     unclaimed_s: float = 0.0
     apart: float = 1.0
+    added_s: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     def total(self, graph: OpGraph, *, forward: bool) -> float:
@@ -121,19 +124,27 @@ def whole(subject: Subject, now: Callable[[], float] = time.perf_counter) -> tup
     return between - began, (now() - between) if subject.graph.trains else 0.0
 
 
-def as_in_a_run(subject: Subject, now: Callable[[], float] = time.perf_counter) -> tuple[float, float]:
-    """(forward, backward) seconds of the graph, each the mean of two micro-batches in flight after the parameters'
-    gradients were dropped, as at the start of an iteration, with a pause before each as a rank has that waits for a
-    message: its core is somebody else's meanwhile, and so are its caches. One graph again and again, forward and
-    backward at once, finds all where it left it, and takes less than any run can. On a GPU, which does not care and
-    may lack the room, that is what is timed all the same.
+class InARun(NamedTuple):
+    """Seconds of a forward, of a backward, and by how much the backward that added to gradients took longer."""
+
+    forward_s: float
+    backward_s: float
+    added_s: float
+
+
+def as_in_a_run(subject: Subject, now: Callable[[], float] = time.perf_counter) -> InARun:
+    """Seconds of the graph, each the mean of two micro-batches in flight after the parameters' gradients were dropped,
+    as at the start of an iteration, with a pause before each as a rank has that waits for a message: its core is
+    somebody else's meanwhile, and so are its caches. One graph again and again, forward and backward at once, finds all
+    where it left it, and takes less than any run can. On a GPU, which does not care and may lack the room, that is what
+    is timed all the same.
     """
     if subject.device.type != "cpu" or not subject.graph.trains:
-        return whole(subject, now)
+        return InARun(*whole(subject, now), 0.0)
     for parameter in subject.module.parameters():
         parameter.grad = None
-    forward_s = backward_s = 0.0
-    made = []
+    forward_s = 0.0
+    made, backwards = [], []
     for _ in range(IN_FLIGHT):
         time.sleep(PAUSE_S)
         began = now()
@@ -143,8 +154,8 @@ def as_in_a_run(subject: Subject, now: Callable[[], float] = time.perf_counter) 
         time.sleep(PAUSE_S)
         began = now()
         torch.autograd.backward(*_start(outputs))
-        backward_s += now() - began
-    return forward_s / IN_FLIGHT, backward_s / IN_FLIGHT
+        backwards.append(now() - began)
+    return InARun(forward_s / IN_FLIGHT, sum(backwards) / IN_FLIGHT, backwards[-1] - backwards[0])
 
 
 def measure(subject: Subject, budget_s: float, now: Callable[[], float] = time.perf_counter) -> Measured:
@@ -158,7 +169,7 @@ def measure(subject: Subject, budget_s: float, now: Callable[[], float] = time.p
     watched = marked(subject.module, subject.owner, clock)
     forwards: list[list[float]] = []
     backwards: list[list[float]] = []
-    plain: list[tuple[float, float]] = []
+    plain: list[InARun] = []
     while len(forwards) < LEAST_REPETITIONS or (time.perf_counter() < until and len(forwards) < MOST_REPETITIONS):
         plain.append(as_in_a_run(subject, now))
         leaves = subject.leaves()
@@ -172,8 +183,9 @@ def measure(subject: Subject, budget_s: float, now: Callable[[], float] = time.p
         del outputs
     rows = [f + (backwards[i] if backwards else []) for i, f in enumerate(forwards)]
     seconds, spread = settle(rows)
-    forward_s, backward_s = (calm(column) for column in zip(*plain, strict=True))
+    forward_s, backward_s = calm([one.forward_s for one in plain]), calm([one.backward_s for one in plain])
     result = Measured([0.0] * len(graph), [0.0] * len(graph), forward_s, backward_s, len(plain))
+    result.added_s = median(one.added_s for one in plain)
     _spread_over(graph, seconds, spread, division, result)
     return result
 

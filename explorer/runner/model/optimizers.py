@@ -1,4 +1,4 @@
-"""The optimizers of runs and their steps, with sparse gradients too."""
+"""The floating dtypes that a run can have, and its optimizers and their steps, with sparse gradients too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
+
+from solvers.errors import RunError
 
 VELOCITY = 0.9
 """How much of the velocity a step of momentum keeps: PyTorch's examples' and the usual one."""
@@ -18,6 +20,19 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 MEASURED = ("sgd", "adam")
 """Those whose steps a calibration times; `explorer.costs.measured` says which stands for which."""
+DTYPES = {
+    "float64": torch.float64, "float32": torch.float32, "fp32": torch.float32, "bf16": torch.bfloat16,
+    "bfloat16": torch.bfloat16, "fp16": torch.float16, "float16": torch.float16,
+}  # fmt: skip
+
+
+def floating(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    """torch's dtype for a name. Raises RunError."""
+    if isinstance(dtype, str):
+        if dtype not in DTYPES:
+            raise RunError(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}")
+        return DTYPES[dtype]
+    return dtype
 
 
 def is_adam(optimizer: torch.optim.Optimizer) -> bool:

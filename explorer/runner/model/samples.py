@@ -7,7 +7,7 @@ from torch import Tensor
 
 from explorer.runner.model.birth import mixed
 from explorer.runner.model.construct import Maker
-from explorer.runner.model.dtypes import floating
+from explorer.runner.model.optimizers import floating
 from solvers.errors import RunError
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from explorer.runner.model.construct import Built, construct
-from explorer.runner.model.dtypes import floating
+from explorer.runner.model.optimizers import floating
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,8 @@ def _extra_seconds(problem: Problem, script: Script, engine: EngineCosts) -> dic
         operators = [
             o for home in segment.operators for o in mirrors[home] if graph.operators[o].phase in PHASES_OF[kind]
         ]
-        seconds = _each_s(engine, kind, duty)
+        left = sum(graph.operators[o].trained_bytes for o in segment.operators)
+        seconds = _each_s(engine, kind, duty) + engine.adding_s(kind, duty.runs, left)
         if segment.recompute and kind in "BI":  # the forward runs again, the engine's part of it does not
             seconds -= _each_s(engine, "F", told.get((s, "F", device), Duty())) + engine.iteration_s / forwards[device]
         if kind == "F":

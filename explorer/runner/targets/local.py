@@ -19,10 +19,9 @@ from explorer.runner.bundles.by_hand import RANK_MODULE
 from explorer.runner.bundles.outcome import MAX_RANKS, Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.failures import Exit, explain, has_failures, predicted_peak_bytes, read_failures
-from explorer.runner.targets.log import RunLog
+from explorer.runner.targets.log import RunLog, Stall, Watch, kills_since, memory_kills
 from explorer.runner.targets.processes import MARK, end_marked, new_mark
 from explorer.runner.targets.target import OnProgress, RunProgress
-from explorer.runner.targets.watch import Stall, Watch, kills_since, memory_kills
 from explorer.words import text
 from solvers.errors import InvalidProblem, RunError
 

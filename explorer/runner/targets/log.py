@@ -1,18 +1,27 @@
-"""What the processes of a run print: progress for whoever waits, exits for whoever judges, the rest is log."""
+"""What is seen of a run from outside: what it prints (progress, failures, exits), and the rank that it waits for.
+
+A rank may be stopped or stand still while others wait; whether the kernel ended processes for want of memory is
+counted, not guessed. No torch here.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
 from explorer.files import os_words
+from explorer.runner.bundles import heartbeats
+from explorer.runner.bundles.heartbeats import Heartbeat
 from explorer.runner.bundles.progress import MARK as PROGRESS
 from explorer.runner.bundles.words import one_line
 from explorer.runner.targets.failures import EXIT, Exit, read_exit
+from explorer.runner.targets.processes import state_of
 from explorer.runner.targets.target import OnProgress, RunProgress
+from explorer.words import text
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
@@ -26,6 +35,11 @@ OURS = "# "
 """Begins what is said here and by no process: when the run began and how it ended, so that no log is empty."""
 LAST_WORDS = 300
 """Characters kept of the last line, which is told where nothing else says why a run failed."""
+LOOK_S = 1.0
+"""Between two looks."""
+SILENT_S = 10.0
+"""How long no rank does a step before one is said to stand still."""
+COUNTS = Path("/proc/vmstat")
 
 
 class RunLog:
@@ -142,3 +156,73 @@ def read_progress(told: str) -> RunProgress | None:
         return record_of(RunProgress, parts)
     except InvalidProblem:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """rank: which one stands still. words: how, as the end of a sentence."""
+
+    rank: int
+    words: str
+
+
+class Watch:
+    """Looks at the ranks of a bundle now and then. It says what it sees, and ends nothing: a rank that somebody stopped
+    may go on."""
+
+    def __init__(self, folder: Path, ranks: int) -> None:
+        self.folder, self.ranks = folder, ranks
+        self.stall: Stall | None = None
+        """Of the last look."""
+        self._looked_s = self._moved_s = 0.0
+        self._before: list[Heartbeat | None] = []
+
+    def look(self, now_s: float) -> bool:
+        """Whether what is to be said has changed. now_s: of a clock that does not jump."""
+        if now_s - self._looked_s < LOOK_S:
+            return False
+        self._looked_s, before = now_s, self.stall
+        found = [heartbeats.read(self.folder, rank) for rank in range(self.ranks)]
+        if found != self._before:
+            self._before, self._moved_s = found, now_s
+        self.stall = _stopped(found) or _silent(found, now_s - self._moved_s)
+        return (self.stall and self.stall.rank) != (before and before.rank)
+
+
+def _stopped(found: list[Heartbeat | None]) -> Stall | None:
+    for rank, beat in enumerate(found):
+        state = "" if beat is None else state_of(beat.process)
+        if beat is not None and state and state in "Tt":
+            how = "is stopped" if state == "T" else "is stopped by a debugger"
+            return Stall(rank, f"rank {rank} {how} (process {beat.process}, at {beat.at}; kill -CONT lets it go on)")
+    return None
+
+
+def _silent(found: list[Heartbeat | None], for_s: float) -> Stall | None:
+    """The first that works, where nobody does a step and all others wait."""
+    working = [rank for rank, beat in enumerate(found) if beat is None or not beat.waits]
+    if for_s < SILENT_S or len(working) != 1 or len(found) < 2:
+        return None
+    beat = found[working[0]]
+    at = "has not begun" if beat is None else f"(process {beat.process}) has been at {beat.at}"
+    return Stall(working[0], f"rank {working[0]} {at} for {text.seconds(for_s)} or more, and the others wait for it")
+
+
+def memory_kills() -> int | None:
+    """Processes of this machine that the kernel has ended for want of memory since it started, those that reached a
+    limit of their group included; None where it does not tell."""
+    try:
+        lines = COUNTS.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, count = line.partition(" ")
+        if name == "oom_kill" and count.isdigit():
+            return int(count)
+    return None
+
+
+def kills_since(before: int | None) -> int | None:
+    """How many since `memory_kills` told ``before``."""
+    now = memory_kills()
+    return None if now is None or before is None else now - before

@@ -23,10 +23,9 @@ from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
 from torch.distributed.checkpoint.state_dict_saver import save as save_tensors
 
 from explorer.files import os_words, part_beside, put_in_place, write_file
-from explorer.runner.training.catalogue import Catalogue, Meta
+from explorer.runner.training.catalogue import Catalogue, Meta, Reader, Writer
 from explorer.runner.training.optimizing import Updater
 from explorer.runner.training.ranks import one_line
-from explorer.runner.training.tensor_files import Reader, Writer
 from solvers.errors import RunError
 from solvers.formats.json_text import parse_json
 

@@ -16,12 +16,10 @@ from explorer.runner.targets.ray_http import Stopped, Unreachable, server_of
 from explorer.runner.targets.ray_jobs import ENVIRONMENT, MAX_WORDS, JobReport, JobStatus, RayJobs
 from explorer.runner.targets.ray_package import code, package_of
 from explorer.runner.targets.target_file import RaySetup
-from explorer.sweeps.asking.asked import Answers, Course, Found
-from explorer.sweeps.asking.job_log import AnswerLog
-from explorer.sweeps.asking.kept import Kept
+from explorer.sweeps.asking.asked import Answers, Course, Found, Kept
 from explorer.sweeps.asking.order import Order
 from explorer.sweeps.asking.questions import FAILED, Answer, Question, read_answer, refused, start_text
-from explorer.sweeps.asking.sheet import SHEET, Sheet, make_sheet
+from explorer.sweeps.asking.sheet import SHEET, AnswerLog, Sheet, make_sheet
 from solvers.errors import InvalidProblem, PlacementError, RunError
 from solvers.search.monitor import never
 

@@ -2,7 +2,7 @@
 
     python -m explorer.sweeps.asking.ray_driver --most 0 --code 1f2e3d
 
-It runs on the cluster, beside the unpacked questions (`sheet`). What it prints is all that comes back (`job_log`).
+It runs on the cluster, beside the unpacked questions; what it prints is all that comes back (`sheet`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from explorer.runner.targets.ray_driver import connected, drive, leave
-from explorer.sweeps.asking.job_log import answer_lines, course_line, refusal_line
 from explorer.sweeps.asking.order import Order
 from explorer.sweeps.asking.questions import FAILED, Answer, answer_text
-from explorer.sweeps.asking.sheet import SHEET, Sheet, code_hash, read_sheet, version_words
+from explorer.sweeps.asking.sheet import (
+    SHEET,
+    Sheet,
+    answer_lines,
+    code_hash,
+    course_line,
+    read_sheet,
+    refusal_line,
+    version_words,
+)
 from explorer.sweeps.asking.solving import serve
 from solvers.errors import RunError, one_line
 from solvers.formats.json_text import dump_json

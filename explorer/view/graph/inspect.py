@@ -1,16 +1,19 @@
-"""What is known of the thing that is selected: a box of the graph, a stage or a device."""
+"""What is known of the thing that is selected: a box of the graph, a stage, a device or an operator."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from explorer.costs.times.share import WORDS
 from explorer.view.graph.elements import GraphView, full_name
-from explorer.view.plan_types import Skeleton
+from explorer.view.plan_types import PlanView, Skeleton
 from explorer.words import text
+from explorer.words.actions import TRANSFER
 from solvers.problem.problem import Origin
+
+TITLES = {"F": "Forward", "I": "Input gradient", "W": "Weight gradient", "U": "Update", "B": "Backward"}
+MOVES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Facts:
     actions: tuple[tuple[str, str, str], ...] = ()
 
 
-def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Facts | None:
+def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: PlanView | None) -> Facts | None:
     """Facts of a box; None if the view has no such box (a stale message)."""
     members = view.boxes.get(element)
     if members is None:
@@ -66,7 +69,7 @@ POINTED = ("Type", "Fwd / bwd time", "Parameters", "Gives", "Receives", "Sends")
 """The facts on a box that are told where it is only pointed at."""
 
 
-def box_words(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any] | None) -> str | None:
+def box_words(element: str, view: GraphView, skeleton: Skeleton, plan: PlanView | None) -> str | None:
     """The most of what a click on a box would tell, in a line: its devices, times, sizes; None if the view has no such
     box."""
     facts = box_facts(element, view, skeleton, plan)
@@ -80,7 +83,7 @@ def box_words(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[s
     return " · ".join([*([", ".join(facts.tags)] if facts.tags else []), *known])
 
 
-def device_facts(device: int, plan: Mapping[str, Any]) -> Facts | None:
+def device_facts(device: int, plan: PlanView) -> Facts | None:
     """Facts of a device; None if the plan has no such device."""
     if not 0 <= device < len(plan["devices"]):
         return None
@@ -101,21 +104,22 @@ def device_facts(device: int, plan: Mapping[str, Any]) -> Facts | None:
     return Facts(told["name"], (), rows)
 
 
-def _stages(members: Sequence[int], plan: Mapping[str, Any]) -> list[int]:
+def _stages(members: Sequence[int], plan: PlanView) -> list[int]:
     return sorted({plan["stage_of"][i] for i in members} - {-1})
 
 
-def _times(members: Sequence[int], skeleton: Skeleton, plan: Mapping[str, Any]) -> str:
+def _times(members: Sequence[int], skeleton: Skeleton, plan: PlanView) -> str:
     forward = sum(plan["seconds"][i] for i in members if skeleton["phases"][i] == "forward")
     backward = sum(plan["seconds"][i] for i in members if skeleton["phases"][i].startswith("backward"))
     return f"{text.seconds(forward)} / {text.seconds(backward) if backward else text.NOTHING}"
 
 
-def _origins(members: Sequence[int], plan: Mapping[str, Any]) -> str:
+def _origins(members: Sequence[int], plan: PlanView) -> str:
     """ "measured", or "81 % measured, 19 % estimated" of the time of several operators."""
     seconds = dict.fromkeys(Origin, 0.0)
+    origins = plan["origins"] or ()
     for i in members:
-        seconds[Origin(plan["origins"][i])] += plan["seconds"][i]
+        seconds[Origin(origins[i])] += plan["seconds"][i]
     total = sum(seconds.values())
     held = [origin for origin in Origin if seconds[origin] > 0]
     if len(held) == 1:
@@ -129,7 +133,7 @@ def _given(element: str, view: GraphView, skeleton: Skeleton) -> list[str]:
     return list(dict.fromkeys(skeleton["shapes"][t] for t in leaving if skeleton["shapes"][t]))
 
 
-def _exchanged(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _exchanged(element: str, view: GraphView, skeleton: Skeleton, plan: PlanView) -> list[tuple[str, str]]:
     """Forward bytes per micro-batch that come from, or go to, other devices."""
     received: dict[int, float] = {}
     sent: dict[int, float] = {}
@@ -161,3 +165,33 @@ def _parent(element: str, skeleton: Skeleton) -> str:
         path: str = skeleton["modules"][int(element[2:])]
         return path
     return element[2:].rpartition(".")[0]
+
+
+def operator_facts(operator: int, skeleton: Skeleton, plan: PlanView) -> Facts | None:
+    """Facts of an operator and of those that mirror it; None if the schedule has no such operator."""
+    anchors, names = skeleton["anchors"], skeleton["names"]
+    if not 0 <= operator < len(names) or not plan["by_operator"]:
+        return None
+    found, devices = plan["bars"], [d["name"] for d in plan["devices"]]
+    own = anchors[operator]
+    mine = [i for i, o in enumerate(found["operator"]) if o >= 0 and anchors[o] == own]
+    runs = sorted((i for i in mine if found["kind"][i] != TRANSFER), key=lambda i: found["start_s"][i])
+    if not runs:
+        return None
+    rows = [("Type", text.short(skeleton["types"][own], 26))]
+    for i in runs:
+        took = text.seconds(found["end_s"][i] - found["start_s"][i])
+        rows.append((TITLES.get(found["kind"][i], "Runs"), f"{took} at {text.seconds(found['start_s'][i])}"))
+    sent: dict[int, tuple[int, float]] = {}
+    for i in mine:
+        if found["kind"][i] == TRANSFER and found["to_device"][i] != found["device"][i]:
+            many, size = sent.get(found["to_device"][i], (0, 0.0))
+            sent[found["to_device"][i]] = (many + 1, size + found["nbytes"][i])
+    if sent:
+        told = [f"{text.nbytes(size)} → {devices[to]}" for to, (_, size) in sorted(sent.items())]
+        rows.append(("Sends", text.listing(told, MOVES)))
+    held = skeleton["params"][own]
+    if held:
+        rows.append(("Parameters", text.nbytes(held)))
+    places = sorted({d for i in runs for d in plan["placement"][found["operator"][i]]})
+    return Facts(names[own], tuple(devices[d] for d in places), tuple(rows))

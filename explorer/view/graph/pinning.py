@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from explorer.view.graph.elements import GraphView
-from explorer.view.plan_types import Skeleton
+from explorer.view.plan_types import PlanView, Skeleton
 from explorer.words import text
 from solvers.errors import InvalidProblem
 
@@ -16,9 +15,7 @@ RUN = "operators "
 """Begin of the names that a graph without modules gives its parts; they name nothing of the model."""
 
 
-def members(
-    kind: str, which: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any] | None
-) -> frozenset[int]:
+def members(kind: str, which: str, view: GraphView, skeleton: Skeleton, plan: PlanView | None) -> frozenset[int]:
     """The forward operators of a box, an operator, a stage or a device; none for what is not there."""
     anchors = skeleton["anchors"]
     if kind == "box":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from explorer.view.graph.inspect import Facts
 from explorer.view.graph.stage_layout import stage_columns, stage_lanes
+from explorer.view.plan_types import PlanView
 from explorer.words import text
 
 MAX_STAGES = 128
@@ -14,7 +15,7 @@ MAX_STAGES = 128
 CHIPS = 3
 """Devices named one by one; more are a range or a number."""
 
-Plan = Mapping[str, Any]
+Plan = PlanView
 
 
 def stage_boxes(plan: Plan) -> dict[str, Any]:

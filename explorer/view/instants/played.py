@@ -1,16 +1,67 @@
-"""A course as a browser plays it: what each device does and holds from one instant to the next."""
+"""How a schedule goes, span by span: as plain columns, and as a browser plays them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import TypedDict
 
-from explorer.view.instants.span_words import SpanWords
 from explorer.view.plan_types import Course, Held, PlanView
-from explorer.words.actions import BACKWARD, TRANSFER
+from explorer.view.timeline.lanes import lane_label
+from explorer.words import text
+from explorer.words.actions import BACKWARD, KIND_WORDS, TRANSFER
+from solvers.plan.schedule import SPAN_KINDS, Schedule
 
 Flight = tuple[int, float, float]
 """A micro-batch on a device: its number, when its first forward there begins, when its last backward ends."""
+MOST_SPANS = 40_000
+"""Of a larger schedule there is no course: nobody plays hundreds of thousands of spans."""
+MOST_POINTS = 100_000
+"""Of all memory curves together."""
+
+_DEVICE = re.compile(r"^device (\d+)$")
+NAME = 48
+CARRIED = {"F": "activations", "U": "updated parameters"} | dict.fromkeys(BACKWARD, "gradients")
+SYNC = "S"
+
+
+def course(schedule: Schedule) -> Course | None:
+    """The course of a simulated schedule; None if it is too large, or its causes are not known."""
+    columns = schedule.columns
+    points = sum(len(curve.times_s) for curve in schedule.memory)
+    if not 0 < len(schedule) <= MOST_SPANS or points > MOST_POINTS or len(schedule.cause) != len(schedule):
+        return None
+    of = [SPAN_KINDS[number] for number in columns.kind.tolist()]
+    to_device = columns.to_device.tolist()
+    resource = columns.resource.tolist()
+    devices = [_device(name) for name in schedule.resources]
+    return {
+        "span_s": schedule.makespan_s,
+        "start_s": columns.start_s.tolist(),
+        "end_s": columns.end_s.tolist(),
+        "kind": [TRANSFER if to >= 0 else kind for kind, to in zip(of, to_device, strict=True)],
+        "of": of,
+        "stage": columns.stage.tolist(),
+        "micro_batch": columns.micro_batch.tolist(),
+        "device": columns.device.tolist(),
+        "to_device": to_device,
+        "on": [devices[r] for r in resource],
+        "resource": resource,
+        "resources": list(schedule.resources),
+        "nbytes": columns.nbytes.tolist(),
+        "operator": columns.sender.tolist(),
+        "cause": schedule.cause.tolist(),
+        "ready_s": schedule.ready_s.tolist(),
+        "memory": [
+            {"times_s": list(curve.times_s) or [0.0], "nbytes": list(curve.nbytes) or [curve.static_bytes]}
+            for curve in schedule.memory
+        ],
+    }
+
+
+def _device(resource: str) -> int:
+    found = _DEVICE.match(resource)
+    return int(found[1]) if found else -1
 
 
 class Stretches(TypedDict):
@@ -80,3 +131,66 @@ def flights(course: Course, devices: int) -> list[list[Flight]]:
     if len(several) < 2:
         return [[] for _ in range(devices)]
     return [sorted(((m, a, b) for m, (a, b) in told.items()), key=lambda f: (f[1], f[0])) for told in found]
+
+
+class SpanWords:
+    """devices: names by position. operators: names by position, empty where spans are of stages."""
+
+    def __init__(self, course: Course, devices: Sequence[str], operators: Sequence[str] = ()) -> None:
+        self.course, self.devices, self.operators = course, devices, operators
+        work = [i for i, kind in enumerate(course["kind"]) if kind != TRANSFER]
+        stages: dict[int, set[int]] = {}
+        for i in work:
+            stages.setdefault(course["device"][i], set()).add(course["stage"][i])
+        self.several = {device for device, found in stages.items() if len(found) > 1}
+        self.pieces = len({course["micro_batch"][i] for i in work if course["kind"][i] != "U"}) > 1
+
+    def action(self, i: int) -> str:
+        """Of compute, without its device: "forward 3", "backward 3 of stage 2", "update", "forward of layers.0.mlp"."""
+        told = self.course
+        kind, operator = told["kind"][i], told["operator"][i]
+        words = KIND_WORDS[kind]
+        if self.operators and operator >= 0:
+            return f"{words} of {text.short(self.operators[operator], NAME)}"
+        if kind != "U" and self.pieces:
+            words += f" {told['micro_batch'][i]}"
+        return words + (f" of stage {told['stage'][i]}" if told["device"][i] in self.several else "")
+
+    def cargo(self, i: int) -> str:
+        """Of a transfer: "activations of micro-batch 3", "all-reduce of the gradients of stage 2"."""
+        told = self.course
+        of, operator = told["of"][i], told["operator"][i]
+        if of == SYNC:
+            return f"all-reduce of the gradients of stage {told['stage'][i]}"
+        if self.operators and operator >= 0:
+            return f"output of {text.short(self.operators[operator], NAME)}"
+        which = f" of micro-batch {told['micro_batch'][i]}" if self.pieces and of != "U" else ""
+        return CARRIED.get(of, "output") + which
+
+    def route(self, i: int) -> str:
+        """Of a transfer: "GPU 2 → 1"."""
+        told = self.course
+        device, to = told["device"][i], told["to_device"][i]
+        return self.devices[device] if to == device else lane_label(f"{device}->{to}", self.devices)
+
+    def link(self, i: int) -> str:
+        """The resource that a transfer occupies."""
+        return lane_label(self.course["resources"][self.course["resource"][i]], self.devices)
+
+    def state(self, i: int, device: int) -> str:
+        """What a device does while the span occupies it."""
+        told = self.course
+        if told["kind"][i] != TRANSFER:
+            return self.action(i)
+        return f"{'sends' if told['device'][i] == device else 'receives'} {self.cargo(i)}"
+
+
+def ranges(numbers: Collection[int]) -> str:
+    """ "0–3, 7": micro-batches in few words."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)

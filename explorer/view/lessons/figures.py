@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, NotRequired
 
-from explorer.view.plan_types import used_devices
+from explorer.view.plan_types import PlanView, Report, used_devices
 from explorer.words import text
 
-View = Mapping[str, Any]
-"""See `explorer.view.plan_view.plan_view`; ran: the comparison with its run, if there was one."""
+Metric = Literal["iteration_s", "throughput_per_s", "max_load_s", "makespan_s", "bubble", "cut_bytes"]
+
+
+class View(PlanView):
+    """ran: the comparison with the plan's run, if there was one."""
+
+    ran: NotRequired[Report | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,7 @@ class Figure:
     told: Callable[[float], str]
 
 
-def _metric(key: str) -> Callable[[View], float | None]:
+def _metric(key: Metric) -> Callable[[View], float | None]:
     return lambda plan: plan["metrics"][key]
 
 

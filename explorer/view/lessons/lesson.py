@@ -1,4 +1,5 @@
-"""What a lesson is: steps with words and settings, and questions that are answered by moving a control."""
+"""What a lesson is: steps with words and settings, and questions that are answered by moving a control;
+and what it may light."""
 
 from __future__ import annotations
 
@@ -6,8 +7,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.question.settings import declared
+
 BEGUN = "begin"
 """In front of a figure's name, and in place of a number: of the plan that the step began with."""
+CONTROLS = {"model": "Model"} | {
+    one.link: one.control.label or one.control.what for one in declared() if one.control is not None
+}
+"""Settings by the names that a link gives them, with what the page calls their controls."""
+
+PARTS = (
+    "throughput",
+    "time",
+    "bubble",
+    "peak_memory",
+    "bound",
+    "graph",
+    "schedule",
+    "memory_curves",
+    "why",
+    "help",
+    "run",
+)
+"""The five cards of key figures, then the pictures and the panels, and the tab of runs."""
+
+LIGHTS = (*CONTROLS, *PARTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.question.accelerators import DEFAULT_DEVICES
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
-from explorer.view.lessons.lights import CONTROLS
+from explorer.view.lessons.lesson import CONTROLS
 from explorer.view.session import Choices, Session, parse, to_dict
 from solvers.errors import InvalidProblem
 

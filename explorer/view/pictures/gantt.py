@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from explorer.view.graph.palette import device
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Rect, Shape, Stroke, text_width
 from explorer.view.pictures.time_scale import BREAK, TimeScale, round_step, time_scale
+from explorer.view.plan_types import PlanView
 from explorer.view.timeline.bars import words
 from explorer.view.timeline.gantt_rows import Row, Rows, rows_of
 from explorer.view.timeline.shapes import HATCHES, LINK_BAR, Lane, bands
@@ -40,7 +40,7 @@ written on them, and a texture says nothing."""
 
 
 def gantt_picture(
-    plan: Mapping[str, Any],
+    plan: PlanView,
     *,
     rows: str = "auto",
     links: str = "auto",
@@ -111,7 +111,7 @@ def _names(rows: Sequence[Row], middles: Sequence[float]) -> list[Shape]:
 
 
 def _bars(
-    plan: Mapping[str, Any],
+    plan: PlanView,
     lanes: Rows,
     top: float,
     height: float,
@@ -156,7 +156,7 @@ class Melted:
     count: int = 1
 
 
-def _melted(plan: Mapping[str, Any], lanes: Sequence[Lane], scale: TimeScale) -> list[Melted]:
+def _melted(plan: PlanView, lanes: Sequence[Lane], scale: TimeScale) -> list[Melted]:
     """The bars that are to be seen, in the order of time; what is too narrow to be told apart is one."""
     sparse = MELTED if plan["by_operator"] else SPARSE  # an operator is no repetition
     numbers = plan["bars"]["micro_batch"]
@@ -199,7 +199,7 @@ def _break(scale: TimeScale, top: float, bottom: float) -> list[Shape]:
     return found
 
 
-def _legend(plan: Mapping[str, Any], lanes: Rows, left: float, y: float, scale: TimeScale) -> list[Shape]:
+def _legend(plan: PlanView, lanes: Rows, left: float, y: float, scale: TimeScale) -> list[Shape]:
     kinds = set(plan["bars"]["kind"])
     found: list[Shape] = []
     x = left

@@ -14,7 +14,7 @@ from explorer.view.graph.opening import first_view
 from explorer.view.graph.palette import device, pattern_of
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Point, Polygon, Rect, Shape, Stroke, curve, text_width
-from explorer.view.plan_types import Skeleton
+from explorer.view.plan_types import PlanView, Skeleton
 from explorer.words import text
 
 ASPECT = 1.5
@@ -31,7 +31,7 @@ LABELLED = 24
 
 def graph_picture(
     skeleton: Skeleton,
-    plan: Mapping[str, Any] | None = None,
+    plan: PlanView | None = None,
     *,
     expanded: frozenset[str] | None = None,
     aspect: float = ASPECT,

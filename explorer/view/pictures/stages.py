@@ -9,6 +9,7 @@ from explorer.view.graph.palette import device, pattern_of
 from explorer.view.graph.stage_boxes import stage_boxes
 from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import STEPS, Label, Point, Polygon, Rect, Shape, Stroke, curve
+from explorer.view.plan_types import PlanView
 from explorer.words import text
 
 BOX, TALL = 172.0, 62.0
@@ -21,7 +22,7 @@ STRIPES = 8
 """Devices whose colours a box shows."""
 
 
-def stages_picture(plan: Mapping[str, Any], *, heading: str = "") -> Picture | None:
+def stages_picture(plan: PlanView, *, heading: str = "") -> Picture | None:
     """The stages of a plan's view with who runs them, forward and backward times, share of the work and peak memory,
     and what they send for every micro-batch; None where there are more than can be read (`stage_boxes`)."""
     told = stage_boxes(plan)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
+from explorer.view.plan_types import PlanView
 from explorer.view.timeline.phases import is_pipelined
 
 WANTED = 46.0
@@ -66,7 +66,7 @@ def round_step(least: float) -> float:
     return next(power * times for times in (1, 2, 5, 10) if power * times >= least * (1 - 1e-9))
 
 
-def time_scale(plan: Mapping[str, Any], x: float, width: float) -> TimeScale:
+def time_scale(plan: PlanView, x: float, width: float) -> TimeScale:
     """The scale on which a plan's view is drawn from ``x`` on, ``width`` pixels wide."""
     span = plan["span_s"] or 1.0
     whole = TimeScale(x, width / span, span, span, span)
@@ -91,7 +91,7 @@ def time_scale(plan: Mapping[str, Any], x: float, width: float) -> TimeScale:
     return TimeScale(x, per_s, span, cut, resume, left_out, period, alike)
 
 
-def _steady(plan: Mapping[str, Any]) -> tuple[float, float] | None:
+def _steady(plan: PlanView) -> tuple[float, float] | None:
     """From the end of the last warm-up to the begin of the first drain; None where there is nothing between."""
     if not is_pipelined(plan):
         return None
@@ -100,7 +100,7 @@ def _steady(plan: Mapping[str, Any]) -> tuple[float, float] | None:
     return (low, high) if high > low else None
 
 
-def _forward_starts(plan: Mapping[str, Any]) -> Sequence[float]:
+def _forward_starts(plan: PlanView) -> Sequence[float]:
     """When the busiest stage of the device that decides begins each forward, ascending."""
     on = [i for i, stage in enumerate(plan["stages"]) if plan["bottleneck"] in stage["devices"]]
     if not on:

@@ -1,13 +1,13 @@
-"""Small multiples of memory over time, and the table of devices."""
+"""Memory over time, as small multiples or as a strip for each of many devices, and the table of devices."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from explorer.view.plan_types import MemoryView
+from explorer.view.plan_types import MemoryView, PlanView
 from explorer.words import text
 
 POINTS = 160
@@ -16,6 +16,13 @@ READABLE = 0.3
 """Below this share of the cap, curves are drawn larger, below a break in the scale."""
 BROKEN = 0.55
 """Height of the highest curve where the scale is broken between it and the cap."""
+MOST_CARDS = 16
+"""Devices up to which each has a curve of its own: more could not be read side by side."""
+MOST_ROWS = 16
+"""Strips of a panel, where nodes do not say which belong together."""
+TOPS = (0.01, 0.02, 0.05, 0.1, 0.2, READABLE)
+"""Shares of the cap at which the scale ends, where no device comes near the cap."""
+OVER = 1 + 1e-9
 
 
 def memory_curve(times_s: Sequence[float], nbytes: Sequence[float], static_bytes: float, span_s: float) -> MemoryView:
@@ -36,7 +43,7 @@ def memory_curve(times_s: Sequence[float], nbytes: Sequence[float], static_bytes
     return {"points": points, "static_bytes": static_bytes, "peak_bytes": peak}
 
 
-def memory_cards(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+def memory_cards(plan: PlanView) -> list[dict[str, Any]]:
     """One card a device, all on one scale, so that they compare.
 
     cap: share of the card's height at which the cap's line is; None without a cap. broken: whether the scale is broken
@@ -57,7 +64,7 @@ def memory_cards(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "peak": text.nbytes(curve["peak_bytes"]),
                 "parts": parts_words(curve["parts"]),
                 "limit": text.nbytes(cap) if cap else "no cap",
-                "over": bool(cap) and curve["peak_bytes"] > cap * (1 + 1e-9),
+                "over": bool(cap and curve["peak_bytes"] > cap * (1 + 1e-9)),
                 "share": text.percent(curve["peak_bytes"] / cap) if cap else "",
                 "cap": (1.0 if far else round(cap / top, 4)) if cap else None,
                 "broken": far and bool(cap),
@@ -74,13 +81,13 @@ def parts_words(parts: Sequence[tuple[str, float]]) -> str:
     return ", ".join(f"{name} {text.nbytes(nbytes)}" for name, nbytes in ordered)
 
 
-def device_rows(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+def device_rows(plan: PlanView) -> list[dict[str, Any]]:
     """The devices table: what each holds and what it does with its time."""
     metrics, span = plan["metrics"], plan["span_s"]
     operators = [0] * len(plan["devices"])
     for places in plan["placement"]:
-        for device in places:
-            operators[device] += 1
+        for place in places:
+            operators[place] += 1
     stages = [[i for i, s in enumerate(plan["stages"]) if d in s["devices"]] for d in range(len(operators))]
     rows = []
     for device in plan["devices"]:
@@ -104,7 +111,7 @@ def device_rows(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def link_rows(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+def link_rows(plan: PlanView) -> list[dict[str, str]]:
     """The links table, the busiest first."""
     span = plan["span_s"]
     return [
@@ -121,3 +128,56 @@ def link_rows(plan: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _share(time_s: float, span_s: float) -> float:
     return 0.0 if span_s <= 0 or not math.isfinite(span_s) else min(1.0, time_s / span_s)
+
+
+def memory_strips(plan: PlanView) -> dict[str, Any] | None:
+    """Strips of a plan's view, or None for so few devices that each has a curve (`charts.memory_cards`).
+
+    what: of which what is shown is a share. ticks: (place from 0 to 1, words) of the scale. panels: [{label, rows}],
+    one a node, or a run of devices where there is one node only; a row has device, name, peak, share ("78 %", "" where
+    there is no cap), over (whether it breaks its cap) and points [share of the time, place on the scale]; a place above
+    1 is above the cap.
+    """
+    devices, curves = plan["devices"], plan["memory"]
+    if len(devices) <= MOST_CARDS:
+        return None
+    highest = max([curve["peak_bytes"] for curve in curves] + [1.0])
+    capped = any(device["memory_bytes"] for device in devices)
+    wholes = [device["memory_bytes"] or highest for device in devices]
+    fullest = max(
+        (c["peak_bytes"] / whole for c, whole, d in zip(curves, wholes, devices, strict=True)
+         if d["memory_bytes"] or not capped), default=1.0,
+    )  # fmt: skip
+    top = next((top for top in TOPS if fullest <= top), 1.0)
+    rows = [_row(d, c, whole, top) for d, c, whole in zip(devices, curves, wholes, strict=True)]
+    return {
+        "what": "of the cap" if capped else f"of the highest peak, {text.nbytes(highest)}",
+        "ticks": [[place, text.percent(place * top)] for place in (0.0, 0.5, 1.0)],
+        "over": any(row["over"] for row in rows),
+        "panels": [{"label": label, "rows": [rows[i] for i in members]} for label, members in _panels(devices)],
+    }
+
+
+def _row(device: Mapping[str, Any], curve: Mapping[str, Any], whole: float, top: float) -> dict[str, Any]:
+    cap = device["memory_bytes"]
+    return {
+        "device": device["index"],
+        "name": device["name"],
+        "peak": text.nbytes(curve["peak_bytes"]),
+        "share": text.percent(curve["peak_bytes"] / cap) if cap else "",
+        "over": bool(cap) and curve["peak_bytes"] > cap * OVER,
+        "points": [[round(x, 4), round(nbytes / whole / top, 4)] for x, nbytes in curve["points"]],
+    }
+
+
+def _panels(devices: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[int]]]:
+    """Label and devices of each panel."""
+    nodes = {device["node"] for device in devices}
+    if len(nodes) > 1:
+        for node in sorted(nodes):
+            yield f"node {node}", [i for i, device in enumerate(devices) if device["node"] == node]
+        return
+    for first in range(0, len(devices), MOST_ROWS):
+        members = list(range(first, min(first + MOST_ROWS, len(devices))))
+        ends = devices[members[0]]["name"], devices[members[-1]]["name"]
+        yield " to ".join(ends), members

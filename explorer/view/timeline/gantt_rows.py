@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from explorer.view.graph.stage_boxes import device_words
 from explorer.view.graph.stage_layout import stage_columns, stage_lanes
-from explorer.view.plan_types import Bars, RowPhases
+from explorer.view.plan_types import Bars, PlanView, RowPhases
 from explorer.view.timeline.phases import is_pipelined
 from explorer.words import text
 from explorer.words.actions import TRANSFER
@@ -94,26 +94,26 @@ def node_groups(rows: Sequence[Row], nodes: Sequence[int]) -> list[dict[str, Any
     return found
 
 
-def usual_kind(plan: Mapping[str, Any]) -> RowKind:
+def usual_kind(plan: PlanView) -> RowKind:
     """Stages for a pipeline whose devices have a stage each (glue aside), else devices."""
     stages = [stage for stage in plan["stages"] if not stage["glue"]]
     on = Counter(device for stage in stages for device in stage["devices"])
     return "stages" if is_pipelined(plan) and max(on.values(), default=0) <= 1 and can_stages(plan) else "devices"
 
 
-def can_stages(plan: Mapping[str, Any]) -> bool:
+def can_stages(plan: PlanView) -> bool:
     """Whether stages can be rows at all: not where an operator each is one."""
     most = MOST_MIXED * len(plan["devices"]) if plan["by_operator"] else MAX_STAGE_ROWS
     return len(plan["stages"]) <= most
 
 
-def shows_links(plan: Mapping[str, Any], wanted: str) -> bool:
+def shows_links(plan: PlanView, wanted: str) -> bool:
     """Whether links have rows of their own. wanted: "on", "off", or "auto": where operators are scheduled
     one by one, since there a transfer is what an operator waits for."""
     return bool(plan["links"]) and (wanted == "on" or (wanted != "off" and bool(plan["by_operator"])))
 
 
-def rows_of(plan: Mapping[str, Any], wanted: str, links: str = "off", found: Bars | None = None) -> Rows:
+def rows_of(plan: PlanView, wanted: str, links: str = "off", found: Bars | None = None) -> Rows:
     """The rows of a plan's view. wanted: a RowKind, or "auto" for the usual one; links: see `shows_links`;
     found: the bars to place, if not all of the view's."""
     kind = usual_kind(plan) if wanted not in ("devices", "stages") else wanted
@@ -122,7 +122,7 @@ def rows_of(plan: Mapping[str, Any], wanted: str, links: str = "off", found: Bar
     return _with_links(rows, plan, given) if shows_links(plan, links) else rows
 
 
-def device_rows(plan: Mapping[str, Any], found: Bars) -> Rows:
+def device_rows(plan: PlanView, found: Bars) -> Rows:
     """A row for every device of the cluster."""
     told = plan["phases"]["devices"] if is_pipelined(plan) else [None] * len(plan["devices"])
     rows = tuple(
@@ -131,13 +131,13 @@ def device_rows(plan: Mapping[str, Any], found: Bars) -> Rows:
     return Rows("devices", rows, tuple(found["device"]))
 
 
-def path_rows(rows: Rows, plan: Mapping[str, Any]) -> list[int]:
+def path_rows(rows: Rows, plan: PlanView) -> list[int]:
     """The row of every run of the critical path; HIDDEN where it has none."""
-    return rows_along(rows, plan["path"])
+    return rows_along(rows, plan["path"]["device"], plan["path"]["link"])
 
 
-def rows_along(rows: Rows, path: Mapping[str, Sequence[int]]) -> list[int]:
-    """The row of every part of a way through the schedule: device of each, and link (-1 for compute)."""
+def rows_along(rows: Rows, devices: Sequence[int], links: Sequence[int]) -> list[int]:
+    """The row of every part of a way through the schedule, by the device of each and its link (-1 for compute)."""
     first: dict[int, int] = {}
     of_link: dict[int, int] = {}
     for place, row in enumerate(rows.rows):
@@ -147,11 +147,11 @@ def rows_along(rows: Rows, path: Mapping[str, Sequence[int]]) -> list[int]:
                 first.setdefault(device, place)
     return [
         of_link[link] if link in of_link else first.get(device, HIDDEN)
-        for device, link in zip(path["device"], path["link"], strict=True)
+        for device, link in zip(devices, links, strict=True)
     ]
 
 
-def _with_links(rows: Rows, plan: Mapping[str, Any], found: Bars) -> Rows:
+def _with_links(rows: Rows, plan: PlanView, found: Bars) -> Rows:
     """The rows with one more for each link, the busiest ones if there are many and the rest together."""
     uses = plan["links"]
     ranked = sorted(range(len(uses)), key=lambda i: (-uses[i]["busy_s"], i))
@@ -171,7 +171,7 @@ def _with_links(rows: Rows, plan: Mapping[str, Any], found: Bars) -> Rows:
     return Rows(rows.kind, (*rows.rows, *added), of_bar)
 
 
-def stage_rows(plan: Mapping[str, Any], found: Bars) -> Rows:
+def stage_rows(plan: PlanView, found: Bars) -> Rows:
     """A row for every stage, in the order of the stage view: by depth, then from top to bottom.
 
     Glue is on the row of the stage whose device it shares, which names it too, and the bars of all replicas but the

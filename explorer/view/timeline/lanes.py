@@ -1,4 +1,5 @@
-"""The resources that carry transfers: links, wires that several links share, and channels of devices."""
+"""The resources that carry transfers: links, wires that several links share, and channels of devices;
+and what a transfer carries."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ _PAIR = re.compile(r"^(\d+)->(\d+)$")
 _OWN = re.compile(r"^(lane|out|in) (\d+)$")
 _OWN_WORDS = {"lane": "channel", "out": "out", "in": "in"}
 _DEVICE = re.compile(r"^device \d+$")
+Ends = tuple[int, int]
+UNKNOWN: Ends = (-1, -1)
 
 
 def link_uses(schedule: Schedule, names: Sequence[str]) -> list[LinkUse]:
@@ -52,3 +55,12 @@ def lane_label(resource: str, names: Sequence[str]) -> str:
 def _place(use: LinkUse) -> tuple[tuple[int, int | str], ...]:
     """Numbers in a name sort as numbers."""
     return tuple((0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", use["resource"]))
+
+
+def endpoints(schedule: Schedule) -> list[Ends]:
+    """Per span (sender, reader), as operators: of a transfer the one that made what is sent, and the first to run
+    that reads it; of an operator, itself twice.
+
+    -1 where a span is no single operator, or nobody reads what is sent (the sender's half of a transfer).
+    """
+    return list(zip(schedule.columns.sender.tolist(), schedule.columns.reader.tolist(), strict=True))

@@ -65,7 +65,7 @@ def path_parts(schedule: Schedule) -> list[Part]:
 
 
 def heaviest(schedule: Schedule, senders: Sequence[tuple[int, int]], most: int = HEAVIEST) -> list[Heavy]:
-    """The longest spans of the path, longest first. senders: see `explorer.view.timeline.moves.endpoints`."""
+    """The longest spans of the path, longest first. senders: see `explorer.view.timeline.lanes.endpoints`."""
     order = sorted(
         schedule.critical, key=lambda i: (schedule.spans[i].start_s - schedule.spans[i].end_s, i)
     )  # fmt: skip

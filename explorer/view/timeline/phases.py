@@ -9,10 +9,10 @@ first action begins, and drains from the end of its last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from explorer.view.plan_types import RowPhases
+from explorer.view.plan_types import PlanView, RowPhases
 from explorer.words import text
 from explorer.words.actions import BACKWARD, TRANSFER, told
 from solvers.plan.plan import Plan
@@ -64,14 +64,14 @@ def plan_phases(plan: Plan, schedule: Schedule) -> dict[str, list[RowPhases | No
     }
 
 
-def is_pipelined(plan: Mapping[str, Any]) -> bool:
+def is_pipelined(plan: PlanView) -> bool:
     """Whether there is anything to tell: a plan's view with several micro-batches on several devices."""
     several = any(plan["mini_batch"] > s["micro_batch_size"] for s in plan["stages"])
     used = {d for s in plan["stages"] for d in s["devices"]}
     return plan["pipeline"] != "none" and plan["objective"] != "makespan" and several and len(used) > 1
 
 
-def summary(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+def summary(plan: PlanView) -> list[dict[str, Any]]:
     """The three phases of a plan's view over its devices: name, share of the device time and idle, the
     share of the device time that is idle in it; those add up to the bubble. [] without a pipeline."""
     rows = [row for row in plan["phases"]["devices"] if row is not None]

@@ -1,16 +1,21 @@
-"""What one sees in the schedule of a plan, in a sentence for those who see one for the first time."""
+"""What one sees in the schedule of a plan: the kinds of its bars, and a sentence for those who see none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from explorer.view.plan_types import used_devices
+from explorer.view.plan_types import PlanView, used_devices
 from explorer.view.timeline.phases import is_pipelined
 from explorer.words import text
+from explorer.words.actions import KIND_WORDS, TRANSFER
+
+KEYS = (("F", "forward"), ("B", "backward"), ("I", "inputs"), ("W", "weights"), ("R", "again"), ("U", "update"),
+        ("T", "transfer"))  # fmt: skip
+"""Kinds in the legend's order, with the name of their swatch."""
+VISIBLE = 1 / 400
+"""Share of the schedule from which on a bar is more than a line."""
+LEGEND_WORDS = {**KIND_WORDS, "I": "input gradients", "W": "weight gradients", "R": "recomputed forward"}
 
 
-def sentence(plan: Mapping[str, Any]) -> str:
+def sentence(plan: PlanView) -> str:
     """Of a plan's view."""
     used = used_devices(plan)
     on = text.plural(used, "device")
@@ -30,3 +35,20 @@ def sentence(plan: Mapping[str, Any]) -> str:
         f"{pieces}: forwards (plain) fill the pipeline, backwards (hatched) follow, and"
         f" {text.percent(plan['metrics']['bubble'])} of the devices' time is idle."
     )
+
+
+def legend_kinds(plan: PlanView) -> list[tuple[str, str]]:
+    """(swatch, words) of the kinds of bars of a plan's view."""
+    there = _worth(plan)
+    return [(name, LEGEND_WORDS[kind]) for kind, name in KEYS if kind in there]
+
+
+def _worth(plan: PlanView) -> set[str]:
+    """The kinds whose bars can be seen."""
+    seen: dict[str, float] = {}
+    found = plan["bars"]
+    for kind, start, end in zip(found["kind"], found["start_s"], found["end_s"], strict=True):
+        seen[kind] = max(seen.get(kind, 0.0), end - start)
+    if plan["by_operator"]:  # hundreds of them, each of them short
+        return set(seen)
+    return {kind for kind, longest in seen.items() if kind == TRANSFER or longest > plan["span_s"] * VISIBLE}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from explorer.view.plan_types import used_devices
+from explorer.view.plan_types import PlanView, used_devices
 from explorer.view.timeline.path import summed
 from explorer.words import text
 
@@ -49,7 +49,7 @@ def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_
     }
 
 
-def explain(plan: Mapping[str, Any]) -> dict[str, Any]:
+def explain(plan: PlanView) -> dict[str, Any]:
     """The why panel: headline, parts [{key, device, name, share, text}], binding, heaviest [{operator, start_s,
     end_s, name, text}], proof, and the gauge's numbers. Where operators are scheduled one by one, the parts
     are those of the critical path and heaviest the longest spans on it; else they are the bottleneck's."""
@@ -72,7 +72,7 @@ def explain(plan: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _headline(plan: Mapping[str, Any]) -> str:
+def _headline(plan: PlanView) -> str:
     device = plan["bottleneck"]
     name = plan["devices"][device]["name"]
     held = [module for i, module in enumerate(plan["modules"]) if device in plan["placement"][i]]
@@ -105,7 +105,7 @@ def _span_of(held: Sequence[str], other: Sequence[str]) -> str:
     return f": it holds {tops[0]} to {tops[-1]} ({len(tops)} modules)"
 
 
-def _parts(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _parts(plan: PlanView) -> list[dict[str, Any]]:
     span = plan["span_s"]
     parts = plan["breakdown"]
     name = plan["devices"][plan["bottleneck"]]["name"]
@@ -137,7 +137,7 @@ def path_parts(parts: Sequence[Mapping[str, Any]], shown: int = SHOWN_PARTS) -> 
     ]
 
 
-def _binding_path(plan: Mapping[str, Any]) -> str:
+def _binding_path(plan: PlanView) -> str:
     """What would have to become faster, or whether memory leaves no choice."""
     tight, room = _memory(plan)
     if tight:
@@ -153,7 +153,7 @@ def _binding_path(plan: Mapping[str, Any]) -> str:
     return f"Dependencies bind: no device is busy more than {text.percent(busiest)} of the step." + room
 
 
-def _memory(plan: Mapping[str, Any]) -> tuple[str, str]:
+def _memory(plan: PlanView) -> tuple[str, str]:
     """("Memory binds: ...", "") or ("", that it does not, if there are caps)."""
     full = [
         (curve["peak_bytes"] / device["memory_bytes"], device["name"])
@@ -167,7 +167,7 @@ def _memory(plan: Mapping[str, Any]) -> tuple[str, str]:
     return "", f" Memory does not: {text.percent(1 - max(full)[0])} free at the fullest device." if full else ""
 
 
-def _binding(plan: Mapping[str, Any]) -> str:
+def _binding(plan: PlanView) -> str:
     """What would have to change for the plan to be faster: memory, work on a device or, where that idles for a good
     part of the step, what it idles for."""
     tight, room = _memory(plan)
@@ -197,7 +197,7 @@ def _binding(plan: Mapping[str, Any]) -> str:
     return words[key] + room
 
 
-def _binding_load(plan: Mapping[str, Any]) -> str:
+def _binding_load(plan: PlanView) -> str:
     """In steady state nothing fills or empties: a device computes, or moves data."""
     device = plan["bottleneck"]
     name, load = plan["devices"][device]["name"], plan["metrics"]["load_s"][device]
@@ -207,13 +207,14 @@ def _binding_load(plan: Mapping[str, Any]) -> str:
     return f"Transfers bind: {text.percent(1 - share)} of the load of {name} is data that moves."
 
 
-def _proof(plan: Mapping[str, Any]) -> str:
+def _proof(plan: PlanView) -> str:
     objective = OBJECTIVE_WORDS[plan["objective"]]
     where = CONTIGUITY_WORDS[plan["contiguity"]] if plan["subgraphs"] is None else _subgraphs(plan["subgraphs"])
     if plan["status"] == "OPTIMAL":
         return f"Proved optimal for {objective}, over {where}."
     if not plan["bound_s"]:
         return f"No lower bound on the {objective} was proved."
+    assert plan["objective_s"] is not None  # a plan that is shown has one
     gap = text.percent(1 - plan["bound_s"] / plan["objective_s"])
     return f"No plan can be more than {gap} faster: {objective}, over {where}."
 

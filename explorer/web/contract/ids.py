@@ -6,6 +6,7 @@ CATALOGUE = "catalogue"
 
 # header
 CHIP = "model-chip"
+ASSUMED = "assumed"
 STATUS = "status"
 SAME_PLAN = "same-plan"
 ANNOUNCER = "announcer"
@@ -130,3 +131,4 @@ HELP = "help"
 SEARCH_MINI = "search-mini"
 INSPECTOR = "inspector"
 PIN_NOTE = "pin-note"
+PIN_COST = "pin-cost"

@@ -22,6 +22,7 @@ from explorer.web.handlers.status import banner, stand
 from explorer.web.handlers.what_if import look_for_ways_out, offer_changes
 from explorer.web.handlers.why_here import drop_other_plans
 from explorer.web.parts import panels
+from explorer.web.parts.assumed import assumptions
 from explorer.web.redraw import drawing
 from explorer.web.redraw.picture import arrange, draw
 from explorer.web.state.page_state import PageState
@@ -29,7 +30,10 @@ from explorer.words import text
 
 
 def show_model(page: PageState, skeleton: Skeleton) -> None:
-    """The graph of a model, in place of the one on the page, if that is another."""
+    """The graph of a model, in place of the one on the page, if that is another; and what is assumed of it."""
+    if page.session is not None:
+        said = assumptions(page.session.settings, page.session.cluster, skeleton["stated"])
+        page.send({"type": "props", "props": {ids.ASSUMED: {"children": said}}})
     if page.skeleton is not None and page.skeleton["hash"] == skeleton["hash"]:
         return
     page.skeleton, page.plan = skeleton, None

@@ -85,11 +85,16 @@ def show_past_run(page: PageState, message: Pressed) -> None:
         page.run.opening = start(page, ShowRunRequest(bundle), lambda event: _on_past_run(page, event))
 
 
+def show_with_plan(page: PageState, ended: Event) -> None:
+    """A run that has ended, wherever that was, on the plan that it was of."""
+    _show_ended(page, ended)
+    page.server.runs.keep(ended["held"], ended["text"])
+    show_other(page, ended)
+
+
 def _on_past_run(page: PageState, event: Event) -> None:
     if event["kind"] == "ran":
-        _show_ended(page, event["run"])
-        page.server.runs.keep(event["run"]["held"], event["run"]["text"])
-        show_other(page, event["run"])
+        show_with_plan(page, event["run"])
     elif event["kind"] == "failed":
         page.run.complaint = "This run cannot be shown.", event["message"], ()
     else:

@@ -9,10 +9,8 @@ from explorer.view.graph.elements import depths, expanded_to, opened_for
 from explorer.view.graph.find import MAX_WORDS, find
 from explorer.view.graph.inspect import box_words
 from explorer.view.graph.stylesheet import stylesheet
-from explorer.view.instants.played import played
-from explorer.view.instants.span_words import SpanWords
-from explorer.view.instants.wait_words import chain_columns, wait_told
-from explorer.view.instants.waits import wait_at
+from explorer.view.instants.played import SpanWords, played
+from explorer.view.instants.waits import chain_columns, wait_at, wait_told
 from explorer.web.contract import ids
 from explorer.web.contract.messages import (
     Canvas,

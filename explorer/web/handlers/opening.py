@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 
-from explorer.jobs.requests import PlaceRequest, ReadRequest
+from explorer.jobs.requests import LayTracesRequest, PlaceRequest, ReadRequest
 from explorer.view.events import Event, before_you
 from explorer.view.graph.node_data import NodeData
 from explorer.web.contract.messages import Controls, Plain, Pressed
 from explorer.web.handlers.answering import drop_search, show_model, show_other
 from explorer.web.handlers.jobs import drop, start
+from explorer.web.handlers.known_plans import show_with_plan
+from explorer.web.handlers.runs import show_run
 from explorer.web.handlers.searching import GONE
-from explorer.web.handlers.status import banner, show_status, stand_as_before
-from explorer.web.parts import panels
+from explorer.web.handlers.status import announce, banner, show_status, stand_as_before
+from explorer.web.parts import panels, run_panel
 from explorer.web.redraw.picture import colour_values
 from explorer.web.state.page_state import PageState
 from explorer.web.state.shelf import Kept
@@ -38,7 +40,7 @@ def take(page: PageState, kept: Kept) -> None:
     show_status(page, "loading", f"reading {kept.name}", "", elapsed_s=0.0)
 
 
-def _read(page: PageState, request: ReadRequest | PlaceRequest, kept: Kept, since: float) -> None:
+def _read(page: PageState, request: ReadRequest | PlaceRequest | LayTracesRequest, kept: Kept, since: float) -> None:
     page.reading = start(page, request, lambda event: _on_read(page, event, kept, since))
 
 
@@ -62,6 +64,11 @@ def _on_read(page: PageState, event: Event, kept: Kept, since: float) -> None:
         case "placed":
             _show_opened(page, kept, "placement", event["told"]["words"])
             show_other(page, event["told"])
+        case "ran":
+            _show_opened(page, kept, "traces", event["run"]["words"])
+            show_with_plan(page, event["run"])
+            show_run(page)
+            announce(page, run_panel.told_in_a_line(event["run"]))
         case "failed":
             words = event["message"]
             if page.server.path(kept.identifier) != kept.path:
@@ -78,6 +85,9 @@ def use(page: PageState, kept: Kept, event: Event, since: float = 0.0) -> None:
         return
     if event["what"] == "values":
         _colour(page, kept, event)
+        return
+    if event["what"] == "traces":
+        _lay_over(page, kept, since)
         return
     plan = event["told"]
     controls = dict(plan["controls"]) if plan else {}
@@ -122,6 +132,14 @@ def _place(page: PageState, kept: Kept, since: float) -> None:
         return
     model, files = page.server.model_of(session), page.server.files_of(session)
     _read(page, PlaceRequest(model, session.settings, kept.path, kept.name, files), kept, since)
+
+
+def _lay_over(page: PageState, kept: Kept, since: float) -> None:
+    """Traces of a run elsewhere, over the plan on the page."""
+    if page.source.known:
+        _read(page, LayTracesRequest(page.source, kept.path, kept.name), kept, since)
+    else:
+        _refuse(page, f"{kept.name}: traces are laid over a finished plan; solve, or open the plan that ran, first")
 
 
 def _show_opened(

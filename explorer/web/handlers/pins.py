@@ -5,12 +5,15 @@ Pins are part of the question. The browser has them, is sent what they become, a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from explorer.view.graph.pinning import joined, merged, names
+from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Pin, Plain
 from explorer.web.parts import pin_panel
 from explorer.web.redraw.inspector import selected_operators
-from explorer.web.state.page_state import PageState
+from explorer.web.state.page_state import PageState, Pinning
 from solvers.errors import InvalidProblem
 
 
@@ -27,6 +30,8 @@ def pin(page: PageState, message: Pin) -> None:
         return
     pins = merged(session.settings.pins, chosen, selected_operators(page), page.skeleton, device)
     words = pin_panel.words(chosen, device, devices)
+    if page.plan is not None and page.source.known and page.current and page.plan["objective_s"]:
+        page.pinning = Pinning(words, session, page.plan["objective_s"])
     page.send({"type": "pins", "pins": pins, "together": session.settings.together, "words": words})
 
 
@@ -54,6 +59,39 @@ def tie_to_selected(page: PageState) -> None:
     groups = joined(settings.together, (*first, *chosen))
     words = pin_panel.together_words(first, chosen)
     page.send({"type": "pins", "pins": settings.pins, "together": groups, "words": words})
+
+
+def tell_cost(page: PageState) -> None:
+    """What the last pin costs, once the plan with it is there; nothing where more changed than pins."""
+    pinning, plan, session = page.pinning, page.plan, page.session
+    if pinning is None or session is None or plan is None or not plan["objective_s"]:
+        return
+    page.pinning = None
+    if _question(replace(session, settings=replace(session.settings, pins=pinning.before.settings.pins))) != _question(
+        pinning.before
+    ):
+        _show_cost(page, "")
+        return
+    told = pin_panel.cost(pinning.words, pinning.objective_s, plan["objective_s"])
+    _show_cost(page, told)
+    page.send({"type": "say", "text": told})
+
+
+def _question(session: Session) -> tuple[object, ...]:
+    return (
+        session.model,
+        session.settings,
+        session.planner,
+        session.effort,
+        session.seed,
+        session.profile,
+        session.times,
+        session.cluster,
+    )
+
+
+def _show_cost(page: PageState, words: str) -> None:
+    page.send({"type": "props", "props": {ids.PIN_COST: {"children": words}}})
 
 
 def _chosen(page: PageState) -> tuple[str, ...] | None:

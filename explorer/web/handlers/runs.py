@@ -229,7 +229,10 @@ def show_run(page: PageState) -> None:
         "state": "going" if going is not None else "measured" if ran is not None else "",
         "times": page.look.times,
         "colour": page.look.colour,
-        "can_replan": going is None and ran is not None and page.server.runs.text(ran["held"]) is not None,
+        "can_replan": going is None
+        and ran is not None
+        and bool(ran["folder"])
+        and page.server.runs.text(ran["held"]) is not None,
         "props": props,
     }
     if going is not None:

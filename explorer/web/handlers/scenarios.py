@@ -16,7 +16,7 @@ from explorer.web.contract import ids
 from explorer.web.contract.messages import Plain, Pressed, Rename, Same
 from explorer.web.handlers.jobs import start_beside
 from explorer.web.parts import scenario_panel
-from explorer.web.parts.thumbnail import thumbnail
+from explorer.web.parts.scenario_panel import thumbnail
 from explorer.web.state.page_state import PageState, Scenario
 from explorer.words import text
 from solvers.errors import printable

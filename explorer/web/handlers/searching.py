@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from explorer.jobs.requests import SolveRequest
-from explorer.library.notes import is_known
+from explorer.library.answer import is_known
 from explorer.view.events import Event
 from explorer.view.graph import search as search_steps
 from explorer.view.plan_types import PlanView
@@ -16,6 +16,7 @@ from explorer.web.contract.messages import Ask, Plain, Pressed
 from explorer.web.handlers.answering import drop_search, show_known, show_model, show_result
 from explorer.web.handlers.jobs import cancel, drop, start
 from explorer.web.handlers.pairs import drop_pair, follow_pair, stop_pair
+from explorer.web.handlers.pins import tell_cost
 from explorer.web.handlers.runs import drop_check, drop_runnable
 from explorer.web.handlers.status import banner, before_search, failed, show_status, stand, stand_as_before
 from explorer.web.handlers.what_if import drop_what_if
@@ -138,6 +139,7 @@ def _finish(page: PageState, event: Event, again: bool) -> None:
     if page.fits(event["plan"]):
         show_result(page, event, again=again)
         if event["plan"] is not None:
+            tell_cost(page)
             follow_pair(page)
     else:
         _contradicted(page)

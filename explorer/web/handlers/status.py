@@ -7,6 +7,7 @@ import time
 
 from explorer.view.events import Event, before_you
 from explorer.view.session import to_query
+from explorer.view.timeline.order import export_words
 from explorer.web.contract.messages import Status
 from explorer.web.handlers.lessons import follow_search
 from explorer.web.parts import panels
@@ -107,4 +108,6 @@ def show_export_state(page: PageState) -> None:
         why = "The search was cut off before this plan was finished: solve again."
     elif not page.current:
         why = "Of an earlier question: what is asked now has no plan."
+    if not why and page.plan is not None:
+        why = export_words(page.plan)
     page.send({"type": "taking", "can": page.source.known, "why": why})

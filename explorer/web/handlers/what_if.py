@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.jobs.requests import HelpRequest, RemedyRequest, SolveRequest, SweepRequest
 from explorer.question.written.kinds import MAX_DEVICES
-from explorer.sweeps.ranges import SWEPT
+from explorer.sweeps.points import SWEPT
 from explorer.view.events import Event
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Plain, Pressed, SweepMessage

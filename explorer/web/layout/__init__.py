@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
+from demo_models import MODELS
 from explorer.question.loading import is_traced
 from explorer.question.settings import declared
 from explorer.view.lessons.lesson import Lesson
-from explorer.view.session import FIRST_SAMPLES_PER_DEVICE, Session, to_dict
+from explorer.view.session import FIRST_SAMPLES_PER_DEVICE, MEANT, Session, to_dict, with_first_question
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.centre import centre
@@ -23,12 +24,23 @@ from explorer.web.layout.plain import Kept
 from explorer.web.layout.right_rail import right_rail
 
 
+def _begun(session: Session) -> dict[str, object]:
+    """What the controls show of settings that only a page without a question begins with, by their names in a link."""
+    first = with_first_question(Session(session.model)).settings
+    return {
+        one.link: one.usual
+        for one in declared()
+        if one.control and getattr(first, one.field, one.default) != one.default
+    }
+
+
 def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ()) -> Component:
     """The whole page in the state of ``session``, without any model yet."""
     plain = {
         "models": model_choices(catalogue),
         "kinds": {kind.name: kind.memory_bytes for kind in catalogue.kinds},
         "planners": {planner.name: [planner.guarantee, planner.source] for planner in catalogue.planners},
+        "demos": [model.name for model in catalogue.models if model.name in MODELS],
         "guide": guide_words(),
         "settings": [  # what `controls.js` finds each control by, and reads it as
             [one.link, one.control.id, one.control.shape, one.control.unit, one.control.place, one.usual]
@@ -38,7 +50,9 @@ def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ())
         "first": {  # what links of the first version mean, see `parse_query`
             "samples": FIRST_SAMPLES_PER_DEVICE,
             "models": [model.name for model in catalogue.models if is_traced(model.name)],
+            "meant": MEANT,
         },
+        "begun": _begun(session),
     }
     return html.Div(
         [

@@ -72,6 +72,7 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
                 ],
                 className="pairing",
             ),
+            *setting("wiring", session),
             _each_gpu(),
             _more_cluster(session, kinds, second),
         ],

@@ -1,4 +1,4 @@
-"""The header: which model, how the solve stands, theme and link."""
+"""The header: which model, how the solve stands, theme, link and the menu of formats."""
 
 from __future__ import annotations
 
@@ -7,10 +7,39 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.exports.formats import FORMATS, Format
 from explorer.view.lessons.lesson import Lesson
 from explorer.web.contract import ids
-from explorer.web.layout.export_menu import export_menu
 from explorer.web.layout.lesson_strip import lessons_menu
+
+
+def export_menu() -> Component:
+    return html.Details(
+        [
+            html.Summary("Export", title="Take the plan away as a file"),
+            html.Div(
+                [
+                    html.Div("There is no plan yet.", id=ids.EXPORT_NOTE, className="note small quiet", role="status"),
+                    *(_item(one) for one in FORMATS.values() if not one.launches),
+                    html.H2("For launchers"),
+                    *(_item(one) for one in FORMATS.values() if one.launches),
+                ],
+                className="menu",
+                role="group",
+                **{"aria-label": "Formats"},
+            ),
+        ],
+        id=ids.EXPORT,
+        className="export",
+    )
+
+
+def _item(one: Format) -> Component:
+    return html.Button(
+        [html.B(one.name), html.Span(one.what), html.Code(one.ending)],
+        disabled=True,
+        **{"data-act": "export", "data-arg": one.name},
+    )
 
 
 def header(lessons: Sequence[Lesson] = ()) -> Component:
@@ -21,6 +50,7 @@ def header(lessons: Sequence[Lesson] = ()) -> Component:
                 className="logo",
             ),
             html.Div(id=ids.CHIP, className="chip"),
+            html.Div(id=ids.ASSUMED, className="assumed", role="group", **{"aria-label": "What is assumed"}),
             html.Div(className="spring"),
             html.Div(
                 [

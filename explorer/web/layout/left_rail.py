@@ -31,6 +31,7 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
                                 className="spread",
                             ),
                             html.Div(id=ids.PINNED),
+                            html.P(id=ids.PIN_COST, className="small quiet"),
                         ],
                         className="set",
                         hidden=True,
@@ -81,6 +82,14 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
             html.Div(id=ids.OPENED_FILES),
             *setting("training", session),
             *setting("dtype", session),
+            html.Div(
+                [
+                    *setting("precision", session),
+                    *setting("optimizer", session),
+                    html.Div(setting("recompute", session), className="set of-pipelines"),
+                ],
+                className="set of-training",
+            ),
         ],
     )
 
@@ -108,7 +117,7 @@ def _objective(session: Session) -> Component:
                 className="set of-one-pass",
             ),
             *setting("mini_batch", session),
-            html.Div(placed(PIPELINES, session), className="set of-pipelines"),
+            html.Div(placed(PIPELINES, session, elsewhere=("recompute",)), className="set of-pipelines"),
         ],
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.jobs.limits import MAX_OPERATORS, READ_BYTES, READ_S, UPLOAD_BYTES
+from explorer.jobs.requests import MAX_OPERATORS, READ_BYTES, READ_S, UPLOAD_BYTES
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.words import text
@@ -16,6 +16,7 @@ KINDS = (
     ("Models", ".pt2 of torch.export, .onnx, graph.json, MSR 2020, PipeDream graph.txt, Piper"),
     ("Plans", "plan.json, as this tool writes it"),
     ("Placements", '{"module or operator": device}, such as a device_map with numbers; lists of MSR 2020'),
+    ("Traces of a run", "of torch.profiler, over the plan on the page: .json.gz of one rank, .zip of those of all"),
     ("Costs, clusters", "profile.json and operator times of calibrate; devices and links as JSON or YAML"),
 )
 OWN = "placement-explorer app package.module:callable"

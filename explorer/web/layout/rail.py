@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dash import html
@@ -80,9 +80,10 @@ def setting(name: str, session: Session) -> list[Component]:
     return [row(control.label, select(control.id, chosen, labels, what, control.width), control.key)]
 
 
-def placed(place: str, session: Session) -> list[Component]:
-    """The settings that are declared to stand there, in order."""
+def placed(place: str, session: Session, elsewhere: Sequence[str] = ()) -> list[Component]:
+    """The settings that are declared to stand there, in order. elsewhere: names of those that stand somewhere else."""
     names = [one.name for one in declared() if one.control is not None and one.control.place == place]
+    names = [name for name in names if name not in elsewhere]
     return [part for name in names for part in setting(name, session)]
 
 

@@ -9,8 +9,7 @@ from dash.development.base_component import Component
 
 from explorer.view.lessons.answering import NONE, Known, Verdict
 from explorer.view.lessons.figures import FIGURES, figure_text
-from explorer.view.lessons.lesson import Lesson, Step, Text
-from explorer.view.lessons.lights import CONTROLS
+from explorer.view.lessons.lesson import CONTROLS, Lesson, Step, Text
 
 MARKS = {"right": "✓", "wrong": "✗", "elsewhere": "!", "asked": "?", "waiting": "…"}
 

@@ -15,8 +15,10 @@ from explorer.view.graph.inspect import Facts
 from explorer.view.no_plan import no_plan_words
 from explorer.view.plan_types import PlanView, Skeleton
 from explorer.view.timeline import charts, why
+from explorer.view.timeline.order import order_words
 from explorer.web.contract.terms import KEYS
 from explorer.words import text
+from solvers.problem.problem import Pipeline
 
 
 def kpis(plan: PlanView, before: Figures | None, measured_s: float | None = None) -> list[Component]:
@@ -67,6 +69,7 @@ def why_panel(plan: PlanView) -> list[Component]:
             className="parts",
         ),
         html.Div(told["binding"].replace(" %", "\u00a0%"), className="bind"),
+        *_order(plan),
         *_heaviest(told["heaviest"]),
         html.H2("Proved"),
         html.Div(
@@ -91,6 +94,17 @@ def _part(part: Mapping[str, Any]) -> str:
     """The class of a part's swatch: a device's colour, or a grey."""
     device = part.get("device", -1)
     return f"part s{device % 64}" if device >= 0 else f"part {part['key']}"
+
+
+def _order(plan: PlanView) -> list[Component]:
+    """The order of micro-batches beside another, and a button that plans with that."""
+    words, other = order_words(plan)
+    if not words:
+        return []
+    label = "Plan with 1F1B" if other is Pipeline.ONE_F_ONE_B else "Plan with the best order"
+    button = {"data-act": "set", "data-arg": f"pipeline={other.value}"} if other is not None else {}
+    go = html.Button(label, className="tool", **button) if button else None
+    return [html.P([words.replace(" %", "\u00a0%") + " ", go], className="order small")]
 
 
 def _heaviest(rows: Sequence[Mapping[str, Any]]) -> list[Component]:

@@ -10,6 +10,9 @@ from dash.development.base_component import Component
 from explorer.web.contract import ids
 from explorer.words import text
 
+SAME = 1e-4
+"""A relative difference below this is none."""
+
 
 def choices(names: Sequence[str], pinned_on: Collection[int]) -> list[Component]:
     """names: of the devices. pinned_on: where the selection is pinned to, empty if it is not."""
@@ -55,6 +58,13 @@ def together_words(kept: Sequence[str], chosen: Sequence[str]) -> str:
 
 def _listed(chosen: Sequence[str]) -> str:
     return text.listing([text.short(name, 40) for name in chosen], 2)
+
+
+def cost(words: str, before_s: float, now_s: float) -> str:
+    """ "pinned blocks.9 to GPU 0: +310 ms (+11 %)"."""
+    if abs(now_s / before_s - 1) < SAME:
+        return f"{words}: costs nothing"
+    return f"{words}: {text.signed(now_s - before_s, text.seconds)} ({text.signed(now_s / before_s - 1)})"
 
 
 def words(chosen: Sequence[str], device: int | None, names: Sequence[str]) -> str:

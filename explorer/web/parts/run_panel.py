@@ -116,7 +116,9 @@ def report(run: Mapping[str, Any], is_drawn: bool) -> list[Component]:
         return [*ended, again(run["folder"], run["command"])]
     told = measured_panel.panel(run["report"], run["devices"])
     sure = [part for part in (told["agreement"], told["noise"]) if part is not None]
-    plain = [part[:1].upper() + part[1:] for part in (told["where"], *told["notes"], *run["notes"]) if part]
+    plain = [
+        part[:1].upper() + part[1:] for part in dict.fromkeys((told["where"], *told["notes"], *run["notes"])) if part
+    ]
     return [
         *([] if is_drawn else [_elsewhere(run)]),
         _headline(told),
@@ -131,7 +133,7 @@ def report(run: Mapping[str, Any], is_drawn: bool) -> list[Component]:
             [html.Li(part["text"], className=part["tone"]) for part in sure] + [html.Li(words) for words in plain],
             className="run-facts",
         ),
-        again(run["folder"], run["command"]),
+        *([again(run["folder"], run["command"])] if run["folder"] else []),
         _more(told),
     ]
 

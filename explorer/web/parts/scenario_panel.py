@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,11 +10,23 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.reviews.shown import number_row
+from explorer.view.graph.palette import THEMES
+from explorer.view.pictures.gantt import gantt_picture
+from explorer.view.plan_types import PlanView
 from explorer.words import text
 
 HINT = "Keeps the plan on the page in this table, to go back to it and to compare it with others."
 SHOWN_MOVES = 60
 SAME = 0.002
+WIDTH = 420.0
+
+
+def thumbnail(plan: PlanView) -> dict[str, str]:
+    """Theme -> an address that holds the whole picture."""
+    picture = gantt_picture(plan, rows="devices", links="off", width=WIDTH)
+    return {
+        theme: "data:image/svg+xml;base64," + base64.b64encode(picture.svg(theme).encode()).decode() for theme in THEMES
+    }
 
 
 def scenarios(

@@ -7,7 +7,7 @@ from dash.development.base_component import Component
 
 from explorer.view.plan_types import PlanView
 from explorer.view.timeline import phases
-from explorer.view.timeline.legend import legend_kinds
+from explorer.view.timeline.sentence import legend_kinds
 from explorer.words import text
 
 PHASE_HINTS = {

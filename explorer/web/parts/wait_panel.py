@@ -17,7 +17,7 @@ MOST = 200
 
 
 def waits(told: Mapping[str, Any]) -> list[Component]:
-    """told: see `explorer.view.instants.wait_words.wait_told`."""
+    """told: see `explorer.view.instants.waits.wait_told`."""
     steps = told["steps"]
     rest = steps[FIRST:MOST]
     more = len(steps) - FIRST - len(rest)

@@ -26,7 +26,12 @@ def why_here(asked: Elsewhere) -> Component:
     """What it would cost at each other place, as far as that is known."""
     rows, of = asked.answers, asked.of
     order = sorted(rows, key=lambda row: (row["delta_s"] is None, row["delta_s"] or 0.0, row["device"]))
-    found = html.Ul([_row(row) for row in order], className="places")
+    found = html.Div(
+        [
+            html.Ul([_row(row) for row in order if not row.get("edge")], className="places"),
+            *_edges([row for row in rows if row.get("edge")]),
+        ]
+    )
     if asked.turn:
         at = f"Trying {min(len(rows) + 1, of)} of {of} places …" if of else "Trying …"
         stop = html.Button("Stop", className="tool", **{"data-act": "stop-why-here"})
@@ -36,10 +41,18 @@ def why_here(asked: Elsewhere) -> Component:
     return _box([found, html.P(note, className="small quiet")])
 
 
+def _edges(rows: Sequence[Mapping[str, Any]]) -> list[Component]:
+    """What moving the edges of the stage costs."""
+    if not rows:
+        return []
+    return [html.H3("If the stage's edge moved"), html.Ul([_row(row) for row in rows], className="places edges")]
+
+
 def spoken(rows: Sequence[Mapping[str, Any]], words: str = "") -> str:
     """The answer for those who hear the page."""
     if words:
         return words
+    rows = [row for row in rows if not row.get("edge")]
     allowed = [row for row in rows if row["delta_s"] is not None and not row["here"]]
     least = min(allowed, key=lambda row: row["delta_s"], default=None)
     forbidden = sum(row["delta_s"] is None for row in rows)

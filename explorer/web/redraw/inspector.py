@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.view.graph.inspect import Facts, box_facts, device_facts
-from explorer.view.graph.operator_facts import operator_facts
+from explorer.view.graph.inspect import Facts, box_facts, device_facts, operator_facts
 from explorer.view.graph.pinning import members
 from explorer.view.graph.stage_boxes import stage_facts
 from explorer.web.contract import ids

@@ -14,9 +14,9 @@ from fastapi import FastAPI
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from explorer.jobs.limits import UPLOAD_BYTES
+from explorer.jobs.requests import UPLOAD_BYTES
 from explorer.web.serving.gate import VISITOR
-from explorer.web.serving.patience import SLOW_S
+from explorer.web.serving.queues import SLOW_S
 from explorer.web.serving.quotas import Visitor
 from explorer.web.serving.security import Names
 from explorer.web.state.outlet import PATH as TAKE

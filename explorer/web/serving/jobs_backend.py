@@ -11,8 +11,7 @@ from demo_models import MODELS
 from explorer.jobs.past_runs import past_runs
 from explorer.jobs.requests import KIND_OF, READ, RUN, SEARCH, Request
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.machine import default_workers, memory_bytes, solving_spec
-from explorer.jobs.workers.specs import READING, RUNNING
+from explorer.jobs.workers.specs import READING, RUNNING, default_workers, memory_bytes, solving_spec
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.loading import is_callable
 from explorer.runner.targets.registry import load_targets

@@ -16,7 +16,7 @@ from typing import Any
 
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
-from explorer.jobs.limits import UPLOAD_BYTES
+from explorer.jobs.requests import UPLOAD_BYTES
 from explorer.view.events import Event
 from explorer.view.lessons.lesson import Lesson
 from explorer.view.session import Choices
@@ -26,8 +26,7 @@ from explorer.web.handlers.opening import take
 from explorer.web.handlers.table import open_page, receive
 from explorer.web.serving.files import Door, add_download_route, add_upload_route
 from explorer.web.serving.gate import VISITOR
-from explorer.web.serving.patience import SLOW_S
-from explorer.web.serving.queues import Inbox, Outbox
+from explorer.web.serving.queues import SLOW_S, Inbox, Outbox
 from explorer.web.serving.quotas import UNLIMITED, Quotas, Visitors
 from explorer.web.serving.security import Names
 from explorer.web.state.page_state import PageState

@@ -19,8 +19,7 @@ from explorer.view.plan_types import PlanView, Report, Skeleton, Step
 from explorer.view.session import Look, RunAsked, Session
 from explorer.view.timeline.gantt_rows import RowKind
 from explorer.web.contract.messages import Outgoing, Status
-from explorer.web.state.comparing import Comparing
-from explorer.web.state.pairing import Pairing
+from explorer.web.state.pairing import Comparing, Pairing
 from explorer.web.state.server import Server
 
 Hears = Callable[[Event], None]
@@ -73,6 +72,16 @@ class Changes:
     of: int | None = None
     answers: tuple[Event, ...] = ()
     none: Event | None = None
+
+
+@dataclass(frozen=True)
+class Pinning:
+    """A pin that was set or taken, until the plan with it is there. words: what became of what; before: the question
+    without it; objective_s: of its plan."""
+
+    words: str
+    before: Session
+    objective_s: float
 
 
 @dataclass
@@ -207,6 +216,7 @@ class PageState:
     lean: tuple[Event, int | None] | None = None
     review: tuple[PlanSource, Event | None] | None = None
     tying: tuple[str, ...] | None = None
+    pinning: Pinning | None = None
     kept: tuple[Scenario, ...] = ()
     baseline: int = 0
     numbered: int = 0

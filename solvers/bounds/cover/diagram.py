@@ -4,19 +4,97 @@ Groups are decided one after the other, in or out. What matters about the decisi
 every hyperedge with some pins decided and some not, whether its decided pins are all out, all in or
 mixed; when it becomes mixed, its seconds are paid. Sets that agree on that share a node, so graphs
 that are narrow in some order have small diagrams, and the best set is a longest path with one
-resource: the load.
+resource: the load. Orders of deciding groups in which few hyperedges are open at a time have a small vertex separation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from solvers.bounds.cover.model import CoverModel
-from solvers.bounds.cover.order import orders
-from solvers.kernels.arrays import Floats, Ints
+from solvers.bounds.cover.pricing_kernel import Layers
+from solvers.kernels.arrays import Floats, Ints, inverse
+
+TIE_BREAKING = (0.0, 0.3, 1.0, 2.0)
+"""Weights of chance against greed; graphs differ in which gives the narrowest order."""
+WIDE = 1.6
+"""Bits of a hyperedge with three or more pins (out, in or mixed); two pins are one bit of the first."""
+
+
+def orders(model: CoverModel, tries: int, seed: int = 0) -> Iterator[list[int]]:
+    """The groups as they are numbered, then greedy orders with some chance."""
+    yield list(range(len(model)))
+    rng = random.Random(seed)
+    frontier = _Frontier(model)
+    for attempt in range(tries):
+        yield frontier.order(rng.randrange(len(model)), TIE_BREAKING[attempt % len(TIE_BREAKING)], rng)
+
+
+class _Frontier:
+    """Which groups and hyperedges are decided in part."""
+
+    def __init__(self, model: CoverModel) -> None:
+        self.near: list[set[int]] = [set() for _ in range(len(model))]
+        self.wide: list[list[int]] = [[] for _ in range(len(model))]
+        self.pins = model.nets
+        for net, pins in enumerate(model.nets):
+            if len(pins) == 2:
+                self.near[pins[0]].add(pins[1])
+                self.near[pins[1]].add(pins[0])
+            else:
+                for pin in pins:
+                    self.wide[pin].append(net)
+
+    def order(self, start: int, chance: float, rng: random.Random) -> list[int]:
+        """Always the group that adds least to the frontier; of equals, the one it waits for longest."""
+        undecided = [len(near) for near in self.near]
+        left = [len(pins) for pins in self.pins]
+        groups: dict[int, int] = {}  # decided groups with undecided neighbours -> since when
+        nets: dict[int, int] = {}
+        waiting = set(range(len(self.near)))
+        order: list[int] = []
+        group = start
+        while True:
+            waiting.discard(group)
+            order.append(group)
+            for other in self.near[group]:
+                undecided[other] -= 1
+                if undecided[other] == 0:
+                    groups.pop(other, None)
+            if undecided[group]:
+                groups[group] = len(order)
+            for net in self.wide[group]:
+                left[net] -= 1
+                if left[net]:
+                    nets.setdefault(net, len(order))
+                else:
+                    nets.pop(net, None)
+            if not waiting:
+                return order
+            near = {other for g in groups for other in self.near[g] if other in waiting}
+            near |= {other for net in nets for other in self.pins[net] if other in waiting}
+
+            def cost(candidate: int) -> tuple[float, int, int]:
+                added = float(undecided[candidate] > 0)
+                since = len(order) + 1
+                for other in self.near[candidate]:
+                    if other in groups:
+                        since = min(since, groups[other])
+                        added -= undecided[other] == 1
+                for net in self.wide[candidate]:
+                    if net in nets:
+                        since = min(since, nets[net])
+                        added -= WIDE * (left[net] == 1)
+                    else:
+                        added += 0.7 * WIDE
+                return added + chance * rng.random(), since, candidate
+
+            group = min(sorted(near or waiting), key=cost)
+
 
 OPEN_LIMIT = 31
 """Hyperedges that can be open at once: a node's key has two bits for each."""
@@ -25,28 +103,15 @@ OUT, IN, MIXED = 0, 1, 2
 
 @dataclass(frozen=True, eq=False)
 class Diagram:
-    """Layer i decides group ``order[i]``; its nodes are layer[i]:layer[i + 1]; the last layer is one node.
+    """Layer i of ``layers`` decides group ``order[i]``; what is moved are seconds of hyperedges that become mixed.
 
-    child: [nodes, 2], the node that out (column 0) and in (column 1) lead to, -1 if not possible;
-    moved_s: [nodes, 2], seconds of hyperedges that become mixed. exact: no hyperedge was forgotten to
-    keep the diagram small (otherwise a path's communication may be less than its set's). The arcs into
-    node v are arcs[arcs_start[v]:arcs_start[v + 1]], each 2 * node + column.
+    exact: no hyperedge was forgotten to keep the diagram small (otherwise a path's communication may be less than its
+    set's).
     """
 
     order: Ints
-    layer: Ints
-    child: Ints
-    moved_s: Floats
+    layers: Layers
     exact: bool
-    arcs_start: Ints = field(init=False)
-    arcs: Ints = field(init=False)
-
-    def __post_init__(self) -> None:
-        into = self.child.ravel()
-        arcs = np.argsort(into, kind="stable")
-        arcs = arcs[into[arcs] >= 0]
-        object.__setattr__(self, "arcs", arcs)
-        object.__setattr__(self, "arcs_start", np.searchsorted(into[arcs], np.arange(len(self.child) + 1)))
 
 
 def diagram_of(model: CoverModel, target_s: float, *, most: int = 400_000, tries: int = 60, seed: int = 0) -> Diagram:
@@ -54,13 +119,10 @@ def diagram_of(model: CoverModel, target_s: float, *, most: int = 400_000, tries
 
     If none has at most ``most`` nodes, one in which the lightest hyperedges are forgotten.
     """
-    net_of: list[list[int]] = [[] for _ in range(len(model))]
-    for net, pins in enumerate(model.nets):
-        for pin in pins:
-            net_of[pin].append(net)
+    net_of = inverse(model.nets, len(model))
     best = None
     for order in orders(model, tries, seed):
-        limit = most if best is None else len(best.child)
+        limit = most if best is None else len(best.layers.child)
         best = _build(model, net_of, order, target_s, limit, forget=False) or best
     if best is None:
         order = next(orders(model, 0))
@@ -120,8 +182,13 @@ def _build(
             return None
     children.append(np.full((len(keys), 2), -1, np.int64))
     moves.append(np.zeros((len(keys), 2)))
-    lengths, exact = np.array(layer, np.int64), not nets.forgotten
-    return Diagram(np.array(order, np.int64), lengths, np.concatenate(children), np.concatenate(moves), exact)
+    child = np.concatenate(children)
+    into = child.ravel()
+    arcs = np.argsort(into, kind="stable")
+    arcs = arcs[into[arcs] >= 0]
+    arcs_start = np.searchsorted(into[arcs], np.arange(len(child) + 1))
+    layers = Layers(np.array(layer, np.int64), child, np.concatenate(moves), arcs_start, arcs)
+    return Diagram(np.array(order, np.int64), layers, not nets.forgotten)
 
 
 class _OpenNets:

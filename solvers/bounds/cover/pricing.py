@@ -1,8 +1,14 @@
-"""The most valuable set of one accelerator within a target load: pricing of the cover bound."""
+"""The most valuable set of one accelerator within a target load: pricing of the cover bound, as a path in a decision
+diagram or, for models whose diagrams are too wide to be searched, as an integer program.
+"""
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +18,6 @@ from solvers.bounds.cover.pricing_kernel import (
     DROP,
     GIVE_UP,
     JOIN,
-    Layers,
     Outlook,
     Search,
     Worth,
@@ -21,6 +26,7 @@ from solvers.bounds.cover.pricing_kernel import (
     relaxed_values,
 )
 from solvers.kernels.arrays import Bools, Floats
+from solvers.programs.mip import WRONG_PRESOLVE
 
 SLACK = 1e-9
 """Relative slack of the target, so that rounding turns no set away."""
@@ -48,14 +54,12 @@ class Pricing:
         self.model, self.diagram, self.target_s = model, diagram, target_s
         self._limit = 1.0 + SLACK  # loads are counted in targets
         compute, moved = (share, 1.0 - share) if model.overlapped else (1.0, 1.0)
-        self._layers = Layers(
-            diagram.layer, diagram.child, diagram.moved_s * (moved / target_s), diagram.arcs_start, diagram.arcs
-        )
+        self._layers = diagram.layers._replace(moved=diagram.layers.moved * (moved / target_s))
         self._weight = model.acc_s[diagram.order] * (compute / target_s)
         # What labels must keep besides the load: compute where it overlaps, else bytes (once a set breaks the cap).
         self._held = model.acc_s[diagram.order] / target_s if model.overlapped else np.zeros(len(self._weight))
         self._cap = self._limit if model.overlapped else model.acc_bytes * (1 + ROUNDING)
-        self._least = np.empty(len(diagram.child))
+        self._least = np.empty(len(self._layers.child))
         self._values(np.zeros(len(self._weight)), 1.0, self._least)
         self._least = -self._least
         self._theta = 1.0
@@ -79,12 +83,12 @@ class Pricing:
         return self._best(prices, threshold, useful, many, most)
 
     def _best(self, prices: Floats, threshold: float, useful: float, many: int, most: int) -> Priced:
-        d, gain = self.diagram, prices[self.diagram.order]
+        gain = prices[self.diagram.order]
         theta, bound, sets = self._relaxed(gain, threshold)
         if bound <= threshold:
             return Priced(threshold, sets, True)
         grid = theta * np.array([1.0, 0.9, 1.1, 0.7, 1.4])
-        values = np.empty((len(grid), len(d.child)))
+        values = np.empty((len(grid), len(self._layers.child)))
         for row, price in zip(values, grid, strict=True):
             self._values(gain, price, row)
         outlook = Outlook(grid, values, self._least)
@@ -134,7 +138,7 @@ class Pricing:
 
     def _relaxed(self, gain: Floats, threshold: float, steps: int = 24) -> tuple[float, float, list[Bools]]:
         """(price of load, Lagrangian bound, sets met): the price by bisection on the load of the best path."""
-        value = np.empty(len(self.diagram.child))
+        value = np.empty(len(self._layers.child))
         low, high = 0.0, np.inf
         theta, best, best_theta = self._theta, np.inf, self._theta
         sets = []
@@ -156,3 +160,82 @@ class Pricing:
             theta = 2 * theta if np.isinf(high) else 0.5 * (low + high) if low > 0 else 0.5 * high
         self._theta = max(best_theta, 1e-6)
         return best_theta, best, sets[-3:]
+
+
+TOLERANCE = 1e-6
+"""Relative part that is added to what the solver proves, for its own tolerances."""
+CHECK_S = 0.05
+"""How often the solver checks whether to go on."""
+
+
+class ProgramPricing:
+    """Sets with a load of at most ``target_s`` and the highest sum of prices: one binary variable a group, and for
+    every net one that is 1 if the set splits it (at least x_a - x_b for neighbours round its pins)."""
+
+    def __init__(self, model: CoverModel, target_s: float) -> None:
+        import highspy
+
+        self.model, self.target_s = model, target_s
+        groups, nets = len(model), len(model.nets)
+        self._solver = solver = highspy.Highs()
+        for option, value in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 0.0), ("mip_abs_gap", 1e-7)):
+            solver.setOptionValue(option, value)
+        if solver.version() in WRONG_PRESOLVE:
+            solver.setOptionValue("presolve", "off")
+        able = model.allowed & (model.acc_s <= target_s * (1 + SLACK))
+        solver.addVars(groups + nets, np.zeros(groups + nets), np.concatenate([able.astype(float), np.ones(nets)]))
+        whole = np.array([highspy.HighsVarType.kInteger] * groups)
+        solver.changeColsIntegrality(groups, np.arange(groups, dtype=np.int32), whole)
+        inside, split = np.arange(groups, dtype=np.int32), np.arange(groups, groups + nets, dtype=np.int32)
+        compute, moved = model.acc_s / target_s, model.net_s / target_s
+        if model.overlapped:
+            self._at_most(1.0 + SLACK, inside, compute)
+            self._at_most(1.0 + SLACK, split, moved)
+        else:
+            self._at_most(1.0 + SLACK, np.concatenate([inside, split]), np.concatenate([compute, moved]))
+        if math.isfinite(model.acc_bytes) and model.acc_bytes > 0:
+            self._at_most(1.0 + ROUNDING, inside, model.nbytes / model.acc_bytes)
+        for net, pins in enumerate(model.nets):
+            for first, second in zip(pins, (*pins[1:], pins[0]), strict=True):
+                if first != second:
+                    members = np.array([groups + net, first, second], np.int32)
+                    solver.addRow(0.0, math.inf, 3, members, np.array([1.0, -1.0, 1.0]))
+
+    def _at_most(self, limit: float, members: Any, weights: Floats) -> None:
+        self._solver.addRow(-math.inf, limit, len(members), members, weights)
+
+    def best(self, prices: Floats, threshold: float, useful: float, go_on: Callable[[], bool]) -> Priced:
+        """As `Pricing.best`: the bound (never below ``threshold``, at which the search ends), and the best sets that
+        were met and are worth more than ``useful``. Exact unless ``go_on()`` turned false."""
+        import highspy
+
+        solver, groups = self._solver, len(self.model)
+        candidates: list[tuple[float, Bools]] = []
+        stopped, checked_s = False, -math.inf
+
+        def add(values: Any) -> None:
+            inside = np.asarray(values)[:groups] > 0.5
+            candidates.append((float(prices[inside].sum()), inside))
+
+        def heard(kind: Any, _text: str, out: Any, into: Any, _data: Any) -> None:
+            nonlocal stopped, checked_s
+            if kind == highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution:
+                add(out.mip_solution)
+                return
+            if time.monotonic() - checked_s > CHECK_S:
+                checked_s = time.monotonic()
+                stopped = stopped or not go_on()
+            into.user_interrupt = stopped or -out.mip_dual_bound * (1 + TOLERANCE) <= threshold
+
+        solver.clearSolver()
+        solver.changeColsCost(groups, np.arange(groups, dtype=np.int32), -prices)
+        solver.setCallback(heard, None)
+        for kind in ("kCallbackMipImprovingSolution", "kCallbackMipInterrupt"):
+            solver.startCallback(getattr(highspy.cb.HighsCallbackType, kind))
+        solver.run()
+        if solver.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
+            add(solver.getSolution().col_value)
+        bound = -float(solver.getInfo().mip_dual_bound) * (1 + TOLERANCE)
+        most = float(prices[self.model.allowed].clip(min=0.0).sum())
+        sets = [inside for worth, inside in sorted(candidates, key=lambda one: -one[0])[:4] if worth > useful]
+        return Priced(max(threshold, min(bound, most) if math.isfinite(bound) else most), sets, not stopped)

@@ -26,7 +26,7 @@ from solvers.joint.annealing.anneal_kernel import (
 from solvers.joint.annealing.placement_coarsening import GroupEdges, coarsenings, group_edges
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.simulator import Sequences, Simulator
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Floats, Ints, starts
 
 SLICE_S = 0.05
 """Seconds of kernel time between two looks at the clock."""
@@ -264,10 +264,9 @@ def level_of(model: PassModel, of: Ints, edges: GroupEdges, held: Floats) -> Lev
     units = int(of.max()) + 1
     low, high = of[edges.ends[:, 0]], of[edges.ends[:, 1]]
     across = low != high
-    start = np.zeros(units + 1, np.int64)
-    np.cumsum(np.bincount(of, minlength=units), out=start[1:])
     return Level(
-        unit_of=of, member_start=start, member=np.argsort(of, kind="stable"), allowed=model.allowed_to(of),
-        held=np.bincount(of, held, units).astype(np.float64), room=model.memory_bytes.copy(),
-        edge_low=low[across], edge_high=high[across], edge_until=np.cumsum(edges.seconds[across]),
+        unit_of=of, member_start=starts(np.bincount(of, minlength=units)), member=np.argsort(of, kind="stable"),
+        allowed=model.allowed_to(of), held=np.bincount(of, held, units).astype(np.float64),
+        room=model.memory_bytes.copy(), edge_low=low[across], edge_high=high[across],
+        edge_until=np.cumsum(edges.seconds[across]),
     )  # fmt: skip

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from solvers.joint.passes.clusters import Clusters
-from solvers.joint.passes.served import Sent
+from solvers.joint.passes.plans import Sent
 from solvers.joint.passes.simulator import Simulator
 from solvers.kernels.arrays import Floats, Ints
 
@@ -46,7 +44,7 @@ def timed(clusters: Clusters, place: Sequence[int] | Ints, order: Sequence[int])
         here = device[cluster]
         ready = max((end[u] for u in clusters.predecessors[cluster]), default=0.0)
         for number in clusters.incoming[cluster]:
-            for source in sorted({device[p] for p in clusters.feeds(number, cluster)} - {here}):
+            for source in sorted({device[p] for p in clusters.transfers[number].producers if p != cluster} - {here}):
                 ready = max(ready, lanes.arrived_s((number, source, here)))
         alone = bool(clusters.one_by_one[here])
         start[cluster] = max(ready, lanes.free_s[here]) if alone else ready
@@ -115,20 +113,3 @@ def simulated(clusters: Clusters, simulator: Simulator, place: Sequence[int] | I
     runs = [members[0] for members in clusters.members]
     start, end = simulator.state.start_s[runs].tolist(), simulator.state.end_s[runs].tolist()
     return Timed(tuple(int(d) for d in place), tuple(start), tuple(end), sent, left)
-
-
-def in_order_of(clusters: Clusters, priority: Sequence[Any] | Floats) -> list[int]:
-    """The topological order in which of all that could be next the one with the lowest priority is, a number or a tuple
-    of some for each cluster."""
-    waiting = [len(before) for before in clusters.predecessors]
-    ready = [(priority[c], c) for c, count in enumerate(waiting) if count == 0]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        _, cluster = heapq.heappop(ready)
-        order.append(cluster)
-        for after in clusters.successors[cluster]:
-            waiting[after] -= 1
-            if waiting[after] == 0:
-                heapq.heappush(ready, (priority[after], after))
-    return order

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from solvers.joint.exact.cluster_schedule import Timed
-from solvers.joint.exact.program_rows import PassRows
 from solvers.programs.scaled_model import Term
+
+if TYPE_CHECKING:
+    from solvers.joint.exact.program import PassProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Send:
     taker: int
 
 
-def take_turns(program: PassRows, sends: Sequence[Send]) -> None:
+def take_turns(program: PassProgram, sends: Sequence[Send]) -> None:
     """Of two transfers on one link, one after the other, unless the graph tells their order."""
     for one, other in itertools.combinations(sends, 2):
         program.check()
@@ -61,7 +64,7 @@ def take_turns(program: PassRows, sends: Sequence[Send]) -> None:
             program.on_fill(fill)
 
 
-def _ordered(program: PassRows, one: Send, other: Send) -> bool:
+def _ordered(program: PassProgram, one: Send, other: Send) -> bool:
     """Whether the graph tells that all that read the one come before all that make the other."""
     reaches = program.clusters.reaches
     return all(r == p or reaches[r, p] for r in one.readers for p in other.producers)
@@ -83,7 +86,7 @@ def never_both(one: Send, other: Send, link: int) -> bool:
     )  # fmt: skip
 
 
-def sends_of(program: PassRows) -> list[Send]:
+def sends_of(program: PassProgram) -> list[Send]:
     """The variables of all transfers, their routes, and rows that make readers wait.
 
     What one unit makes and one other reads, or what there are only two devices for, moves at most once: one
@@ -117,7 +120,7 @@ def sends_of(program: PassRows) -> list[Send]:
 
 
 def _send(
-    program: PassRows, number: int, makers: Sequence[int], takers: Sequence[int], readers: tuple[int, ...],
+    program: PassProgram, number: int, makers: Sequence[int], takers: Sequence[int], readers: tuple[int, ...],
     batch: Sequence[tuple[int, int]],
 ) -> Send | None:  # fmt: skip
     clusters, model = program.clusters, program.model
@@ -179,7 +182,7 @@ def _send(
 
 
 def _moves(
-    program: PassRows, makers: Sequence[int], takers: Sequence[int], batch: Sequence[tuple[int, int]]
+    program: PassProgram, makers: Sequence[int], takers: Sequence[int], batch: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], int]:
     """(source, target) -> a variable that is 1 if some maker is on the one and some taker on the other."""
     ends = [(m, t) for m in makers for t in takers if m != t]

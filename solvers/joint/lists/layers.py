@@ -44,11 +44,6 @@ class Layers:
         self.layer_of = np.empty(len(problem.graph), np.int64)
         for number, operators in enumerate(members):
             self.layer_of[list(operators)] = number
-        columns = self.columns
-        self._first, self._last = self._reach(columns.maker_start, columns.maker)
-        first, last = self._reach(columns.reader_start, columns.reader)
-        np.minimum(self._first, first, out=self._first)
-        np.maximum(self._last, last, out=self._last)
         speeds = problem.cluster.speeds
         links = sum(speeds.values()) or 1
         self._latency_s = sum(count * speed.latency_s for speed, count in speeds.items()) / links
@@ -84,34 +79,17 @@ class Layers:
         else:
             nbytes = self.columns.tensor_bytes[tensor, 0] + self.columns.tensor_bytes[tensor, 1] * samples
             seconds = np.where(nbytes > 0, self._latency_s + nbytes * self._per_byte_s, 0.0)
-        if len(row) < self.count:  # a message reaches from its first layer in the row to its last
-            return self._crossing_in(row, seconds)
-        change = np.bincount(self._first + 1, seconds, self.count + 2) - np.bincount(
-            self._last + 1, seconds, self.count + 2
-        )
-        return np.maximum(np.cumsum(change)[: self.count + 1], 0.0)
-
-    def _crossing_in(self, row: Ints, seconds: Floats) -> Floats:
         position = np.full(self.count, -1)
         position[row] = np.arange(len(row))
-        columns, change = self.columns, np.zeros(len(row) + 2)
-        for message, taken in enumerate(seconds.tolist()):
-            makers = columns.maker[columns.maker_start[message] : columns.maker_start[message + 1]]
-            readers = columns.reader[columns.reader_start[message] : columns.reader_start[message + 1]]
-            ends = position[self.layer_of[np.concatenate([makers, readers])]]
-            ends = ends[ends >= 0]
-            if len(ends):
-                change[ends.min() + 1] += taken
-                change[ends.max() + 1] -= taken
-        return np.maximum(np.cumsum(change)[: len(row) + 1], 0.0)
-
-    def _reach(self, start: Ints, operator: Ints) -> tuple[Ints, Ints]:
-        """The first and the last layer among the operators of each message."""
-        message = np.repeat(np.arange(len(start) - 1), np.diff(start))
-        first, last = np.full(len(start) - 1, self.count), np.full(len(start) - 1, -1)
-        np.minimum.at(first, message, self.layer_of[operator])
-        np.maximum.at(last, message, self.layer_of[operator])
-        return first, last
+        first, last = np.full(len(tensor), len(row)), np.full(len(tensor), -1)  # of each message, in the row
+        columns = self.columns
+        for start, operator in ((columns.maker_start, columns.maker), (columns.reader_start, columns.reader)):
+            message, at = np.repeat(np.arange(len(tensor)), np.diff(start)), position[self.layer_of[operator]]
+            np.minimum.at(first, message, np.where(at < 0, len(row), at))
+            np.maximum.at(last, message, at)
+        in_row, size = last >= 0, len(row) + 2
+        begins, ends = (np.bincount(at[in_row] + 1, seconds[in_row], size) for at in (first, last))
+        return np.maximum(np.cumsum(begins - ends)[: len(row) + 1], 0.0)
 
 
 def layer_split(

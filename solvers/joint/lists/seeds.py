@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -12,29 +11,17 @@ from solvers.joint.lists.grouping import apart, co_placed, heavy, in_touch
 from solvers.joint.lists.jobs import jobs_of
 from solvers.joint.lists.layers import ROUNDING, layer_split, module_order, split_by_modules
 from solvers.joint.lists.schedulers import earliest_first, heft, m_topo
-from solvers.joint.lists.within_memory import Scheduler, within_memory
+from solvers.joint.lists.within_memory import Scheduler, Timed, timed_in, within_memory
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.simulator import Simulator
-from solvers.kernels.arrays import Floats, Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Seed:
-    """What a quick planner says: the device of every group, [groups]; operators per device in the order that it
-    runs; the rank of every operator, [operators], the lowest first, by which a list schedule comes near."""
-
-    name: str
-    place: Ints
-    sequences: list[list[int]]
-    rank: Floats
-
+from solvers.kernels.arrays import Floats
 
 PARTS_PER_DEVICE = 8
 """Units of heavy groups per device: coarse enough to keep neighbours together, fine enough to balance."""
 
 
-def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
-    """A placement with its order from each quick planner.
+def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[str, Timed]]:
+    """A placement with its order from each quick planner, and what that is called.
 
     Single devices; splits of layers, in topological order and module by module, by work and with transfers;
     m-TOPO; m-ETF and HEFT on single operators, on co-placed and contracted ones, and on heavy groups. Of each
@@ -54,7 +41,7 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
             found, name = own, f"{name}, own order"
         if found is not None:
             none = False
-            yield Seed(name, found.place, found.sequences, found.rank)
+            yield name, found
     if none:
         beyond = np.full(model.devices, np.inf)
         for name, unit_of, caps in (
@@ -64,11 +51,9 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
         ):
             layers = [np.flatnonzero((unit_of == unit)[model.group_of]).tolist() for unit in range(unit_of.max() + 1)]
             parts = layer_split(model, layers, caps, range(model.devices), transfers=False)
-            if parts is not None:
-                place = parts[unit_of]
-                rank = simulator.placed_rank(place)
-                if simulator.by_rank_s(place, rank) < np.inf:
-                    yield Seed(name, place, simulator.sequences(), rank)
+            timed = None if parts is None else timed_in(simulator, parts[unit_of], "rank")
+            if timed is not None:
+                yield name, timed
 
 
 def _schedulers(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[str, Scheduler]]:

@@ -1,16 +1,19 @@
-"""Have a scheduler plan with less and less memory until what it plans fits when simulated."""
+"""Have a scheduler plan with less and less memory until what it plans fits when simulated, and offer it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from solvers.joint.lists.schedulers import Scheduled
+from solvers.joint.passes.plans import plan_of
 from solvers.joint.passes.simulator import Simulator
 from solvers.kernels.arrays import Floats, Ints
+from solvers.search.monitor import Monitor
 
 TRIES = 12
 """How often a scheduler is asked again with less memory, or with more where it found no room."""
@@ -64,7 +67,7 @@ def within_memory(
                 return None
             caps = (wide + caps) / 2
             continue
-        timed = _timed(simulator, found, order)
+        timed = timed_in(simulator, found, order)
         if timed is None:  # no link
             return last
         last = timed
@@ -77,7 +80,8 @@ def within_memory(
     return last
 
 
-def _timed(simulator: Simulator, found: Scheduled | Ints, order: Order) -> Timed | None:
+def timed_in(simulator: Simulator, found: Scheduled | Ints, order: Order) -> Timed | None:
+    """What a scheduler found, simulated in an order; None where a link is missing."""
     if isinstance(found, Scheduled) and order == "own":
         place, sequences = found.place, found.sequences
         rank = np.zeros(simulator.model.operators)
@@ -102,3 +106,24 @@ def _excess(simulator: Simulator) -> Floats:
     peak = simulator.peak_bytes()
     excess: Floats = np.where(peak > memory * (1 + 1e-9), peak - memory, 0.0)
     return excess
+
+
+def offer_scheduled(
+    monitor: Monitor, simulator: Simulator, schedulers: Iterable[Scheduler], *, own_order: bool = False
+) -> None:
+    """Offer what each of these schedulers plans, until something fits, in both orders.
+
+    "own" is the scheduler's own order per device, "rank" the list schedule by the longest path to the end of its
+    placement, which is often faster: the judge keeps the better. Where a peak does not fit, the
+    scheduler plans again with less memory, for each order by itself (`within_memory`). own_order: that one alone.
+    """
+    orders: tuple[Order, ...] = ("own",) if own_order else ("own", "rank")
+    for scheduler in schedulers:
+        offered = math.inf
+        for order in orders:
+            timed = within_memory(simulator, scheduler, order, monitor.check)
+            if timed is not None and timed.fits:
+                monitor.check()
+                offered = min(offered, monitor.offer(plan_of(simulator.model, timed.place, timed.sequences)))
+        if offered < math.inf:
+            return

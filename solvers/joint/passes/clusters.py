@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.joint.passes.model import PassModel
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Floats, Ints, inverse
 from solvers.problem.graph import edges_of, labels_after, topological_order
 from solvers.problem.ties import Ties
 
@@ -110,11 +110,7 @@ class Clusters:
     @cached_property
     def incoming(self) -> tuple[tuple[int, ...], ...]:
         """Transfers that every cluster reads, ascending."""
-        read: list[list[int]] = [[] for _ in self.members]
-        for number, transfer in enumerate(self.transfers):
-            for reader in transfer.readers:
-                read[reader].append(number)
-        return tuple(tuple(numbers) for numbers in read)
+        return tuple(map(tuple, inverse((transfer.readers for transfer in self.transfers), len(self))))
 
     @cached_property
     def reaches(self) -> NDArray[np.bool_]:
@@ -151,10 +147,6 @@ class Clusters:
         for cluster in order:
             result[int(place[self.unit_of[cluster]])].extend(self.members[cluster])
         return result
-
-    def feeds(self, number: int, reader: int) -> tuple[int, ...]:
-        """The producers of a transfer that a reader may have to wait for: all but itself."""
-        return tuple(p for p in self.transfers[number].producers if p != reader)
 
 
 Number = TypeVar("Number", int, float)
@@ -197,10 +189,6 @@ def clustered(model: PassModel, label: Sequence[int] | Ints, unit_of_group: Ints
     rows = list(rough.values())
     members = tuple(tuple(rows[old]) for old in order)
     successors = tuple(tuple(sorted(position[t] for t in after[old])) for old in order)
-    predecessors: list[list[int]] = [[] for _ in members]
-    for cluster, following in enumerate(successors):
-        for target in following:
-            predecessors[target].append(cluster)
     if unit_of_group is None:
         unit_of_group = _units(model, members)
     units = int(unit_of_group.max(initial=-1)) + 1
@@ -214,7 +202,7 @@ def clustered(model: PassModel, label: Sequence[int] | Ints, unit_of_group: Ints
         static_bytes=np.bincount(unit_of_group, model.static_bytes, units).astype(np.float64),
         held_bytes=np.bincount(unit_of_group, model.held_bytes, units).astype(np.float64),
         successors=successors,
-        predecessors=tuple(map(tuple, predecessors)),
+        predecessors=tuple(map(tuple, inverse(successors, len(members)))),
     )
 
 

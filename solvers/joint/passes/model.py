@@ -13,9 +13,9 @@ from solvers.coarsening.traffic import Rows
 from solvers.evaluation.columns import pairs_of
 from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
 from solvers.joint.passes.arrays_kernel import Held, PassArrays, Wiring
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Floats, Ints, inverse
 from solvers.problem.graph import Phase, topological_order
-from solvers.problem.groups import together
+from solvers.problem.groups import group_of
 from solvers.problem.problem import Problem, Transfers
 
 
@@ -136,29 +136,25 @@ def pass_model(problem: Problem) -> PassModel:
     seconds = np.stack([by_kind[device.kind] for device in devices], axis=1)
     successors = _successors(problem)
     order = topological_order(successors)
-    predecessors: list[list[int]] = [[] for _ in successors]
-    for operator, targets in enumerate(successors):
-        for target in targets:
-            predecessors[target].append(operator)
-    groups, group_of = _groups(problem, order)
+    groups, number = _groups(problem, order)
     allowed = np.stack([np.isfinite(seconds[list(group)]).all(axis=0) for group in groups])
     for operator, device in problem.pins.items():
         elsewhere = np.arange(len(devices)) != device
-        allowed[group_of[operator], elsewhere] = False
+        allowed[number[operator], elsewhere] = False
     static = problem.static_bytes()
     messages = _messages(problem, samples)
     return PassModel(
         problem,
         seconds,
         groups,
-        group_of,
+        number,
         allowed,
         np.array([static[list(group)].sum() for group in groups]),
         messages,
         order,
         tuple(tuple(targets) for targets in successors),
-        tuple(tuple(sources) for sources in predecessors),
-        _arrays(problem, seconds, messages, group_of),
+        tuple(map(tuple, inverse(successors, len(successors)))),
+        _arrays(problem, seconds, messages, number),
     )
 
 
@@ -171,16 +167,12 @@ def _successors(problem: Problem) -> list[list[int]]:
 
 
 def _groups(problem: Problem, order: Sequence[int]) -> tuple[tuple[tuple[int, ...], ...], Ints]:
-    number = np.empty(len(order), np.int64)
-    for group, together_with in enumerate(together(problem.graph)):
-        number[list(together_with)] = group
+    number = group_of(problem.graph).tolist()
     collected: dict[int, list[int]] = {}
     for operator in order:
-        collected.setdefault(int(number[operator]), []).append(operator)
-    group_of = np.empty(len(order), np.int64)
-    for group, members in enumerate(collected.values()):
-        group_of[members] = group
-    return tuple(tuple(members) for members in collected.values()), group_of
+        collected.setdefault(number[operator], []).append(operator)
+    rank = {old: new for new, old in enumerate(collected)}
+    return tuple(map(tuple, collected.values())), np.array([rank[old] for old in number], np.int64)
 
 
 def _messages(problem: Problem, samples: float) -> tuple[Message, ...]:
@@ -201,18 +193,13 @@ def _messages(problem: Problem, samples: float) -> tuple[Message, ...]:
 
 def _arrays(problem: Problem, seconds: Floats, messages: Sequence[Message], group_of: Ints) -> PassArrays:
     operators = problem.graph.operators
-    made: list[list[int]] = [[] for _ in operators]
     waits = np.zeros(len(operators), np.int64)
-    for number, message in enumerate(messages):
+    for message in messages:
         waits[list(message.readers)] += len(message.producers)
-        for producer in message.producers:
-            made[producer].append(number)
-    mirrors: list[list[int]] = [[] for _ in operators]
-    for position, operator in enumerate(operators):
-        if operator.forward_of is not None:
-            mirrors[operator.forward_of].append(position)
-            waits[position] += 1
-    made_of, mirrors_of = Rows.of(made), Rows.of(mirrors)
+    homes = [() if o.forward_of is None else (o.forward_of,) for o in operators]
+    waits += list(map(len, homes))
+    ends = [message.producers for message in messages], homes
+    made_of, mirrors_of = (Rows.of(inverse(each, len(operators))) for each in ends)
     producers, readers = Rows.of([m.producers for m in messages]), Rows.of([m.readers for m in messages])
     return PassArrays(
         seconds=seconds,

@@ -11,9 +11,8 @@ from solvers.joint.passes.arrays_kernel import TASKS, state_for
 from solvers.joint.passes.memory_kernel import least_room_bytes, peak_bytes
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.pass_kernel import run_pass
-from solvers.joint.passes.plans import fixed, plan_of, sequences_of
+from solvers.joint.passes.plans import Sent, in_time, plan_of, stating
 from solvers.joint.passes.ranks_kernel import tails_s
-from solvers.joint.passes.served import Sent, in_time, stating
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
 from solvers.plan.plan import Plan
@@ -54,12 +53,18 @@ class Simulator:
 
     def in_order_s(self, place: Ints, sequences: Sequence[Sequence[int]], limit_s: float = math.inf) -> float:
         """Seconds of a placement with a fixed sequence of operators per device; inf too if these deadlock."""
-        rank, follow = fixed(self.model, sequences)
+        rank, follow = np.zeros(self.model.operators), self._free.copy()
+        for sequence in sequences:
+            rank[list(sequence)] = np.arange(len(sequence))
+            follow[list(sequence[:-1])] = sequence[1:]
         return _run_pass(self.model.arrays, self.state, place, rank, follow, self.least_tail_s, limit_s)
 
     def sequences(self) -> Sequences:
-        """Operators per device in the order of the last simulation."""
-        return sequences_of(self.model, self.state)
+        """Operators per device in the order in which the last simulation began them, updates where they came."""
+        sequences: Sequences = [[] for _ in range(self.model.devices)]
+        for operator in np.argsort(self.state.sequence, kind="stable").tolist():
+            sequences[int(self.state.device[operator])].append(operator)
+        return sequences
 
     def peak_bytes(self) -> Floats:
         """Most memory held per device in the last simulation, [devices]."""
@@ -85,12 +90,6 @@ class Simulator:
         starts = self.state.start_s[: self.model.operators].tolist()
         served = in_time(self.model, place, sequences, starts, self.sent_s())
         return stating(self.model, plan_of(self.model, place, sequences), served)
-
-    def plan(self, place: Ints, rank: Floats) -> Plan | None:
-        """The plan that runs a placement in the order of its list schedule; None if it cannot run."""
-        if math.isinf(self.by_rank_s(place, rank)):
-            return None
-        return self.planned(place)
 
     def plan_in_order(self, place: Ints, sequences: Sequence[Sequence[int]]) -> Plan | None:
         """The plan that runs a placement with a fixed sequence per device; None if it cannot run."""

@@ -45,7 +45,7 @@ class Joint:
         search = Search(model, monitor.rng.getrandbits(63), monitor.check)
         if monitor.best is not None and (apart := taken_apart(model, monitor.best)) is not None:
             search.take_up(*apart)
-        for seed in seeds(model, monitor.check):
+        for _, seed in seeds(model, monitor.check):
             monitor.check()
             found = search.take_up(seed.place, seed.sequences, seed.rank)
             if found is not None:

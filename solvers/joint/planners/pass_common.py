@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
-from solvers.joint.exact.cluster_schedule import in_order_of
 from solvers.joint.passes.clusters import Clusters
 from solvers.joint.passes.model import PassModel
-from solvers.joint.passes.plans import plan_of, taken_apart
-from solvers.joint.passes.served import Sent, in_time, stating
+from solvers.joint.passes.plans import Sent, in_time, in_turn, plan_of, stating, taken_apart
 from solvers.joint.passes.simulator import Simulator
 from solvers.kernels.arrays import Ints
 from solvers.problem.problem import Contiguity, Execution, Objective, Problem
@@ -73,7 +71,7 @@ class Offers:
         """
         device = np.asarray(place)[clusters.unit_of]
         takes_s = clusters.seconds[np.arange(len(clusters)), device].tolist()
-        order = in_order_of(clusters, list(zip(start_s, takes_s, strict=True)))
+        order = in_turn(clusters.successors, list(zip(start_s, takes_s, strict=True)))
         groups, in_order = clusters.place_of_groups(place), clusters.sequences(place, order)
         self.monitor.check()
         of = clusters.cluster_of

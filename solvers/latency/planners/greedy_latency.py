@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.kernels.arrays import Ints
+from solvers.kernels.arrays import Ints, members_of
 from solvers.latency.model import LatencyModel, unsupported
 from solvers.latency.planners.latency_common import blocks_of, models, offer_places, on_cpus
 from solvers.problem.problem import Problem
@@ -40,9 +40,7 @@ def greedy_places(model: LatencyModel, block_of: Ints) -> list[Ints]:
     """The greedy placement; and one in which a block on a CPU ends the accelerator being filled, so that
     one piece per accelerator is enough, if that differs."""
     order = _blocks_in_order(model, block_of)
-    members: list[list[int]] = [[] for _ in order]
-    for operator, block in enumerate(block_of.tolist()):
-        members[block].append(operator)
+    members = members_of(block_of.tolist(), len(order))
     found: list[Ints] = []
     for ends in (False, True):
         place = _fill(model, [members[block] for block in order], ends)

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from solvers.latency.model import unsupported
 from solvers.latency.planners.latency_common import models, piece_limit, raise_path_bounds, raise_series_bound
-from solvers.latency.planners.latency_cp import LatencyCP
 from solvers.latency.planners.latency_search import Annealing, quick_starts
+from solvers.latency.planners.programs import LatencyCP
 from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor
 
@@ -42,19 +42,14 @@ class Latency:
         raise_path_bounds(problem, monitor, self.paths)
         monitor.begin("annealing")
         for model in models(problem, monitor):
-            limits = sorted({1, piece_limit(problem)})
-            _anneal(monitor, [Annealing(model, pieces, monitor) for pieces in limits])
+            searches = [Annealing(model, pieces, monitor) for pieces in sorted({1, piece_limit(problem)})]
+            while not monitor.is_proved() and (awake := [search for search in searches if not search.tired]):
+                for annealing in awake:  # run after run in turn, until each has gained nothing for long
+                    if not monitor.is_proved():
+                        annealing.run(math.inf)
         if problem.subgraphs_per_device == 1 and not monitor.is_proved() and monitor.best is not None:
             exact = LatencyCP(workers=1, work=monitor.effort.of(self.work))
             if exact.unsupported(problem) is None:
                 monitor.begin("constraint program")
                 exact(problem, monitor)
         return monitor.is_proved()
-
-
-def _anneal(monitor: Monitor, searches: list[Annealing]) -> None:
-    """Run after run in turn, until each has gained nothing for long."""
-    while not monitor.is_proved() and (awake := [search for search in searches if not search.tired]):
-        for annealing in awake:
-            if not monitor.is_proved():
-                annealing.run(math.inf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.planners.chain_dp import memory_shares
 from solvers.kernels.arrays import Ints
-from solvers.latency.bounds import MOST_OPERATORS, network_of, order_of, path_bound_s, paths
+from solvers.latency.bounds import MOST_OPERATORS, order_of, path_bound_s, paths
 from solvers.latency.model import LatencyModel
+from solvers.latency.path_cut_kernel import network_for
 from solvers.latency.plans import latency_s, pieces_of, plan_of_calls
 from solvers.latency.series_bound import series_bound
 from solvers.plan.plan import Plan
@@ -38,17 +39,12 @@ def piece_limit(problem: Problem) -> int:
     return problem.subgraphs_per_device or FREE_PIECES
 
 
-def proves_for(problem: Problem) -> bool:
-    """Whether bounds on plans without replication are bounds for the problem."""
-    return problem.max_replicas == 1
-
-
 def raise_path_bounds(problem: Problem, monitor: Monitor, count: int = 4) -> None:
     """Raise the bound by what ``count`` heavy paths prove."""
-    if not proves_for(problem) or len(problem.graph) > MOST_OPERATORS or monitor.is_proved():
+    if problem.max_replicas > 1 or len(problem.graph) > MOST_OPERATORS or monitor.is_proved():
         return
     model = LatencyModel.of(problem)
-    order, network = order_of(model), network_of(model)
+    order, network = order_of(model), network_for(model.calls)
     for path in islice(paths(model, monitor.rng.randrange(2**31)), count):
         below_s = monitor.objective_s
         bound_s = path_bound_s(model, order, path, problem.subgraphs_per_device, below_s, monitor.check, network)
@@ -69,7 +65,7 @@ def raise_series_bound(problem: Problem, monitor: Monitor) -> None:
     place = _in_turn(model, _fewer(model, found.call, piece_limit(problem), monitor), piece_limit(problem))
     if place is not None:
         offer_places(model, monitor, place)
-    if proves_for(problem):
+    if problem.max_replicas == 1:
         monitor.raise_bound(min(found.seconds, monitor.objective_s))
 
 
@@ -137,12 +133,4 @@ def places_of(model: LatencyModel, plan: Plan) -> Ints:
     place = np.empty(len(model.group_of), np.int64)
     for stage in plan.stages:
         place[list(stage.operators)] = min(stage.devices[0], model.accelerators)
-    return place
-
-
-def spread(sets: Sequence[Sequence[int]], model: LatencyModel) -> Ints:
-    """The i-th set of operators on the i-th accelerator, the others on CPUs."""
-    place = on_cpus(model)
-    for accelerator, operators in enumerate(sets):
-        place[list(operators)] = accelerator
     return place

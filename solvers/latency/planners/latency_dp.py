@@ -28,7 +28,7 @@ from solvers.contiguous.planners import chain_dp
 from solvers.contiguous.variants import Variant, costs_of
 from solvers.kernels.arrays import Floats, Ints
 from solvers.latency.model import LatencyModel, unsupported
-from solvers.latency.planners.latency_common import models, offer_places, spread
+from solvers.latency.planners.latency_common import models, offer_places, on_cpus
 from solvers.latency.planners.sum_kernel import Sum, cut_order_sum, walk_sums
 from solvers.problem.problem import Problem, Transfers
 from solvers.search.monitor import Monitor
@@ -100,8 +100,10 @@ class LatencyDP:
 
 def _offer(model: LatencyModel, contracted: Contracted, sets: Sets | None, monitor: Monitor) -> None:
     if sets is not None:
-        members = contracted.shape.members
-        offer_places(model, monitor, spread([[o for node in nodes for o in members[node]] for nodes in sets], model))
+        place = on_cpus(model)
+        for accelerator, nodes in enumerate(sets):
+            place[[o for node in nodes for o in contracted.shape.members[node]]] = accelerator
+        offer_places(model, monitor, place)
 
 
 def best_cut(order: Ints, costs: Costs, model: LatencyModel) -> tuple[float, Sets | None]:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from solvers.coarsening.traffic import Rows
-from solvers.kernels.arrays import Ints
+from solvers.kernels.arrays import Ints, members_of
 from solvers.latency.latency_kernel import Scratch, scratch_for
 from solvers.latency.model import LatencyModel, unsupported
 from solvers.latency.planners.greedy_latency import GreedyLatency
@@ -25,7 +25,6 @@ from solvers.latency.planners.latency_common import (
 )
 from solvers.latency.planners.latency_dp import LatencyDP
 from solvers.latency.planners.latency_search_kernel import Units, Walker, anneal, begin
-from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor
 
@@ -195,21 +194,14 @@ def units_of(model: LatencyModel, of: Ints) -> Units:
     """The kernel's view of what moves as a whole; ``of``: [operators] its number."""
     graph = model.problem.graph
     count = int(of.max()) + 1
-    members: list[list[int]] = [[] for _ in range(count)]
-    for operator, unit in enumerate(of.tolist()):
-        members[unit].append(operator)
-    rows = Rows.of(members)
+    rows = Rows.of(members_of(of.tolist(), count))
     unit_of_group = np.zeros(model.groups, np.int64)
     unit_of_group[model.group_of] = of
     allowed = np.ones((count, model.accelerators + 1), bool)
     np.logical_and.at(allowed, unit_of_group, model.allowed)
-    after, before = _neighbours(graph)
+    after, before = Rows.of(graph.successors), Rows.of(graph.predecessors)
     nbytes = np.bincount(unit_of_group, model.group_bytes, count).astype(np.float64)
     return Units(
         of, rows.start, rows.items, nbytes, allowed, model.caps, after.start, after.items, before.start,
         before.items,
     )  # fmt: skip
-
-
-def _neighbours(graph: OpGraph) -> tuple[Rows, Rows]:
-    return Rows.of(graph.successors), Rows.of(graph.predecessors)

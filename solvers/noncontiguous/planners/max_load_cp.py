@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,10 +13,11 @@ from solvers.noncontiguous.max_load_program import renamed
 from solvers.noncontiguous.planners.annealing import Annealing
 from solvers.noncontiguous.planners.set_search import Ground, grounds
 from solvers.noncontiguous.planners.set_search import unsupported as no_sets
-from solvers.noncontiguous.set_moves_kernel import LANE, Sets
+from solvers.noncontiguous.set_moves_kernel import LANE
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem, Transfers
 from solvers.programs.cp_search import cp_search
 from solvers.programs.optional import lacking
+from solvers.programs.scaled_model import classes_of
 from solvers.search.monitor import Monitor
 
 START_ROUNDS = 3
@@ -88,8 +88,10 @@ def payload_of(problem: Problem, monitor: Monitor, ground: Ground, workers: int,
     sets, cluster = ground.sets, problem.cluster
     where = ground.where_of(monitor.best)
     assert where is not None
-    seconds = [[s if here else None for s, here in row] for row in _seconds(sets)]
-    alike = [list(devices) for devices in _alike(problem, sets)]
+    compute = zip(sets.seconds.sum(axis=0).T.tolist(), sets.allowed.tolist(), strict=True)
+    seconds = [[s if here else None for s, here in zip(*row, strict=True)] for row in compute]
+    able = [sets.allowed[:, d].tobytes() for d in range(len(cluster))]
+    alike = classes_of({d: (each.is_cpu, each.memory_bytes, able[d]) for d, each in enumerate(cluster.devices)})
     caps = [d.memory_bytes for d in cluster.devices]
     return {
         "seconds": seconds,
@@ -110,18 +112,3 @@ def payload_of(problem: Problem, monitor: Monitor, ground: Ground, workers: int,
         "work": work,
         "seed": monitor.rng.randrange(2**31),
     }
-
-
-def _seconds(sets: Sets) -> Iterator[list[tuple[float, bool]]]:
-    """For every super-operator: seconds on each device, and whether it can run there."""
-    compute = sets.seconds.sum(axis=0)
-    for v, allowed in enumerate(sets.allowed.tolist()):
-        yield list(zip(compute[:, v].tolist(), allowed, strict=True))
-
-
-def _alike(problem: Problem, sets: Sets) -> list[tuple[int, ...]]:
-    """Groups of devices that can be exchanged for each other."""
-    found: dict[tuple[bool, float, bytes], list[int]] = {}
-    for d, device in enumerate(problem.cluster.devices):
-        found.setdefault((device.is_cpu, device.memory_bytes, sets.allowed[:, d].tobytes()), []).append(d)
-    return [tuple(devices) for devices in found.values() if len(devices) > 1]

@@ -243,16 +243,13 @@ class _Search:
             until_s = self.monitor.elapsed_s + limit_s
             with beside(self.monitor, prover, max(limit_s, far_s)):
                 while not prover.done and not self.monitor.is_proved():
-                    if self.monitor.elapsed_s > until_s and not self.is_far():
+                    is_far = self.monitor.bound_s < self.monitor.objective_s * (1 - FAR)
+                    if self.monitor.elapsed_s > until_s and not is_far:
                         break
                     self.monitor.check()
                     time.sleep(LOOK_EVERY_S)
         finally:
             prover.close()
-
-    def is_far(self) -> bool:
-        """Whether the gap is more than FAR."""
-        return self.monitor.bound_s < self.monitor.objective_s * (1 - FAR)
 
     def adopt(self) -> None:
         """Go on from the best plan, whoever found it."""

@@ -14,7 +14,6 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.planners.chain_dp import micro_batch_choices
 from solvers.errors import InvalidPlan
-from solvers.plan.segments import Place
 from solvers.problem.problem import Contiguity, Problem
 from solvers.programs.background import Background
 from solvers.programs.metis import WeightedGraph
@@ -64,13 +63,15 @@ class Partitioner:
         contracted = [condensed.at(problem.mini_batch // count, merge_trivial=False) for count in counts]
         tried = cyclic = misfit = 0
         seen: set[tuple[int, ...]] = set()
+        accelerators = problem.cluster.accelerators
         for number, parts in self._partitions(problem, contracted, monitor):
             if (number, *parts) in seen:
                 continue
             seen.add((number, *parts))
             tried += 1
             try:
-                plan = assemble(problem, _placement(problem, contracted[number], parts), counts[number])
+                places = [(accelerators[part] if part >= 0 else problem.cluster.cpus[0],) for part in parts]
+                plan = assemble(problem, contracted[number].shape.placement(places), counts[number])
             except InvalidPlan:
                 cyclic += 1
                 continue
@@ -128,15 +129,6 @@ def _graph(contracted: Contracted, inside: NDArray[np.int64]) -> WeightedGraph:
                     pair = (min(maker, reader), max(maker, reader))
                     between[pair] = between.get(pair, 0.0) + seconds
     return WeightedGraph.of(contracted.acc_s[inside], between)
-
-
-def _placement(problem: Problem, contracted: Contracted, parts: tuple[int, ...]) -> list[Place]:
-    placement: list[Place] = [()] * len(problem.graph)
-    for members, part in zip(contracted.shape.members, parts, strict=True):
-        device = problem.cluster.accelerators[part] if part >= 0 else problem.cluster.cpus[0]
-        for operator in members:
-            placement[operator] = (device,)
-    return placement
 
 
 def _why_none(problem: Problem, tried: int, cyclic: int, misfit: int) -> str:

@@ -9,7 +9,6 @@ from typing import Protocol
 
 import numpy as np
 
-from solvers.coarsening.coarsen import Condensed
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.descent.facts import Stages
 from solvers.pipelines.descent.neighbours_kernel import Drafts, around
@@ -56,25 +55,6 @@ class Estimated(Protocol):
 
 class _Spent(Exception):
     """All estimates are used."""
-
-
-def improve(
-    condensed: Condensed,
-    draft: Draft,
-    estimate: Callable[[Draft], Estimated],
-    check: Callable[[], None],
-    rng: random.Random,
-    *,
-    evaluations: int,
-) -> Draft:
-    """The best draft found, never a worse one than ``draft``: by bytes over the memory caps, then by seconds.
-
-    evaluations: calls of ``estimate`` at most. The rest is as in `Descent`.
-    """
-    descent = Descent(Space(condensed), draft, estimate, check, rng)
-    for _ in descent.run(evaluations):
-        pass
-    return descent.draft
 
 
 class Descent:

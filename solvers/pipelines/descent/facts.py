@@ -84,6 +84,8 @@ class Rules(NamedTuple):
     """whether the graph has one"""
     all_in_flight: bool
     """GPipe"""
+    runs_ahead: bool
+    """whether slack and blocks mean something: neither in GPipe nor in 1F1B as it is run"""
     recompute: bool
     mixed: bool
     """whether stages may differ in their micro-batches"""

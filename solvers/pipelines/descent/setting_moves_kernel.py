@@ -20,7 +20,6 @@ from solvers.pipelines.descent.facts import (
     Change,
     Facts,
     Graph,
-    Rules,
     Stages,
 )
 from solvers.pipelines.descent.operator_moves_kernel import Near
@@ -93,19 +92,13 @@ def add_glue(
 
 
 @njit(cache=True)
-def _takes_turns(rules: Rules) -> bool:
-    """Whether forwards and backwards take turns, so that slack and blocks mean something."""
-    return rules.backward and not rules.all_in_flight
-
-
-@njit(cache=True)
 def add_settings(found: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools) -> None:
     """One stage recomputes or not, keeps more or fewer in flight, runs more or fewer in a row, or has larger or smaller
     micro-batches."""
     table, rules = stages.table, facts.rules
     if rules.recompute:
         lead_to(found, with_entry(stages, stage, AGAIN, 1 - table[stage, AGAIN]))
-    if _takes_turns(rules):
+    if rules.runs_ahead:
         now = table[stage, SLACK]
         for slack in (now - 1, now + 1, now + 2):
             if 0 <= slack <= MOST_SLACK:
@@ -149,7 +142,7 @@ def add_settings_of_all(found: list[Change], facts: Facts, stages: Stages, sizes
     if rules.recompute:
         for again in range(2):
             lead_to(found, _for_all(stages, AGAIN, again))
-    if _takes_turns(rules):
+    if rules.runs_ahead:
         for slack in range(MOST_SLACK):
             lead_to(found, _for_all(stages, SLACK, slack))
         for block in (1, 2, MOST_BLOCK):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.coarsening.traffic import Rows
+from solvers.contiguous.downsets import order_of
 from solvers.kernels.arrays import Floats
 from solvers.pipelines.costs import SizeCosts, size_costs
 from solvers.pipelines.descent.facts import SIZE, Costs, Facts, Graph, Rules, Stages
@@ -74,12 +75,15 @@ class Space:
     """The drafts over the super-operators of one problem: partitions into stages that do not wait for each other, on no
     more devices than there are."""
 
-    def __init__(self, condensed: Condensed) -> None:
+    def __init__(self, condensed: Condensed, order: Sequence[int] = ()) -> None:
+        """order: super-operators of which every stage is to be a run, in this topological order; empty for any."""
         self.condensed, self.problem = condensed, condensed.problem
         self._sizes: dict[int, SizeCosts] = {}
         samples = self.problem.mini_batch // self.problem.micro_batch_choices()[-1]
         shape = condensed.at(samples, merge_trivial=False).shape
-        self.facts = Facts(_graph(shape.edges, len(shape)), self._costs([samples]), self._rules(shape.members))
+        self.facts = Facts(
+            _graph([*shape.edges, *pairwise(order)], len(shape)), self._costs([samples]), self._rules(shape.members)
+        )
 
     def _rules(self, members: Sequence[Sequence[int]]) -> Rules:
         problem, seating = self.problem, Seating(self.problem)
@@ -91,6 +95,7 @@ class Space:
             mini_batch=problem.mini_batch,
             backward=problem.has_backward(),
             all_in_flight=problem.pipeline is Pipeline.GPIPE,
+            runs_ahead=problem.may_run_ahead,
             recompute=problem.recompute,
             mixed=problem.mixed_micro_batches,
             by_stage=problem.pipeline is Pipeline.INTERLEAVED,
@@ -158,13 +163,8 @@ class Space:
 
 def _graph(edges: Iterable[tuple[int, int]], count: int) -> Graph:
     pairs = sorted(set(edges))
-    after: list[list[int]] = [[] for _ in range(count)]
-    before: list[list[int]] = [[] for _ in range(count)]
-    for u, v in pairs:
-        after[u].append(v)
-        before[v].append(u)
-    rows = Rows.of(after), Rows.of(before)
-    start, near = np.stack([way.start for way in rows]), np.stack([way.items for way in rows])
+    order = order_of(pairs, count)
+    start, near = np.stack([order.after_start, order.before_start]), np.stack([order.after, order.before])
     return Graph(np.array(pairs, np.int64).reshape(-1, 2), start, near)
 
 

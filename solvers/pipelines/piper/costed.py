@@ -17,7 +17,7 @@ Ids = NDArray[np.int32]
 ROUNDING = 1e-12
 """Relative slack of the memory cap, for sums added in another order."""
 NONE_CHEAPEST: Ids = np.zeros((1, 1, 0), np.int32)
-"""In place of `cheapest_first` where a stage as a whole is recomputed or not."""
+"""In place of `StageMemory.cheapest` where a stage as a whole is recomputed or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +82,3 @@ class Costed:
         if over > 0 or not np.isfinite(seconds):
             return None
         return PiperStage(tuple(sorted(mine)), option, flights, tuple(sorted(recomputed)), compute_s, moved_s, seconds)
-
-
-def cheapest_first(costs: StageCosts, memory: StageMemory) -> Ids:
-    """[groups, flights, nodes]: see `StageMemory`. In a group the order is that of any of its options."""
-    table = np.full((len(memory.kept_bytes), int(costs.flights.max()), len(costs.has_params)), -1, np.int32)
-    flights = np.arange(1, table.shape[1] + 1)[:, None]
-    for g, option in zip(*np.unique(memory.group, return_index=True), strict=True):
-        saved = memory.held_bytes[g] - memory.held_again_bytes[g]
-        saved = saved + flights * (memory.kept_bytes[g] - memory.kept_again_bytes[g])
-        more_s = costs.again_s[option]
-        worth = np.where((saved > 0) & np.isfinite(more_s), more_s, np.inf) / np.where(saved > 0, saved, 1.0)
-        order = np.argsort(worth, axis=1, kind="stable")
-        table[g] = np.where(np.isfinite(np.take_along_axis(worth, order, axis=1)), order, -1)
-    return table

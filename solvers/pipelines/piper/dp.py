@@ -20,10 +20,11 @@ from solvers.contiguous.downsets import (
     Downsets,
     enumerate_downsets,
     finish,
+    order_of,
     slices,
     suffix_order,
 )
-from solvers.contiguous.lattice_kernel import Lattice, add_up
+from solvers.contiguous.lattice_kernel import add_up
 from solvers.contiguous.messages_kernel import no_ends
 from solvers.contiguous.walk_kernel import PAIRS, RELAXATIONS, STATES
 from solvers.pipelines.piper.costed import Costed, PiperStage
@@ -60,11 +61,16 @@ def downsets_of(shape: Shape, check: Check, limit: int = LIMIT) -> Downsets | No
     return enumerate_downsets(suffix_order(shape), limit, check)
 
 
+def too_many(limit: int) -> str:
+    """Why Piper gives up."""
+    return f"piper gives up on graphs with more than {limit:,} downsets, as its published program does"
+
+
 def in_one_order(costed: Costed, check: Check) -> PiperSearch:
     """The chain with the least bottleneck among those that cut the nodes' own order. Calls ``check`` often."""
     if not np.isfinite(costed.costs.compute_s).any(axis=0).all():
         return NOTHING
-    return _Search(_line(len(costed)), costed, check).best(NOTHING)
+    return _Search(_line(len(costed), check), costed, check).best(NOTHING)
 
 
 def least_bottleneck(downsets: Downsets, costed: Costed, check: Check, start: PiperSearch | None = None) -> PiperSearch:
@@ -79,18 +85,11 @@ def least_bottleneck(downsets: Downsets, costed: Costed, check: Check, start: Pi
     return _Search(downsets, costed, check).best(start)
 
 
-def _line(nodes: int) -> Downsets:
+def _line(nodes: int, check: Check) -> Downsets:
     """The downsets of the nodes' own order: its suffixes."""
-    count = nodes + 1
-    member = np.arange(nodes)[None, :] >= (nodes - np.arange(count))[:, None]
-    bits = np.zeros((count, (nodes + 63) // 64 * 64), np.uint8)
-    bits[:, :nodes] = member
-    words = np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
-    start = np.minimum(np.arange(count + 1), nodes)
-    via = np.arange(nodes, -1, -1, dtype=np.int32)
-    via[0] = -1
-    up = Lattice(words, start, np.arange(nodes - 1, -1, -1, dtype=np.int32), np.arange(1, count, dtype=np.int32))
-    return Downsets(words, np.arange(-1, nodes, dtype=np.int32), via, up)
+    found = enumerate_downsets(order_of([(v + 1, v) for v in range(nodes - 1)], nodes), nodes + 1, check)
+    assert found is not None
+    return found
 
 
 class _Search:

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.chains import Chain, Part, iteration_floor_s, topological_orders
-from solvers.contiguous.planners.chain_dp import micro_batch_choices, unsupported
-from solvers.kernels.arrays import Floats
-from solvers.pipelines.offers import NO_ACCELERATORS, offer_draft
+from solvers.contiguous.planners.chain_dp import micro_batch_choices
+from solvers.pipelines.even_cuts import cheapest
+from solvers.pipelines.offers import offer_draft, unsupported
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.search.monitor import Monitor
+from solvers.search.planner import at_least
 from solvers.search.work import Work
 
 
@@ -38,12 +38,9 @@ class GPipe:
     orders: int = 2
 
     def __post_init__(self) -> None:
-        if self.orders < 1:
-            raise ValueError(f"orders must be at least 1, found {self.orders}")
+        at_least(self, {"orders": 1})
 
     def unsupported(self, problem: Problem) -> str | None:
-        if not problem.cluster.accelerators:
-            return NO_ACCELERATORS
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
@@ -96,26 +93,7 @@ def balanced_cut(weights: Sequence[float], parts: int) -> tuple[tuple[int, ...],
     total = np.concatenate([[0.0], np.cumsum(np.asarray(weights, np.float64))])
     sums = total[None, :] - total[:, None]  # [begin, end]
     allowed = np.triu(np.ones((count + 1, count + 1), bool), 1)
-    largest = _extremes(np.where(allowed, sums, np.inf), parts, np.maximum)[0]
-    fits = allowed & (sums <= largest[parts, count] * (1 + 1e-12))
-    _, before = _extremes(np.where(fits, sums**2, np.inf), parts, np.add)
-    ends = [count]
-    for part in range(parts, 1, -1):
-        ends.append(int(before[part, ends[-1]]))
-    return tuple(reversed(ends)), Work(2 * parts * count, parts * count * (count + 1))
-
-
-def _extremes(cost: Floats, parts: int, join: np.ufunc) -> tuple[Floats, NDArray[np.int64]]:
-    """The least joined cost of so many parts of the first so many, and where the last begins.
-
-    Both [parts + 1, count + 1].
-    """
-    count = len(cost) - 1
-    best = np.full((parts + 1, count + 1), np.inf)
-    before = np.zeros((parts + 1, count + 1), np.int64)
-    best[0, 0] = 0.0
-    for part in range(1, parts + 1):
-        values = join(best[part - 1][:, None], cost)
-        before[part] = values.argmin(axis=0)
-        best[part] = values.min(axis=0)
-    return best, before
+    largest, _ = cheapest([np.where(allowed, sums, np.inf)] * parts, np.maximum)
+    fits = allowed & (sums <= largest * (1 + 1e-12))
+    _, cuts = cheapest([np.where(fits, sums**2, np.inf)] * parts, np.add)
+    return tuple(cuts[1:]), Work(2 * parts * count, parts * count * (count + 1))

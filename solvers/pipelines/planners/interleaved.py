@@ -13,10 +13,10 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted, Shape
 from solvers.contiguous.chains import topological_orders
-from solvers.contiguous.planners.chain_dp import memory_shares, unsupported
+from solvers.contiguous.planners.chain_dp import memory_shares
 from solvers.kernels.arrays import Ints
 from solvers.pipelines.even_cuts import even_cuts
-from solvers.pipelines.offers import NO_ACCELERATORS, likely_counts, offer_draft
+from solvers.pipelines.offers import likely_counts, offer_draft, unsupported
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.ordering.interleaving import textbook_in_flight
@@ -66,8 +66,6 @@ class Interleaved:
             )
         if problem.objective is not Objective.ITERATION:
             return f"it shortens iterations, and the objective is {problem.objective.value}; use auto"
-        if not problem.cluster.accelerators:
-            return NO_ACCELERATORS
         if self.chunks < 0:
             return f"chunks must be at least 1, or 0 to try several, found {self.chunks}"
         return unsupported(problem)

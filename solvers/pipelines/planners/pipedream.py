@@ -17,6 +17,7 @@ from solvers.problem.graph import Phase
 from solvers.problem.groups import together
 from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor
+from solvers.search.planner import at_least
 
 Vertex = tuple[int, bool]
 """A co-location group, and whether it is its forward operators that are meant."""
@@ -43,10 +44,7 @@ class PipeDream:
     orders: int = 8
 
     def __post_init__(self) -> None:
-        if self.negligible is not None and not self.negligible >= 0:
-            raise ValueError(f"negligible must be at least 0, found {self.negligible}")
-        if self.orders < 1:
-            raise ValueError(f"orders must be at least 1, found {self.orders}")
+        at_least(self, {"orders": 1} if self.negligible is None else {"orders": 1, "negligible": 0})
 
     def unsupported(self, problem: Problem) -> str | None:
         return unsupported(problem)

@@ -10,13 +10,14 @@ from typing import ClassVar
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.pipedream_optimizer import DOWNSET_BUDGET, Partition, Profile, optimise, profile_of
-from solvers.contiguous.planners.chain_dp import micro_batch_choices, unsupported
-from solvers.pipelines.offers import NO_ACCELERATORS, offer_draft
+from solvers.contiguous.planners.chain_dp import micro_batch_choices
+from solvers.pipelines.offers import offer_draft, unsupported
 from solvers.pipelines.planners.pipedream import PipeDream, in_blocks
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.graph import topological_order
 from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor
+from solvers.search.planner import at_least
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,9 @@ class PipeDreamOptimizer:
     budget: int = DOWNSET_BUDGET
 
     def __post_init__(self) -> None:
-        if self.budget < 1:
-            raise ValueError(f"budget must be at least 1, found {self.budget}")
+        at_least(self, {"budget": 1})
 
     def unsupported(self, problem: Problem) -> str | None:
-        if not problem.cluster.accelerators:
-            return NO_ACCELERATORS
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:

@@ -12,12 +12,11 @@ from typing import ClassVar, NamedTuple
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Shape
 from solvers.contiguous.downsets import Downsets
-from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
-from solvers.pipelines.offers import NO_ACCELERATORS, likely_counts
+from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices
+from solvers.pipelines.offers import likely_counts, unsupported
 from solvers.pipelines.piper.costed import Costed
-from solvers.pipelines.piper.dp import LIMIT, PiperSearch, downsets_of, in_one_order, least_bottleneck
+from solvers.pipelines.piper.dp import LIMIT, PiperSearch, downsets_of, in_one_order, least_bottleneck, too_many
 from solvers.pipelines.piper.layers import layers_of
-from solvers.pipelines.piper.plan_model import too_many
 from solvers.pipelines.piper.problem_costs import problem_costs
 from solvers.pipelines.piper.spare import spend_spare_devices
 from solvers.pipelines.planners.pipedream import in_blocks
@@ -25,6 +24,7 @@ from solvers.pipelines.planners.piper_judge import Judge, PiperChain
 from solvers.plan.result import StopReason
 from solvers.problem.problem import Problem, Transfers
 from solvers.search.monitor import Monitor, Stop
+from solvers.search.planner import at_least
 from solvers.search.work import Work
 
 FIRST = 2
@@ -41,7 +41,7 @@ class Piper:
     that is best if they never keep each other waiting is tried too. Where stages may differ in the size of
     their micro-batches, also Piper's own data parallelism: every replica takes whole micro-batches. The
     bottleneck is its own objective; plans are judged by the one asked for. There is no tensor
-    parallelism in our problems (`plan_model` has it for Piper's own files).
+    parallelism in our problems (`tests/reproductions` has it, for Piper's own files).
 
     limit: of downsets, above which the published program gives up. layers: whether operators are then put
     together into layers with fewer (see `layers_of`), as Piper's inputs are layers; else it says no. finalists:
@@ -59,13 +59,9 @@ class Piper:
     slack: int = 2
 
     def __post_init__(self) -> None:
-        for what, least in (("limit", 1), ("finalists", 1), ("slack", 0)):
-            if getattr(self, what) < least:
-                raise ValueError(f"{what} must be at least {least}, found {getattr(self, what)}")
+        at_least(self, {"limit": 1, "finalists": 1, "slack": 0})
 
     def unsupported(self, problem: Problem) -> str | None:
-        if not problem.cluster.accelerators:
-            return NO_ACCELERATORS
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
@@ -101,7 +97,7 @@ class _Search:
     def __init__(self, planner: Piper, problem: Problem, monitor: Monitor) -> None:
         self.planner, self.problem, self.monitor = planner, problem, monitor
         self.condensed = Condensed(problem, ordered=True)
-        self.judge = Judge(problem, monitor, planner.slack)
+        self.judge = Judge(problem, monitor, planner.slack if problem.may_run_ahead else 0)
         self.lattices: dict[Shape, Downsets | None] = {}
         self.effort, self.downsets, self.gave_up = Work(), 0, False
         self._starts: dict[_Case, PiperSearch] = {}

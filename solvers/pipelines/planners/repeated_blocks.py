@@ -16,17 +16,16 @@ from solvers.contiguous.planners.chain_dp import memory_shares
 from solvers.errors import InvalidPlan
 from solvers.pipelines.boundary_moves import improve
 from solvers.pipelines.even_cuts import even_cuts
-from solvers.pipelines.offers import likely_counts
+from solvers.pipelines.offers import ask, likely_counts
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.plan.plan import Plan
-from solvers.plan.result import StopReason
 from solvers.plan.segments import Place
 from solvers.problem.groups import together
 from solvers.problem.pinned import pinned_groups, with_pins_together
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
-from solvers.search.monitor import Monitor, Stop
-from solvers.search.planner import Planner
+from solvers.search.monitor import Monitor
+from solvers.search.planner import at_least
 
 FIRST_PIECES = 4
 """Pieces a device, about, of the question that gives the first plan."""
@@ -56,8 +55,7 @@ class RepeatedBlocks:
     evaluations: int = 1000
 
     def __post_init__(self) -> None:
-        if self.pieces < 1 or self.evaluations < 0:
-            raise ValueError("pieces must be at least 1 and evaluations at least 0")
+        at_least(self, {"pieces": 1, "evaluations": 0})
 
     def unsupported(self, problem: Problem) -> str | None:
         if problem.objective is not Objective.ITERATION:
@@ -72,7 +70,7 @@ class RepeatedBlocks:
         smaller = contracted(problem, blocks, self.pieces)
         if smaller is None:
             return False
-        ask(GraphPipeline(evaluations=self.evaluations), smaller, monitor)
+        ask(GraphPipeline(evaluations=self.evaluations), monitor.asking(smaller.question, smaller.expanded))
         if self.evaluations and monitor.best is not None:
             monitor.begin("moving operators across the borders of stages")
             improve(problem, monitor)
@@ -163,15 +161,6 @@ def contracted(problem: Problem, blocks: list[Blocks], count: int) -> Contractio
     """The question over pieces of blocks, none of which takes more than one ``count``-th of all work."""
     most_s = float(group_seconds(problem).sum()) / count
     return contraction(problem, [unit for family in blocks for unit in pieces(problem, family, most_s)])
-
-
-def ask(planner: Planner, smaller: Contraction, monitor: Monitor) -> None:
-    """Have a planner answer the smaller question; each of its plans that is the best so far is offered, expanded."""
-    try:
-        planner(smaller.question, monitor.asking(smaller.question, smaller.expanded))
-    except Stop as stop:
-        if stop.reason is StopReason.CANCELLED:
-            raise
 
 
 def _told(blocks: list[Blocks]) -> str:

@@ -12,8 +12,9 @@ from solvers.pipelines.offers import likely_counts
 from solvers.pipelines.selective.cuts import Filling, even_cuts_of
 from solvers.pipelines.selective.line import line_of
 from solvers.pipelines.selective.plans import fitted
-from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.problem.problem import Objective, Problem
 from solvers.search.monitor import Monitor
+from solvers.search.planner import at_least
 
 AHEAD = (1.0, 1.25, 1.5)
 LEAN = (0.0, 0.25, 1.0)
@@ -43,8 +44,7 @@ class SelectiveRecompute:
     tries: int = len(AHEAD) * len(LEAN)
 
     def __post_init__(self) -> None:
-        if self.tries < 1:
-            raise ValueError("tries must be at least 1")
+        at_least(self, {"tries": 1})
 
     def unsupported(self, problem: Problem) -> str | None:
         cluster = problem.cluster
@@ -52,7 +52,7 @@ class SelectiveRecompute:
             return "objectives other than iteration; use auto"
         if not problem.recompute or not problem.has_backward() or problem.stated_bytes is not None:
             return "problems in which no stage may run its forward again; use graph-pipeline"
-        if problem.pipeline is not Pipeline.ONE_F_ONE_B:
+        if not problem.alternates:
             return "pipelines other than 1f1b; use graph-pipeline"
         if len(cluster.accelerators) < 2 or len({cluster.devices[d].kind for d in cluster.accelerators}) > 1:
             return "clusters without several accelerators of one kind; use graph-pipeline"
@@ -67,7 +67,8 @@ class SelectiveRecompute:
     def _offer(self, problem: Problem, monitor: Monitor, count: int) -> None:
         line, devices = line_of(problem, count), problem.cluster.accelerators
         caps = [problem.cluster.devices[device].memory_bytes for device in devices]
-        for ahead, lean in list(product(AHEAD, LEAN))[: self.tries]:
+        aheads = AHEAD if problem.may_run_ahead else AHEAD[:1]
+        for ahead, lean in list(product(aheads, LEAN))[: self.tries]:
             for share in SHARES:
                 monitor.check()
                 cuts = even_cuts_of(line, Filling(ahead, lean), [share * cap for cap in caps])

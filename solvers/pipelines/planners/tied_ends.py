@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from solvers.errors import InvalidPlan
 from solvers.pipelines.folded import folded, late_ends, part_of
+from solvers.pipelines.offers import ask
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
-from solvers.plan.result import StopReason
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
-from solvers.search.monitor import Monitor, Stop
+from solvers.search.monitor import Monitor
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,7 @@ class TiedEnds:
         if late is None:
             return False
         inner = monitor.asking(late.question)
-        try:
-            GraphPipeline(evaluations=self.evaluations)(late.question, inner)
-        except Stop as stop:
-            if stop.reason is StopReason.CANCELLED:
-                raise
+        ask(GraphPipeline(evaluations=self.evaluations), inner)
         if inner.best is None:
             return False
         placement = late.unfolded(inner.best.placement())

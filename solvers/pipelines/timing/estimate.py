@@ -11,21 +11,21 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.errors import InvalidPlan, InvalidProblem
+from solvers.evaluation.columns import UPDATE, rows_of
 from solvers.evaluation.evaluate import MEMORY_SLACK
 from solvers.evaluation.lower import repeated
 from solvers.evaluation.simulation import simulate
 from solvers.kernels.arrays import Floats, Ints
+from solvers.pipelines.costs import node_of_operator
 from solvers.pipelines.seating import Seating
 from solvers.pipelines.timing.draft_kernel import GIVEN, GPIPE, IN_PARTS, ONE_F_ONE_B, Facts, Given, Options, run_draft
 from solvers.pipelines.timing.held import ReadHere, Working
 from solvers.pipelines.timing.lowering_kernel import Orders
 from solvers.pipelines.timing.stages_kernel import KINDS
 from solvers.pipelines.timing.tables import (
-    PHASES,
     Costs,
     edges_of,
     messages_of,
-    node_of_operator,
     reads_of,
     symmetric,
     wires_of,
@@ -33,14 +33,12 @@ from solvers.pipelines.timing.tables import (
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import ACTION_KINDS, Plan, parse_action
 from solvers.plan.segments import Place
-from solvers.problem.graph import Phase
 from solvers.problem.problem import Objective, Pipeline, Transfers
 from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.stage_actions import splits
 from solvers.schedules.realise import realise
 
 NO_ORDERS = Given(Orders(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)), False)
-UPDATE = PHASES.index(Phase.UPDATE)
 NOWHERE: Ints = np.zeros(0, np.int64)
 
 
@@ -127,17 +125,6 @@ class Estimator:
         """How many super-operators there are."""
         return len(self._members)
 
-    def stage_seconds(
-        self, nodes: Sequence[int], size: int, replicas: int = 1, recompute: bool = False
-    ) -> tuple[float, float]:
-        """Forward and backward seconds of super-operators, for one micro-batch of ``size`` on ``replicas``."""
-        row = self._costs.row(size, replicas)
-        inside = np.isin(self._costs.node, np.asarray(nodes, np.int64))
-        seconds, phase = self._costs.operators.seconds[row], self._costs.phase
-        forward = float(seconds[inside & (phase == 0)].sum())
-        backward = float(seconds[inside & ((phase == 1) | (phase == 2))].sum())
-        return forward, backward + (forward if recompute else 0.0)
-
     def estimate(self, draft: Draft, devices: Sequence[Place] | None = None) -> Estimate:
         """What a draft over super-operators costs. devices: those of every stage; by default `Seating` chooses where
         accelerators differ, else `map_stages`. Raises InvalidPlan unless its stages partition the super-operators."""
@@ -196,7 +183,8 @@ class Estimator:
     ) -> tuple[Estimate, Floats]:
         """The estimate on devices that are given, or those that `map_stages` chooses; and the peaks of devices, by
         their numbers unless all are alike."""
-        stages, problem = draft.stages, self.problem
+        problem = self.problem
+        stages = (draft.textbook() if problem.pipeline is Pipeline.ONE_F_ONE_B else draft).stages
         rows = []
         for stage, host in zip(stages, hosts, strict=True):
             size, replicas = stage.micro_batch_size, stages[host].replicas
@@ -296,10 +284,8 @@ def _flat(rows: Sequence[Sequence[int]]) -> Ints:
 def _orders_of(plan: Plan, own: Sequence[int]) -> Given:
     """The orders of the devices of these stages as arrays."""
     orders = [plan.order[plan.stages[stage].devices[0]] for stage in own]
-    start = np.zeros(len(orders) + 1, np.int64)
-    np.cumsum([len(order) for order in orders], out=start[1:])
     kinds = {kind: number for number, kind in enumerate(ACTION_KINDS)}
-    unit = np.array([KINDS * action.stage + kinds[action.kind] for order in orders for action in order], np.int64)
-    micro = np.array([action.micro_batch for order in orders for action in order], np.int64)
+    start, unit = rows_of([[KINDS * action.stage + kinds[action.kind] for action in order] for order in orders])
+    _, micro = rows_of([[action.micro_batch for action in order] for order in orders])
     split = bool(np.isin(unit % KINDS, (kinds["I"], kinds["W"])).any())
     return Given(Orders(start, unit, micro), split)

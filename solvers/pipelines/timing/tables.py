@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.coarsening.coarsen import Condensed
-from solvers.evaluation.columns import cluster_columns, pairs_of, rows_of
+from solvers.evaluation.columns import FORWARD, PHASES, cluster_columns, graph_columns, pairs_of, rows_of
 from solvers.evaluation.tasks import Messages
 from solvers.evaluation.tasks_kernel import LINKS, Wires
 from solvers.kernels.arrays import Floats, Ints
@@ -14,22 +13,9 @@ from solvers.pipelines.seating import kinds_by_speed
 from solvers.pipelines.timing.stages_kernel import Operators
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.cluster import Cluster
-from solvers.problem.graph import Phase
 from solvers.problem.problem import Problem
 from solvers.problem.training import ZERO_PARAMETERS
-
-PHASES = (Phase.FORWARD, Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT, Phase.UPDATE)
-KIND_OF_PHASE = (0, 1, 1, 2)
-"""F, B or U as `solvers.pipelines.timing.stages_kernel.waits_of` numbers them."""
-
-
-def node_of_operator(condensed: Condensed) -> Ints:
-    """The super-operator of every operator, as `Condensed.at` numbers them if nothing trivial is merged."""
-    members = condensed.at(1, merge_trivial=False).shape.members
-    node = np.zeros(len(condensed.problem.graph), np.int64)
-    for number, operators in enumerate(members):
-        node[list(operators)] = number
-    return node
+from solvers.schedules.ordering.orders import reads_by_kind
 
 
 class Costs:
@@ -38,13 +24,11 @@ class Costs:
 
     def __init__(self, problem: Problem, node: Ints) -> None:
         self.problem = problem
-        operators = problem.graph.operators
+        columns = graph_columns(problem.graph)
         self.order: Ints = np.array(problem.graph.topological_order, np.int64)
-        self.phase: Ints = np.array([PHASES.index(operators[o].phase) for o in self.order], np.int64)
+        self.phase: Ints = columns.phase[self.order]
         self.node: Ints = node[self.order]
-        amounts = [(operators[o].saved_bytes, operators[o].workspace_bytes) for o in self.order]
-        self._saved: Floats = np.array([(s.fixed, s.per_sample) for s, _ in amounts]).T
-        self._workspace: Floats = np.array([(w.fixed, w.per_sample) for _, w in amounts]).T
+        self._saved, self._workspace = columns.saved_bytes[self.order].T, columns.workspace_bytes[self.order].T
         self._rows: dict[tuple[int, int, str], int] = {}
         self._kind = kinds_by_speed(problem)[0]
         empty = np.zeros((0, len(self.order)))
@@ -56,8 +40,8 @@ class Costs:
         """Bytes of parameters of forward operators that replicas gather, [operators]: 0 without ZeRO-3."""
         if self.problem.copies.zero < ZERO_PARAMETERS:
             return np.zeros(len(self.order))
-        owned = np.array([o.param_bytes for o in self.problem.graph.operators], np.float64)
-        return np.where(self.phase == 0, owned[self.order], 0.0)
+        columns = graph_columns(self.problem.graph)
+        return np.where(self.phase == FORWARD, (columns.trained_bytes + columns.frozen_bytes)[self.order], 0.0)
 
     def row(self, size: int, replicas: int, kind: str = "") -> int:
         """The row of ``operators`` for micro-batches of ``size`` samples shared by ``replicas`` devices of ``kind``,
@@ -94,14 +78,8 @@ def edges_of(problem: Problem, node: Ints) -> Ints:
 
 def reads_of(problem: Problem, node: Ints) -> Ints:
     """Who reads whose tensors: see `solvers.pipelines.timing.stages_kernel.waits_of`."""
-    graph = problem.graph
-    kind = [KIND_OF_PHASE[PHASES.index(o.phase)] for o in graph.operators]
-    rows = [
-        (node[t.producer], node[reader], 3 * kind[t.producer] + kind[reader])
-        for t in graph.tensors
-        for reader in t.consumers
-    ]
-    return _distinct(np.array(rows, np.int64).reshape(-1, 3))
+    producer, reader, kinds = reads_by_kind(problem.graph)
+    return _distinct(np.stack([node[producer], node[reader], kinds], axis=1))
 
 
 def _distinct(rows: Ints) -> Ints:
@@ -112,7 +90,7 @@ def _distinct(rows: Ints) -> Ints:
 def messages_of(problem: Problem, node: Ints) -> Messages:
     """The messages that may leave a stage; those with the same ends are added up, in the graph's order."""
     graph = problem.graph
-    phase = [PHASES.index(o.phase) for o in graph.operators]
+    phase = graph_columns(graph).phase.tolist()
     rows: dict[tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]], list[float]] = {}
     for group in graph.messages:
         first = graph.tensors[group[0]]

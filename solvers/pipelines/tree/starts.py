@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.pipelines.costs import SizeCosts, size_costs
+from solvers.pipelines.costs import SizeCosts, node_of_operator, size_costs
 from solvers.pipelines.tree.lines import LineBuilder, SeriesLine
 from solvers.pipelines.tree.series_parallel import Series, Tree, decompose, joined, leaves, simplified
 from solvers.pipelines.tree.stage_dp_kernel import Rules
@@ -46,6 +46,8 @@ class Starts:
     check: Callable[[], None]
     effort: Work = field(default_factory=Work)
     glue_share: float = GLUE_SHARE
+    order: tuple[int, ...] = ()
+    """Super-operators in the order that all stages are cut from; empty for stages of the graph's tree too."""
 
     @property
     def problem(self) -> Problem:
@@ -91,7 +93,10 @@ class Starts:
         return least, draft_of(tables.cuts(used, depth), edges, costs.samples)
 
     def trees(self, costs: SizeCosts) -> list[Tree]:
-        """The graph's tree, the same with what joins branches put to them, and all in one chain."""
+        """The graph's tree, the same with what joins branches put to them, and all in one chain; with an ``order`` that
+        alone."""
+        if self.order:
+            return [Series(self.order)]
         apart, with_joins = self._branching(costs)
         return list(dict.fromkeys((apart, with_joins, Series(tuple(leaves(apart))))))
 
@@ -100,9 +105,7 @@ class Starts:
         weight = costs.forward_s[0] + costs.backward_s[0]
         average = float(weight.sum()) / len(self.problem.cluster.accelerators)
         shape = self.condensed.at(costs.samples, merge_trivial=False).shape
-        after: list[list[int]] = [[] for _ in weight]
-        for u, v in shape.edges:
-            after[u].append(v)
+        after = shape.successors.lists()
         whole = decompose(after, weight.tolist(), least_s=average * BRANCHING_SHARE).tree
         tree = simplified(whole, weight, average * BRANCHING_SHARE, average * BESIDE_SHARE)
         return tree, joined(tree, weight, average * JOIN_SHARE)
@@ -184,23 +187,17 @@ class Starts:
 
 def over_super_operators(condensed: Condensed, draft: Draft) -> Draft:
     """A draft over operators with super-operators in their place, each of which one of its stages must hold whole."""
-    number = _number(condensed)
+    number = node_of_operator(condensed).tolist()
     return Draft(
         tuple(replace(stage, operators=tuple(sorted({number[o] for o in stage.operators}))) for stage in draft.stages)
     )
-
-
-def _number(condensed: Condensed) -> dict[int, int]:
-    """The super-operator of every operator."""
-    members = condensed.at(1, merge_trivial=False).shape.members
-    return {operator: node for node, operators in enumerate(members) for operator in operators}
 
 
 def of_plan(condensed: Condensed, plan: Plan) -> Draft:
     """The draft over super-operators of a plan, without its slack. Of the stages of one device group that of most
     operators is the host of the others. A super-operator that several stages share goes to the one in the middle of
     them, and what precedes or follows it goes along as far as stages would wait for each other."""
-    number = _number(condensed)
+    number = node_of_operator(condensed).tolist()
     order = _in_order(condensed.problem, plan)
     where: dict[int, list[int]] = {}
     for at, index in enumerate(order):

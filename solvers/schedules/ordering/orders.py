@@ -38,7 +38,7 @@ def stage_waits(graph: OpGraph, sets: Sequence[Sequence[int]]) -> Waits:
     stage_of = np.empty(len(graph), np.int64)
     for number, members in enumerate(sets):
         stage_of[list(members)] = number
-    producer, reader, pair = _reads(graph)
+    producer, reader, pair = reads_by_kind(graph)
     source, target = stage_of[producer], stage_of[reader]
     crosses = source != target
     waits: Waits = {(a, b): [set() for _ in sets] for a in KINDS for b in KINDS}
@@ -57,7 +57,7 @@ def stage_waits(graph: OpGraph, sets: Sequence[Sequence[int]]) -> Waits:
 
 
 @per_graph
-def _reads(graph: OpGraph) -> tuple[Ints, Ints, Ints]:
+def reads_by_kind(graph: OpGraph) -> tuple[Ints, Ints, Ints]:
     """Producer and reader of every tensor, reader by reader, and the pair of their kinds as a number."""
     kind = [next(i for i, k in enumerate(KINDS) if o.phase in PHASES_OF[k]) for o in graph.operators]
     reads = [(t.producer, r, len(KINDS) * kind[t.producer] + kind[r]) for t in graph.tensors for r in t.consumers]

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.kernels.arrays import Bools, Ints
+from solvers.kernels.arrays import Ints
 from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.problem import Problem, Transfers
-from solvers.verify.arrays.ragged import flat, ints
 from solvers.verify.work.jobs import BACKWARD, BACKWARDS, FORWARD, INPUTS, UPDATE, WEIGHTS, Jobs
 
 
@@ -40,31 +39,6 @@ class Messages:
     bundles: tuple[Bundle, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """Who makes and who reads the tensors of every message: columns."""
-
-    maker_of: Ints
-    maker: Ints
-    reader_of: Ints
-    reader: Ints
-    pair_of: Ints
-    pair_maker: Ints
-    pair_reader: Ints
-
-
-@per_graph
-def _ends(graph: OpGraph) -> _Ends:
-    makers = [tuple(graph.tensors[t].producer for t in group) for group in graph.messages]
-    readers = [graph.tensors[group[0]].consumers for group in graph.messages]
-    pairs = [[(a, b) for a in m for b in r] for m, r in zip(makers, readers, strict=True)]
-    return _Ends(
-        *flat(makers), *flat(readers),
-        flat([[0] * len(p) for p in pairs])[0], ints(a for p in pairs for a, _ in p),
-        ints(b for p in pairs for _, b in p),
-    )  # fmt: skip
-
-
 @per_graph
 def _operators(graph: OpGraph) -> list[tuple[tuple[int, ...], ...]]:
     """Of every message all operators that make it, and all that read it, ascending."""
@@ -78,41 +52,12 @@ def messages_of(problem: Problem, jobs: Jobs) -> Messages:
     """All waits and messages of a plan's jobs."""
     graph = problem.graph
     of_operator = jobs.of_operators(len(graph))
-    at_home, waits = _at_home(problem, jobs, of_operator)
-    pairs = {*waits, *_inside_stages(jobs), *_mirrors(graph, jobs, of_operator)}
+    pairs = {*_inside_stages(jobs), *_mirrors(graph, jobs, of_operator)}
     travel = _Travel(problem, jobs, of_operator, pairs)
-    for message in np.flatnonzero(~at_home).tolist():
-        travel.route(message)
+    for message in range(len(graph.messages)):
+        travel.add(message)
     both = np.array(sorted(pairs), np.int64).reshape(-1, 2)
     return Messages(both[:, 0], both[:, 1], tuple(travel.bundles.values()))
-
-
-def _at_home(problem: Problem, jobs: Jobs, of_operator: list[list[int]]) -> tuple[Bools, list[tuple[int, int]]]:
-    """Which messages have all their ends in one place, and the pairs of jobs between which these wait."""
-    ends = _ends(problem.graph)
-    count = len(problem.graph.messages)
-    once = np.array([len(found) == 1 for found in of_operator])
-    job = ints(found[0] if found else -1 for found in of_operator)
-    devices: dict[tuple[int, ...], int] = {}
-    home = ints(devices.setdefault(where, len(devices)) for where, _ in jobs.places)[jobs.place]
-    through_host = problem.transfers is Transfers.BLOCKING and bool(jobs.call.any())
-    label = home * len(jobs.stage) + jobs.stage if through_host else home
-    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
-    fewest, most = low.copy(), high.copy()
-    same = np.ones(count, bool)
-    for of, operator, reads in ((ends.maker_of, ends.maker, False), (ends.reader_of, ends.reader, True)):
-        j = job[operator]
-        np.minimum.at(low, of, label[j])
-        np.maximum.at(high, of, label[j])
-        np.logical_and.at(same, of, once[operator])
-        cuts = ~((jobs.kind[j] == UPDATE) & reads) & (jobs.replicas[j] > 1)  # an update waits for whatever is here
-        np.minimum.at(fewest, of[cuts], jobs.slices[j[cuts]])
-        np.maximum.at(most, of[cuts], jobs.slices[j[cuts]])
-    here = same & (low == high) & ((fewest == most) | (most < 0))
-    inside = here[ends.pair_of]
-    a, b = job[ends.pair_maker[inside]], job[ends.pair_reader[inside]]
-    codes = np.unique((a * len(jobs.stage) + b)[a != b])
-    return here, list(zip((codes // len(jobs.stage)).tolist(), (codes % len(jobs.stage)).tolist(), strict=True))
 
 
 def _inside_stages(jobs: Jobs) -> list[tuple[int, int]]:
@@ -132,7 +77,7 @@ def _inside_stages(jobs: Jobs) -> list[tuple[int, int]]:
     ]
 
 
-def _mirrors(graph: OpGraph, jobs: Jobs, of_operator: list[list[int]]) -> list[tuple[int, int]]:
+def _mirrors(graph: OpGraph, jobs: Jobs, of_operator: list[tuple[int, ...]]) -> list[tuple[int, int]]:
     """A single operator runs after the forward operator that it mirrors."""
     pairs, devices = [], _devices(jobs)
     for job, operator in enumerate(jobs.operator.tolist()):
@@ -147,30 +92,50 @@ def _devices(jobs: Jobs) -> list[tuple[int, ...]]:
     return [jobs.places[place][0] for place in jobs.place.tolist()]
 
 
-_Key = tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
-"""Makers, readers by place, and, where operators run one by one, all operators that make and read."""
+_Ends = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
+"""Makers, and readers by place."""
+_Key = tuple[*_Ends, tuple[tuple[int, ...], ...]]
+"""The same and, where operators run one by one, all operators that make and read."""
 
 
 class _Travel:
     """Routes messages one after the other: what waits on a device, what is added to which bundle."""
 
-    def __init__(self, problem: Problem, jobs: Jobs, of_operator: list[list[int]], pairs: set[tuple[int, int]]) -> None:
+    def __init__(
+        self, problem: Problem, jobs: Jobs, of_operator: list[tuple[int, ...]], pairs: set[tuple[int, int]]
+    ) -> None:
         self.problem, self.jobs, self.of_operator, self.pairs = problem, jobs, of_operator, pairs
         self.bundles: dict[_Key, Bundle] = {}
+        self.routes: dict[tuple[tuple[tuple[int, ...], ...], tuple[int, ...]], list[_Ends]] = {}
         self.devices, self.place, self.stage = _devices(jobs), jobs.place.tolist(), jobs.stage.tolist()
         self.updates = (jobs.kind == UPDATE).tolist()
         self.fetches = (jobs.call & (problem.transfers is Transfers.BLOCKING)).tolist()
         self.one_by_one = bool((jobs.operator >= 0).any())
 
-    def route(self, message: int) -> None:
+    def add(self, message: int) -> None:
         """One message: from where its tensors are made (of copies, the first) to all who read them elsewhere."""
-        graph, devices, at = self.problem.graph, self.devices, self.place
+        graph = self.problem.graph
         group = graph.messages[message]
-        copies = [self.of_operator[graph.tensors[t].producer] for t in group]
+        first = group[0]  # of a sum, all of it is as large as one part
+        tensor, stated_s = graph.tensors[first], self.problem.transfer_s
+        copies = tuple(self.of_operator[graph.tensors[t].producer] for t in group)
+        readers = tuple(sorted({job for o in tensor.consumers for job in self.of_operator[o]}))
+        if (copies, readers) not in self.routes:  # most messages go where others go
+            self.routes[copies, readers] = self._route(copies, readers)
+        for makers, there in self.routes[copies, readers]:
+            ends = _operators(graph)[message] if self.one_by_one else ()
+            bundle = self.bundles.setdefault((makers, there, ends), Bundle(makers, there))
+            bundle.fixed += tensor.nbytes.fixed
+            bundle.per_sample += tensor.nbytes.per_sample
+            bundle.stated_s += 0.0 if stated_s is None else stated_s[first]
+            bundle.tensors += stated_s is not None or bool(tensor.nbytes.fixed or tensor.nbytes.per_sample)
+
+    def _route(self, copies: tuple[tuple[int, ...], ...], readers: tuple[int, ...]) -> list[_Ends]:
+        """The makers of what is sent and its readers elsewhere, by place. copies: the jobs that make each tensor."""
+        devices, at = self.devices, self.place
         sources: dict[int, set[int]] = defaultdict(set)
         for found in copies:
             sources[at[found[0]]].add(found[0])
-        readers = sorted({job for o in graph.tensors[group[0]].consumers for job in self.of_operator[o]})
         elsewhere: dict[tuple[int, tuple[int, ...]], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for reader in readers:
             where = devices[reader]
@@ -185,23 +150,11 @@ class _Travel:
                     self.pairs.update((maker, reader) for maker in near if maker != reader)
                 else:
                     elsewhere[place, tuple(sorted(makers))][at[reader]].append(reader)
-        for place, makers_there in sorted(elsewhere, key=lambda key: (self.jobs.places[key[0]], key[1])):
-            self._add(message, makers_there, elsewhere[place, makers_there])
-
-    def _add(self, message: int, makers: tuple[int, ...], targets: dict[int, list[int]]) -> None:
-        graph = self.problem.graph
-        first = graph.messages[message][0]  # of a sum, all of it is as large as one part
-        tensor = graph.tensors[first]
-        there = tuple(tuple(targets[p]) for p in sorted(targets, key=self.jobs.places.__getitem__))
-        ends = _operators(graph)[message] if self.one_by_one else ()
-        bundle = self.bundles.setdefault((makers, there, ends), Bundle(makers, there))
-        bundle.fixed += tensor.nbytes.fixed
-        bundle.per_sample += tensor.nbytes.per_sample
-        if self.problem.transfer_s is not None:
-            bundle.stated_s += self.problem.transfer_s[first]
-            bundle.tensors += 1
-        elif tensor.nbytes.fixed or tensor.nbytes.per_sample:
-            bundle.tensors += 1
+        by_place = self.jobs.places.__getitem__
+        return [
+            (makers, tuple(tuple(targets[p]) for p in sorted(targets, key=by_place)))
+            for (_, makers), targets in sorted(elsewhere.items(), key=lambda item: (by_place(item[0][0]), item[0][1]))
+        ]
 
     def _through_host(self, maker: int, reader: int) -> bool:
         """Whether two calls on one device hand tensors over in the host's memory (Tarnawski et al. 2020,

@@ -13,8 +13,8 @@ import torch
 
 from explorer.question.loading import load
 from explorer.runner.measuring.attribution import calm
-from explorer.runner.measuring.noise import probe
 from explorer.runner.measuring.operator_times import Subject, whole
+from explorer.runner.measuring.place import probe
 from explorer.runner.model.program import trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.weights import hold

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from solvers.joint.planners.joint_exact import JointCP
+from solvers.joint.planners.programs import JointCP
 from solvers.plan.result import Result
 from solvers.planners.registry import PLANNERS
 from solvers.planners.solve import solve

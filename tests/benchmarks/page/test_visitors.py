@@ -9,7 +9,7 @@ import pytest
 
 from explorer.jobs.requests import SolveRequest
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.machine import default_workers, memory_bytes, solving_spec
+from explorer.jobs.workers.specs import default_workers, memory_bytes, solving_spec
 from explorer.question.settings import Settings
 from explorer.sweeps.asking.workers import cores
 from explorer.view.events import LAST

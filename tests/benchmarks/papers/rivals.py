@@ -25,7 +25,7 @@ LIMIT_S = 300.0
 """A backstop: what a search may do is stated in evaluations or orders."""
 OURS = GraphPipeline(evaluations=int(os.environ.get("BENCHMARK_EVALUATIONS", "150")), starts=2)
 PUBLISHED = GraphPipeline(mode="paper")
-SEQUENCE = PipeDreamIteration(orders=2, finalists=3)
+SEQUENCE = PipeDreamIteration(orders=2)
 
 
 @dataclass(frozen=True, slots=True)

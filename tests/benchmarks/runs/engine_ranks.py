@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from explorer.runner.engine import runtime
 from explorer.runner.engine.empty_segments import Load, runtime_of
-from explorer.runner.engine.garbage import settled_memory
+from explorer.runner.engine.measure import settled_memory
 from explorer.runner.measuring.attribution import calm
 from explorer.runner.rank import end, pin
 from explorer.runner.scripts import duties

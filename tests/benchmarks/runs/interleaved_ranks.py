@@ -23,11 +23,10 @@ import torch.distributed as dist
 from explorer.costs.profile_json import profile_object
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.calibrate import calibrate
-from explorer.runner.engine.garbage import settled_memory
 from explorer.runner.engine.machine import Machine, make_machine
+from explorer.runner.engine.measure import settled_memory
 from explorer.runner.engine.recording import start_together
-from explorer.runner.measuring.noise import probe
-from explorer.runner.measuring.place import Place
+from explorer.runner.measuring.place import Place, probe
 from explorer.runner.rank import end, pin
 from solvers.formats.plan_json import read_plan
 

@@ -25,7 +25,7 @@ from explorer.question.settings import Settings
 from explorer.runner.bundles.outcome import QUIET
 from explorer.runner.measuring.attribution import calm
 from explorer.runner.measuring.calibration import calibration_plan
-from explorer.runner.measuring.noise import variation
+from explorer.runner.measuring.place import variation
 from explorer.runner.scripts.with_engine import with_engine
 from solvers.evaluation.simulation import run
 from solvers.formats.plan_json import write_plan

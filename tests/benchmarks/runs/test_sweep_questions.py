@@ -25,9 +25,8 @@ import pytest
 from explorer.question.loading import load
 from explorer.question.settings import Settings
 from explorer.runner.targets.target_file import RaySetup
-from explorer.sweeps.asking.asked import Course
+from explorer.sweeps.asking.asked import Course, Nothing
 from explorer.sweeps.asking.cluster import Cluster
-from explorer.sweeps.asking.kept import Nothing
 from explorer.sweeps.asking.pool import Here, Pool
 from explorer.sweeps.asking.questions import Limits
 from explorer.sweeps.points import Axes, points

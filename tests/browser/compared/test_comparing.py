@@ -9,7 +9,7 @@ import pytest
 from explorer.jobs.comparison import compare, entries
 from explorer.view import events
 from explorer.web.serving.live import encode
-from explorer.web.state.comparing import Comparing
+from explorer.web.state.pairing import Comparing
 from solvers.plan.result import Progress
 from solvers.problem.problem import Contiguity
 from tests.browser.test_conversation import CHOICES, Recorder, kinds, result, solve, status
@@ -209,7 +209,7 @@ def test_what_does_not_parse_is_not_compared(talk, session):
 
 
 def test_a_row_whose_plan_finds_no_room_is_told_without_it(talk, rows, monkeypatch):
-    monkeypatch.setattr("explorer.web.state.comparing.PLANS_BYTES", len(rows[0]["plan"]) + 1)
+    monkeypatch.setattr("explorer.web.state.pairing.PLANS_BYTES", len(rows[0]["plan"]) + 1)
     comparing = Comparing()
     comparing.begin(talk.session, False, 1)
     for event in rows[:2]:

@@ -170,7 +170,7 @@ def test_the_strip_covers_nothing_and_clips_nothing(real, size):
 
 
 def test_every_light_is_somewhere_on_the_page(real):
-    from explorer.view.lessons.lights import LIGHTS
+    from explorer.view.lessons.lesson import LIGHTS
 
     page = real.open("lesson=bubbles&step=1")
     assert set(page.js("return Object.keys(window.explorer.lessons.SPOTS)")) == set(LIGHTS)

@@ -142,4 +142,8 @@ def test_the_real_engine_says_it_too(real):
     real.until(lambda: real.browser.find_elements("css selector", "[data-act='why-here']"))
     real.js("document.querySelector('[data-act=\"why-here\"]').click()")
     real.until(lambda: "Each plan was evaluated" in real.text("inspector"))
-    assert real.js("return document.querySelectorAll('.places li').length") == 2
+    assert real.js("return document.querySelectorAll('.places:not(.edges) li').length") == 2
+    edges = real.js("return [...document.querySelectorAll('.edges li')].map((row) => row.innerText)")
+    assert len(edges) == 2
+    assert "to GPU 1" in edges[0]
+    assert "to GPU 0" in edges[1]

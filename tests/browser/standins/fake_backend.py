@@ -21,7 +21,7 @@ from explorer.jobs.held_plans import hold
 from explorer.jobs.job_kinds import KINDS
 from explorer.jobs.past_runs import past_runs
 from explorer.jobs.read_kind import read_job
-from explorer.jobs.replan_kind import replan_job
+from explorer.jobs.replan import replan_job
 from explorer.jobs.requests import (
     KIND_OF,
     CompareRequest,

@@ -19,7 +19,7 @@ import pytest
 
 from explorer import files
 from explorer.cli.reports.run_report import agreement_words
-from explorer.cli.terminal.run_progress import RunLine
+from explorer.cli.terminal.progress import RunLine
 from explorer.runner.bundles.bundle import Bundle, finish_bundle, write_bundle
 from explorer.runner.bundles.outcome import Agreement, Outcome, RunStatus, Way, judged
 from explorer.runner.bundles.request import RunRequest

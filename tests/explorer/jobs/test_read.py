@@ -12,9 +12,8 @@ import pytest
 from explorer.costs.times.library_json import write_library
 from explorer.jobs import read_kind
 from explorer.jobs.job_kinds import applicable, workload_of
-from explorer.jobs.limits import MAX_OPERATORS
 from explorer.jobs.read_kind import load_opened, read_job
-from explorer.jobs.requests import Files, ReadRequest
+from explorer.jobs.requests import MAX_OPERATORS, Files, ReadRequest
 from explorer.jobs.workers import worker
 from explorer.jobs.workers.jobs import Jobs
 from explorer.jobs.workers.specs import READING

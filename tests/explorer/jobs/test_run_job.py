@@ -9,7 +9,7 @@ import pytest
 
 from explorer.jobs.held_plans import KEPT, file_of, hold, text_of, unpacked_text
 from explorer.jobs.past_runs import past_runs
-from explorer.jobs.replan_kind import replan_job
+from explorer.jobs.replan import replan_job
 from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.jobs.run_kinds import cleaner, prepare_job, run_job, show_run_job
 from explorer.jobs.workers import worker

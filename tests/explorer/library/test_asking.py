@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from explorer.library.answer import is_known
 from explorer.library.asking import Asking
 from explorer.library.library import Library
-from explorer.library.notes import is_known
 from explorer.library.place import library_path
 from solvers.evaluation.evaluate import evaluate
 from solvers.plan.plan import Plan

@@ -19,7 +19,7 @@ from explorer.library.asking import Asking
 from explorer.library.browsing import browse
 from explorer.library.layout import APPLICATION, VERSION
 from explorer.library.library import Library
-from explorer.library.trouble import LibraryTrouble
+from explorer.library.place import LibraryTrouble
 from tests.explorer.library.questions import answer, asked, chain
 from tests.explorer.library.writers import RESULT, Child, ask_as_nobody, ask_with_little_room, keep_on, make_and_die
 

@@ -14,9 +14,8 @@ import pytest
 
 from explorer.library.answer import read_answer, write_answer
 from explorer.library.library import Library
-from explorer.library.rows import row_of
-from explorer.library.trouble import LibraryTrouble
-from explorer.library.worth import worth_keeping
+from explorer.library.place import LibraryTrouble
+from explorer.library.rows import row_of, worth_keeping
 from solvers.evaluation.evaluate import evaluate
 from solvers.formats.json_text import dump_json, parse_json
 from solvers.plan.result import Progress, Result, Status, StopReason

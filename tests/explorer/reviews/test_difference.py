@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from explorer.reviews.difference import difference, difference_object
-from explorer.reviews.matching import matched_devices
-from explorer.reviews.moves import Moved, moved_modules
+from explorer.reviews.matching import Moved, matched_devices, moved_modules
 from solvers.errors import InvalidProblem
 from solvers.evaluation.evaluate import evaluate
 from solvers.plan.plan import Plan

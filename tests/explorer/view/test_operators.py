@@ -6,18 +6,15 @@ from functools import cache
 import pytest
 
 from explorer.view.graph.elements import expanded_to, graph_view
-from explorer.view.graph.inspect import box_facts, device_facts
-from explorer.view.graph.operator_facts import operator_facts
+from explorer.view.graph.inspect import box_facts, device_facts, operator_facts
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import stage_boxes
 from explorer.view.plan_view import plan_view
 from explorer.view.session import Look
 from explorer.view.timeline import gantt_rows, why
 from explorer.view.timeline.bars import COLUMNS
-from explorer.view.timeline.lanes import lane_label, link_uses
-from explorer.view.timeline.moves import endpoints
-from explorer.view.timeline.operator_bars import drawn
-from explorer.view.timeline.operator_words import OperatorWords
+from explorer.view.timeline.lanes import endpoints, lane_label, link_uses
+from explorer.view.timeline.operator_bars import OperatorWords, drawn
 from explorer.view.timeline.shapes import lanes
 from explorer.web.parts import panels
 from explorer.web.redraw import drawing

@@ -62,7 +62,7 @@ def test_a_session_survives_json():
 
 def test_an_empty_query_is_the_first_model_with_defaults():
     assert parse_query("", CHOICES) == Session("gpt")
-    assert to_query(Session("gpt")) == "model=gpt&v=2"
+    assert to_query(Session("gpt")) == "model=gpt&v=3"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,21 @@ def test_an_empty_query_is_the_first_model_with_defaults():
 def test_a_link_without_a_version_means_16_samples_a_device(query, mini_batch):
     choices = Choices((*CHOICES.models, "workload.json", "mine:build"), CHOICES.planners, CHOICES.device_kinds)
     assert parse_query(query, choices).settings.mini_batch == mini_batch
+
+
+@pytest.mark.parametrize(
+    ("query", "pipeline"),
+    [
+        ("model=gpt&v=2&pipeline=1f1b", Pipeline.K_F_K_B),
+        ("model=gpt&pipeline=1f1b", Pipeline.K_F_K_B),
+        ("model=gpt&v=2", Pipeline.K_F_K_B),
+        ("model=gpt&v=2&pipeline=gpipe", Pipeline.GPIPE),
+        ("model=gpt&v=3&pipeline=1f1b", Pipeline.ONE_F_ONE_B),
+        ("model=gpt&v=3", Pipeline.K_F_K_B),
+    ],
+)
+def test_1f1b_in_a_link_of_before_leaves_planners_free_to_run_ahead(query, pipeline):
+    assert parse_query(query, CHOICES).settings.pipeline is pipeline
 
 
 def test_a_message_of_the_page_is_no_link():

@@ -54,7 +54,7 @@ from explorer.cli.listings.settings import reference, schema
 from explorer.notebook.hearing import SETTABLE
 from explorer.notebook.widget import PlacementWidget
 from explorer.question.asking import question_of
-from explorer.view.lessons.lights import LIGHTS
+from explorer.view.lessons.lesson import LIGHTS
 from explorer.view.session import Choices, Session, parse_query, to_query
 from explorer.web.contract.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry
 from explorer.web.contract.terms import TERMS
@@ -208,4 +208,4 @@ def test_scripts_find_controls_by_what_is_declared() -> None:
     source = (ROOT / "assets/controls.js").read_text(encoding="utf-8")
     named = set(re.findall(r'"([a-z-]+)"', source))
     ids = {one.control.id for one in declared() if one.control is not None and one.control.shape != OWN}
-    assert named & (ids - {"planner", "objective", "bandwidth"}) == {"micro-batches"}  # the others are keys, too
+    assert named & (ids - {"planner", "objective", "bandwidth"}) == set()  # the others are keys, too

@@ -15,8 +15,7 @@ from solvers.bounds.cover import bound as bound_module
 from solvers.bounds.cover.bound import CoverBounds, average_bound_s, first_bound_s, largest_bound_s
 from solvers.bounds.cover.diagram import diagram_of
 from solvers.bounds.cover.model import CoverModel, model_from, model_of
-from solvers.bounds.cover.pricing import Pricing
-from solvers.bounds.cover.program import ProgramPricing
+from solvers.bounds.cover.pricing import Pricing, ProgramPricing
 from solvers.coarsening.coarsen import contract
 from solvers.formats.msr2020 import read_msr2020
 from solvers.problem.problem import Contiguity, Problem
@@ -141,7 +140,8 @@ def test_where_the_diagram_forgets_programs_prove_as_much(monkeypatch):
 
     def forgetful(model, target_s):
         full = diagram_of(model, target_s)
-        return replace(full, moved_s=np.zeros_like(full.moved_s), exact=False)
+        layers = full.layers._replace(moved=np.zeros_like(full.layers.moved))
+        return replace(full, layers=layers, exact=False)
 
     monkeypatch.setattr(bound_module, "diagram_of", forgetful)
     close = count = 0

@@ -73,7 +73,7 @@ def test_no_seed_is_better_than_what_is_found():
         p = random_pass(seed, 9, training=True)
         result = solve(p, FEW)
         model = pass_model(p)
-        for start in seeds(model, lambda: None):
+        for _, start in seeds(model, lambda: None):
             judged = judge(p, plan_of(model, start.place, start.sequences))
             if judged.feasible:
                 assert result.objective_s <= judged.objective_s * (1 + 1e-12)
@@ -160,7 +160,7 @@ def test_what_the_search_believes_is_what_is_judged(transfers):
         p = random_pass(seed, 8, transfers=transfers)
         model = pass_model(p)
         search = Search(model, 1, lambda: None)
-        started = [search.take_up(s.place, s.sequences, s.rank) for s in seeds(model, lambda: None)]
+        started = [search.take_up(s.place, s.sequences, s.rank) for _, s in seeds(model, lambda: None)]
         for found in [*filter(None, started), *search.run(500)]:
             judged = judge(p, plan_of(model, found.place, found.sequences))
             assert judged.feasible == (found.excess == 0)

@@ -19,8 +19,8 @@ from solvers.joint.exact.schedule_coarsening import coarsened
 from solvers.joint.passes.clusters import uncoarsened
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.simulator import Simulator
-from solvers.joint.planners.joint_exact import JointCP
 from solvers.joint.planners.pass_common import one_by_one_s
+from solvers.joint.planners.programs import JointCP
 from solvers.plan.result import Status
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster

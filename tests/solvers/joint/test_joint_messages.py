@@ -14,12 +14,10 @@ from solvers.errors import InvalidPlan
 from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import read_plan, write_plan
-from solvers.joint.passes.plans import plan_of
-from solvers.joint.passes.served import crossing, in_time, stating
+from solvers.joint.passes.plans import crossing, in_time, plan_of, stating
 from solvers.joint.passes.simulator import Simulator
 from solvers.joint.planners.joint import Joint
-from solvers.joint.planners.joint_exact import JointCP
-from solvers.joint.planners.joint_program import PestoProgram
+from solvers.joint.planners.programs import JointCP, PestoProgram
 from solvers.plan.plan import MessageOrder
 from solvers.plan.result import Status
 from solvers.planners.solve import solve

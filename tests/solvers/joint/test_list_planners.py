@@ -8,14 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.joint.lists.favourites import FavouriteProgram
 from solvers.joint.lists.grouping import apart
 from solvers.joint.lists.jobs import jobs_of
 from solvers.joint.lists.jobs_kernel import NONE
 from solvers.joint.passes.model import pass_model
-from solvers.joint.planners.baechi import METF, MSCT, MTopo
-from solvers.joint.planners.heft import HEFT
 from solvers.joint.planners.layer_split import LayerSplit
+from solvers.joint.planners.list_schedulers import HEFT, METF, MSCT, FavouriteProgram, MTopo
 from solvers.planners.check import check
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Device, uniform_cluster

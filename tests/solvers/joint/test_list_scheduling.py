@@ -369,8 +369,8 @@ def test_seeds_are_placements_that_run_and_fit_where_memory_is_plenty():
         p = random_problem(seed, 7, memory=float("inf"), max_replicas=1, **PASS)
         model = pass_model(p)
         simulator = Simulator(model)
-        for start in seeds(model, never):
-            names.add(start.name.removesuffix(", own order"))
+        for name, start in seeds(model, never):
+            names.add(name.removesuffix(", own order"))
             assert model.allowed[np.arange(len(start.place)), start.place].all()
             assert simulator.by_rank_s(start.place, start.rank) < np.inf
             assert simulator.in_order_s(start.place, start.sequences) < np.inf
@@ -384,8 +384,8 @@ def test_seeds_come_even_without_room_and_again_the_same():
         first = list(seeds(pass_model(p), never))
         again = list(seeds(pass_model(p), never))
         assert first, "even without room there is a placement to repair"
-        assert [start.name for start in first] == [start.name for start in again]
-        for start, other in zip(first, again, strict=True):
+        assert [name for name, _ in first] == [name for name, _ in again]
+        for (_, start), (_, other) in zip(first, again, strict=True):
             assert (start.place == other.place).all()
             assert (start.rank == other.rank).all()
             assert start.sequences == other.sequences
@@ -400,5 +400,5 @@ def test_what_no_link_joins_is_kept_on_one_device():
     p = replace(p, cluster=replace(p.cluster, links=()))
     model = pass_model(p)
     simulator = Simulator(model)
-    found = [simulator.by_rank_s(start.place, start.rank) for start in seeds(model, never)]
+    found = [simulator.by_rank_s(start.place, start.rank) for _, start in seeds(model, never)]
     assert min(found) == 21.0

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from solvers.evaluation.evaluate import judge
-from solvers.joint.exact.cluster_schedule import in_order_of, simulated, timed
+from solvers.joint.exact.cluster_schedule import simulated, timed
 from solvers.joint.exact.program import PassProgram, renamed
 from solvers.joint.exact.schedule_coarsening import coarsened
 from solvers.joint.passes.clusters import clustered, uncoarsened
 from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.plans import in_turn
 from solvers.joint.passes.simulator import Simulator
-from solvers.joint.planners.joint_exact import JointCP
-from solvers.joint.planners.joint_program import PestoProgram
+from solvers.joint.planners.programs import JointCP, PestoProgram
 from solvers.plan.result import Status
 from solvers.planners.check import check
 from solvers.planners.solve import solve
@@ -47,7 +47,7 @@ def random_schedule(clusters, seed):
     """A random placement and order, timed; devices named as the program wants them."""
     rng = random.Random(seed)
     place = [rng.choice(np.flatnonzero(row).tolist()) for row in clusters.allowed]
-    order = in_order_of(clusters, [rng.random() for _ in range(len(clusters))])
+    order = in_turn(clusters.successors, [rng.random() for _ in range(len(clusters))])
     return timed(clusters, renamed(clusters, place), order)
 
 

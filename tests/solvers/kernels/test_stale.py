@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from solvers.kernels.stale import RECORD, drop_stale
+from solvers.kernels.kernel_cache import RECORD, drop_stale
 
 OUTER = """
 from numba import njit
@@ -29,7 +29,7 @@ def inner():
 CALLED = """
 import os
 from pathlib import Path
-from solvers.kernels.stale import drop_stale
+from solvers.kernels.kernel_cache import drop_stale
 asked = os.environ.get("NUMBA_CACHE_DIR")
 drop_stale(Path("drawer"), [Path(asked)] if asked else [])
 from drawer.outer_kernel import outer

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from solvers.evaluation.evaluate import judge
-from solvers.latency.bounds import network_of, order_of, path_bound_s, paths
+from solvers.latency.bounds import order_of, path_bound_s, paths
 from solvers.latency.model import LatencyModel
+from solvers.latency.path_cut_kernel import network_for
 from solvers.latency.planners.greedy_latency import GreedyLatency
 from solvers.latency.planners.latency import Latency
 from solvers.latency.planners.latency_dp import LatencyDP
@@ -63,7 +64,7 @@ def test_no_path_proves_more_than_the_best_plan_takes(seed: int, pieces: int) ->
     p = stated(seed, 5 if pieces == 1 else 4, pieces)
     best = best_latency_s(p, pieces)
     model = LatencyModel.of(p)
-    order, network = order_of(model), network_of(model)
+    order, network = order_of(model), network_for(model.calls)
     for path in itertools.islice(paths(model), 4):
         for limit in {pieces, None}:
             bound = path_bound_s(model, order, path, limit, math.inf, never, network)
@@ -79,7 +80,7 @@ def test_any_number_of_pieces_is_bounded_too(seed: int) -> None:
     p = stated(seed, 4, None)
     best = best_latency_s(p, min(len(p.graph), 3))
     model = LatencyModel.of(p)
-    order, network = order_of(model), network_of(model)
+    order, network = order_of(model), network_for(model.calls)
     for path in itertools.islice(paths(model), 4):
         assert path_bound_s(model, order, path, None, math.inf, never, network) <= best * (1 + 1e-12)
 

@@ -12,7 +12,7 @@ import pytest
 
 from solvers.evaluation.evaluate import judge
 from solvers.latency.model import LatencyModel
-from solvers.latency.planners.latency_ip import LatencyIP, calls_of_plan
+from solvers.latency.planners.programs import LatencyIP, calls_of_plan
 from solvers.latency.plans import plan_of_calls
 from solvers.latency.program import LatencyProgram
 from solvers.plan.result import Status

@@ -14,9 +14,9 @@ from solvers.formats.msr2020 import read_msr2020
 from solvers.latency.model import LatencyModel
 from solvers.latency.planners.greedy_latency import GreedyLatency
 from solvers.latency.planners.latency import Latency
-from solvers.latency.planners.latency_cp import LatencyCP
 from solvers.latency.planners.latency_dp import LatencyDP
 from solvers.latency.planners.latency_search import LatencySearch
+from solvers.latency.planners.programs import LatencyCP
 from solvers.latency.positions import run as run_positions
 from solvers.plan.result import Status, StopReason
 from solvers.planners.check import check
@@ -108,7 +108,7 @@ def test_the_constraint_program_finds_the_best_and_proves_no_more(seed: int) -> 
     if math.isinf(best) or LatencyCP().unsupported(p):
         return
     from solvers.latency.planners.latency_common import blocks_of
-    from solvers.latency.planners.latency_cp import payload_of
+    from solvers.latency.planners.programs import payload_of
 
     told: list[dict] = []
     model, search = LatencyModel.of(p), {"workers": 1, "seed": seed, "work": None}

@@ -17,9 +17,8 @@ from solvers.latency import series_breaks
 from solvers.latency.bounds import order_of
 from solvers.latency.model import LatencyModel
 from solvers.latency.planners.latency import Latency
-from solvers.latency.series import series_of
 from solvers.latency.series_bound import series_bound
-from solvers.latency.series_breaks import undominated
+from solvers.latency.series_breaks import series_of, undominated
 from solvers.plan.result import Status
 from solvers.planners.check import check
 from solvers.planners.solve import solve

@@ -5,12 +5,12 @@ import random
 from types import SimpleNamespace
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.pipelines.descent.descend import improve
-from solvers.pipelines.planners.graph_pipeline import _Found, _Search
+from solvers.pipelines.planners.draft_search import DraftSearch, Found
 from solvers.pipelines.timing.estimate import Estimator
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.search.monitor import Monitor
 from tests.instances import problem, training_graph
+from tests.solvers.pipelines.descending import improve
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]
 
@@ -46,10 +46,10 @@ def test_the_search_does_not_leave_a_draft_over_its_memory_for_one_that_cannot_r
 
 def test_a_draft_that_deadlocks_is_not_judged_but_left_out():
     p = chain()
-    search = _Search(p, Monitor(p, 60.0))
+    search = DraftSearch(p, Monitor(p, 60.0))
     draft = waiting(search.condensed)
     told = Estimator(search.condensed).estimate(draft)
     assert math.isinf(told.seconds)
-    search.offer(_Found(draft, told))
+    search.offer(Found(draft, told))
     assert search.monitor.best is None
-    assert _Found(draft, told).key > (1e9, 1.0)
+    assert Found(draft, told).key > (1e9, 1.0)

@@ -220,13 +220,6 @@ def test_what_cannot_run_takes_for_ever() -> None:
         estimator.estimate(Draft((DraftStage((0, 1), 1),)))
 
 
-def test_seconds_of_a_stage() -> None:
-    p = problem(training_graph([(0, 1)], 2), [1.0, 2.0, 3.0, 4.0], 2, mini_batch=4, micro_batches=None)
-    estimator = Estimator(Condensed(p, ordered=True))
-    assert estimator.stage_seconds([0, 1], size=2, replicas=2) == (3.0, 7.0)
-    assert estimator.stage_seconds([1], size=4, recompute=True) == (8.0, 24.0)
-
-
 @pytest.mark.parametrize("first", range(0, 120, 40))
 def test_devices_of_other_kinds_and_memory_are_told_apart(first: int) -> None:
     """The busiest stages go to the fastest kind, and those that hold most to the devices with most memory."""

@@ -10,13 +10,13 @@ from functools import cache
 import pytest
 
 from solvers.errors import InvalidProblem, UnsupportedProblem
-from solvers.pipelines.piper.model import PiperModel
-from solvers.pipelines.piper.plan_model import options_of, plan_model
 from solvers.plan.result import StopReason
 from solvers.search.monitor import Stop
 from tests.oracle.piper_oracle import least_bottleneck_s, random_model
 from tests.reproductions.equal_split import equal_split
+from tests.reproductions.piper_model import PiperModel
 from tests.reproductions.piper_ways import read_piper_ways
+from tests.reproductions.plan_piper_model import options_of, plan_model
 from tests.solvers.msr_instances import SHARED
 
 FOLDER = SHARED / "workloads" / "piper"

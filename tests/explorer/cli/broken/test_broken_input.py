@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.cli.terminal.command import print_table
-from explorer.cli.terminal.printing import printable_streams
+from explorer.cli.terminal.command import print_table, printable_streams
 from tests.explorer.cli.command import Command, workload, write
 
 

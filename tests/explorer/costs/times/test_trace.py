@@ -72,7 +72,7 @@ def test_a_trace_has_the_calls_of_the_traced_model(profiled: Path) -> None:
     """Every product, norm, lookup and elementwise operator, forward and backward, with the same size to the byte."""
     graph = trace_module(Small(), (torch.randint(50, (4, 16)),), name="small", training=True).graph
     of, size = classes(graph, "adam"), sizes(graph, (4,))
-    library = imported(load_trace(str(profiled)), "trace.json", hardware="Abacus").library
+    library = imported([load_trace(str(profiled))], "trace.json", hardware="Abacus").library
     found = {time.call for time in library.times}
     wanted = {
         (operator.name, Call(of[at], size[at][0])) for at, operator in enumerate(graph.operators) if known(operator)
@@ -82,7 +82,7 @@ def test_a_trace_has_the_calls_of_the_traced_model(profiled: Path) -> None:
 
 
 def test_every_run_counts_and_the_median_is_kept(profiled: Path) -> None:
-    found = imported(load_trace(str(profiled)), "trace.json", hardware="Abacus", torch="2.13.0")
+    found = imported([load_trace(str(profiled))], "trace.json", hardware="Abacus", torch="2.13.0")
     times = {(t.call.of.op_type, t.call.of.phase, t.shape): t for t in found.library.times}
     assert times["aten.gelu", Phase.FORWARD, (4, 16, 32)].count == RUNS
     assert times["aten.conv1d", Phase.BACKWARD_WEIGHT, (4, 8, 16)].count == RUNS
@@ -127,7 +127,7 @@ def text(events: list[dict[str, Any]], **more: Any) -> str:
 
 
 def seconds(events: list[dict[str, Any]], hardware: str | None = "Abacus", **more: Any) -> dict[str, float]:
-    found = imported(read_trace(text(events, **more)), "by hand", hardware=hardware)
+    found = imported([read_trace(text(events, **more))], "by hand", hardware=hardware)
     return {str(time.call.of.phase): time.seconds / MICROSECOND for time in found.library.times}
 
 
@@ -150,7 +150,7 @@ def test_on_a_gpu_the_kernels_count() -> None:
         events.append(event("gemm", 1000 + owner, length, None, cat="kernel", External_id=owner, tid=7))
     names = {"deviceProperties": [{"id": 0, "name": "NVIDIA H200"}]}
     assert seconds(events, None, **names) == pytest.approx({"forward": 3, "backward_input": 8, "backward_weight": 2})
-    library = imported(read_trace(text(events, **names)), "by hand", hardware=None).library
+    library = imported([read_trace(text(events, **names))], "by hand", hardware=None).library
     assert (library.hardware, library.kind) == ("NVIDIA H200", "H200-141GB")
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from explorer.exports.launchers.torch_split import split_points
 from explorer.exports.layers.chain import chain_of
-from explorer.exports.layers.cuts import split_points
 from explorer.exports.layers.nearest import laid_out, whole_modules
 from explorer.exports.layers.units import layout_of, units_of
 from explorer.exports.layers.written import comments, path_of

@@ -12,8 +12,8 @@ from explorer.jobs import held_plans
 from explorer.jobs.held_plans import file_of, hold, newly_held, result_of, take
 from explorer.jobs.requests import DifferRequest, PlanSource, PrepareRequest, ReviewRequest, SolveRequest
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.needs import plans_of
 from explorer.jobs.workers.plans import Plans
+from explorer.jobs.workers.scheduler import plans_of
 from explorer.jobs.workers.specs import SOLVING, nothing
 from explorer.question.packing import PackedGraph, PackedPlan, PackedProblem
 from explorer.question.settings import Settings

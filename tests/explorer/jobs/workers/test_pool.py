@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.jobs.workers import deadlines
+from explorer.jobs.workers import scheduler
 from explorer.jobs.workers.job import Job
 from explorer.jobs.workers.jobs import Jobs
 from explorer.jobs.workers.worker import process_spec
@@ -193,7 +193,7 @@ def test_a_question_in_place_of_another_goes_to_the_worker_that_is_about_to_have
 
 
 def test_a_job_that_shows_no_sign_of_getting_on_is_ended_and_told_why(monkeypatch):
-    monkeypatch.setattr(deadlines, "MARGIN_S", 0.3)
+    monkeypatch.setattr(scheduler, "MARGIN_S", 0.3)
     with pool() as jobs:
         deaf = start(jobs, "place", Ask("deaf", LONG_S, time_limit_s=0.1))
         told = deaf.end()
@@ -205,7 +205,7 @@ def test_a_job_that_shows_no_sign_of_getting_on_is_ended_and_told_why(monkeypatc
 
 
 def test_a_search_has_its_own_limit_once_there_is_a_model(monkeypatch):
-    monkeypatch.setattr(deadlines, "MARGIN_S", 0.3)
+    monkeypatch.setattr(scheduler, "MARGIN_S", 0.3)
     with pool() as jobs:
         told = start(jobs, "place", Ask("deaf", LONG_S, model="chain", time_limit_s=0.1)).end()
         assert "with a time limit of 100 ms" in told["message"]
@@ -222,7 +222,7 @@ def test_who_cannot_hear_keeps_nobody_else_from_it(caplog):
 
 
 def test_a_job_that_gets_on_may_take_as_long_as_it_likes(monkeypatch):
-    monkeypatch.setattr(deadlines, "MARGIN_S", 2.0)
+    monkeypatch.setattr(scheduler, "MARGIN_S", 2.0)
     with pool() as jobs:
         told = start(jobs, "help", Ask("many", 0.2, parts=11)).end()
         assert told == {"kind": "told", "told": told["told"]}
@@ -230,7 +230,7 @@ def test_a_job_that_gets_on_may_take_as_long_as_it_likes(monkeypatch):
 
 
 def test_a_trace_that_never_ends_is_ended(monkeypatch):
-    monkeypatch.setattr(deadlines, "TRACE_S", 0.3)
+    monkeypatch.setattr(scheduler, "TRACE_S", 0.3)
     with pool() as jobs:
         tracing = start(jobs, "unheard", Ask("deaf", LONG_S, model="never"))
         assert "tracing this model took more than 300 ms" in tracing.end()["message"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
-from explorer.jobs.workers.fair_queue import MOST_PASSED, FairQueue
 from explorer.jobs.workers.job import Job, JobWorker
-from explorer.jobs.workers.scheduler import Scheduler
+from explorer.jobs.workers.scheduler import MOST_PASSED, FairQueue, Scheduler
 from tests.explorer.jobs.workers.standins import Ask
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from explorer.jobs import job_kinds
 from explorer.jobs.requests import SolveRequest
+from explorer.jobs.workers.job import Listeners
 from explorer.jobs.workers.jobs import Jobs
-from explorer.jobs.workers.listeners import Listeners
 from explorer.question.settings import Settings
 from explorer.question.tracer import Stopped
 from explorer.view import events

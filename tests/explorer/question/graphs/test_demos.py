@@ -8,8 +8,7 @@ import pytest
 
 from demo_models import MODELS
 from explorer.jobs import job_kinds
-from explorer.question.graphs.demos import FOLDER, SHIPPED, name_of, packed_graph, traced_before
-from explorer.question.graphs.derived import in_dtype
+from explorer.question.graphs.demos import FOLDER, SHIPPED, in_dtype, name_of, packed_graph, traced_before
 from explorer.question.graphs.traced_by import STATED, of_today
 from explorer.tracing import trace_demo
 from explorer.view.graph.skeleton import skeleton

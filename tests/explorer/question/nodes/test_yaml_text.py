@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.question.cluster_file import parse_cluster
-from explorer.question.nodes.yaml_text import parse_yaml
+from explorer.question.cluster_file import parse_cluster, parse_yaml
 from solvers.errors import InvalidProblem
 
 yaml = pytest.importorskip("yaml", reason="pip install 'placement-explorer[yaml]'")

@@ -23,12 +23,12 @@ from explorer.runner.bundles.bundle import (
     read_about,
     read_bundle,
     read_result,
+    state_folder,
     write_bundle,
 )
 from explorer.runner.bundles.by_hand import command_line
 from explorer.runner.bundles.history import UNFINISHED, find_run, past_runs
 from explorer.runner.bundles.outcome import Agreement, Outcome, RunStatus, judged
-from explorer.runner.bundles.places import state_folder
 from explorer.runner.bundles.request import Backend, RunRequest
 from solvers.errors import InvalidProblem, RunError
 from tests.explorer.runner.two_ranks import two_rank_text

@@ -25,8 +25,7 @@ from explorer.runner.bundles.result_json import outcome_text
 from explorer.runner.engine import machine as machines
 from explorer.runner.engine.gather import gather
 from explorer.runner.engine.machine import Machine, make_machine
-from explorer.runner.engine.measure import measure
-from explorer.runner.engine.segment_times import operator_seconds
+from explorer.runner.engine.measure import measure, operator_seconds
 from explorer.runner.model.program import Program
 from explorer.runner.verifying.verify import verify
 from explorer.tracing.captured import Value

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from explorer.runner.engine.empty_segments import Load, runtime_of, script_of
 from explorer.runner.engine.engine_times import ACROSS, ALONE, engine_times
-from explorer.runner.engine.garbage import settled_memory
+from explorer.runner.engine.measure import settled_memory
 from explorer.runner.scripts.replay import replay
 
 CPU = torch.device("cpu")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from explorer.runner.engine.packing import packed_up, room
+from explorer.runner.engine.sending import packed_up, room
 from explorer.runner.scripts.duties import PACKED_BYTES
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from torch.optim import Adafactor
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
-from explorer.runner.engine.peak_memory import CountedStorage, peak_of_an_iteration
+from explorer.runner.engine.measure import CountedStorage, peak_of_an_iteration
 from explorer.runner.model.optimizers import OPTIMIZERS
 from solvers.problem.gradient_room import TEMPORARIES
 from solvers.problem.problem import Optimizer

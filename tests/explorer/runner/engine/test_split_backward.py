@@ -14,7 +14,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from explorer.runner.engine.peak_memory import CountedStorage
+from explorer.runner.engine.measure import CountedStorage
 from explorer.runner.engine.split_backward import backward_inputs, backward_parameters
 from explorer.runner.engine.stages import SegmentStage
 from explorer.runner.model.segment_module import Input, Kind, Output, SegmentProgram

@@ -13,18 +13,20 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from explorer.costs.profile import EngineTimes
 from explorer.question.loading import load
 from explorer.runner import block_times
 from explorer.runner import calibrate as calibrating
+from explorer.runner.block_times import AT_ONCE, PER_PARAMETER, blocks_of, bytes_of, room_for
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.calibrate import calibrate
-from explorer.runner.measuring.blocks import AT_ONCE, PER_PARAMETER, blocks_of, bytes_of, room_for
 from explorer.runner.measuring.calibration import calibration_plan
 from explorer.runner.measuring.place import Place
 from explorer.runner.model.weights import Held, hold
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.plan_json import read_plan
-from solvers.problem.graph import Phase
+from solvers.problem.engine import EngineCosts
+from solvers.problem.graph import Operator, OpGraph, Phase
 
 CPU = torch.device("cpu")
 
@@ -132,3 +134,13 @@ def test_only_one_block_has_its_parameters_there(alone: None, monkeypatch: pytes
     assert profile.samples == (1, 2)
     assert all(whole.forward_s > 0 and whole.backward_s > 0 for whole in profile.wholes)
     assert any(f"measured in {len(blocks)} blocks" in note for note in profile.notes)
+
+
+def test_what_adding_to_gradients_takes_is_the_median_by_the_byte() -> None:
+    """Of 1 KB of parameters: 2 ns a byte; noise that makes it negative is nothing."""
+    graph = OpGraph((Operator("a", param_bytes=1000.0),), ())
+    engine = EngineTimes(EngineCosts(0.0, 1.0, 2.0), 0.0, 1, "CPU time")
+    told = [calibrating.with_adding(engine, graph, added_s).costs for added_s in ([9e-6, 2e-6, 0.0], [-1e-6])]
+    assert [costs.added_byte_s for costs in told] == pytest.approx([2e-9, 0.0])
+    assert told[0].backward_s == 2.0
+    assert calibrating.with_adding(engine, OpGraph((Operator("a"),), ()), [1.0]).costs.added_byte_s == 0.0

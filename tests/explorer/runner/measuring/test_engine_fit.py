@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.runner.measuring.engine_fit import Ran, fit
+from explorer.runner.engine.engine_times import Ran, fit
 from solvers.problem.engine import Duty, EngineCosts
 
 TRUTH = EngineCosts(3e-4, 1e-4, 2e-4, 5e-5, 8e-5, 1e-10, 3e-10)

@@ -12,7 +12,6 @@ from torch import Tensor, fx, nn
 from explorer.question.loading import load
 from explorer.runner.measuring.attribution import OUTSIDE, attribute, divide, settle
 from explorer.runner.measuring.instrument import CpuClock, Ownership, mark_costs, marked, marked_backward, walk
-from explorer.runner.measuring.noise import probe, variation
 from explorer.runner.measuring.operator_times import (
     IN_FLIGHT,
     Subject,
@@ -21,6 +20,7 @@ from explorer.runner.measuring.operator_times import (
     update_times,
     whole,
 )
+from explorer.runner.measuring.place import probe, variation
 from explorer.runner.model.program import trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.weights import hold

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from explorer.question.loading import load_callable
+from explorer.runner.model.cuts import check_states, computed_with
 from explorer.runner.model.program import Program, trace_for_run
-from explorer.runner.model.states import check_states, computed_with
 from explorer.runner.scripts.script import Script, Segment
 from solvers.errors import RunError
 

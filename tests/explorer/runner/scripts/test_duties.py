@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import explorer.runner.scripts.with_engine as with_engine_file
+from explorer.library.answer import is_known
 from explorer.library.asking import Asking
-from explorer.library.notes import is_known
 from explorer.runner.scripts.duties import duties, packed
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.with_engine import run_seconds, second_telling, with_engine
@@ -101,6 +101,19 @@ def test_every_action_of_a_plan_is_longer_by_its_own_part(recompute: bool) -> No
     for device in (0, 1):
         own = costs.iteration_s + sum(costs.seconds(kind, duty) for (_, kind, d), duty in told.items() if d == device)
         assert after[device] - before[device] == pytest.approx(own)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2, 4, 8])
+def test_all_but_the_first_micro_batch_add_to_gradients(micro_batches: int) -> None:
+    """Of what was measured, every second backward did: one micro-batch takes less, two as much, four more."""
+    chain = problem_of("gpt-small", devices=2, mini_batch=8, micro_batches=micro_batches)
+    count = sum(o.forward_of is None for o in chain.graph.operators)
+    plan = placed(chain, [int(i >= count // 2) for i in range(count)], micro_batches)
+    chain = replace(chain, engine=EngineCosts(0.0, 0.0, 0.0, added_byte_s=1e-15))
+    before = sum(simulate(chain, plan).busy_per_device_s())
+    after = sum(simulate(with_engine(chain, plan), plan).busy_per_device_s())
+    nbytes = sum(o.trained_bytes for o in chain.graph.operators)
+    assert after - before == pytest.approx(1e-15 * nbytes * (micro_batches / 2 - 1), abs=1e-15)
 
 
 def test_a_plan_file_keeps_what_the_engine_takes() -> None:

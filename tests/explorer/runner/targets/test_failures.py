@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner.targets import watch
+from explorer.runner.targets import log
 from explorer.runner.targets.failures import Exit, explain
 
 
@@ -26,11 +26,11 @@ def test_memory_is_blamed_only_where_the_kernel_counted_it(kills: int | None, to
 
 def test_the_kernel_counts_what_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = tmp_path / "vmstat"
-    monkeypatch.setattr(watch, "COUNTS", counts)
-    assert watch.memory_kills() is None
+    monkeypatch.setattr(log, "COUNTS", counts)
+    assert log.memory_kills() is None
     counts.write_text("nr_free_pages 12\noom_kill 4\n")
-    before = watch.memory_kills()
+    before = log.memory_kills()
     assert before == 4
     counts.write_text("nr_free_pages 12\noom_kill 6\n")
-    assert watch.kills_since(before) == 2
-    assert watch.kills_since(None) is None
+    assert log.kills_since(before) == 2
+    assert log.kills_since(None) is None

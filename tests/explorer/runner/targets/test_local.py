@@ -17,7 +17,7 @@ from explorer.runner.bundles import heartbeats
 from explorer.runner.bundles.bundle import Bundle, write_bundle
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
-from explorer.runner.targets import processes, watch
+from explorer.runner.targets import log, processes
 from explorer.runner.targets.local import LocalTarget, core_notes
 from explorer.runner.targets.processes import MARK, marked
 from explorer.runner.targets.target import RunProgress
@@ -133,7 +133,7 @@ def test_a_time_limit_ends_a_run_that_hangs(tmp_path: Path, monkeypatch: pytest.
 def test_a_rank_that_stands_still_is_named_while_the_run_goes_on(
     how: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "SILENT_S", 0.5)
+    monkeypatch.setattr(log, "SILENT_S", 0.5)
     folder = tmp_path / "run"
     told: list[RunProgress] = []
     outcome = run(folder, monkeypatch, how, told=told, should_stop=lambda: any(step.stall for step in told))
@@ -153,7 +153,7 @@ def test_a_time_limit_names_the_rank_that_stood_still(tmp_path: Path, monkeypatc
 
 
 def test_ranks_that_work_and_wait_for_nobody_are_not_blamed(tmp_path: Path) -> None:
-    look = watch.Watch(tmp_path, 2)
+    look = log.Watch(tmp_path, 2)
     (tmp_path / "beat-0").write_bytes(beat(waits=False))
     (tmp_path / "beat-1").write_bytes(beat(waits=False))
     assert not look.look(100.0)

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata
 
+from explorer.runner.training.catalogue import Reader
 from explorer.runner.training.checkpoint import FILE, FORMAT, _like, progress_of
-from explorer.runner.training.tensor_files import Reader
 from solvers.errors import RunError
 
 GOOD = {"format": FORMAT, "version": 1, "steps": 3, "mini_batches": 6, "seed": 1, "tensors": {}, "numbers": {}}

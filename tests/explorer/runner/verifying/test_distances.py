@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from explorer.runner.verifying.distances import (
+from explorer.runner.verifying.verify import (
     apart,
     distance,
     furthest,

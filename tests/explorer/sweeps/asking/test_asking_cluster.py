@@ -13,13 +13,12 @@ import pytest
 
 from explorer.question.problems import make_problem
 from explorer.runner.targets.target_file import RaySetup
+from explorer.sweeps.asking.asked import Nothing
 from explorer.sweeps.asking.cluster import Cluster, Interrupted
-from explorer.sweeps.asking.job_log import answer_lines, refusal_line
-from explorer.sweeps.asking.kept import Nothing
 from explorer.sweeps.asking.pool import Here
 from explorer.sweeps.asking.questions import Question, answer_text
 from explorer.sweeps.asking.ray_driver import main as driver
-from explorer.sweeps.asking.sheet import code_hash
+from explorer.sweeps.asking.sheet import answer_lines, code_hash, refusal_line
 from explorer.sweeps.asking.solving import answer_to
 from explorer.sweeps.sweep import cell_rows
 from solvers.errors import RunError

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from explorer.runner.targets.target_file import RaySetup
-from explorer.sweeps.asking.asked import Course
+from explorer.sweeps.asking.asked import Course, Kept, Nothing
 from explorer.sweeps.asking.cluster import Cluster
-from explorer.sweeps.asking.kept import Kept, Nothing
 from explorer.sweeps.asking.pool import Here
 from explorer.sweeps.sweep import Cell, cell_rows
 from tests.explorer.runner.targets.ray_head import Head, _processes, _session, running_head

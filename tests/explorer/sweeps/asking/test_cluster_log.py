@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from explorer.runner.targets.ray_log import PART
-from explorer.sweeps.asking.job_log import AnswerLog, answer_lines, course_line, refusal_line
+from explorer.sweeps.asking.sheet import AnswerLog, answer_lines, course_line, refusal_line
 
 
 def test_answers_come_back_as_they_were_told_in_whatever_pieces_the_log_is_fetched() -> None:

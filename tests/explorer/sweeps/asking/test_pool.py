@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from explorer.sweeps.asking import workers as workers_room
-from explorer.sweeps.asking.asked import Course
-from explorer.sweeps.asking.kept import Nothing
+from explorer.sweeps.asking.asked import Course, Nothing
 from explorer.sweeps.asking.pool import Here, Pool
 from explorer.sweeps.sweep import cell_rows
 from tests.explorer.sweeps.asking.remembered import BASE, LIMITS, Remembered, few, told

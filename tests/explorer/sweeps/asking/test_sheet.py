@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from explorer.question.problems import make_problem
-from explorer.sweeps.asking.job_log import AnswerLog
-from explorer.sweeps.asking.kept import Nothing
+from explorer.sweeps.asking.asked import Nothing
 from explorer.sweeps.asking.pool import Here
 from explorer.sweeps.asking.questions import Question, read_answer
 from explorer.sweeps.asking.ray_driver import ask_sheet, start_of
-from explorer.sweeps.asking.sheet import Sheet, make_sheet, read_sheet
+from explorer.sweeps.asking.sheet import AnswerLog, Sheet, make_sheet, read_sheet
 from explorer.sweeps.asking.solving import serve
 from explorer.sweeps.sweep import before, cell_rows
 from solvers.errors import InvalidProblem

@@ -7,9 +7,7 @@ import random
 
 import pytest
 
-from explorer.view.instants.course import course
-from explorer.view.instants.played import flights, played
-from explorer.view.instants.span_words import ranges
+from explorer.view.instants.played import course, flights, played, ranges
 from explorer.view.plan_view import plan_view
 from solvers.evaluation.simulation import simulate
 from tests.explorer.view.lattice import lattice_problem, operator_plan

@@ -8,10 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from explorer.view.instants.course import course
-from explorer.view.instants.span_words import SpanWords
-from explorer.view.instants.wait_words import chain_columns, wait_told
-from explorer.view.instants.waits import LAST, chain, legs, wait_at
+from explorer.view.instants.played import SpanWords, course
+from explorer.view.instants.waits import LAST, chain, chain_columns, legs, wait_at, wait_told
 from solvers.errors import InvalidPlan, NoLink
 from solvers.evaluation.simulation import run
 from solvers.problem.problem import Transfers

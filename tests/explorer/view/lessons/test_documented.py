@@ -10,9 +10,8 @@ import pytest
 from demo_models import MODELS
 from explorer.costs.devices import DEVICES
 from explorer.view.lessons.figures import FIGURES
-from explorer.view.lessons.folder import all_lessons
-from explorer.view.lessons.lights import PARTS
-from explorer.view.lessons.reading import RELATIONS, read_lesson
+from explorer.view.lessons.lesson import PARTS
+from explorer.view.lessons.reading import RELATIONS, all_lessons, read_lesson
 from explorer.view.session import Choices
 from solvers.planners.registry import PLANNERS
 

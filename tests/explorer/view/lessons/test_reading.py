@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from explorer.costs.devices import DEVICES
-from explorer.view.lessons.folder import MAX_FILES, SHIPPED, all_lessons, lesson_name, read_file
 from explorer.view.lessons.lesson import Goal, Piece
-from explorer.view.lessons.reading import MAX_BYTES, MAX_STEPS, MAX_TEXT, read_lesson
+from explorer.view.lessons.reading import (
+    MAX_BYTES,
+    MAX_FILES,
+    MAX_STEPS,
+    MAX_TEXT,
+    SHIPPED,
+    all_lessons,
+    lesson_name,
+    read_file,
+    read_lesson,
+)
 from explorer.view.session import Choices
 from solvers.errors import InvalidProblem
 from solvers.planners.registry import PLANNERS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from explorer.view.timeline.memory_strips import MOST_CARDS, memory_strips
+from explorer.view.timeline.charts import MOST_CARDS, memory_strips
 
 
 def view(count: int, peak: float, cap: float | None = 100.0, per_node: int = 0) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import pytest
 
 from explorer.view.timeline import gantt_rows, path, why
-from explorer.view.timeline.moves import endpoints
+from explorer.view.timeline.lanes import endpoints
 from solvers.evaluation.simulation import simulate
 from solvers.plan.schedule import MemoryCurve, Span
 from tests.explorer.view.lattice import lattice_problem, operator_plan

@@ -1,1 +1,0 @@
-"""Chains of stages whose cuts lie on one line of operators, by dynamic programme."""
