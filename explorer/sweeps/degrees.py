@@ -14,6 +14,7 @@ from explorer.question.settings import Settings
 from explorer.words import text
 from solvers.bounds.combinatorial import lower_bound_s
 from solvers.errors import InvalidProblem, PlacementError
+from solvers.evaluation.evaluate import evaluate
 from solvers.formats.workload import Workload
 from solvers.plan.degrees import DegreePlan, degrees_of
 from solvers.plan.plan import Plan
@@ -163,7 +164,7 @@ def _note_degrees(one: _Question) -> None:
     data, _, pipeline = degrees
     before = one.rows.get((data, pipeline))
     if before is None or result.objective_s < before.objective_s:
-        peak = max(result.metrics.peak_memory_bytes)
+        peak = max(evaluate(one.problem, result.plan).peak_memory_bytes)
         one.rows[data, pipeline] = DegreePlan(data, one.degree, pipeline, result.objective_s, peak)
 
 
