@@ -30,7 +30,7 @@ def structure(problem: Problem, plan: Plan) -> list[str]:
         *_operators(problem, places),
         *_stages(problem, plan),
         *_micro_batches(problem, plan),
-        *_ahead(problem, plan),
+        *_too_far_ahead(problem, plan),
         *_subgraphs(problem, plan),
     ]
 
@@ -120,7 +120,7 @@ def _micro_batches(problem: Problem, plan: Plan) -> list[str]:
     return found
 
 
-def _ahead(problem: Problem, plan: Plan) -> list[str]:
+def _too_far_ahead(problem: Problem, plan: Plan) -> list[str]:
     """Stages that keep more in flight than 1F1B does, where that is asked for: as many as stages follow on the longest
     way to the end, in samples where these differ. Those without a backward keep nothing."""
     if problem.pipeline is not Pipeline.ONE_F_ONE_B or problem.objective is not Objective.ITERATION:
