@@ -29,7 +29,8 @@ def first_question(model: str) -> Asked:
 
 def asked_by(session: Session) -> Asked:
     """What a worker searches for a page."""
-    problem = make_problem(load(session.model), session.settings)
+    workload = load(session.model, training=session.settings.training, dtype=session.settings.dtype)
+    problem = make_problem(workload, session.settings)
     return Asked(
         problem,
         choose_planner(session.planner),

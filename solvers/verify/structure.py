@@ -194,7 +194,7 @@ def contiguity(problem: Problem, plan: Plan) -> list[str]:
     }
     edges = [(a, b) for a, b in _edges(problem.graph) if a in place and b in place]
     if problem.contiguity is Contiguity.ACYCLIC:
-        sources = _ahead((place[b], place[a]) for a, b in edges if place[a] != place[b])
+        sources = _heads((place[b], place[a]) for a, b in edges if place[a] != place[b])
         try:
             TopologicalSorter(sources).prepare()
         except CycleError as error:
@@ -202,7 +202,7 @@ def contiguity(problem: Problem, plan: Plan) -> list[str]:
         else:
             return []
         return [f"the {'stages' if by_stage else 'devices'}' sets of operators are not acyclic: tensors flow {circle}"]
-    readers = _ahead(_edges(problem.graph))
+    readers = _heads(_edges(problem.graph))
     for group in dict.fromkeys(place.values()):
         inside = {operator for operator, where in place.items() if where == group}
         left = {b for a in inside for b in readers.get(a, ())} - inside
@@ -240,7 +240,7 @@ def _without_forward(operator: Operator, groups: set[str | None]) -> bool:
     return operator.forward_of is None and (operator.colocation is None or operator.colocation not in groups)
 
 
-def _ahead(edges: Iterable[tuple[Node, Node]]) -> dict[Node, set[Node]]:
+def _heads(edges: Iterable[tuple[Node, Node]]) -> dict[Node, set[Node]]:
     """Where the edges of each node lead."""
     ahead: dict[Node, set[Node]] = {}
     for a, b in edges:
