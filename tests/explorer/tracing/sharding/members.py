@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from explorer.tracing.captured import COLLECTIVE, Captured, Node, Value
+from explorer.tracing.captured import Captured, Node, Value
 from explorer.tracing.fold import is_bookkeeping
 from explorer.tracing.sharding.choices import PARTIAL, WHOLE, Choices, Option
+from solvers.problem.collectives import COLLECTIVE
 
 SIZES = ("size", "shape")
 """Arguments that state the shape of what comes out."""

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from explorer.tracing.build import build
-from explorer.tracing.captured import COLLECTIVE, Captured
+from explorer.tracing.captured import Captured
 from explorer.tracing.sharding.choices import WHOLE, Choices, Option
 from explorer.tracing.sharding.local import member_of
 from explorer.tracing.sharding.rules import analyse
+from solvers.problem.collectives import COLLECTIVE
 from tests.explorer.tracing.sharding.captures import demo
 from tests.explorer.tracing.sharding.members import note_divided, random_value, run_members, run_whole
 
