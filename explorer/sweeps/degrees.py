@@ -14,6 +14,7 @@ from explorer.question.settings import Settings
 from explorer.words import text
 from solvers.bounds.combinatorial import lower_bound_s
 from solvers.errors import InvalidProblem, PlacementError
+from solvers.evaluation.evaluate import evaluate
 from solvers.formats.workload import Workload
 from solvers.plan.degrees import DegreePlan, degrees_of
 from solvers.plan.plan import Plan
@@ -95,8 +96,9 @@ def search_degrees(
     searches, beginning with the degree whose split is fastest, and leaves out those whose bound is no better than what
     was found. The answer's bound is the least of all degrees'.
 
-    cluster: of single devices. terms: of the whole search; its time is shared by the degrees that are searched. begin:
-    told what comes next. Raises PlacementError where no degree can be asked.
+    cluster: of single devices. terms: of the whole search; its time is shared by the degrees that are searched, and
+    tracing and plain splits do not count. begin: told what comes next. Raises PlacementError where no degree can be
+    asked.
     """
     began = time.perf_counter()
     tried, refused = degrees_to_try(cluster)
@@ -113,14 +115,14 @@ def search_degrees(
     if not questions:
         raise InvalidProblem(next(iter(refused.values())))
     questions.sort(key=lambda one: (one.promise_s, one.degree))
-    limit_s = terms.get("time_limit_s", 60.0)
+    limit_s, searching = terms.get("time_limit_s", 60.0), time.perf_counter()
     best: _Question | None = None
     for position, one in enumerate(questions):
         least_s = math.inf if best is None or best.result is None else best.result.objective_s
         if one.bound_s >= least_s or (best is not None and should_stop()):
             continue
         begin(f"planning for groups of {one.degree}")
-        left_s = max(0.0, limit_s - (time.perf_counter() - began)) / (len(questions) - position)
+        left_s = max(0.0, limit_s - (time.perf_counter() - searching)) / (len(questions) - position)
         asked: Terms = {**terms, "start": one.start, "time_limit_s": max(1.0, left_s)}
         heard = _hearing(one, on_progress)
         one.result = ask(one.problem, planner, should_stop=should_stop, on_progress=heard, **asked)
@@ -162,7 +164,7 @@ def _note_degrees(one: _Question) -> None:
     data, _, pipeline = degrees
     before = one.rows.get((data, pipeline))
     if before is None or result.objective_s < before.objective_s:
-        peak = max(result.metrics.peak_memory_bytes)
+        peak = max(evaluate(one.problem, result.plan).peak_memory_bytes)
         one.rows[data, pipeline] = DegreePlan(data, one.degree, pipeline, result.objective_s, peak)
 
 

@@ -50,7 +50,8 @@ class Simulation:
     @cached_property
     def static_bytes(self) -> Floats:
         """What each device holds all the time, [devices] B."""
-        held = held_by_stage(self.problem, self.plan, len(self.groups)).sum(axis=0)
+        times = len(self.groups) * self.problem.repeats.times
+        held = held_by_stage(self.problem, self.plan, times).sum(axis=0)
         return self._everywhere(on_devices(self.problem, self.plan, held))
 
     def _everywhere(self, values: Floats) -> Floats:

@@ -66,6 +66,22 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """nbytes: what each option of each call has a member hold. most_bytes: of all calls together."""
+
+    nbytes: Mapping[int, Sequence[float]]
+    most_bytes: float
+
+    def limit(self, model: Model, x: Mapping[int, Sequence[int]]) -> None:
+        unit = max(self.most_bytes, 1.0)
+        terms = [(v, b / unit) for at, variables in x.items() for v, b in zip(variables, self.nbytes[at], strict=True)]
+        model.row([(variable, share) for variable, share in terms if share], 0.0, self.most_bytes / unit)
+
+    def of(self, choices: Choices, labels: Labels) -> float:
+        return sum(self.nbytes[at][choices.options[at].index(option)] for at, option in labels.items())
+
+
+@dataclass(frozen=True, slots=True)
 class Division:
     """labels: the cheapest. cost_s: their seconds. bound_s: none have fewer. variables, runtime_s: of the program."""
 
@@ -130,12 +146,19 @@ def _within_s(choices: Choices, prices: Prices, at: int, option: Option) -> floa
 
 
 def cheapest(
-    choices: Choices, prices: Prices, check: Callable[[], None] = lambda: None, limit_s: float = 60.0
+    choices: Choices,
+    prices: Prices,
+    check: Callable[[], None] = lambda: None,
+    limit_s: float = 60.0,
+    held: Held | None = None,
 ) -> Division:
     """Solve the program with HiGHS. check: called often; raises to stop. limit_s: then the best labels so far are
-    taken; the bound says how far they may be from the best. Raises PlacementError where the solver fails."""
+    taken; the bound says how far they may be from the best. held: what a member may hold at most. Raises PlacementError
+    where the solver fails, or nothing holds so little."""
     began = time.monotonic()
     model, x = _program(choices, prices)
+    if held is not None:
+        held.limit(model, x)
     values: Sequence[float] | None = None
     bound = 0.0
     payload = {"model": model.to_message(), "solver": "highs", "seed": 0, "ends_at": time.time() + limit_s}

@@ -9,7 +9,7 @@ from explorer.view.pictures.degrees import DegreeCell, DegreeMap
 
 
 def degree_panel(found: DegreeMap) -> list[Component]:
-    head = html.Tr([html.Th("Replicas", scope="col"), *(html.Th(f"TP {t}", scope="col") for t in found.tensor)])
+    head = html.Tr([html.Th("DP", scope="col"), *(html.Th(f"TP {t}", scope="col") for t in found.tensor)])
     body = [
         html.Tr([html.Th(str(data), scope="row"), *map(_cell, cells)])
         for data, cells in zip(found.data, found.cells, strict=True)
@@ -17,7 +17,7 @@ def degree_panel(found: DegreeMap) -> list[Component]:
     why = [html.Li([html.B(f"{of}: "), reason]) for of, reason in found.reasons]
     return [
         html.H2("Degrees"),
-        html.P("Best plan by replicas and by devices that divide tensors (TP).", className="small"),
+        html.P("Best plan by replicas (DP) and devices that divide tensors (TP).", className="small"),
         html.Table([html.Thead(head), html.Tbody(body)], className="degrees"),
         html.Ul(why, className="small quiet degrees-why") if why else None,
     ]

@@ -86,11 +86,11 @@ class Stack(nn.Module):
         return x.sum()
 
 
-def _captured(module: nn.Module) -> tuple[Captured, Captured]:
+def captured_twice(module: nn.Module) -> tuple[Captured, Captured]:
     return captured(module, (torch.zeros(SAMPLES, TOKENS, WIDTH),))
 
 
-def _all_labels(choices: Choices) -> Iterator[Labels]:
+def all_labels(choices: Choices) -> Iterator[Labels]:
     """Every labelling in which readers of one parameter divide it alike."""
     calls = list(choices.options)
     for chosen in product(*choices.options.values()):
@@ -101,10 +101,10 @@ def _all_labels(choices: Choices) -> Iterator[Labels]:
 @pytest.mark.parametrize("link", [LINK, GroupLink(1e9, 1e-7), GroupLink(1e11, 1e-8)])
 @pytest.mark.parametrize("whole_weights", [False, True])
 def test_no_labels_are_cheaper(module: type[nn.Module], link: GroupLink, whole_weights: bool) -> None:
-    small, large = _captured(module())
+    small, large = captured_twice(module())
     choices = Choices(analyse(small), large, 2, whole_weights=whole_weights)
     prices = Prices(seconds_of(choices, large, seconds, True), link, 4, True)
-    best = min(cost_s(choices, prices, labels) for labels in _all_labels(choices))
+    best = min(cost_s(choices, prices, labels) for labels in all_labels(choices))
     found = cheapest(choices, prices)
     assert found.cost_s == pytest.approx(best, rel=1e-6)
     assert found.bound_s == pytest.approx(best, rel=1e-5)
@@ -113,7 +113,7 @@ def test_no_labels_are_cheaper(module: type[nn.Module], link: GroupLink, whole_w
 
 def _divided(blocks: list[nn.Module], degree: int, sequence: bool) -> Divided:
     group = Group(degree, seconds, "a device", LINK, sequence)
-    return group.divide(*_captured(Stack(blocks)), training=True)
+    return group.divide(*captured_twice(Stack(blocks)), training=True)
 
 
 def _labels(divided: Divided, path: str) -> list[Option]:
@@ -166,7 +166,7 @@ def test_grouped_queries_are_divided_by_heads_of_keys() -> None:
 def test_a_member_holds_its_share_of_matrices() -> None:
     divided = _divided([Block()], 4, sequence=True)
     part = build(divided.small, divided.large, reference="m", training=True, tensor_parallel=4).graph
-    whole = build(*_captured(Stack([Block()])), reference="m", training=True).graph
+    whole = build(*captured_twice(Stack([Block()])), reference="m", training=True).graph
     matrices, vectors = 13 * WIDTH * WIDTH * ITEM, 2 * 2 * WIDTH * ITEM
     rest = sum(o.param_bytes for o in whole.operators) - matrices - vectors
     held = sum(o.param_bytes for o in part.operators)
