@@ -96,8 +96,8 @@ def test_gradients_of_parameters_are_on_the_way_back_where_backwards_are_whole()
     assert lower_bound_s(parts) < 15
     best = solve(parts, "brute-force")
     assert lower_bound_s(parts) <= best.objective_s * ROUNDING < 15
-    assert check(p, best.plan)[0].endswith("is a part of a backward, and the pipeline 1f1b has whole ones")
-    assert judge(p, best.plan).violation == "backwards run in two parts, which the pipeline 1f1b does not"
+    assert check(p, best.plan)[0].endswith("is a part of a backward, and the pipeline kfkb has whole ones")
+    assert judge(p, best.plan).violation == "backwards run in two parts, which the pipeline kfkb does not"
     assert solve(p, "brute-force", start=best.plan).objective_s == pytest.approx(15)
 
 
