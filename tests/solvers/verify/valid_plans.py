@@ -72,7 +72,7 @@ def _problem(rng: random.Random, seed: int, sort: str, transfers: Transfers) -> 
         execution=Execution.CALL if sort == "call pass" else Execution.OPERATOR,
         transfers=transfers,
         contiguity=Contiguity.NONE,
-        pipeline=rng.choice(list(Pipeline)),
+        pipeline=rng.choice([each for each in Pipeline if each is not Pipeline.K_F_K_B]),  # 1F1B's orders here
         mini_batch=rng.choice([4, 8]),
         micro_batches=None,
         memory=float("inf"),
