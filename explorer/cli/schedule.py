@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
+    from explorer.costs.interval import interval
     from explorer.runner.scripts.with_engine import run_seconds
     from solvers.formats.number_runs import runs
     from solvers.formats.plan_json import messages_json
@@ -70,10 +71,12 @@ def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
         }
         for span in schedule.spans
     ]
+    within = interval(file.problem, file.plan, schedule.makespan_s)
     return {
         "model": file.reference,
         "objective": file.problem.objective.value,
         "makespan_s": schedule.makespan_s,
+        "interval_s": None if within is None else list(within),
         "run_s": run_seconds(file.problem, file.plan),
         "peak_memory_bytes": [finite_or_none(peak) for peak in schedule.peak_bytes()],
         "critical": list(schedule.critical),
@@ -86,6 +89,7 @@ def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
 def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
     from explorer.cli.reports.pass_report import is_pass_of_operators, print_pass
     from explorer.cli.reports.report import print_run_seconds
+    from explorer.costs.interval import interval
     from explorer.view.folded import numbers_words
     from explorer.words import text
 
@@ -103,7 +107,9 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
         print_pass(problem, file.plan, schedule)
         return
     scale, unit = text.time_unit(schedule.makespan_s)
-    print(f"{file.reference or problem.graph.name}: {text.seconds(schedule.makespan_s)}; times in {unit}")
+    within = interval(problem, file.plan, schedule.makespan_s)
+    told = text.seconds(schedule.makespan_s) + ("" if within is None else f", {within.words()}")
+    print(f"{file.reference or problem.graph.name}: {told}; times in {unit}")
     print(
         "1F0: stage 1, forward, micro-batch 0; B backward, or its parts I (gradients of"
         " inputs) and W (of parameters), U update"

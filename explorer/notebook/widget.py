@@ -21,6 +21,7 @@ from explorer.notebook.status import WAITING, Status, of_event, reason
 from explorer.question.asking import PLAN, Question, workload_of
 from explorer.question.packing import PackedGraph, packed_graph, packed_problem, unpacked_result
 from explorer.question.problems import make_problem
+from explorer.question.settings import Value
 from explorer.question.written.closest import closest
 from explorer.question.written.declaring import Setting
 from explorer.view.events import result as result_event
@@ -84,7 +85,7 @@ class PlacementWidget(DrawnWidget):
     result = traitlets.Instance(Result, allow_none=True)
     status = traitlets.Unicode("waiting", read_only=True).tag(sync=True)
 
-    def __init__(self, graph: Workload | OpGraph, **question: Any) -> None:
+    def __init__(self, graph: Workload | OpGraph, **question: Value) -> None:
         self._begin(workload_of(graph), question)
         super().__init__()
         self._open()

@@ -207,9 +207,9 @@ class ClusterSettings(Group):
         " kind have, NVLink in a node of 8 and InfiniBand between for H100 (plain)",
         control=Control(
             id="wiring", label="Joined by", what="What joins the GPUs",
-            labels={"kind": "own links", "plain": "25 GB/s each"},
+            labels={"kind": "own links", "plain": "25 GB/s"},
             meaning="Own links: as machines with that GPU are sold, NVLink inside a node and a network between"
-            " nodes, from data sheets. 25 GB/s each: PCIe between any two, whatever they are.",
+            " nodes, from data sheets. 25 GB/s: PCIe between any two, whatever they are.",
         ),
     )  # fmt: skip
     links: Wires | None = setting(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.costs.interval import told_apart
 from explorer.reviews import shown
 from explorer.reviews.matching import Change, Moved, matched_devices, moved_modules, renamed
 from explorer.reviews.plan_hash import plan_hash
@@ -47,6 +48,8 @@ class Difference:
     questions: what was asked otherwise, a line each. match: device of the first -> of the second, where it has a
     counterpart. moved: see `moved_modules`; places are told by the second plan's labels. elsewhere: the operators that
     moved. figures, metrics, micro_batches, stages, names: of each plan; names: of its devices. hashes: of the plans.
+    told_apart: whether their times differ by more than estimates of what they do differently are off
+    (`costs.interval.told_apart`), None where that is not known, or they answer different questions.
     """
 
     operators: int
@@ -60,6 +63,7 @@ class Difference:
     stages: tuple[int, int]
     names: tuple[tuple[str, ...], tuple[str, ...]]
     hashes: tuple[str, str]
+    told_apart: bool | None = None
 
     @property
     def moved_operators(self) -> int:
@@ -133,28 +137,37 @@ def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Dif
     graph = asked.graph
     changes = _changes(plan, other, match, (told[0], told[1]), len(graph))
     metrics = evaluate(asked, plan), evaluate(other_asked, other)
+    figures = figures_of(asked, metrics[0]), figures_of(other_asked, metrics[1])
+    seconds = tuple(each.objective_s(asked.objective) for each in metrics)
+    apart = (
+        told_apart(asked, plan, other, *seconds)
+        if is_one_question(*figures) and all(map(np.isfinite, seconds))
+        else None
+    )
     return Difference(
         len(graph),
         tuple(_questions(asked, other_asked)),
         match,
         moved_modules([operator.module_path for operator in graph.operators], changes),
         tuple(i for i, change in enumerate(changes) if change is not None),
-        (figures_of(asked, metrics[0]), figures_of(other_asked, metrics[1])),
+        figures,
         metrics,
         (_micro_batches(asked, plan), _micro_batches(other_asked, other)),
         (len(plan.stages), len(other.stages)),
         (told[0], told[1]),
         (plan_hash(asked, plan), plan_hash(other_asked, other)),
+        apart,
     )
 
 
-def difference_object(told: Difference) -> dict[str, Any]:
+def difference_object(told: Difference) -> dict[str, object]:
     """A difference as JSON, numbers in seconds and bytes; "second" and "first" are the plans."""
     return {
         "plan_sha256": list(told.hashes),
         "same_plan": told.is_same_plan,
         "same_question": told.is_one_question,
         "verdict": told.verdict,
+        "told_apart": told.told_apart,
         "operators": told.operators,
         "moved_operators": told.moved_operators,
         "questions_differ": list(told.questions),

@@ -38,7 +38,8 @@ def verdict_words(told: Difference) -> str:
         return "the plans are the same, to the last action"
     if told.verdict is None:
         return "asked otherwise, so that neither is the better one"
-    return f"the second is {told.verdict}"
+    unsure = ", but by less than the estimates of what they do differently are off" if told.told_apart is False else ""
+    return f"the second is {told.verdict}{unsure}"
 
 
 def lines(told: Difference) -> list[str]:

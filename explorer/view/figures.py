@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from explorer.costs.interval import Interval
@@ -114,7 +113,7 @@ def gap(objective_s: float | None, bound_s: float) -> float | None:
     return max(0.0, 1 - bound_s / objective_s) if objective_s > 0 else 0.0
 
 
-def metrics_object(metrics: Metrics) -> dict[str, Any]:
+def metrics_object(metrics: Metrics) -> dict[str, float | list[float | None] | None]:
     """As JSON: numbers in seconds and bytes, null for one that is infinite."""
     told = {name: getattr(metrics, name) for name in TOLD}
     return {

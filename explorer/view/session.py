@@ -106,7 +106,7 @@ class Choices:
     """What was measured and is saved on the server, by name."""
 
 
-def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
+def parse(raw: Mapping[str, object], choices: Choices) -> Session:
     """A session from an untrusted mapping (a message of the browser, a query string).
 
     Missing, empty and "auto" values mean the default. Unknown keys are ignored, so that an old
@@ -134,7 +134,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
     )
 
 
-def _read(raw: Mapping[str, Any], choices: Choices, *groups: type[Group]) -> dict[str, Any]:
+def _read(raw: Mapping[str, object], choices: Choices, *groups: type[Group]) -> dict[str, Any]:
     """What an untrusted mapping sets, by the fields of settings. Raises InvalidProblem."""
     allowed = {"device_kind": choices.device_kinds, "planner": choices.planners}
     values = [(one, _given(raw, one.link)) for one in declared(*groups) if one.link]
@@ -145,7 +145,7 @@ def _read(raw: Mapping[str, Any], choices: Choices, *groups: type[Group]) -> dic
     }
 
 
-def parse_look(raw: Mapping[str, Any], choices: Choices, before: Look | None = None) -> Look:
+def parse_look(raw: Mapping[str, object], choices: Choices, before: Look | None = None) -> Look:
     """What is to be drawn: keys that are not there keep what was ``before``. pair: "a,b", two different
     planners; "none" is none. Raises InvalidProblem."""
     before = before or Look()
@@ -170,7 +170,7 @@ class RunAsked:
     verify: bool = False
 
 
-def parse_run(raw: Mapping[str, Any], choices: Choices) -> RunAsked:
+def parse_run(raw: Mapping[str, object], choices: Choices) -> RunAsked:
     """From an untrusted message. Raises InvalidProblem."""
     if not choices.targets:
         raise InvalidProblem("this server has no target to run plans on")
@@ -220,7 +220,7 @@ def member(planner: str, settings: Settings) -> str:
     return planner + (IN_SEQUENCE if settings.in_sequence else "")
 
 
-def to_dict(session: Session) -> dict[str, Any]:
+def to_dict(session: Session) -> dict[str, object]:
     """The session as JSON, defaults left out: `parse` gives it back."""
     found: dict[str, Any] = {"model": session.model, **_changed(session.settings, Settings())}
     found |= _changed(session, Session(), SearchSettings) | {
@@ -248,12 +248,12 @@ def to_query(session: Session) -> str:
     return urlencode({key: plain(value) for key, value in to_dict(session).items()} | {"v": VERSION})
 
 
-def _given(raw: Mapping[str, Any], key: str) -> Any:
+def _given(raw: Mapping[str, object], key: str) -> Any:
     value = raw.get(key)
     return None if value is None or value == "" or value == "auto" else value
 
 
-def _pair(raw: Mapping[str, Any], choices: Choices, before: tuple[str, ...]) -> tuple[str, ...]:
+def _pair(raw: Mapping[str, object], choices: Choices, before: tuple[str, ...]) -> tuple[str, ...]:
     value = _given(raw, "pair")
     if value is None:
         return before
@@ -269,14 +269,14 @@ def _pair(raw: Mapping[str, Any], choices: Choices, before: tuple[str, ...]) -> 
     return names
 
 
-def _one_of(raw: Mapping[str, Any], key: str, allowed: tuple[str, ...], default: str | None = None) -> str | None:
+def _one_of(raw: Mapping[str, object], key: str, allowed: tuple[str, ...], default: str | None = None) -> str | None:
     value = _given(raw, key)
     if value is None:
         return default
     return one_of(key, value, allowed)
 
 
-def _model(raw: Mapping[str, Any], choices: Choices) -> str:
+def _model(raw: Mapping[str, object], choices: Choices) -> str:
     value = _given(raw, "model")
     if isinstance(value, str) and _FILE.fullmatch(value) and value not in choices.files:
         raise InvalidProblem("model: this file is no longer on the server; open it again, or choose another model")
@@ -292,7 +292,7 @@ def _whole(model: str) -> str:
     return name if undivided == Example() else model
 
 
-def _file(raw: Mapping[str, Any], key: str, choices: Choices, named: Sequence[str]) -> str:
+def _file(raw: Mapping[str, object], key: str, choices: Choices, named: Sequence[str]) -> str:
     """A file that was handed in, or one of what has a name."""
     value = _given(raw, key)
     if value is None:

@@ -53,7 +53,7 @@ def cheapest(costs: Iterable[Floats], join: np.ufunc) -> tuple[float, list[int]]
 
     costs: of every part, from the first on, by where it begins and ends, [places, places]; inf where it cannot.
     """
-    best, came_from = np.zeros(0), []
+    best, came_from = np.zeros(0), list[Ints]()
     for cost in costs:
         if not came_from:
             best = np.full(len(cost), np.inf)

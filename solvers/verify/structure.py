@@ -122,7 +122,8 @@ def _micro_batches(problem: Problem, plan: Plan) -> list[str]:
 
 def _too_far_ahead(problem: Problem, plan: Plan) -> list[str]:
     """Stages that keep more in flight than 1F1B does, where that is asked for: as many as stages follow on the longest
-    way to the end, in samples where these differ. Those without a backward keep nothing."""
+    way to the end, in samples where these differ. Those without a backward keep nothing, those of a plan that says it
+    is GPipe's may keep all."""
     if problem.pipeline is not Pipeline.ONE_F_ONE_B or problem.objective is not Objective.ITERATION:
         return []
     if not problem.has_backward():
@@ -152,7 +153,8 @@ def _too_far_ahead(problem: Problem, plan: Plan) -> list[str]:
     for index, each in enumerate(plan.stages):
         row = [a.kind for a in plan.order[each.devices[0]] if a.stage == index and a.kind in "FB"]
         most = max(accumulate(1 if kind == "F" else -1 for kind in row), default=0)
-        if "B" in row and most * each.micro_batch_size > allowed[index] and most > 1:
+        whole = plan.pipeline == Pipeline.GPIPE and most * each.micro_batch_size == problem.mini_batch
+        if "B" in row and most * each.micro_batch_size > allowed[index] and most > 1 and not whole:
             found.append(f"stage {index} keeps {most} micro-batches in flight, more than 1F1B does")
     return found
 

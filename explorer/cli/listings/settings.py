@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """JSON schema of settings by name."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -50,7 +50,7 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _nullable(one: Setting) -> dict[str, Any]:
+def _nullable(one: Setting) -> dict[str, object]:
     described = one.kind.schema()
     return described if one.default is not None else {"anyOf": [described, {"type": "null"}]}
 

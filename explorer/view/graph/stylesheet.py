@@ -23,12 +23,12 @@ LABEL_BESIDE = 28.0
 """From an edge to the middle of its label, in the gap between two rows."""
 
 
-def stylesheet(theme: Theme) -> list[dict[str, Any]]:
+def stylesheet(theme: Theme) -> list[dict[str, object]]:
     """A cytoscape stylesheet; later rules win."""
     return [*_plain(theme), *_devices(theme), *_marks(theme)]
 
 
-def _plain(theme: Theme) -> list[dict[str, Any]]:
+def _plain(theme: Theme) -> list[dict[str, object]]:
     """Nodes and edges that nothing else says anything of."""
     surface = SURFACES[theme]
     return [
@@ -88,10 +88,11 @@ def _plain(theme: Theme) -> list[dict[str, Any]]:
     ]
 
 
-def _devices(theme: Theme) -> list[dict[str, Any]]:
+def _devices(theme: Theme) -> list[dict[str, object]]:
     """Nodes by their device."""
     surface = SURFACES[theme]
     rules = []
+    textured: dict[tuple[str, str], list[str]] = {}  # by pattern and ink, each of them once: an image is half a kB
     for device in range(DEVICES):
         paint = swatch(device, theme)
         edge = mix(paint.fill, "#000000", 0.8)
@@ -102,12 +103,14 @@ def _devices(theme: Theme) -> list[dict[str, Any]]:
             "border-width": 2 if rimmed else 1,
         }
         if paint.pattern:
-            style |= {"background-image": _texture(paint.pattern, paint.text), **TEXTURED}
+            textured.setdefault((paint.pattern, paint.text), []).append(f"node.d{device}")
         rules.append(_rule(f"node.d{device}", color=paint.text, **style))
+    for (pattern, ink), nodes in textured.items():
+        rules.append(_rule(", ".join(nodes), **{"background-image": _texture(pattern, ink), **TEXTURED}))
     return rules
 
 
-def _marks(theme: Theme) -> list[dict[str, Any]]:
+def _marks(theme: Theme) -> list[dict[str, object]]:
     """What stands out: errors, cuts, what is selected or near it."""
     surface = SURFACES[theme]
     return [

@@ -56,7 +56,7 @@ def canvas(
     }  # fmt: skip
 
 
-def lanes_object(drawn: Sequence[Lane], scale: float, theme: Theme) -> list[dict[str, Any]]:
+def lanes_object(drawn: Sequence[Lane], scale: float, theme: Theme) -> list[dict[str, object]]:
     """Lanes: name, of, y, tall, opacity; a column each of from, long, at and words; fill, ink (of what is written on
     it), hatch and edge. scale: seconds in a unit of the time axis."""
     found = []

@@ -105,7 +105,7 @@ def _span_of(held: Sequence[str], other: Sequence[str]) -> str:
     return f": it holds {tops[0]} to {tops[-1]} ({len(tops)} modules)"
 
 
-def _parts(plan: PlanView) -> list[dict[str, Any]]:
+def _parts(plan: PlanView) -> list[dict[str, object]]:
     span = plan["span_s"]
     parts = plan["breakdown"]
     name = plan["devices"][plan["bottleneck"]]["name"]
@@ -125,7 +125,7 @@ def _parts(plan: PlanView) -> list[dict[str, Any]]:
     ]
 
 
-def path_parts(parts: Sequence[Mapping[str, Any]], shown: int = SHOWN_PARTS) -> list[dict[str, Any]]:
+def path_parts(parts: Sequence[Mapping[str, Any]], shown: int = SHOWN_PARTS) -> list[dict[str, object]]:
     """The parts of a critical path for the panel: the largest ones, the others as one; whole percents that
     add up."""
     told = summed([(part["words"], part["share"]) for part in parts], shown)

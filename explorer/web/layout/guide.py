@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dash import html
 from dash.development.base_component import Component
 
@@ -37,7 +35,7 @@ def guide() -> Component:
     return html.Dialog(id=ids.GUIDE, className="dialog guide", **{"aria-label": "Help: keys and words"})
 
 
-def guide_words() -> dict[str, Any]:
+def guide_words() -> dict[str, object]:
     """JSON. seen and keys: pairs; parts: [heading, [[key, word, meaning], ...]]. Parts of the page point at the keys
     (`rail.told`)."""
     parts = [[part, [[key, t.word, t.meaning] for key, t in TERMS.items() if t.part == part]] for part in PARTS]

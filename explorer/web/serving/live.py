@@ -46,7 +46,7 @@ LOCAL = Names()
 log = logging.getLogger(__name__)
 
 
-def encode(message: Mapping[str, Any]) -> str:
+def encode(message: Mapping[str, object]) -> str:
     """JSON, with Dash components as Dash sends them. Raises ValueError on inf and NaN."""
     return json.dumps(message, default=lambda value: value.to_plotly_json(), allow_nan=False, separators=(",", ":"))
 

@@ -60,15 +60,16 @@ def _steps(facts: Facts, stages: Stages, focus: Ints, leap: bool, all_alike: boo
     busy, tiny_s = works.busy_s + works.sync_s, facts.rules.glue_share * mean_s(stages.table, works)
     for stage in focus:
         near = near_to(after, stage)
+        if not leap:  # of drafts that look alike, those with as many stages come first
+            add_shifts(found, facts, stages, stage, near, busy)
+            add_cascades(found, facts, stages, stage, after, busy)
+            add_swaps(found, facts, stages, stage, near)
+            add_devices(found, facts, stages, stage)
         add_splits(found, facts, stages, stage, after)
         add_merges(found, facts, stages, stage, near)
         add_recuts(found, facts, stages, stage, near)
         if leap:
             continue
-        add_shifts(found, facts, stages, stage, near, busy)
-        add_cascades(found, facts, stages, stage, after, busy)
-        add_swaps(found, facts, stages, stage, near)
-        add_devices(found, facts, stages, stage)
         add_glue(found, facts, stages, stage, near, busy, tiny_s)
         add_settings(found, facts, stages, stage, after)
     if all_alike:

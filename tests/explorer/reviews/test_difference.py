@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from explorer.reviews import shown
 from explorer.reviews.difference import difference, difference_object
 from explorer.reviews.matching import Moved, matched_devices, moved_modules
 from solvers.errors import InvalidProblem
@@ -14,6 +15,8 @@ from solvers.plan.plan import Plan
 from solvers.problem.cluster import CPU_KIND, Device
 from solvers.problem.problem import Problem
 from solvers.schedules.assemble import assemble
+from tests.explorer.runner.plans import placed as placed_at
+from tests.explorer.runner.plans import problem_of
 from tests.explorer.view.small import chain_problem, even_plan
 
 GPUS = tuple(Device(f"gpu{i}", "toy") for i in range(4))
@@ -143,3 +146,15 @@ def test_a_small_module_is_told_once_for_every_way_it_moved() -> None:
     modules = ["big.x"] * 98 + ["small.a", "small.b"]
     changes = [None] * 98 + [("0", "1"), ("0", "2")]
     assert moved_modules(modules, changes) == (Moved("small", "0", "1", 1, 2), Moved("small", "0", "2", 1, 2))
+
+
+def test_a_difference_says_whether_estimates_tell_it() -> None:
+    """All of a model on one of two GPUs is more than estimates are off; nothing is not."""
+    problem = problem_of("gpt-small", devices=2, mini_batch=8, micro_batches=4)
+    count = sum(o.forward_of is None for o in problem.graph.operators)
+    even, lopsided = (placed_at(problem, [int(i >= cut) for i in range(count)], 4) for cut in (count // 2, 1))
+    apart = difference((problem, even), (problem, lopsided))
+    assert apart.told_apart is True
+    assert "estimates" not in shown.verdict_words(apart)
+    assert "less than the estimates" in shown.verdict_words(replace(apart, told_apart=False))
+    assert difference((problem, even), (problem, even)).told_apart is False

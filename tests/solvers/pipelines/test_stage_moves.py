@@ -256,3 +256,13 @@ def test_waits_between_stages_are_those_of_the_graph() -> None:
     parts = parts_of(chain_of((0, 1, 2), (3, 4, 5), (6,)))
     after = after_of(space.near(parts.stages), parts.stages)
     assert np.argwhere(after).tolist() == [[0, 2], [1, 2]]
+
+
+def test_of_drafts_that_look_alike_those_with_as_many_stages_come_first() -> None:
+    """Ties are tried in the order in which neighbours are made: operators first go elsewhere, then stages are made."""
+    condensed = Condensed(two_branches(), ordered=True)
+    space, parts = Space(condensed), parts_of(chain_of((0, 1, 2), (3, 4, 5), (6,)))
+    drafts, _ = around(space.near(parts.stages), parts.stages, np.array([0]), math.inf, False, False)
+    stages = np.diff(drafts.start)
+    assert len(set(stages.tolist())) > 1
+    assert stages[0] == len(parts)

@@ -72,7 +72,7 @@ def test_a_fault_in_what_runs_again_by_region_is_refused():
 def test_a_plan_of_another_question_is_refused_though_its_schedule_is_true_of_it(transfers):
     """One that asks for another number of micro-batches, or for whole backwards where a plan has parts of them."""
     refused = Counter()
-    for case in valid_cases("pipeline", transfers, 2 * SEEDS):
+    for case in valid_cases("pipeline", transfers, 4 * SEEDS):
         true, counts = simulate(case.problem, case.plan), numbers(case)
         for count in {1, 2, 4} - counts:
             asked = replace(case.problem, micro_batches=count, mixed_micro_batches=len(counts) > 1, max_replicas=3)

@@ -24,13 +24,23 @@ def test_text_on_the_page_is_readable(theme):
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_all_64_devices_differ_in_hue_texture_or_rim(theme):
-    looks = {rule["selector"]: rule["style"] for rule in stylesheet(theme)}
+    looks: dict[str, dict[str, object]] = {}
+    for rule in stylesheet(theme):
+        for selector in rule["selector"].split(", "):
+            looks[selector] = looks.get(selector, {}) | rule["style"]
     seen = {
         (look["background-color"], look.get("background-image"), look["border-width"])
         for look in (looks[f"node.d{device}"] for device in range(DEVICES))
     }
     assert DEVICES == 64
     assert len(seen) == DEVICES
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_texture_is_sent_once(theme):
+    images = [rule["style"]["background-image"] for rule in stylesheet(theme) if "background-image" in rule["style"]]
+    assert images
+    assert len(images) == len(set(images))
 
 
 def test_only_black_and_white_swap_with_the_theme():
