@@ -144,9 +144,10 @@ def traces_of_a_run() -> Reader:
 
 def memory_timeline() -> Reader:
     from explorer.measured.traces.memory import memory_peak
+    from solvers.formats.json_text import parse_json
 
     sample = [[5, 6], [[0, 4, 0, 0, 0, 0, 0, 0, 0], [0, 4, 8, 1, 0, 16, 4, 0, 0]]]
-    return Reader((sample,), lambda data, _: memory_peak(data, "memory.json"))
+    return Reader((sample,), lambda data, _: memory_peak(parse_json(data, "memory.json"), "memory.json"))
 
 
 def cluster() -> Reader:

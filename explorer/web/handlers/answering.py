@@ -31,10 +31,12 @@ from explorer.words import text
 
 def show_model(page: PageState, skeleton: Skeleton) -> None:
     """The graph of a model, in place of the one on the page, if that is another; and what is assumed of it."""
+    assumed: Props = {}
     if page.session is not None:
-        said = assumptions(page.session.settings, page.session.cluster, skeleton["stated"])
-        page.send({"type": "props", "props": {ids.ASSUMED: {"children": said}}})
+        words = assumptions(page.session.settings, page.session.cluster, skeleton["stated"])
+        assumed[ids.ASSUMED] = {"children": words}
     if page.skeleton is not None and page.skeleton["hash"] == skeleton["hash"]:
+        page.send({"type": "props", "props": assumed})
         return
     page.skeleton, page.plan = skeleton, None
     arrange(page, first_view(skeleton, page.canvas))
@@ -42,6 +44,7 @@ def show_model(page: PageState, skeleton: Skeleton) -> None:
     least = drawing.least_cap(skeleton, min(caps) if isinstance(caps, tuple) else caps)
     settled = {"disabled": skeleton["stated"]}  # by a file that brings its own times
     props: Props = {
+        **assumed,
         ids.CHIP: {"children": panels.chip(skeleton)},
         ids.MEMORY: {"min": least},
         ids.OBJECTIVE: {"data": _objectives(skeleton["objective"])},
