@@ -472,11 +472,9 @@ class PipelineSettings(Group):
                 "interleaved": "Interleaved 1F1B", "zero-bubble": "Zero-bubble",
                 "planner": "Best order, backward split",
             },
-            meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them and holds fewer activations: as"
-            " many micro-batches as stages follow, as Megatron-LM and DeepSpeed run it. The best order alternates too,"
-            " and keeps more in flight, or runs several in a row, where that is faster; launchers do not run it."
-            " Interleaved gives each GPU several stages. Zero-bubble splits the backward and fills gaps with weight"
-            " gradients.",
+            meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them, as launchers do, and holds fewer"
+            " activations; the best order keeps more in flight where that is faster. Interleaved gives each GPU several"
+            " stages. Zero-bubble fills gaps with weight gradients.",
         ),
     )  # fmt: skip
     max_replicas: int = setting(
