@@ -79,7 +79,7 @@ def _links(settings: Settings, cluster: str) -> Assumed:
 
 
 def _numbers(settings: Settings) -> str:
-    return settings.dtype or "own number format"
+    return settings.dtype or "model's dtype"
 
 
 def _trained(settings: Settings) -> str:

@@ -51,5 +51,5 @@ def test_what_is_assumed_stands_in_the_header_one_press_from_being_changed(real)
 
 def test_an_old_link_keeps_its_links_and_its_number_format(real):
     page = real.open("model=gpt-small&devices=4&micro_batches=8&effort=quick&v=2")
-    assert page.text("assumed").split("\n") == ["links of 25 GB/s", "own number format, Adam"]
+    assert page.text("assumed").split("\n") == ["links of 25 GB/s", "model's dtype, Adam"]
     assert "wiring" not in page.query
