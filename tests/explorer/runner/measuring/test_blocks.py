@@ -118,6 +118,7 @@ def test_only_one_block_has_its_parameters_there(alone: None, monkeypatch: pytes
 
     monkeypatch.setattr(block_times, "hold", watched)
     monkeypatch.setattr(calibrating, "engine_times", lambda *_, **__: None)
+    monkeypatch.setattr(calibrating, "with_adding", lambda engine, *_: engine)
     request = RunRequest(samples=(1, 2), budget_s=0.1, blocks=3)
     outcome = calibrate(file, request, Place(0, 1, CPU, False))
     gc.collect()
