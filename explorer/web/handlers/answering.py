@@ -34,7 +34,7 @@ def show_model(page: PageState, skeleton: Skeleton) -> None:
     assumed: Props = {}
     if page.session is not None:
         words = assumptions(page.session.settings, page.session.cluster, skeleton["stated"])
-        assumed[ids.ASSUMED] = {"children": words}
+        assumed = {ids.ASSUMED: {"children": words}}
     if page.skeleton is not None and page.skeleton["hash"] == skeleton["hash"]:
         page.send({"type": "props", "props": assumed})
         return

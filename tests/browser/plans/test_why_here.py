@@ -123,7 +123,9 @@ def test_a_person_sees_what_each_place_would_cost_and_what_is_forbidden(fake):
     fake.until(lambda: "blocks.1.mlp" in fake.text("inspector"))
     fake.click("[data-act='why-here']")
     fake.until(lambda: "Each plan was evaluated" in fake.text("inspector"))
-    rows = fake.js("return [...document.querySelectorAll('.places:not(.edges) li')].map((each) => each.innerText.split('\\n'))")
+    rows = fake.js(
+        "return [...document.querySelectorAll('.places:not(.edges) li')].map((each) => each.innerText.split('\\n'))"
+    )
     assert [row[0] for row in rows] == ["GPU 0", "GPU 1", "GPU 2", "GPU 3"]
     assert rows[0][1] == "here"
     assert rows[1][1].startswith("+")
