@@ -472,9 +472,9 @@ class PipelineSettings(Group):
                 "interleaved": "Interleaved 1F1B", "zero-bubble": "Zero-bubble",
                 "planner": "Best order, backward split",
             },
-            meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them, as launchers do, and holds fewer"
-            " activations; the best order keeps more in flight where that is faster. Interleaved gives each GPU several"
-            " stages. Zero-bubble fills gaps with weight gradients.",
+            meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them, as launchers do, and holds"
+            " fewer activations; the best order keeps more in flight where that is faster. Interleaved gives each GPU"
+            " several stages. Zero-bubble fills gaps with weight gradients.",
         ),
     )  # fmt: skip
     max_replicas: int = setting(
