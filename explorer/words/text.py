@@ -171,8 +171,8 @@ def digits(value: float) -> str:
 
 
 def plural(number: int, what: str) -> str:
-    """``(1, "operator")`` -> "1 operator"; ``(1284, "operator")`` -> "1,284 operators"."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+    """``(1, "operator")`` -> "1 operator"; ``(1284, "operator")`` -> "1,284 operators"; "4 batches"."""
+    return f"{number:,} {what}" + ("" if number == 1 else "es" if what.endswith("ch") else "s")
 
 
 def counted(names: Iterable[str], times: str = "×") -> str:

@@ -393,10 +393,7 @@ def _batch_words(problem: Problem, plan: Plan) -> str:
     mini_batch = text.plural(problem.mini_batch, "sample")
     if problem.objective is Objective.MAKESPAN:
         return f"{mini_batch} unsplit"
-    splits = " or ".join(
-        f"{text.plural(problem.mini_batch // size, 'micro-batch').replace('batchs', 'batches')} of {size}"
-        for size in sizes
-    )
+    splits = " or ".join(f"{text.plural(problem.mini_batch // size, 'micro-batch')} of {size}" for size in sizes)
     return f"{mini_batch} in {splits}"
 
 

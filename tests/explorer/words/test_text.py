@@ -66,6 +66,7 @@ def test_counts_rates_and_lists():
     assert text.rate(416.9) == "417 /s"
     assert text.plural(1, "operator") == "1 operator"
     assert text.plural(1284, "operator") == "1,284 operators"
+    assert text.plural(4, "micro-batch") == "4 micro-batches"
     assert text.listing(["a", "b", "c"]) == "a, b and c"
     assert text.listing(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
 
