@@ -31,7 +31,7 @@ def random_value(value: Value, most: int) -> torch.Tensor:
 def call(name: str, arguments: dict[str, Any]) -> Any:
     """The overload that takes arguments of these names and kinds."""
     packet = getattr(torch.ops.aten, name)
-    for overload in map(packet.__getattr__, packet.overloads()):
+    for overload in (getattr(packet, each) for each in packet.overloads()):  # of which there is one object each
         taken = {each.name: str(each.type) for each in overload._schema.arguments}
         tensors = {key for key, value in arguments.items() if isinstance(value, torch.Tensor)}
         stated = {key for key, kind in taken.items() if kind == "Tensor"}
