@@ -46,7 +46,7 @@ def moved_plans(problem: Problem, plan: Plan, operators: Collection[int], to: Pl
     touched = [i for i, stage in enumerate(plan.stages) if moving & set(stage.operators)]
     whole = all(set(plan.stages[i].operators) <= moving for i in touched)
     if whole and all(len(plan.stages[i].devices) == len(to) == 1 for i in touched):
-        yield _as_asked(problem, _stages_elsewhere(problem, plan, set(touched), to))
+        yield _reordered(problem, _stages_elsewhere(problem, plan, set(touched), to))
     there = [i for i, stage in enumerate(plan.stages) if stage.devices == to and not set(stage.operators) <= moving]
     for target in there[:MOST_JOINED]:
         stages = _left(plan, moving)
@@ -54,7 +54,7 @@ def moved_plans(problem: Problem, plan: Plan, operators: Collection[int], to: Pl
             plan.stages[target], operators=_in_order(problem, {*plan.stages[target].operators, *moving})
         )
         if len(stages) == len(plan.stages):
-            yield _as_asked(problem, replace(plan, stages=tuple(stages[i] for i in range(len(stages))), messages=()))
+            yield _reordered(problem, replace(plan, stages=tuple(stages[i] for i in range(len(stages))), messages=()))
         yield from _arranged(problem, list(stages.values()))
     if not there or len(to) == 1:
         like = plan.stages[touched[0]]
@@ -63,7 +63,7 @@ def moved_plans(problem: Problem, plan: Plan, operators: Collection[int], to: Pl
         yield from _assembled(problem, plan, moving, to)
 
 
-def _as_asked(problem: Problem, plan: Plan) -> Plan:
+def _reordered(problem: Problem, plan: Plan) -> Plan:
     """The plan as it is; where 1F1B is asked for, in its order: stages that now follow others may keep less."""
     return (one_f_one_b(problem, plan) or plan) if problem.pipeline is Pipeline.ONE_F_ONE_B else plan
 

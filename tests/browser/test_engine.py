@@ -33,6 +33,7 @@ def test_a_link_of_the_first_version_keeps_its_mini_batch(real):
     assert "mini_batch=32" in real.query
     real.open(SMALL + "&v=2")
     assert "mini-batch 64" in real.text("kpis")
+    assert re.search(r"Iteration time\n\S+ .?s\n\S+ to \S+ .?s", real.text("kpis"))
     assert "mini_batch" not in real.query
     assert "v=3" in real.query
 
