@@ -24,7 +24,7 @@ RowPhases = list[float]
 class Device(TypedDict):
     """name: what people read, "GPU 3"; memory_bytes: None without a cap; node: the host. alike: the numbers of those
     for which it stands, "" if it does so for itself alone; count: how many these are. Views of earlier versions lack
-    both."""
+    both. members: of a tensor-parallel group; memory is that of each."""
 
     index: int
     name: str
@@ -33,6 +33,7 @@ class Device(TypedDict):
     node: int
     alike: NotRequired[str]
     count: NotRequired[int]
+    members: NotRequired[int]
 
 
 class Stage(TypedDict):
