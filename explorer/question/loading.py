@@ -16,11 +16,12 @@ from demo_models import MODELS
 from explorer.question.graphs import kept
 from explorer.question.graphs.demos import traced_before
 from explorer.question.models.code import is_callable, make_of_code
-from explorer.question.models.example import AUTO_DEGREE, Example, split_example
+from explorer.question.models.example import Example, split_example
 from explorer.question.models.libraries import graph_name, library_of, make_of_library
 from explorer.question.models.recognised import config_instead, folder_instead, instead
 from explorer.question.nodes.groups import divider
 from explorer.question.written.closest import closest
+from explorer.question.written.kinds import AUTO_DEGREE
 from explorer.tracing.files.onnx_model import looks_like_onnx
 from explorer.words.text import first_line
 from solvers.errors import InvalidProblem, TraceError

@@ -182,18 +182,18 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
     for i, device in enumerate(problem.cluster.devices):
         same = every[i] if every else (i,)
         members = [group * size + member for group in same for member in range(size)]
-        found.append(
-            {
-                "index": i,
-                "name": class_name(device.kind, members, gpus * size),
-                "alike": numbers_words(members) if len(same) > 1 else "",
-                "count": len(same),
-                "kind": device.kind,
-                "memory_bytes": finite_or_none(device.memory_bytes),
-                "node": device.node,
-                **({"members": size} if size > 1 else {}),
-            }
-        )
+        told: Device = {
+            "index": i,
+            "name": class_name(device.kind, members, gpus * size),
+            "alike": numbers_words(members) if len(same) > 1 else "",
+            "count": len(same),
+            "kind": device.kind,
+            "memory_bytes": finite_or_none(device.memory_bytes),
+            "node": device.node,
+        }
+        if size > 1:
+            told["members"] = size
+        found.append(told)
     return found
 
 

@@ -307,7 +307,7 @@ def _divided(raw: Mapping[str, object], degree: int, tokens: int) -> dict[str, o
     """How tensors are divided, as settings of a link say it. degree, tokens: as the model's name says it, which counts
     where it does."""
     kind = SETTINGS["tensor_parallel"].kind
-    found = {"tensor_parallel": SEARCHED} if raw.get("tensor_parallel") == AUTO_WORD else {}
+    found: dict[str, object] = {"tensor_parallel": SEARCHED} if raw.get("tensor_parallel") == AUTO_WORD else {}
     found |= {"tensor_parallel": kind.to_link(degree)} if degree != 1 else {}
     return found | ({"sequence_parallel": tokens} if tokens != 1 else {})
 
