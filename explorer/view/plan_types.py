@@ -6,7 +6,7 @@ All of it is JSON. `explorer.view.plan_view` and `explorer.view.graph.skeleton` 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from solvers.formats.result_json import DegreeRow
 
@@ -244,6 +244,27 @@ class OrderView(TypedDict):
     ahead: OtherOrder | None
 
 
+class FigureView(TypedDict):
+    """The fields of `explorer.view.figures.Figures`."""
+
+    question: str
+    graph: str
+    objective: str
+    mini_batch: int
+    objective_s: float | None
+    low_s: float | None
+    high_s: float | None
+    bound_s: float
+    max_load_s: float | None
+    makespan_s: float | None
+    iteration_s: float | None
+    per_s: float | None
+    idle: float | None
+    peak_bytes: float | None
+    cut_bytes: float | None
+    between_nodes_bytes: float | None
+
+
 class PlanView(Answered, ScheduleView):
     """A plan, final or incumbent; see `explorer.view.plan_view.plan_view`."""
 
@@ -267,7 +288,7 @@ class PlanView(Answered, ScheduleView):
     seconds: list[float]
     origins: list[int] | None
     metrics: Metrics
-    figures: dict[str, Any]
+    figures: FigureView
 
 
 class Skeleton(TypedDict):
