@@ -264,7 +264,7 @@ def _chosen(request: SolveRequest | AskRequest) -> Planner:
 
 def _answered(
     outcome: Result, held: str, request: SolveRequest | AskRequest, emit: Emit, should_stop: Callable[[], bool]
-) -> events.Event:
+) -> events.ResultEvent:
     """The event of an answer; where nothing fits, with the smallest cap that would."""
     fits = bound = lack = None
     if outcome.plan is None and not should_stop() and outcome.status is not Status.OPTIMAL:
@@ -349,9 +349,11 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
             ask=asks,
         ):
             told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
-            answer = None if one.result is None else events.packed_plan(
-                events.result(one.result, held=hold(one.result, workload.reference))
+            result = None if one.result is None else events.result(
+                one.result, held=hold(one.result, workload.reference)
             )  # fmt: skip
+            view = result["plan"] if result is not None else None
+            answer = events.packed_plan(result, view) if result is not None and view is not None else None
             emit(events.part(told | {"gain": one.gain, "answer": answer}))
     emit(events.told({"stopped": should_stop()}))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import TypedDict, cast
 
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
@@ -178,12 +178,32 @@ def _nearest(asked: Sequence[Point], position: int) -> list[int]:
     return sorted(range(position), key=lambda i: (asked[i].apart(asked[position]), -i))
 
 
-def row_object(row: Row) -> dict[str, Any]:
-    """A row as JSON, numbers in seconds, bytes and samples a second; null where there is none."""
-    found: dict[str, Any] = {axis: getattr(row.point, axis) for axis in AXES}
+class RowView(TypedDict):
+    """A row, numbers in seconds, bytes and samples a second; the values of `AXES` beside them, by their names."""
+
+    status: str
+    reason: str
+    planner: str | None
+    stop_reason: str | None
+    objective: str | None
+    objective_s: float | None
+    bound_s: float | None
+    gap: float | None
+    iteration_s: float | None
+    throughput_per_s: float | None
+    peak_memory_bytes: float | None
+    devices_used: int | None
+    micro_batches_used: int | None
+    runtime_s: float | None
+    started_from: int | None
+
+
+def row_object(row: Row) -> RowView:
+    """A row as JSON, null where there is none."""
+    axes = {axis: getattr(row.point, axis) for axis in AXES}
     result, metrics = row.result, row.metrics
     plan = row.plan
-    found |= {
+    found: RowView = {
         "status": row.status,
         "reason": row.reason,
         "planner": None if result is None else result.planner,
@@ -200,7 +220,7 @@ def row_object(row: Row) -> dict[str, Any]:
         "runtime_s": None if result is None else result.runtime_s,
         "started_from": row.started_from,
     }
-    return found
+    return cast(RowView, {**axes, **found})
 
 
 def _split(result: Result, plan: Plan) -> int:

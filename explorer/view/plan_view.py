@@ -15,7 +15,7 @@ from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.instants.played import course
-from explorer.view.plan_types import Answered, Device, Metrics, PlanView, ScheduleView
+from explorer.view.plan_types import Answered, Device, FigureView, Metrics, PlanView, ScheduleView
 from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
 from explorer.view.timeline.lanes import UNKNOWN, endpoints, link_uses
@@ -91,7 +91,9 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
         "seconds": _seconds(problem, placement, samples),
         "origins": _origins(problem, placement, samples),
         "metrics": cast(Metrics, metrics_object(shown)),
-        "figures": asdict(figures_of(whole, metrics, told["bound_s"], told["objective_s"], idle, within)),
+        "figures": cast(
+            FigureView, asdict(figures_of(whole, metrics, told["bound_s"], told["objective_s"], idle, within))
+        ),
     }
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import NotRequired, TypedDict
 
-from explorer.view.plan_types import PlanView, used_devices
+from explorer.view.plan_types import PathPart, PlanView, used_devices
 from explorer.view.timeline.path import summed
 from explorer.words import text
 
@@ -49,9 +49,42 @@ def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_
     }
 
 
-def explain(plan: PlanView) -> dict[str, Any]:
-    """The why panel: headline, parts [{key, device, name, share, text}], binding, heaviest [{operator, start_s,
-    end_s, name, text}], proof, and the gauge's numbers. Where operators are scheduled one by one, the parts
+class Part(TypedDict):
+    """A part of the step. device: of a critical path, -1 for several."""
+
+    key: str
+    name: str
+    share: float
+    text: str
+    device: NotRequired[int]
+
+
+class Heavy(TypedDict):
+    """A span among the longest on the critical path."""
+
+    operator: int
+    start_s: float
+    end_s: float
+    name: str
+    text: str
+
+
+class Why(TypedDict):
+    """The why panel; bound and objective as text, bound_share for the gauge."""
+
+    headline: str
+    parts: list[Part]
+    binding: str
+    heaviest: list[Heavy]
+    proof: str
+    bound: str
+    objective: str
+    bound_share: float
+    notes: list[str]
+
+
+def explain(plan: PlanView) -> Why:
+    """The why panel. Where operators are scheduled one by one, the parts
     are those of the critical path and heaviest the longest spans on it; else they are the bottleneck's."""
     on_path = plan["by_operator"]
     return {
@@ -105,7 +138,7 @@ def _span_of(held: Sequence[str], other: Sequence[str]) -> str:
     return f": it holds {tops[0]} to {tops[-1]} ({len(tops)} modules)"
 
 
-def _parts(plan: PlanView) -> list[dict[str, object]]:
+def _parts(plan: PlanView) -> list[Part]:
     span = plan["span_s"]
     parts = plan["breakdown"]
     name = plan["devices"][plan["bottleneck"]]["name"]
@@ -125,15 +158,16 @@ def _parts(plan: PlanView) -> list[dict[str, object]]:
     ]
 
 
-def path_parts(parts: Sequence[Mapping[str, Any]], shown: int = SHOWN_PARTS) -> list[dict[str, object]]:
+def path_parts(parts: Sequence[PathPart], shown: int = SHOWN_PARTS) -> list[Part]:
     """The parts of a critical path for the panel: the largest ones, the others as one; whole percents that
     add up."""
     told = summed([(part["words"], part["share"]) for part in parts], shown)
-    rest = {"kind": "others", "device": -1, "share": sum(part["share"] for part in parts[len(told) - 1 :])}
-    of = list(parts) if len(told) == len(parts) else [*parts[: len(told) - 1], rest]
+    of = [(part["kind"], part["device"], part["share"]) for part in parts]
+    if len(told) < len(parts):
+        of = [*of[: len(told) - 1], ("others", -1, sum(share for _, _, share in of[len(told) - 1 :]))]
     return [
-        {"key": part["kind"], "device": part["device"], "name": words, "share": part["share"], "text": f"{percent} %"}
-        for part, (words, percent) in zip(of, told, strict=True)
+        {"key": kind, "device": device, "name": words, "share": share, "text": f"{percent} %"}
+        for (kind, device, share), (words, percent) in zip(of, told, strict=True)
     ]
 
 
