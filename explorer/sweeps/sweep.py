@@ -9,6 +9,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+from explorer.costs.interval import interval
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.sweeps.asking.asked import Course, Kept, ask_all
@@ -179,10 +180,12 @@ def _nearest(asked: Sequence[Point], position: int) -> list[int]:
 
 
 def row_object(row: Row) -> dict[str, Any]:
-    """A row as JSON, numbers in seconds, bytes and samples a second; null where there is none."""
+    """A row as JSON, numbers in seconds, bytes and samples a second; null where there is none. low_s, high_s: between
+    which the objective may lie where it is estimated (`costs.interval`)."""
     found: dict[str, Any] = {axis: getattr(row.point, axis) for axis in AXES}
     result, metrics = row.result, row.metrics
     plan = row.plan
+    within = None if result is None else interval(result.problem, plan, result.objective_s)
     found |= {
         "status": row.status,
         "reason": row.reason,
@@ -190,6 +193,8 @@ def row_object(row: Row) -> dict[str, Any]:
         "stop_reason": None if result is None else result.stop_reason.value,
         "objective": None if result is None else result.problem.objective.value,
         "objective_s": None if result is None else finite_or_none(result.objective_s),
+        "low_s": None if within is None else within.low_s,
+        "high_s": None if within is None else within.high_s,
         "bound_s": None if result is None or not math.isfinite(result.bound_s) else result.bound_s,
         "gap": None if result is None else finite_or_none(result.gap),
         "iteration_s": None if metrics is None else finite_or_none(metrics.iteration_s),

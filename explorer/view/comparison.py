@@ -170,8 +170,9 @@ def family_story(rows: Sequence[Row]) -> str:
 
 
 def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
-    """What a table shows of every row, as text: planner, contiguity, status, word (of the status, alone),
-    objective, bound, gap, sample, rate, the three metrics by their names, peak, runtime, guarantee and source."""
+    """What a table shows of every row, as text: planner, contiguity, status, word (of the status, alone), objective,
+    within (between which times it may lie), bound, gap, sample, rate, the three metrics by their names, peak, runtime,
+    guarantee and source."""
     of = [entry.row.figures or NO_FIGURES for entry in entries]
     shown = {
         Objective.MAX_LOAD.value: text.seconds_alike([one.max_load_s for one in of], 4),
@@ -189,6 +190,7 @@ def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
             "contiguity": entry.row.contiguity,
             "status": status_words(entry.row),
             "word": _word(entry.row),
+            "within": (entry.row.figures or NO_FIGURES).within or text.NOTHING,
             "gap": text.percent(entry.gap),
             "runtime": text.seconds(entry.row.runtime_s),
             "guarantee": entry.row.guarantee,
