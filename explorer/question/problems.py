@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer.costs.regions import ASKED, asked_regions
 from explorer.costs.stack import Stack
-from explorer.question.clusters import make_cluster
+from explorer.question.clusters import collectives_as_measured, make_cluster
 from explorer.question.names import resolve_pins
 from explorer.question.nodes.groups import grouped, with_exchanges
 from explorer.question.settings import MemoryModel, Settings
@@ -63,7 +63,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     precision = _precision(workload, settings)
     compute, costs_from = _compute(workload, cluster, dtype, settings, precision)
     if link is not None:
-        compute = with_exchanges(compute, graph, link)
+        compute = with_exchanges(compute, graph, link, measured=collectives_as_measured(settings))
     objective = settings.objective or workload.objective
     execution = settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1

@@ -204,12 +204,14 @@ class ClusterSettings(Group):
         Wiring.PLAIN,
         Choice(Wiring),
         "what joins devices where nothing else is said: plain, 25 GB/s between any two; kind, what machines with that"
-        " kind have, NVLink in a node of 8 and InfiniBand between for H100 (plain)",
+        " kind have, NVLink in a node of 8 and InfiniBand between for H100; measured, the same as fast as messages and"
+        " collectives over them were measured (plain)",
         control=Control(
             id="wiring", label="Joined by", what="What joins the GPUs",
-            labels={"kind": "own links", "plain": "25 GB/s"},
+            labels={"kind": "own links", "measured": "own, measured", "plain": "25 GB/s"},
             meaning="Own links: as machines with that GPU are sold, NVLink inside a node and a network between"
-            " nodes, from data sheets. 25 GB/s: PCIe between any two, whatever they are.",
+            " nodes, from data sheets; measured: as fast as messages were seen to be over them. 25 GB/s: PCIe between"
+            " any two, whatever they are.",
         ),
     )  # fmt: skip
     links: Wires | None = setting(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from explorer.costs.interval import and_interval
 from explorer.sweeps.points import AXES
 from explorer.sweeps.sweep import Row
 from explorer.view.pictures.card import card, rows
@@ -12,6 +13,7 @@ from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Polygon, Rect, Shape, Stroke
 from explorer.view.pictures.time_scale import round_step
 from explorer.words import text
+from solvers.plan.result import Result
 
 AXIS_WORDS = {"devices": "devices", "micro_batches": "micro-batches", "bandwidth_bytes_per_s": "bandwidth",
               "memory_bytes": "memory cap"}  # fmt: skip
@@ -101,10 +103,15 @@ class Sweep(tuple[Row, ...]):
         return [
             (
                 row.point.words(),
-                text.NOTHING if row.result is None else text.seconds(row.result.objective_s),
+                text.NOTHING if row.result is None else _seconds(row.result),
                 text.NOTHING if row.result is None or not row.result.bound_s else text.seconds(row.result.bound_s),
                 text.NOTHING if row.metrics is None else text.nbytes(max(row.metrics.peak_memory_bytes)),
                 row.status.lower() + (f": {text.short(row.reason, 60)}" if row.reason else ""),
             )
             for row in self
         ]
+
+
+def _seconds(result: Result) -> str:
+    seconds = result.objective_s
+    return text.seconds(seconds) + and_interval(result.problem, result.plan, seconds)

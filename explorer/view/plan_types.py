@@ -436,6 +436,7 @@ class Report(TypedDict):
 
     objective: str
     predicted_s: float
+    within: NotRequired[list[float] | None]
     operators_fed_s: float
     fed_s: float
     measured_s: float
