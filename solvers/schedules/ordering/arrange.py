@@ -34,8 +34,8 @@ def arranged(problem: Problem, stages: Sequence[Stage], waits: Waits, blocks: Se
     W only), unless the graph has no operators for gradients of parameters, or other backward operators
     read what these make, or memory has no room for it: then it is 1F1B. Where every two stages of a chain share a
     device so that they make a V, it has the orders of `v_shaped`, as those named after these have. INTERLEAVED and
-    the others of several stages a device are 1F1B too where no device has several, and PLANNER is 1F1B until a search is over, see `own_order`. A single pass has
-    no pipeline: B is whole.
+    the others of several stages a device are 1F1B too where no device has several, and PLANNER is 1F1B until a
+    search is over, see `own_order`. A single pass has no pipeline: B is whole.
     """
     candidates: tuple[StageActions, list[Run]] | None = None
     in_parts = splits(problem.graph) and problem.objective is not Objective.MAKESPAN

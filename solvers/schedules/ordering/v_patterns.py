@@ -39,13 +39,10 @@ def v_orders(pipeline: Pipeline, devices: int, micro_batches: int) -> tuple[tupl
     """
     if pipeline in BLOCKS:
         return _repeated(BLOCKS[pipeline](devices), micro_batches)
-    rows = {Pipeline.ZB_V: _zb_v, Pipeline.DUAL_PIPE_V: _dual_pipe_v}[pipeline]
-    return tuple(
-        tuple(
-            step for step in _numbered(rows(rank, devices, max(micro_batches, 2 * devices))) if step[2] < micro_batches
-        )
-        for rank in range(devices)
-    )
+    turns = {Pipeline.ZB_V: _zb_v, Pipeline.DUAL_PIPE_V: _dual_pipe_v}[pipeline]
+    wanted = max(micro_batches, 2 * devices)
+    rows = (_numbered(turns(rank, devices, wanted)) for rank in range(devices))
+    return tuple(tuple(step for step in row if step.micro_batch < micro_batches) for row in rows)
 
 
 def _v_min(devices: int) -> list[tuple[int, ...]]:

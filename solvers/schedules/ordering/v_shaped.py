@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers.plan.plan import Action, Stage
+from solvers.plan.plan import Action, Plan, Stage
 from solvers.problem.problem import IN_A_V, Pipeline, Problem
 from solvers.schedules.ordering.eager_order import Waits
 from solvers.schedules.ordering.flight_room import Room
@@ -66,6 +66,13 @@ def in_a_v(problem: Problem, stages: Sequence[Stage], waits: Waits) -> bool:
     downstream = all(s < index for index, sources in enumerate(waits["F", "F"]) for s in sources)
     upstream = all(s > index for index, sources in enumerate(waits["B", "B"]) for s in sources)
     return downstream and upstream
+
+
+def is_pattern(problem: Problem, plan: Plan, pipeline: Pipeline) -> bool:
+    """Whether the devices of a plan in a V do what the pattern of a pipeline says, updates left out."""
+    actions = stage_actions(problem, plan.stages, split=splits(problem.graph))
+    rows = [[action for action in row if action.kind != "U"] for row in plan.order]
+    return rows == _orders(problem, plan.stages, actions, pipeline)
 
 
 def v_in_flight(pipeline: Pipeline, devices: int, micro_batches: int) -> list[int]:
