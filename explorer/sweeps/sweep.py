@@ -194,6 +194,7 @@ def row_object(row: Row) -> dict[str, Any]:
         "gap": None if result is None else finite_or_none(result.gap),
         "iteration_s": None if metrics is None else finite_or_none(metrics.iteration_s),
         "throughput_per_s": None if metrics is None else finite_or_none(metrics.throughput_per_s),
+        "bubble": None if metrics is None else finite_or_none(metrics.bubble),
         "peak_memory_bytes": None if metrics is None else finite_or_none(max(metrics.peak_memory_bytes)),
         "devices_used": None if plan is None else len(plan.devices_used()),
         "micro_batches_used": None if plan is None or result is None else _split(result, plan),

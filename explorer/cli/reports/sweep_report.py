@@ -16,6 +16,7 @@ HEADS = {
     "micro_batches": "micro-batches",
     "bandwidth_bytes_per_s": "bandwidth",
     "memory_bytes": "cap",
+    "pipeline": "pipeline",
 }
 NAMES = ("model", "planner")
 """What a sweep may have several of, besides points."""
@@ -30,8 +31,9 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
     objectives = {row.result.problem.objective.value for row in rows if row.result is not None}
     other = len(objectives) == 1 and objectives != {"iteration"}
     split = [] if "micro_batches" in swept else ["micro-batches"]
+    idle = ["bubble"] if "pipeline" in swept else []
     heads = [*several, *(HEADS[axis] for axis in swept), "status", *(objectives if other else []), "iteration",
-             "samples/s", "bound", "gap", "peak memory", "in use", *split, "time"]  # fmt: skip
+             "samples/s", *idle, "bound", "gap", "peak memory", "in use", *split, "time"]  # fmt: skip
     table = [heads]
     seconds = text.seconds_alike([None if row.metrics is None else row.metrics.iteration_s for row in rows], 4)
     for row, iteration in zip(rows, seconds, strict=True):
@@ -45,6 +47,7 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
                 *([text.seconds(told["objective_s"])] if other else []),
                 iteration,
                 text.rate(told["throughput_per_s"]).removesuffix(" /s"),
+                *([text.percent(told["bubble"])] if idle else []),
                 text.seconds(told["bound_s"] or None),
                 text.percent(told["gap"]),
                 text.nbytes(told["peak_memory_bytes"]),
