@@ -15,7 +15,7 @@ from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Polygon, Rect, Shape, Stroke
 from explorer.view.pictures.time_scale import round_step
 from explorer.words import text
-from solvers.problem.problem import Objective
+from solvers.problem.problem import SEVERAL_STAGES, Objective
 
 AXIS_WORDS = {"devices": "devices", "micro_batches": "micro-batches", "bandwidth_bytes_per_s": "bandwidth",
               "memory_bytes": "memory cap", "pipeline": "pipeline"}  # fmt: skip
@@ -170,14 +170,18 @@ class Sweep(tuple[Row, ...]):
         return curve_picture(points, _what(solved[0].problem.objective), AXIS_WORDS[axis], bend)
 
     def _lines_of_memory(self, objective: Objective) -> Picture:
+        """Without plans that run in another order than the one of several stages a device that was asked for."""
         values = sorted({row.point.memory_bytes for row in self if row.point.memory_bytes is not None})
         parts = [(row.model, row.planner, row.point.pipeline) for row in self]
         differ = [i for i in range(3) if len({part[i] for part in parts}) > 1]
         lines: dict[str, list[float | None]] = {}
         for row, part in zip(self, parts, strict=True):
             line = lines.setdefault(" ".join(str(part[i]) for i in differ), [None] * len(values))
-            if row.result is not None and row.plan is not None and row.point.memory_bytes is not None:
-                line[values.index(row.point.memory_bytes)] = row.result.objective_s
+            asked, cap = row.point.pipeline, row.point.memory_bytes
+            if row.result is None or row.plan is None or cap is None:
+                continue
+            if asked not in SEVERAL_STAGES or row.plan.pipeline == asked:
+                line[values.index(cap)] = row.result.objective_s
         return curves_picture(lines, values, _what(objective))
 
     def __str__(self) -> str:

@@ -196,6 +196,7 @@ def row_object(row: Row) -> dict[str, Any]:
         "throughput_per_s": None if metrics is None else finite_or_none(metrics.throughput_per_s),
         "bubble": None if metrics is None else finite_or_none(metrics.bubble),
         "peak_memory_bytes": None if metrics is None else finite_or_none(max(metrics.peak_memory_bytes)),
+        "order": None if plan is None else plan.pipeline,
         "devices_used": None if plan is None else len(plan.devices_used()),
         "micro_batches_used": None if plan is None or result is None else _split(result, plan),
         "runtime_s": None if result is None else result.runtime_s,

@@ -42,7 +42,7 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
         table.append(
             [
                 *(getattr(row, name) for name in several),
-                *(row.point.cell(axis) for axis in swept),
+                *(_cell(row, axis) for axis in swept),
                 _status(row),
                 *([text.seconds(told["objective_s"])] if other else []),
                 iteration,
@@ -66,6 +66,13 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
             reasons.setdefault(row.reason, []).append(row_name(row, rows))
     for reason, where in reasons.items():
         print(f"\n{text.listing(where, 4)}: {reason}".strip())
+
+
+def _cell(row: Row, axis: str) -> str:
+    """ "v-half", or "v-half: 1f1b" where it gave way to another order."""
+    given = row.point.cell(axis)
+    runs = "" if row.plan is None or axis != "pipeline" else row.plan.pipeline
+    return f"{given}: {runs}" if runs not in ("", given) else given
 
 
 def _status(row: Row) -> str:
