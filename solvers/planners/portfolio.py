@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
@@ -267,12 +267,14 @@ class Portfolio:
                 pieces = len(problem.cluster.accelerators) if quickly else RepeatedBlocks.pieces
                 evaluations = graph.evaluations // 4 if quickly else graph.evaluations
                 blocks: list[Planner] = [RepeatedBlocks(pieces, evaluations)] if large else []
+                brief: list[Planner] = [replace(several, orders=1, improve=False)] if turns else []
                 if blocks and quickly:  # the equal split was the plain one
-                    return [SelectiveRecompute(), *blocks, *turns]
+                    named = problem.pipeline is Pipeline.INTERLEAVED
+                    return [SelectiveRecompute(), *blocks, *(turns if named else brief)]
                 first: list[Planner] = [EqualSplit(), LayerSplit(), SingleDevice(), SelectiveRecompute()]
                 if problem.pipeline is Pipeline.INTERLEAVED:
                     return [*first, *blocks, *chain, *turns, graph, ends]
-                return [*first, *blocks, *chain, graph, ends, *turns]
+                return [*first, *blocks, *chain, *brief, graph, ends, *turns]
         if problem.pipeline in SEVERAL_STAGES and Interleaved().unsupported(problem) is None:
             return [*quick, Interleaved()]
         return quick
