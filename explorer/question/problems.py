@@ -19,7 +19,7 @@ from solvers.pipelines.folded import enclosed_share
 from solvers.problem.cluster import Cluster
 from solvers.problem.gradient_room import with_gradient_room
 from solvers.problem.graph import OpGraph
-from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Precision, Problem
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Precision, Problem
 from solvers.problem.regions import recomputing
 from solvers.problem.static_sizes import static_sizes
 from solvers.problem.tied import copying, with_copies
@@ -216,8 +216,10 @@ def _batches(settings: Settings, objective: Objective, default: int, per_sample:
 
 
 def _replicas(settings: Settings, cluster: Cluster) -> int:
-    """0 in the settings stands for as many as there are accelerators."""
+    """0 in the settings stands for as many as there are accelerators; two copies of all parameters are DualPipe's."""
     most = max(1, len(cluster.accelerators))
+    if settings.pipeline is Pipeline.DUAL_PIPE and settings.max_replicas == 1:
+        return min(2, most)
     if settings.max_replicas < 0:
         raise InvalidProblem(f"the number of replicas must be at least 1 (0: all), found {settings.max_replicas}")
     return min(settings.max_replicas, most) or most

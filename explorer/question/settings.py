@@ -465,18 +465,23 @@ class PipelineSettings(Group):
         Pipeline.K_F_K_B,
         Choice(Pipeline),
         "the order in which a device takes its micro-batches: `1f1b` as launchers run it, `kfkb` may keep more in"
-        " flight, `planner` leaves it open (kfkb)",
+        " flight, `zb-v`, `v-half`, `v-min`, `dualpipe-v` have two stages a device in a V, `planner` leaves it open"
+        " (kfkb)",
         control=Control(
             id="pipeline", label="", what="Pipeline", place=PIPELINES, word="Order of the pipeline", width=None,
             in_widget=MORE,
             labels={
                 "kfkb": "Best order", "1f1b": "1F1B", "gpipe": "GPipe",
                 "interleaved": "Interleaved 1F1B", "zero-bubble": "Zero-bubble",
+                "zb-v": "ZB-V", "v-half": "V-Half", "v-min": "V-Min", "dualpipe": "DualPipe",
+                "dualpipe-v": "DualPipeV", "looped-bfs": "Looped breadth-first",
                 "planner": "Best order, backward split",
             },
             meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them, as launchers do, and holds"
             " fewer activations; the best order keeps more in flight where that is faster. Interleaved gives each GPU"
-            " several stages. Zero-bubble fills gaps with weight gradients.",
+            " several stages. Zero-bubble fills gaps with weight gradients, with one stage a GPU or with two in a V,"
+            " whichever is faster in the memory there is. ZB-V holds what 1F1B's first GPU does, V-Half and V-Min about"
+            " a half and a third of it; DualPipe has two copies of the parameters.",
         ),
     )  # fmt: skip
     max_replicas: int = setting(

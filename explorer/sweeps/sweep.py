@@ -194,7 +194,9 @@ class RowView(TypedDict):
     gap: float | None
     iteration_s: float | None
     throughput_per_s: float | None
+    bubble: float | None
     peak_memory_bytes: float | None
+    order: str | None
     devices_used: int | None
     micro_batches_used: int | None
     runtime_s: float | None
@@ -221,7 +223,9 @@ def row_object(row: Row) -> RowView:
         "gap": None if result is None else finite_or_none(result.gap),
         "iteration_s": None if metrics is None else finite_or_none(metrics.iteration_s),
         "throughput_per_s": None if metrics is None else finite_or_none(metrics.throughput_per_s),
+        "bubble": None if metrics is None else finite_or_none(metrics.bubble),
         "peak_memory_bytes": None if metrics is None else finite_or_none(max(metrics.peak_memory_bytes)),
+        "order": None if plan is None else plan.pipeline,
         "devices_used": None if plan is None else len(plan.devices_used()),
         "micro_batches_used": None if plan is None or result is None else _split(result, plan),
         "runtime_s": None if result is None else result.runtime_s,
