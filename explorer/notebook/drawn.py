@@ -137,7 +137,7 @@ class DrawnWidget(anywidget.AnyWidget):
             self._draw_selected()
 
     def _draw_plan(self, view: PlanView | None) -> None:
-        self._showing.plan = view
+        self._showing.show_plan(view)
         self._drawn = self._turn if view is not None else -1
         with self.hold_sync():
             self._plan = self._showing.picture(self._before, self._turn)
@@ -208,6 +208,12 @@ class DrawnWidget(anywidget.AnyWidget):
         change = {key: message[key] for key in ("rows", "path") if key in message}
         self._showing.look = replace(self._showing.look, **change)
         self._plan = self._showing.picture(self._before, self._turn)
+
+    def _on_course(self, message: Event) -> None:
+        self.send({"type": "course", **self._showing.course()})
+
+    def _on_waits(self, message: Event) -> None:
+        self.send({"type": "waits", **self._showing.waits(message["device"], message["at_s"])})
 
     def _on_theme(self, message: Event) -> None:
         self._theme = self._showing.theme = message["theme"]

@@ -16,6 +16,9 @@ MAX_TEXT = 400
 MAX_DIGITS = 12
 """Of a number that somebody types."""
 
+MAX_PLACES = 100_000
+"""In any list that is shown, of devices for one."""
+
 MIN_CANVAS_PX, MAX_CANVAS_PX = 40.0, 10_000.0
 """Of a side of the graph's frame."""
 
@@ -114,6 +117,21 @@ def _pin(content: Mapping[str, Any]) -> Heard | None:
     return {"device": int(device)}
 
 
+def _named(content: Mapping[str, Any]) -> Heard | None:
+    name = content.get("name")
+    return {"name": name} if _is_name(name) else None
+
+
+def _place(content: Mapping[str, Any]) -> Heard | None:
+    place = content.get("place")
+    return {"place": place} if _is_place(place) else None
+
+
+def _waits(content: Mapping[str, Any]) -> Heard | None:
+    device, at_s = content.get("device"), _finite(content.get("at_s"))
+    return {"device": device, "at_s": at_s} if _is_place(device) and at_s is not None else None
+
+
 def _nothing(content: Mapping[str, Any]) -> Heard:
     return {}
 
@@ -131,6 +149,13 @@ CHECKS: dict[str, Callable[[Mapping[str, Any]], Heard | None]] = {
     "theme": _theme,
     "canvas": _canvas,
     "pin": _pin,
+    "unpin": _named,
+    "course": _nothing,
+    "waits": _waits,
+    "compare": _nothing,
+    "stop": _nothing,
+    "show": _place,
+    "way": _place,
     "elsewhere": _nothing,
     "review": _nothing,
     "keep": _nothing,
@@ -138,6 +163,10 @@ CHECKS: dict[str, Callable[[Mapping[str, Any]], Heard | None]] = {
     "solve": _nothing,
     "cancel": _nothing,
 }
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_PLACES
 
 
 def _is_name(value: object) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.view.graph.pinning import joined, merged, names
+from explorer.view.graph.pinning import joined, merged, names, pin_cost, pin_words
 from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Pin, Plain
@@ -29,7 +29,7 @@ def pin(page: PageState, message: Pin) -> None:
     if chosen is None:
         return
     pins = merged(session.settings.pins, chosen, selected_operators(page), page.skeleton, device)
-    words = pin_panel.words(chosen, device, devices)
+    words = pin_words(chosen, device, devices)
     if page.plan is not None and page.source.known and page.current and page.plan["objective_s"]:
         page.pinning = Pinning(words, session, page.plan["objective_s"])
     page.send({"type": "pins", "pins": pins, "together": session.settings.together, "words": words})
@@ -72,7 +72,7 @@ def tell_cost(page: PageState) -> None:
     ):
         _show_cost(page, "")
         return
-    told = pin_panel.cost(pinning.words, pinning.objective_s, plan["objective_s"])
+    told = pin_cost(pinning.words, pinning.objective_s, plan["objective_s"])
     _show_cost(page, told)
     page.send({"type": "say", "text": told})
 
