@@ -381,7 +381,12 @@ function render({ model, el }) {
     if (message.type === "found") finder.draw(message);
     else if (message.type === "peeked") boxes.told(message);
     else if (message.type === "bars") gantt.refine(message);
-    else if (message.type === "elsewhere") places(pickedBody.querySelector(".why-here"), message.rows);
+    else if (message.type === "elsewhere") {
+      const here = pickedBody.querySelector(".why-here");
+      if (!here) return; /* somebody selected something else meanwhile */
+      places(here, message.rows);
+      pickedBody.scrollTop = here.offsetTop - pickedBody.offsetTop;
+    }
     else if (message.type === "course") clock.take(message.course, message.words);
     else if (message.type === "waits") waited(message);
     else if (message.type === "review") review(besideBody, message);
