@@ -64,7 +64,12 @@ def tie_to_selected(page: PageState) -> None:
 def tell_cost(page: PageState) -> None:
     """What the last pin costs, once the plan with it is there; nothing where more changed than pins."""
     pinning, plan, session = page.pinning, page.plan, page.session
-    if pinning is None or session is None or plan is None or not plan["objective_s"]:
+    if session is None or plan is None or not plan["objective_s"]:
+        return
+    if pinning is None:
+        if page.pin_told is not None and _question(page.pin_told) != _question(session):
+            page.pin_told = None
+            _show_cost(page, "")
         return
     page.pinning = None
     if _question(replace(session, settings=replace(session.settings, pins=pinning.before.settings.pins))) != _question(
@@ -72,6 +77,7 @@ def tell_cost(page: PageState) -> None:
     ):
         _show_cost(page, "")
         return
+    page.pin_told = session
     told = pin_cost(pinning.words, pinning.objective_s, plan["objective_s"])
     _show_cost(page, told)
     page.send({"type": "say", "text": told})
