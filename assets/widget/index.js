@@ -312,7 +312,13 @@ function render({ model, el }) {
       rowsChoice.hidden = !plan || !plan.rows.can;
       pathButton.disabled = !plan;
       frame.dataset.empty = plan ? "" : "No schedule without a plan.";
-      if (!plan) { gantt.clear(); clock.drawn({ reason: "none" }); return; }
+      if (!plan) {
+        gantt.clear();
+        clock.drawn({ reason: "none" });
+        if (drawn >= 0) drawers._graph(); /* colours of the plan before */
+        drawn = -1;
+        return;
+      }
       figures(kpis, plan.cards);
       story.textContent = plan.story;
       for (const [key, label] of plan.legend) {

@@ -164,6 +164,13 @@ def test_the_schedule_plays_and_stops_with_its_view(page, answered):
     assert page.execute_script("return document.querySelector('.clock-time').textContent") == before
 
 
+def test_without_a_plan_no_box_keeps_the_colour_of_the_one_before(page, answered):
+    page.execute_script("put({_plan: {}, _overlay: {}})")
+    time.sleep(0.5)  # each look at the pixels is one more of which a browser complains
+    assert "0,114,178" not in colours(page, "canvas[data-id='layer2-node']")
+    assert page.execute_script("return document.querySelector('.gantt-card .canvas').dataset.empty")
+
+
 def test_planners_are_compared_in_a_table_whose_rows_are_pressed(page, answered):
     find(page, "[data-act='compare']").click()
     assert sent(page, "compare")
