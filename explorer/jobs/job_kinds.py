@@ -267,7 +267,8 @@ def _answered(
 ) -> events.ResultEvent:
     """The event of an answer; where nothing fits, with the smallest cap that would."""
     fits = bound = lack = None
-    if outcome.plan is None and not should_stop() and outcome.status is not Status.OPTIMAL:
+    explain = not isinstance(request, AskRequest) or request.explain
+    if outcome.plan is None and explain and not should_stop() and outcome.status is not Status.OPTIMAL:
         emit(events.loading("looking for the smallest memory cap that fits"))
         found = explain_infeasible(outcome.problem, _chosen(request), should_stop=should_stop)
         fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes

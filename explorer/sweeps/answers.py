@@ -109,14 +109,14 @@ def curves_picture(lines: Mapping[str, Sequence[float | None]], values: Sequence
         if x - last > APART:
             shapes.append(Label(x, bottom + 14, text.nbytes(value), "quiet", 10.5, "middle"))
             last = x
-    for number, (name, line) in enumerate(lines.items()):
+    for number, (name, line) in enumerate(lines.items()):  # seconds, None without a plan
         colour, dashed = device(number), number >= HUES
         found = [(value, time) for value, time in zip(values, line, strict=True) if time is not None]
         corners = [at(*one) for one in found]
         if len(corners) > 1:
             shapes.append(Stroke(tuple(corners), colour, 1.8, dashed=dashed))
-        for (x, y), (value, time) in zip(corners, found, strict=True):
-            title = f"{name}, {text.nbytes(value)}: {text.seconds(time)}"
+        for (x, y), (value, took_s) in zip(corners, found, strict=True):
+            title = f"{name}, {text.nbytes(value)}: {text.seconds(took_s)}"
             shapes.append(Rect(x - DOT, y - DOT, 2 * DOT, 2 * DOT, colour, radius=DOT, title=title))
         if (bend := knee(values, line)) is not None and (time := line[bend]) is not None:
             shapes += _knee(*at(values[bend], time), colour)

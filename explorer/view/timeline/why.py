@@ -14,6 +14,8 @@ TIGHT = 0.97
 """A device whose peak reaches this share of its cap has no room to take more work."""
 BUSY = 0.75
 """A device that computes for less of the step is not what binds: what it idles for is."""
+MOST_OF_NOTE = 280
+"""Characters."""
 SHOWN_PARTS = 6
 """Parts of a critical path in the panel; the rest is one more."""
 OBJECTIVE_WORDS = {"iteration": "iteration time", "makespan": "makespan", "max-load": "max-load"}
@@ -101,8 +103,14 @@ def explain(plan: PlanView) -> Why:
         "bound": text.seconds(plan["bound_s"]),
         "objective": text.seconds(plan["objective_s"]),
         "bound_share": _ratio(plan["bound_s"], plan["objective_s"]),
-        "notes": [note[:1].upper() + note[1:] for note in plan["notes"]],
+        "notes": [_note(note) for note in plan["notes"]],
     }  # fmt: skip
+
+
+def _note(note: str) -> str:
+    """A note as a sentence of the panel; of what lists too much, its beginning."""
+    words = note[:1].upper() + note[1:]
+    return words if len(words) <= MOST_OF_NOTE else f"{words[:MOST_OF_NOTE].rpartition(' ')[0]} …"
 
 
 def _headline(plan: PlanView) -> str:
