@@ -295,7 +295,7 @@ def _over_degrees(
                 planner,
                 terms=Terms(effort=search.effort, time_limit_s=search.time_limit_s, gap=search.gap, seed=search.seed),
                 should_stop=stop.is_set,
-                on_progress=lambda _, step, plan: line(step, plan),
+                on_progress=lambda _, __, step, plan: line(step, plan),
                 ask=lambda problem, *given, **terms: ask(problem, *given, second=second_telling(problem), **terms),
             )
         finally:

@@ -92,6 +92,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         pins=pins,
         costs_from=costs_from,
         engine=None if settings.profile is None or settings.profile.engine is None else settings.profile.engine.costs,
+        group_link=link,
     )
     if workload.compute is not None:
         _check_times(problem, workload.reference)

@@ -37,14 +37,15 @@ from explorer.question.written.declaring import (
 )
 from explorer.question.written.device_lists import MAX_DEVICES
 from explorer.question.written.kinds import (
-    MAX_DEVICES as MAX_LISTED,
-)
-from explorer.question.written.kinds import (
+    AUTO_WORD,
+    MAX_DEGREE,
     RATE,
+    SEARCHED,
     SIZE,
     TIME,
     Caps,
     Choice,
+    Degree,
     DeviceKinds,
     File,
     Kind,
@@ -55,6 +56,9 @@ from explorer.question.written.kinds import (
     Switch,
     Together,
     Whole,
+)
+from explorer.question.written.kinds import (
+    MAX_DEVICES as MAX_LISTED,
 )
 from explorer.question.written.quantities import parse_dtype
 from solvers.errors import InvalidProblem
@@ -156,6 +160,34 @@ class TracingSettings(Group):
             labels={"auto": "own", **{name: name for name in DTYPES}},
             meaning="What tensors are made of: bf16 and fp16 take half the bytes of fp32 and run faster on GPUs. Own:"
             " as the model was written.",
+        ),
+    )  # fmt: skip
+    tensor_parallel: int = setting(
+        1,
+        Degree(1, MAX_DEGREE),
+        "divide every tensor over N devices, which are one device to a planner; auto (plan): the best of all degrees"
+        " that divide a node (1)",
+        metavar="N",
+        control=Control(
+            id="tensor-parallel", label="Tensors divided over", what="Tensor parallelism: GPUs that share tensors",
+            shape=SEGMENTS, labels={SEARCHED: AUTO_WORD, "1": "1", "2": "2", "4": "4", "8": "8"},
+            most=MAX_DEGREE, word="Tensors divided over (tensor parallelism)",
+            meaning="Tensor parallelism: so many GPUs of a node share every operator, each with a part of its tensors,"
+            " and exchange what they lack. Such a group is one device of the plan. auto plans with every degree and"
+            " takes the best.",
+        ),
+    )  # fmt: skip
+    sequence_parallel: int = setting(
+        1,
+        Whole(0, 1, choices=(0, 1)),
+        "0: do not divide tokens between the calls that need them whole (1)",
+        metavar="N",
+        control=Control(
+            id="sequence-parallel", label="Tokens between", what="Sequence parallelism: tokens between divided"
+            " operators", labels={"1": "divided", "0": "whole"}, width=SHORT,
+            word="Tokens between (sequence parallelism)",
+            meaning="Sequence parallelism: where a group of GPUs divides tensors, norms and sums between the products"
+            " run on a part of the tokens each (less memory, the same bytes sent), or on all of them.",
         ),
     )  # fmt: skip
 

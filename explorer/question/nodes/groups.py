@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.question.nodes.wired import measured_line
+from explorer.question.written.kinds import MAX_DEGREE
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster, Device, Link
@@ -26,8 +27,6 @@ GROUP_BANDWIDTH_BYTES_PER_S = 450e9
 """Of NVLink 4, one direction (NVIDIA, H100 data sheet: 900 GB/s in both)."""
 GROUP_LATENCY_S = 5e-6
 """A step of a ring inside a node, about: what NCCL's smallest messages take (see docs/sharding.md)."""
-MOST = 64
-"""Members of a group. More than a node has is a question of another kind."""
 
 
 def divider(degree: int | None, sequence: int | None, dtype: torch.dtype | str | None) -> Divide | None:
@@ -37,8 +36,8 @@ def divider(degree: int | None, sequence: int | None, dtype: torch.dtype | str |
         raise InvalidProblem("--sequence-parallel divides tokens over a tensor-parallel group; add --tensor-parallel N")
     if degree is None or degree == 1:
         return None
-    if not 1 <= degree <= MOST:
-        raise InvalidProblem(f"the degree (--tensor-parallel) must be from 1 to {MOST}, found {degree}")
+    if not 1 <= degree <= MAX_DEGREE:
+        raise InvalidProblem(f"the degree (--tensor-parallel) must be from 1 to {MAX_DEGREE}, found {degree}")
     from explorer.costs.roofline import estimate
     from explorer.tracing.sharding.divide import Group
     from explorer.tracing.sharding.program import GroupLink

@@ -26,9 +26,12 @@ CONTIGUITY_WORDS = {
 }
 
 
-def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_s: float) -> dict[str, float]:
-    """Seconds of one device's step: compute, transfers (idle while data comes to it or leaves it),
-    warm_up (before its first compute), drain (after its last) and waiting. They add up to span_s.
+def breakdown(
+    spans: Sequence[tuple[int, int, float, float]], device: int, span_s: float, exchange_s: float = 0.0
+) -> dict[str, float]:
+    """Seconds of one device's step: compute, exchange (of what is busy, so much; where there is any), transfers (idle
+    while data comes to it or leaves it), warm_up (before its first compute), drain (after its last) and waiting. They
+    add up to span_s.
 
     spans: (device, to_device or -1, start_s, end_s).
     """
@@ -42,8 +45,10 @@ def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_
     compute = sum(end - start for start, end in work)
     transfers = _overlap(gaps, _union(moving))
     idle = sum(end - start for start, end in gaps)
+    exchange = min(exchange_s, compute)
     return {
-        "compute": compute,
+        "compute": compute - exchange,
+        **({"exchange": exchange} if exchange else {}),
         "transfers": transfers,
         "warm_up": first,
         "drain": max(0.0, span_s - last),
@@ -152,6 +157,7 @@ def _parts(plan: PlanView) -> list[Part]:
     name = plan["devices"][plan["bottleneck"]]["name"]
     words = [
         ("compute", f"{name} compute", parts["compute"]),
+        *([("exchange", "exchange in the group", parts["exchange"])] if "exchange" in parts else []),
         ("transfers", "waits for transfers", parts["transfers"]),
         (
             "ramp",
@@ -220,8 +226,10 @@ def _binding(plan: PlanView) -> str:
     parts, span = plan["breakdown"], plan["span_s"]
     name = plan["devices"][plan["bottleneck"]]["name"]
     share = {key: _ratio(value, span) for key, value in parts.items()}
-    if share["compute"] >= BUSY:
-        return f"Work on {name} binds: it computes {text.percent(share['compute'])} of the step." + room
+    exchange = share.get("exchange", 0.0)
+    if share["compute"] + exchange >= BUSY:
+        among = f" and exchanges in the group {text.percent(exchange)}" if exchange else ""
+        return f"Work on {name} binds: it computes {text.percent(share['compute'])}{among} of the step." + room
     idle = {"ramp": share["warm_up"] + share["drain"], "transfers": share["transfers"], "waiting": share["waiting"]}
     key, most = max(idle.items(), key=lambda item: item[1])
     told = text.percent(most)
