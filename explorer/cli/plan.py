@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         if searches_degrees(args.model):
             workload, result = _over_degrees(args, settings, planner, search)
         else:
-            workload = traced(args, args.model)
+            workload = traced(args, args.model, settings=settings)
             problem = make_problem(workload, settings)
             start = None if args.start is None else _start(args.start, problem)
             if args.expert:
@@ -200,7 +200,7 @@ def _over_degrees(
             f"--tensor-parallel auto searches over degrees; leave out --{'start' if args.start else 'expert'}"
         )
     with working(f"tracing {args.model}") as count:
-        model = DividedModel(args.model, settings.training, args.dtype, count, graphs_of(args))
+        model = DividedModel(args.model, settings.training, args.dtype, count, graphs_of(args), settings)
         cluster = make_cluster(model.at(1), settings)
     line = progress_line()
     with compiling_told(), stop_on_interrupt() as stop, asking(args, args.model) as ask:
