@@ -140,8 +140,6 @@ Changed = str | float | type[argparse.Action]
 
 
 def add_setting(section: argparse._ActionsContainer, one: Setting, **changed: Changed) -> None:
-    section: argparse._ActionsContainer, one: Setting, **changed: str | float | type[argparse.Action]
-) -> None:
     """The flag of a setting; what was not given is None in the namespace, by the setting's name."""
     options: dict[str, Any] = {"dest": one.name, "default": None, "help": one.help, **one.kind.flag(), **changed}
     section.add_argument(one.flag, **options if one.metavar is None else {"metavar": one.metavar, **options})

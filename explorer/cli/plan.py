@@ -158,7 +158,7 @@ def _configuration(args: argparse.Namespace) -> Configured | None:
         if getattr(args, name) is None:
             setattr(args, name, value)
     model = of_degree(args.model, said.tensor) if searches_degrees(args.model) else args.model
-    workload = traced(args, model)
+    workload = traced(args, model, settings=settings_of(args))
     one = configured(said, workload, settings_of(args))
     if args.from_output:
         write_file(args.from_output, write_plan(one.problem, one.plan, None, workload.reference), "saving the plan")
@@ -177,7 +177,7 @@ def _searched(
 
     if searches_degrees(args.model):
         return _over_degrees(args, settings, planner, search)
-    workload = traced(args, args.model)
+    workload = traced(args, args.model, settings=settings)
     problem = make_problem(workload, settings)
     start = None if args.start is None else _start(args.start, problem)
     if configured is not None:
@@ -283,7 +283,7 @@ def _over_degrees(
             f"--tensor-parallel auto searches over degrees; leave out --{'start' if args.start else 'expert'}"
         )
     with working(f"tracing {args.model}") as count:
-        model = DividedModel(args.model, settings.training, args.dtype, count, graphs_of(args))
+        model = DividedModel(args.model, settings.training, args.dtype, count, graphs_of(args), settings)
         cluster = make_cluster(model.at(1), settings)
     line = progress_line()
     with compiling_told(), stop_on_interrupt() as stop, asking(args, args.model) as ask:
