@@ -22,6 +22,7 @@ HISTORY = "CHANGELOG.md"
 HEADING = "### Words that are out"
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
+PLACEHOLDER = re.compile(r"\{\w+\}")
 ADDRESS = re.compile(r"\]\([^)]*\)|https?://\S+")
 SCRIPT_TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
 
@@ -86,7 +87,7 @@ def messages(path: Path) -> Iterator[Text]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
-            words = CODE.sub("``", node.value)
+            words = PLACEHOLDER.sub("{}", CODE.sub("``", node.value))
             if re.search(r"[A-Za-z]{2,} +[A-Za-z]{2,}", words):
                 yield Text(path, node.lineno, words)
 

@@ -151,7 +151,7 @@ def replanned_in_a_line(told: Mapping[str, Any]) -> str:
 
 
 def _title(run: Mapping[str, Any]) -> str:
-    told = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was ended."}
+    told = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was stopped."}
     return told.get(run["status"], "The run failed.")
 
 
