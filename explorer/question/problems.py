@@ -52,7 +52,9 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         settings = _with_times(workload, settings)
     if settings.training is not None and settings.training != workload.training:
         found, asked = ("training", "inference") if workload.training else ("inference", "training")
-        raise InvalidProblem(f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it anew")
+        raise InvalidProblem(
+            f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it again"
+        )
     cluster, link = grouped(make_cluster(workload, settings), workload.graph.tensor_parallel, workload.reference)
     graph = kept_together(workload.graph, settings.together)
     if settings.whole is not None:
@@ -104,7 +106,7 @@ def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Pr
     parameters, an order of operators. Raises InvalidProblem."""
     if problem.is_latency and problem.max_replicas > 1:
         raise InvalidProblem(
-            "replicas share the samples of a mini-batch, and a latency plan (objective makespan with execution call)"
+            "replicas divide the samples of a mini-batch, and a latency plan (objective makespan with execution call)"
             " has one sample; leave out --replicate"
         )
     if settings.memory_model is MemoryModel.STATIC and problem.stated_bytes is None:
