@@ -50,11 +50,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         workload = measured_workload(workload, settings.profile, settings.optimizer)
     if settings.times:
         settings = _with_times(workload, settings)
-    if settings.training is not None and settings.training != workload.training:
-        found, asked = ("training", "inference") if workload.training else ("inference", "training")
-        raise InvalidProblem(
-            f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it again"
-        )
+    _check_phase(workload, settings)
     cluster, link = grouped(make_cluster(workload, settings), workload.graph.tensor_parallel, workload.reference)
     graph = kept_together(workload.graph, settings.together)
     if settings.whole is not None:
@@ -99,6 +95,15 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     if workload.compute is not None:
         _check_times(problem, workload.reference)
     return _with_wishes(problem, workload, settings)
+
+
+def _check_phase(workload: Workload, settings: Settings) -> None:
+    """Raises InvalidProblem where training is asked of a graph for inference, or the reverse."""
+    if settings.training is not None and settings.training != workload.training:
+        found, asked = ("training", "inference") if workload.training else ("inference", "training")
+        raise InvalidProblem(
+            f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it again"
+        )
 
 
 def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Problem:
