@@ -135,9 +135,13 @@ def add_search(section: argparse._ArgumentGroup, effort: str, limit_s: float, *w
             add_setting(section, one, **changed.get(one.name, {}))
 
 
-def add_setting(section: argparse._ActionsContainer, one: Setting, **changed: Any) -> None:
+Changed = str | float | type[argparse.Action]
+"""In place of what a setting declares of its flag."""
+
+
+def add_setting(section: argparse._ActionsContainer, one: Setting, **changed: Changed) -> None:
     """The flag of a setting; what was not given is None in the namespace, by the setting's name."""
-    options = {"dest": one.name, "default": None, "help": one.help, **one.kind.flag(), **changed}
+    options: dict[str, Any] = {"dest": one.name, "default": None, "help": one.help, **one.kind.flag(), **changed}
     section.add_argument(one.flag, **options if one.metavar is None else {"metavar": one.metavar, **options})
 
 

@@ -88,7 +88,7 @@ def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
 def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
     from explorer.cli.reports.pass_report import is_pass_of_operators, print_pass
     from explorer.cli.reports.report import print_run_seconds
-    from explorer.costs.interval import interval
+    from explorer.costs.interval import and_interval
     from explorer.view.folded import numbers_words
     from explorer.words import text
 
@@ -96,7 +96,8 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
     if is_pass_of_operators(problem):
         count = sum(span.is_transfer for span in schedule.spans)
         print(
-            f"{file.reference or problem.graph.name}: {text.seconds(schedule.makespan_s)},"
+            f"{file.reference or problem.graph.name}: {text.seconds(schedule.makespan_s)}"
+            f"{and_interval(problem, file.plan, schedule.makespan_s)},"
             f" {text.plural(len(schedule.spans) - count, 'operator')} and {text.plural(count, 'transfer')}"
             " (--json lists them, --chrome-trace draws them)"
         )
@@ -106,8 +107,7 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
         print_pass(problem, file.plan, schedule)
         return
     scale, unit = text.time_unit(schedule.makespan_s)
-    within = interval(problem, file.plan, schedule.makespan_s)
-    told = text.seconds(schedule.makespan_s) + ("" if within is None else f", {within.words()}")
+    told = text.seconds(schedule.makespan_s) + and_interval(problem, file.plan, schedule.makespan_s)
     print(f"{file.reference or problem.graph.name}: {told}; times in {unit}")
     print(
         "1F0: stage 1, forward, micro-batch 0; B backward, or its parts I (gradients of"

@@ -190,7 +190,7 @@ def _searched(
     carried_s = math.inf
     if request.before and (taken := carried_picture(problem, request.before)) is not None:
         carried_s = taken[1]
-        carried = Progress(0.0, carried_s, 0.0, "the plan from before")
+        carried = Progress(0.0, carried_s, 0.0, "the previous plan")
         emit(events.progress(problem, name, carried, taken[0]))
 
     def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
@@ -286,10 +286,11 @@ def _chosen(request: SolveRequest | AskRequest) -> Planner:
 
 def _answered(
     outcome: Result, held: str, request: SolveRequest | AskRequest, emit: Emit, should_stop: Callable[[], bool]
-) -> events.Event:
+) -> events.ResultEvent:
     """The event of an answer; where nothing fits, with the smallest cap that would."""
     fits = bound = lack = None
-    if outcome.plan is None and not should_stop() and outcome.status is not Status.OPTIMAL:
+    explain = not isinstance(request, AskRequest) or request.explain
+    if outcome.plan is None and explain and not should_stop() and outcome.status is not Status.OPTIMAL:
         emit(events.loading("looking for the smallest memory cap that fits"))
         found = explain_infeasible(outcome.problem, _chosen(request), should_stop=should_stop)
         fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes
@@ -371,9 +372,11 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
             ask=asks,
         ):
             told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
-            answer = None if one.result is None else events.packed_plan(
-                events.result(one.result, held=hold(one.result, workload.reference))
+            result = None if one.result is None else events.result(
+                one.result, held=hold(one.result, workload.reference)
             )  # fmt: skip
+            view = result["plan"] if result is not None else None
+            answer = events.packed_plan(result, view) if result is not None and view is not None else None
             emit(events.part(told | {"gain": one.gain, "answer": answer}))
     emit(events.told({"stopped": should_stop()}))
 

@@ -15,7 +15,7 @@ from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.instants.played import course
-from explorer.view.plan_types import Answered, Device, Metrics, PlanView, ScheduleView
+from explorer.view.plan_types import Answered, Device, FigureView, Metrics, PlanView, ScheduleView
 from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
 from explorer.view.timeline.exchanges import OfActions, OfSpan, exchanges, of_spans
@@ -93,7 +93,9 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
         "seconds": _seconds(problem, placement, samples),
         "origins": _origins(problem, placement, samples),
         "metrics": cast(Metrics, metrics_object(shown)),
-        "figures": asdict(figures_of(whole, metrics, told["bound_s"], told["objective_s"], idle, within)),
+        "figures": cast(
+            FigureView, asdict(figures_of(whole, metrics, told["bound_s"], told["objective_s"], idle, within))
+        ),
     }
 
 
@@ -182,7 +184,7 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
     for i, device in enumerate(problem.cluster.devices):
         same = every[i] if every else (i,)
         members = [group * size + member for group in same for member in range(size)]
-        told: Device = {
+        shown: Device = {
             "index": i,
             "name": class_name(device.kind, members, gpus * size),
             "alike": numbers_words(members) if len(same) > 1 else "",
@@ -192,8 +194,8 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
             "node": device.node,
         }
         if size > 1:
-            told["members"] = size
-        found.append(told)
+            shown["members"] = size
+        found.append(shown)
     return found
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view.plan_types import Bars
+from explorer.view.plan_types import Bars, LinkUse
 from explorer.view.timeline.bars import COLUMNS, columns_of, row_of, with_exchange
 from explorer.view.timeline.exchanges import NO_EXCHANGE, OfSpan
 from explorer.words import text
@@ -141,9 +141,7 @@ def _lane(row: Row) -> tuple[int, int, int]:
 class OperatorWords:
     """Words of bars. found: all bars of the schedule; operators, devices, links: names by position."""
 
-    def __init__(
-        self, found: Bars, operators: Sequence[str], devices: Sequence[str], links: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, found: Bars, operators: Sequence[str], devices: Sequence[str], links: Sequence[LinkUse]) -> None:
         self.operators, self.devices, self.links = operators, devices, links
         self.start: dict[int, float] = {}
         self.sent: dict[int, list[int]] = {}
