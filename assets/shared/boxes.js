@@ -36,7 +36,7 @@
   const LABEL_PX = 8; /* of a box's width that its label leaves free */
   const MARGIN_PX = 6; /* as in explorer/view/graph/layered_layout.py */
   const PEEK_MS = 140;
-  const CHIP_ZOOM = 0.9;
+  const CHIP_ZOOM = 1.2; /* from which on their words are as large as min-zoomed-font-size */
   const MOST_ZOOM = 1.2; /* of a graph that is fitted: few boxes are not blown up */
   const having = (told, which) => new Set(Object.keys(told).filter((id) => told[id].includes(which)));
 

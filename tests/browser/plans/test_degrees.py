@@ -85,10 +85,10 @@ def test_placements_and_exchanges_of_a_group_are_seen(real, theme, size):
     assert "GPU 0-1" in page.js("return document.querySelector('.gantt-card').innerText")
     assert page.js(NEAR, 0.5) == []
     found = page.js(NEAR, 1.5)
-    assert "S(heads)" in found
+    assert "S(width)" in found
     assert any(chip.startswith("all-gather ") and chip.endswith("→ R") for chip in found)
     if FOLDER:
         page.browser.save_screenshot(str(Path(FOLDER) / f"chips-{theme}.png"))
-    page.js("window.explorer.graph.select('o:9')")
-    page.until(lambda: "S(heads) → R" in page.text("inspector"))
+    page.js("window.explorer.graph.select('o:4')")
+    page.until(lambda: "S(width) → R" in page.text("inspector"))
     real.browser.set_window_size(1440, 900)
