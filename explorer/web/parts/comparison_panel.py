@@ -17,6 +17,7 @@ HINTS = {
     "rate": "Samples per second",
     "peak": "Of the accelerator that needs most",
 }
+ALIKE = "Not told apart from the best: what they do otherwise is estimated to no better than their times differ"
 TITLES = {"iteration": "Iteration time", "max-load": "Max-load", "makespan": "Makespan"}
 
 
@@ -62,6 +63,8 @@ def _row(row: Mapping[str, Any], columns: Sequence[tuple[str, str, str]]) -> Com
     ]
     if row["best"]:
         name += [" ", html.Span("best", className="tag")]
+    if row["alike"]:
+        name += [" ", html.Span("alike", className="tag plain", title=ALIKE)]
     if row["current"]:
         name += [" ", html.Span("shown", className="tag plain")]
     told: dict[str, Any] = {"key": f"row{row['place']}", "className": "out"}
@@ -70,7 +73,8 @@ def _row(row: Mapping[str, Any], columns: Sequence[tuple[str, str, str]]) -> Com
     if row["can_show"]:
         told |= {"className": "plan", "data-act": "show-row", "data-arg": str(row["place"])}
     each = [f"{row['sample']} a sample"] if row["sample"] != text.NOTHING else []
-    titles = {"word": row["status"], "objective": ", ".join([*each, f"{row['rate']} samples/s"])}
+    within = [row["within"]] if row["within"] != text.NOTHING else []
+    titles = {"word": row["status"], "objective": ", ".join([*within, *each, f"{row['rate']} samples/s"])}
     cells = [html.Td(row[key], className=side, title=titles.get(key)) for key, _, side in columns]
     return html.Tr([html.Th(name, scope="row"), *cells], **told)
 
