@@ -64,7 +64,7 @@ def _row(row: Mapping[str, Any], columns: Sequence[tuple[str, str, str]]) -> Com
     if row["best"]:
         name += [" ", html.Span("best", className="tag")]
     if row["alike"]:
-        name += [" ", html.Span("alike", className="tag plain", title=ALIKE)]
+        name += [" ", html.Span("alike", className="tag", title=ALIKE)]
     if row["current"]:
         name += [" ", html.Span("shown", className="tag plain")]
     told: dict[str, Any] = {"key": f"row{row['place']}", "className": "out"}
