@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from explorer.cli.check import print_messages, read_plan_file, refuse_invalid, violations
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.files import write_file
-from solvers.formats.json_text import dump_json, finite_or_none
+from solvers.formats.json_text import finite_or_none
 
 if TYPE_CHECKING:
     from solvers.formats.plan_json import PlanFile
@@ -33,15 +33,14 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from explorer.exports.tables import trace_text
     from solvers.evaluation.simulation import simulate
-    from solvers.formats.chrome_trace import chrome_trace
 
     file = read_plan_file(args.plan)
     refuse_invalid(args.plan, violations(file))
     schedule = simulate(file.problem, file.plan)
     if args.chrome_trace:
-        trace = chrome_trace(simulate(file.problem, file.plan, fold=False), file.problem.graph, file.problem.cluster)
-        write_file(args.chrome_trace, dump_json(trace), "saving the schedule as a trace")
+        write_file(args.chrome_trace, trace_text(file), "saving the schedule as a trace")
     if args.json:
         print_json(_schedule_object(file, schedule))
     else:

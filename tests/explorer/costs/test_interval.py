@@ -173,6 +173,6 @@ def test_a_comparison_names_those_that_are_not_told_apart_from_the_best(
     told = comparison_list("gpt-small", problem, done)
     assert [row["told_apart_from_best"] for row in told] == [None, False, True]
     print_comparison("gpt-small", problem, done, 1.0)
-    assert "alike  pipedream: not told apart from the best" in capsys.readouterr().out
+    assert "alike  pipedream: not distinguished from the best" in capsys.readouterr().out
     shown = [row | {"can_show": True} for row in table(rows, None)]
     assert str(comparison_table(shown, [], "iteration", False)).count("'alike'") == 1
