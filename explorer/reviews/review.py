@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from explorer.reviews import questions
 from explorer.reviews.lines import Line, Verdict, worst
@@ -138,18 +138,21 @@ class ReviewView(TypedDict):
     graph_sha256: str
     lines: list[LineView]
     largest_transfers: list[TransferView]
+    tensor_placements: NotRequired[dict[str, str]]
 
 
 def review_object(told: Review, problem: Problem) -> ReviewView:
     """A review as JSON: verdict, hashes, lines [{what, verdict, reason}] and the largest transfers."""
-    return {
+    found: ReviewView = {
         "verdict": told.verdict.value,
         "plan_sha256": told.plan_sha256,
         "graph_sha256": told.graph_sha256,
         "lines": [{"what": line.what, "verdict": line.verdict.value, "reason": line.reason} for line in told.lines],
-        **({} if (divided := tensor_placements(problem)) is None else {"tensor_placements": divided}),
         "largest_transfers": transfer_rows(told, devices(problem) if told.view is None else told.view["devices"]),
     }
+    if (divided := tensor_placements(problem)) is not None:
+        found["tensor_placements"] = divided
+    return found
 
 
 def transfer_rows(told: Review, devices: Sequence[Device]) -> list[TransferView]:

@@ -34,6 +34,8 @@ def exchange_of(problem: Problem, operator: Operator, samples: float) -> Exchang
     link, nbytes = problem.group_link, operator.exchanged_bytes.at(samples)
     if link is None or not operator.exchange_steps:
         return NO_EXCHANGE
+    if problem.group_sum_link is not None and operator.exchange_steps >= 2 * (problem.graph.tensor_parallel - 1):
+        link = problem.group_sum_link
     return Exchange(operator.exchange_steps * link.latency_s + nbytes / link.bandwidth_bytes_per_s, nbytes)
 
 
