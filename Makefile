@@ -27,7 +27,7 @@ test-slow: $(VENV)/.test ## what `make test` leaves out because it takes long; a
 
 widget: explorer/notebook/built/widget.js ## the notebook widget's module; needs Node, as a wheel's build does
 
-WIDGET_SOURCES = $(wildcard assets/widget/*) $(wildcard assets/shared/*.js) assets/page.css
+WIDGET_SOURCES = $(wildcard assets/widget/*) $(wildcard assets/shared/*.js assets/time/*) assets/page.css
 
 explorer/notebook/built/widget.js: node_modules/.package-lock.json $(WIDGET_SOURCES)
 	node assets/widget/build.mjs explorer/notebook/built
