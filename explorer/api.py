@@ -413,7 +413,7 @@ def sweep(
     memory caps a line for each pipeline.
 
     model: what `trace` returned, or a name that it takes.
-    devices, memory, micro_batches, bandwidth, pipelines: the values that are swept; sizes in bytes, or as text ("16GiB").
+    devices, memory, micro_batches, bandwidth, pipelines: the values that are swept; sizes as text or in bytes.
     planner: of every row.
     settings: all that is not swept.
     on_row: called with each row as it is solved.
