@@ -29,7 +29,7 @@ from solvers.search.planner import Planner
 
 POLL_S = 0.1
 """Between two looks whether what is tried is still wanted."""
-LOOKING = "Looking for ways out …"
+LOOKING = "Looking for remedies …"
 FOUND = "Found by quick searches, the cheapest change first."
 NONE = "No change was found that fits."
 
