@@ -70,10 +70,8 @@ def test_the_knee_of_a_sweep_over_memory_has_a_ring(real):
     page = real.open(START)
     tab(page, "Sweep")
     page.click("#sweep-axis [data-value=memory_bytes]")
-    points = [
-        {"objective_s": s, "bound_s": 2.0, "text": f"{s} s", "status": "feasible", "reason": ""}
-        for s in (4.0, 2.5, 2.4)
-    ]
+    plan = {"bound_s": 2.0, "status": "feasible", "reason": ""}
+    points = [{"objective_s": s, "text": f"{s} s", **plan} for s in (4.0, 2.5, 2.4)]
     message = {"type": "sweep", "going": False, "words": "3 plans", "points": points, "axis": "memory_bytes",
                "values": [8e9, 16e9, 32e9], "labels": ["8 GB", "16 GB", "32 GB"], "knee": 1}  # fmt: skip
     page.js("window.explorer.sweep.draw(arguments[0])", message)
