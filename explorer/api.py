@@ -243,7 +243,7 @@ def plan(
 
     if isinstance(model, str) and searches_degrees(model):
         return _over_degrees(model, question, should_stop, _library(library), fresh)
-    workload = workload_of(model)
+    workload = _divided(model, question) if isinstance(model, str) else workload_of(model)
     problem = make_problem(workload, question)
     with noting(_library(library), workload.reference, fresh) as (ask, noted), _until_interrupted() as interrupted:
         result = noted(
@@ -264,6 +264,13 @@ def plan(
     return result
 
 
+def _divided(model: str, question: Question) -> Workload:
+    """A model by its name, divided for the devices of the question where its name says that it is divided."""
+    from explorer.sweeps.divided import DividedModel, has_degree
+
+    return DividedModel(model, settings=question).as_named() if has_degree(model) else workload_of(model)
+
+
 def _over_degrees(
     model: str, question: Question, should_stop: Callable[[], bool], library: Path | None, fresh: bool
 ) -> Result:
@@ -273,7 +280,7 @@ def _over_degrees(
     from explorer.sweeps.degrees import search_degrees
     from explorer.sweeps.divided import DividedModel
 
-    divided = DividedModel(model, question.training, question.dtype)
+    divided = DividedModel(model, question.training, question.dtype, settings=question)
     terms: Terms = {"effort": question.effort, "time_limit_s": question.time_limit_s, "gap": question.gap}
     with noting(library, model, fresh) as (ask, noted), _until_interrupted() as interrupted:
         found = search_degrees(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from explorer.costs.interval import and_interval
 from explorer.sweeps.knee import knee
 from explorer.sweeps.points import AXES
 from explorer.sweeps.sweep import Row
@@ -15,6 +16,7 @@ from explorer.view.pictures.picture import Picture
 from explorer.view.pictures.shapes import Label, Polygon, Rect, Shape, Stroke
 from explorer.view.pictures.time_scale import round_step
 from explorer.words import text
+from solvers.plan.result import Result
 from solvers.problem.problem import SEVERAL_STAGES, Objective
 
 AXIS_WORDS = {"devices": "devices", "micro_batches": "micro-batches", "bandwidth_bytes_per_s": "bandwidth",
@@ -107,14 +109,14 @@ def curves_picture(lines: Mapping[str, Sequence[float | None]], values: Sequence
         if x - last > APART:
             shapes.append(Label(x, bottom + 14, text.nbytes(value), "quiet", 10.5, "middle"))
             last = x
-    for number, (name, line) in enumerate(lines.items()):
+    for number, (name, line) in enumerate(lines.items()):  # seconds, None without a plan
         colour, dashed = device(number), number >= HUES
         found = [(value, time) for value, time in zip(values, line, strict=True) if time is not None]
         corners = [at(*one) for one in found]
         if len(corners) > 1:
             shapes.append(Stroke(tuple(corners), colour, 1.8, dashed=dashed))
-        for (x, y), (value, time) in zip(corners, found, strict=True):
-            title = f"{name}, {text.nbytes(value)}: {text.seconds(time)}"
+        for (x, y), (value, took_s) in zip(corners, found, strict=True):
+            title = f"{name}, {text.nbytes(value)}: {text.seconds(took_s)}"
             shapes.append(Rect(x - DOT, y - DOT, 2 * DOT, 2 * DOT, colour, radius=DOT, title=title))
         bend = knee(values, line)
         if bend is not None and (least := line[bend]) is not None:
@@ -200,10 +202,15 @@ class Sweep(tuple[Row, ...]):
         return [
             (
                 row.point.words(),
-                text.NOTHING if row.result is None else text.seconds(row.result.objective_s),
+                text.NOTHING if row.result is None else _seconds(row.result),
                 text.NOTHING if row.result is None or not row.result.bound_s else text.seconds(row.result.bound_s),
                 text.NOTHING if row.metrics is None else text.nbytes(max(row.metrics.peak_memory_bytes)),
                 row.status.lower() + (f": {text.short(row.reason, 60)}" if row.reason else ""),
             )
             for row in self
         ]
+
+
+def _seconds(result: Result) -> str:
+    seconds = result.objective_s
+    return text.seconds(seconds) + and_interval(result.problem, result.plan, seconds)

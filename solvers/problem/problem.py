@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from solvers.errors import InvalidProblem, printable
 from solvers.kernels.arrays import Floats, Ints
-from solvers.problem.cluster import ONCE, Cluster, Repeats
+from solvers.problem.cluster import ONCE, Cluster, Link, Repeats
 from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.names import clean_names
@@ -242,7 +242,8 @@ class Problem:
     (`solvers.problem.regions`); None where nothing does. engine: what running a plan takes beside that, where it was
     measured; no objective counts it (see `EngineCosts`). repeats: of a question about a part of a cluster, how often
     its plan is done at once. copy_tied: whether `graph` has a copy of each tied parameter
-    at every operator that reads it (`solvers.problem.tied`), which `plain` has not.
+    at every operator that reads it (`solvers.problem.tied`), which `plain` has not. group_link: what joins members of
+    tensor-parallel groups, where devices are such; what they exchange over it is in the compute times already.
     """
 
     graph: OpGraph
@@ -271,6 +272,7 @@ class Problem:
     engine: EngineCosts | None = None
     copy_tied: bool = False
     repeats: Repeats = ONCE
+    group_link: Link | None = None
 
     def __post_init__(self) -> None:
         clean_names(self, "costs_from")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.cli.terminal.command import print_table
+from explorer.costs.interval import and_interval, interval
 from explorer.exports.tables import table_text
 from explorer.sweeps.points import AXES
 from explorer.sweeps.sweep import Cell, Row, row_object
@@ -32,12 +33,14 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
     other = len(objectives) == 1 and objectives != {"iteration"}
     split = [] if "micro_batches" in swept else ["micro-batches"]
     idle = ["bubble"] if "pipeline" in swept else []
+    objects = [row_object(row) for row in rows]
+    estimated = any(told["low_s"] is not None for told in objects)
     heads = [*several, *(HEADS[axis] for axis in swept), "status", *(objectives if other else []), "iteration",
-             "samples/s", *idle, "bound", "gap", "peak memory", "in use", *split, "time"]  # fmt: skip
+             *(["within"] if estimated else []), "samples/s", *idle, "bound", "gap", "peak memory", "in use",
+             *split, "time"]  # fmt: skip
     table = [heads]
     seconds = text.seconds_alike([None if row.metrics is None else row.metrics.iteration_s for row in rows], 4)
-    for row, iteration in zip(rows, seconds, strict=True):
-        told = row_object(row)
+    for row, told, iteration in zip(rows, objects, seconds, strict=True):
         used = told["devices_used"]
         table.append(
             [
@@ -46,6 +49,7 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
                 _status(row),
                 *([text.seconds(told["objective_s"])] if other else []),
                 iteration,
+                *([_within(row)] if estimated else []),
                 text.rate(told["throughput_per_s"]).removesuffix(" /s"),
                 *([text.percent(told["bubble"])] if idle else []),
                 text.seconds(told["bound_s"] or None),
@@ -66,6 +70,14 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
             reasons.setdefault(row.reason, []).append(row_name(row, rows))
     for reason, where in reasons.items():
         print(f"\n{text.listing(where, 4)}: {reason}".strip())
+
+
+def _within(row: Row) -> str:
+    """Between which times its iteration may lie."""
+    if row.result is None or row.metrics is None:
+        return text.NOTHING
+    found = interval(row.result.problem, row.plan, row.metrics.iteration_s)
+    return text.NOTHING if found is None else found.words()
 
 
 def _cell(row: Row, axis: str) -> str:
@@ -108,7 +120,8 @@ def row_words(row: Row) -> str:
     """ "feasible, 12 ms", or why there is none."""
     if row.result is None or row.plan is None:
         return f"{_status(row)}: {text.short(row.reason, 100)}"
-    return f"{_status(row)}, {text.seconds(row.result.objective_s)}"
+    seconds = row.result.objective_s
+    return f"{_status(row)}, {text.seconds(seconds)}{and_interval(row.result.problem, row.plan, seconds)}"
 
 
 def cell_words(asked: Sequence[Cell]) -> list[str]:
