@@ -73,6 +73,7 @@ class ExampleSizes(TypedDict, total=False):
 class SweepTerms(TypedDict, total=False):
     """How the points of a sweep are searched: see `sweep`."""
 
+    pipelines: Sequence[str]
     one_at_a_time: bool
     fresh: bool
     effort: str
@@ -98,8 +99,8 @@ EXAMPLE: ExampleSizes = {
     "sequence_parallel": None,
 }  # fmt: skip
 SWEEP: SweepTerms = {
-    "one_at_a_time": False, "fresh": False, "effort": "normal", "time_limit_s": 60.0, "seed": 0, "should_stop": never,
-    "library": False, "search_again": False,
+    "pipelines": (), "one_at_a_time": False, "fresh": False, "effort": "normal", "time_limit_s": 60.0, "seed": 0,
+    "should_stop": never, "library": False, "search_again": False,
 }  # fmt: skip
 TRAINING: TrainingTerms = {"schedule": None, "clip": None, "accumulate": 1, "seed": 0, "resume": None}
 
@@ -403,7 +404,6 @@ def sweep(
     *,
     micro_batches: Sequence[int] = (),
     bandwidth: Sequence[str | float] = (),
-    pipelines: Sequence[str] = (),
     settings: Settings | None = None,
     on_row: Callable[[Row], None] = lambda _: None,
     **terms: Unpack[SweepTerms],
@@ -437,7 +437,7 @@ def sweep(
         tuple(micro_batches),
         tuple(parse_bandwidth(rate) if isinstance(rate, str) else rate for rate in bandwidth),
         tuple(parse_bytes(size) if isinstance(size, str) else size for size in memory),
-        tuple(pipeline(each) for each in pipelines),
+        tuple(pipeline(each) for each in terms["pipelines"]),
     )
     rows: list[Row] = []
     with noting(_library(terms["library"]), workload.reference, terms["search_again"]) as (ask, noted):
