@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from explorer.jobs.comparison import TIME_LIMIT_S, Compared, compare, entries
@@ -99,7 +100,7 @@ class Trying:
                 effort=Effort(question.effort),
                 seed=question.seed,
             ):
-                self._set(going, lambda row=row: self.compared.append(row))
+                self._set(going, partial(self.compared.append, row))
 
         self._begin(work, "1 of " + str(len(family)))
 
@@ -113,7 +114,7 @@ class Trying:
             for way in ways_out(
                 subject.workload, asked, planner, LIMITS, should_stop=lambda: not going(), ask=self._asking(subject)
             ):
-                self._set(going, lambda way=way: self.ways.append(way))
+                self._set(going, partial(self.ways.append, way))
             words = (
                 "Found by quick searches, the cheapest change first." if self.ways else "No change was found that fits."
             )

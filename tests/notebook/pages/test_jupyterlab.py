@@ -157,7 +157,7 @@ def test_panels_beside_the_plan_are_answered_by_the_worker(lab):
     lab.until(lambda: lab.python("print(w.pins)") == "{}")
     settled(lab)
     lab.find("[data-act='differ']").click()
-    lab.until(lambda: lab.find(".difference") and "planner" in lab.find(".difference").text)
+    lab.until(lambda: lab.find(".difference") and "iteration" in lab.find(".difference").text)
     lab.find("[data-act='compare']").click()
     lab.until(lambda: lab.find(".comparison .row-link"))
     lab.until(lambda: not lab.js("return document.querySelectorAll('.compared .tool').length"))
