@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from explorer.question.packing import PackedProblem
 from explorer.question.settings import Settings
@@ -15,7 +15,7 @@ from solvers.search.effort import Effort
 from solvers.search.planner import Planner
 
 Emit = Callable[[Event], None]
-Work = Callable[[Any, Emit, Callable[[], bool]], None]
+Work = Callable[..., None]
 """A kind of job: (request, emit an event, asked to stop?)."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 from explorer.notebook.selection import Selection
 from explorer.view import scene
@@ -33,7 +32,7 @@ from solvers.formats.workload import Workload
 ASPECT = 0.85
 USUAL_HEIGHT = 500.0
 """Width over height of the graph's frame, about, until a browser says."""
-NOTHING: dict[str, Any] = {}
+NOTHING: dict[str, object] = {}
 
 
 class Showing:
@@ -109,16 +108,16 @@ class Showing:
             "title": f"{told['reference']}; costs {told['costs_from']}",
         }
 
-    def graph(self) -> dict[str, Any]:
+    def graph(self) -> dict[str, object]:
         return {**scene.graph_scene(self.view, self.skeleton), "style": stylesheet(self.theme)}
 
-    def overlay(self) -> dict[str, Any]:
+    def overlay(self) -> dict[str, object]:
         if self.plan is None:
             return NOTHING
         own = box_values(self.view, self.skeleton, self.values, self.theme) if self.values is not None else None
         return {**scene.overlay_scene(self.view, self.skeleton, self.plan), "values": own}
 
-    def picture(self, before: Figures | None, turn: int) -> dict[str, Any]:
+    def picture(self, before: Figures | None, turn: int) -> dict[str, object]:
         """All that stands around the plan, too. turn: of the question that it answers; drawn: which plan, whatever
         is drawn of it."""
         plan = self.plan
@@ -136,14 +135,14 @@ class Showing:
             "device_rows": charts.device_rows(plan),
         }
 
-    def window(self, start: float, end: float) -> Mapping[str, Any]:
+    def window(self, start: float, end: float) -> Mapping[str, object]:
         """Bars of a part of the schedule, in the unit of its axis."""
         if self.plan is None:
             return NOTHING
         span_s = self.plan["span_s"]
         return scene.window_scene(self.skeleton, self.plan, self.theme, self.look, (start, end), span_s)
 
-    def course(self) -> dict[str, Any]:
+    def course(self) -> dict[str, object]:
         """The course of the schedule, for whoever plays it, or None with the reason in words."""
         plan = self.plan
         if plan is None or plan["course"] is None:
@@ -151,7 +150,7 @@ class Showing:
             return {"course": None, "words": f"A schedule of {spans:,} spans is too large to be played."}
         return {"course": played(plan["course"], plan, self._operators(plan)), "words": ""}
 
-    def waits(self, device: int, at_s: float) -> dict[str, Any]:
+    def waits(self, device: int, at_s: float) -> dict[str, object]:
         """What a device waits for at an instant: text, and, where it idles, the chain that it waits for."""
         plan = self.plan
         if plan is None or plan["course"] is None or device >= len(plan["devices"]) or not 0 <= at_s <= plan["span_s"]:
@@ -177,7 +176,7 @@ class Showing:
     def found(self, wanted: str) -> Found:
         return find(self.skeleton, self.plan, wanted)
 
-    def selected(self, selection: Selection | None, pins: Mapping[str, int]) -> dict[str, Any]:
+    def selected(self, selection: Selection | None, pins: Mapping[str, int]) -> dict[str, object]:
         """kind and id as the browser tells them; boxes and spans (a column and its values) that are bright; facts."""
         if selection is None:
             return NOTHING

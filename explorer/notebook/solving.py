@@ -10,17 +10,14 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
 
 from traitlets import TraitError
 
 from explorer.jobs.requests import AskRequest
 from explorer.jobs.workers.jobs import Jobs
-from explorer.view.events import LAST, failed
+from explorer.view.events import LAST, Event, failed
 from solvers.errors import InvalidProblem, PlacementError
 from solvers.plan.result import Result
-
-Event = dict[str, Any]
 
 
 class InvalidTrait(InvalidProblem, TraitError):

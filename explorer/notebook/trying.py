@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,8 +16,8 @@ from explorer.question.packing import PackedGraph, packed_problem, unpacked_resu
 from explorer.question.written.kinds import MAX_DEVICES
 from explorer.sweeps.helps import LIMITS
 from explorer.sweeps.remedies import Remedy, remedies, ways_out
-from explorer.view.comparison import best_bound_s, left_out, table
-from explorer.view.events import LAST
+from explorer.view.comparison import TableRow, best_bound_s, left_out, table
+from explorer.view.events import LAST, Event
 from explorer.words import text
 from solvers.errors import PlacementError
 from solvers.formats.workload import Workload
@@ -115,10 +115,11 @@ class Trying:
                 subject.workload, asked, planner, LIMITS, should_stop=lambda: not going(), ask=self._asking(subject)
             ):
                 self._set(going, partial(self.ways.append, way))
-            words = (
-                "Found by quick searches, the cheapest change first." if self.ways else "No change was found that fits."
-            )
-            self._set(going, lambda: setattr(self, "_words", words))
+
+            def end() -> None:  # once the last way has been added
+                self._words = FOUND if self.ways else NONE
+
+            self._set(going, end)
 
         self._begin(work, LOOKING)
 
@@ -128,20 +129,18 @@ class Trying:
         pairs = [(one.name, getattr(asked, one.field), getattr(question, one.field)) for one in PLAN]
         return {name: value for name, value, before in pairs if value != before}
 
-    def shown(self, current: Result | None) -> dict[str, Any]:
+    def shown(self, current: Result | None) -> dict[str, object]:
         """The comparison as a browser shows it, {} without one. current: the plan that is drawn."""
         rows = [one.row for one in self.compared]
         if not rows and (not self._going or self._going == LOOKING):
             return {}
         drawn = None if current is None else (current.planner, current.problem.contiguity.value)
-        found = table(rows, drawn)
-        for row in found:
-            row["can_show"] = row["objective"] != text.NOTHING
+        shows = [{**row["cells"], **_flags(row)} for row in table(rows, drawn)]
         bound_s = best_bound_s(rows, rows[0].contiguity) if rows else 0.0
         words = f"Best bound proved: {text.seconds(bound_s)}." if bound_s else ""
-        return {"rows": found, "left_out": left_out(rows), "going": self._going, "words": words}
+        return {"rows": shows, "left_out": left_out(rows), "going": self._going, "words": words}
 
-    def ways_shown(self) -> dict[str, Any]:
+    def ways_shown(self) -> dict[str, object]:
         """Ways out as a browser shows them, and how the look for more stands."""
         ways = [
             {
@@ -195,11 +194,11 @@ class Trying:
             on_progress: object = None,
             **terms: Any,
         ) -> Result:
-            done, answer = threading.Event(), dict[str, Any]()
+            done, heard = threading.Event(), list[Event]()
 
-            def hear(event: Mapping[str, Any]) -> None:
+            def hear(event: Event) -> None:
                 if event["kind"] in LAST:
-                    answer.update(event)
+                    heard.append(event)
                     done.set()
 
             packed = packed_problem(problem, subject.packed)
@@ -209,8 +208,15 @@ class Trying:
             while not done.wait(POLL_S):
                 if should_stop():
                     self._jobs().cancel(job)
+            answer = heard[0]
             if answer["kind"] != "result":
-                raise TryingFailed(answer["message"])
+                raise TryingFailed(str(answer.get("message", "")))
             return unpacked_result(answer["packed"], problem)
 
         return ask
+
+
+def _flags(row: TableRow) -> dict[str, object]:
+    """What a row of the table is, beside its cells."""
+    shown = row["cells"]["objective"] != text.NOTHING
+    return {"place": row["place"], "best": row["best"], "current": row["current"], "can_show": shown}

@@ -15,9 +15,9 @@ from explorer.notebook import workshop
 from explorer.notebook.beside import Beside
 from explorer.notebook.controls import controls
 from explorer.notebook.drawn import DrawnWidget
-from explorer.notebook.hearing import heard, value_of
+from explorer.notebook.hearing import Heard, heard, value_of
 from explorer.notebook.showing import Showing
-from explorer.notebook.solving import Event, InvalidTrait, NoPlan, Solving
+from explorer.notebook.solving import InvalidTrait, NoPlan, Solving
 from explorer.notebook.status import WAITING, Status, of_event, reason
 from explorer.notebook.trying import Subject, Trying
 from explorer.question.asking import PLAN, Question, workload_of
@@ -26,6 +26,7 @@ from explorer.question.problems import make_problem
 from explorer.question.settings import Value
 from explorer.question.written.closest import closest
 from explorer.question.written.declaring import Setting
+from explorer.view.events import Event
 from explorer.view.events import result as result_event
 from explorer.view.figures import Figures, figures
 from explorer.view.graph import pinning
@@ -284,7 +285,6 @@ class PlacementWidget(DrawnWidget):
         with self._lock:
             planner = self._question.chosen_planner().name
             stands = of_event(event, planner)
-            view = event.get("plan")
             stood, self._stood = self._stood, None
             if event["kind"] == "compiling" and stands is not None:
                 self._stood = stood or self._stands
@@ -292,10 +292,11 @@ class PlacementWidget(DrawnWidget):
                 stands = stood  # what went on before goes on
             if event["kind"] == "progress":
                 self._stands = stands or self._stands
-                if view is not None:
-                    self._draw_plan(view)
+                if event["plan"] is not None:
+                    self._draw_plan(event["plan"])
                 self._tell()
             elif event["kind"] == "result":
+                view = event["plan"]
                 outcome = unpacked_result(event["packed"], self._asking)
                 self._held = view["held"] if view is not None else self._held
                 self._settle(stands or WAITING, view)
@@ -381,7 +382,7 @@ class PlacementWidget(DrawnWidget):
                 self._refused = {"name": message.get("name", ""), "message": str(error)}
                 self._tell()
 
-    def set_state(self, sync_data: Mapping[str, Any]) -> None:
+    def set_state(self, sync_data: Mapping[str, object]) -> None:
         """What a browser sets by a link: settings go the way of their controls, other traits of ours are not taken from
         it. What does not hold is sent back as it stands."""
         names = {name for kind in (PlacementWidget, DrawnWidget) for name in kind.class_own_traits()}
@@ -392,7 +393,7 @@ class PlacementWidget(DrawnWidget):
         stands = self.get_state(ours)
         self.send_state([name for name in stands if stands[name] != sync_data[name]])
 
-    def _on_set(self, message: Event) -> None:
+    def _on_set(self, message: Heard) -> None:
         name = message["name"]
         value = value_of(name, message["value"])
         self._refused = None
@@ -401,7 +402,7 @@ class PlacementWidget(DrawnWidget):
         else:
             setattr(self, name, value)
 
-    def _on_pin(self, message: Event) -> None:
+    def _on_pin(self, message: Heard) -> None:
         if self.selection is None:
             return
         showing = self._showing
@@ -419,53 +420,53 @@ class PlacementWidget(DrawnWidget):
             self._pinning = Pinning(words, self._question, self.result.objective_s)
         self.set_trait("pins", dict(pins))
 
-    def _on_unpin(self, message: Event) -> None:
+    def _on_unpin(self, message: Heard) -> None:
         name, pins = message["name"], self._question.pins
         if name in pins:
             left = {each: device for each, device in pins.items() if each != name}
             self._set_pins(left, pinning.pin_words([name], None, ()))
 
-    def _on_solve(self, message: Event) -> None:
+    def _on_solve(self, message: Heard) -> None:
         self._ask(fresh=self.result is not None and not self._solving.busy)
 
-    def _on_cancel(self, message: Event) -> None:
+    def _on_cancel(self, message: Heard) -> None:
         self.cancel()
 
-    def _on_elsewhere(self, message: Event) -> None:
+    def _on_elsewhere(self, message: Heard) -> None:
         if self.result is not None and self.selection is not None and self.selection.kind != "device":
             index = {name: i for i, name in enumerate(self._showing.skeleton["names"])}
             self._beside.why_here(self.result, frozenset(index[name] for name in self.selection.operators))
 
-    def _on_compare(self, message: Event) -> None:
+    def _on_compare(self, message: Heard) -> None:
         if self.result is not None and not self._solving.busy:
             self._trying.compare(self._subject())
 
-    def _on_stop(self, message: Event) -> None:
+    def _on_stop(self, message: Heard) -> None:
         self._trying.stop()
 
-    def _on_show(self, message: Event) -> None:
+    def _on_show(self, message: Heard) -> None:
         rows = self._trying.compared
         if message["place"] < len(rows):
             outcome = rows[message["place"]].result
             if outcome is not None and outcome.plan is not None:
                 self.result = replace(outcome, problem=self.problem)
 
-    def _on_way(self, message: Event) -> None:
+    def _on_way(self, message: Heard) -> None:
         if message["place"] < len(self._trying.ways):
             changes = self._trying.changes(message["place"], self._question)
             with self.hold_trait_notifications():
                 for name, value in changes.items():
                     self.set_trait(name, value)
 
-    def _on_review(self, message: Event) -> None:
+    def _on_review(self, message: Heard) -> None:
         if self.result is not None:
             self._beside.review(self.result)
 
-    def _on_keep(self, message: Event) -> None:
+    def _on_keep(self, message: Heard) -> None:
         if self.result is not None:
             self._beside.keep(self.result)
 
-    def _on_differ(self, message: Event) -> None:
+    def _on_differ(self, message: Heard) -> None:
         if self.result is not None:
             self._beside.differ(self.result)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from explorer.costs.interval import interval
 from explorer.view.figures import NO_FIGURES, Figures, figures_of, gap
@@ -169,9 +169,21 @@ def family_story(rows: Sequence[Row]) -> str:
     return ", ".join(words)
 
 
-def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
-    """What a table shows of every row, as text: planner, contiguity, status, word (of the status, alone),
-    objective, bound, gap, sample, rate, the three metrics by their names, peak, runtime, guarantee and source."""
+class TableRow(TypedDict):
+    """cells: see `cells`. place: in the order asked. current: whether its plan is on the page; can_show: whether
+    it can be put there."""
+
+    cells: dict[str, str]
+    place: int
+    best: bool
+    current: bool
+    can_show: NotRequired[bool]
+
+
+def cells(entries: Sequence[Ranked]) -> list[dict[str, str]]:
+    """What a table shows of every row, as text: planner, contiguity, status, word (of the status, alone), objective,
+    within (between which times it may lie), bound, gap, sample, rate, the three metrics by their names, peak, runtime,
+    guarantee and source."""
     of = [entry.row.figures or NO_FIGURES for entry in entries]
     shown = {
         Objective.MAX_LOAD.value: text.seconds_alike([one.max_load_s for one in of], 4),
@@ -189,6 +201,7 @@ def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
             "contiguity": entry.row.contiguity,
             "status": status_words(entry.row),
             "word": _word(entry.row),
+            "within": (entry.row.figures or NO_FIGURES).within or text.NOTHING,
             "gap": text.percent(entry.gap),
             "runtime": text.seconds(entry.row.runtime_s),
             "guarantee": entry.row.guarantee,
@@ -199,15 +212,15 @@ def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
     ]
 
 
-def table(rows: Sequence[Row], shown: tuple[str, str] | None) -> list[dict[str, Any]]:
-    """The page's rows of the planners that ran: `cells` with place, best and current.
+def table(rows: Sequence[Row], shown: tuple[str, str] | None) -> list[TableRow]:
+    """The page's rows of the planners that ran.
 
     shown: planner and contiguity of the plan on the page.
     """
     entries = [entry for entry in ranked(rows) if entry.row.ran]
     return [
-        told
-        | {
+        {
+            "cells": told,
             "place": entry.place,
             "best": entry.best,
             "current": entry.row.has_plan and (entry.row.planner, entry.row.contiguity) == shown,

@@ -107,6 +107,7 @@ def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ra
         *([("contiguity", "contiguity")] if several else []),
         ("status", "status"),
         ("objective", objective.value),
+        *([("within", "within")] if any(told["within"] != text.NOTHING for told in shown) else []),
         ("bound", "bound"),
         ("gap", "gap"),
         *([("sample", "a sample")] if any(told["sample"] != text.NOTHING for told in shown) else []),

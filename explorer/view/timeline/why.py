@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import NotRequired, TypedDict
 
-from explorer.view.plan_types import PlanView, used_devices
+from explorer.view.plan_types import PathPart, PlanView, used_devices
 from explorer.view.timeline.path import summed
 from explorer.words import text
 
@@ -26,9 +26,12 @@ CONTIGUITY_WORDS = {
 }
 
 
-def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_s: float) -> dict[str, float]:
-    """Seconds of one device's step: compute, transfers (idle while data comes to it or leaves it),
-    warm_up (before its first compute), drain (after its last) and waiting. They add up to span_s.
+def breakdown(
+    spans: Sequence[tuple[int, int, float, float]], device: int, span_s: float, exchange_s: float = 0.0
+) -> dict[str, float]:
+    """Seconds of one device's step: compute, exchange (of what is busy, so much; where there is any), transfers (idle
+    while data comes to it or leaves it), warm_up (before its first compute), drain (after its last) and waiting. They
+    add up to span_s.
 
     spans: (device, to_device or -1, start_s, end_s).
     """
@@ -42,8 +45,10 @@ def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_
     compute = sum(end - start for start, end in work)
     transfers = _overlap(gaps, _union(moving))
     idle = sum(end - start for start, end in gaps)
+    exchange = min(exchange_s, compute)
     return {
-        "compute": compute,
+        "compute": compute - exchange,
+        **({"exchange": exchange} if exchange else {}),
         "transfers": transfers,
         "warm_up": first,
         "drain": max(0.0, span_s - last),
@@ -51,9 +56,42 @@ def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_
     }
 
 
-def explain(plan: PlanView) -> dict[str, Any]:
-    """The why panel: headline, parts [{key, device, name, share, text}], binding, heaviest [{operator, start_s,
-    end_s, name, text}], proof, and the gauge's numbers. Where operators are scheduled one by one, the parts
+class Part(TypedDict):
+    """A part of the step. device: of a critical path, -1 for several."""
+
+    key: str
+    name: str
+    share: float
+    text: str
+    device: NotRequired[int]
+
+
+class Heavy(TypedDict):
+    """A span among the longest on the critical path."""
+
+    operator: int
+    start_s: float
+    end_s: float
+    name: str
+    text: str
+
+
+class Why(TypedDict):
+    """The why panel; bound and objective as text, bound_share for the gauge."""
+
+    headline: str
+    parts: list[Part]
+    binding: str
+    heaviest: list[Heavy]
+    proof: str
+    bound: str
+    objective: str
+    bound_share: float
+    notes: list[str]
+
+
+def explain(plan: PlanView) -> Why:
+    """The why panel. Where operators are scheduled one by one, the parts
     are those of the critical path and heaviest the longest spans on it; else they are the bottleneck's."""
     on_path = plan["by_operator"]
     return {
@@ -113,12 +151,13 @@ def _span_of(held: Sequence[str], other: Sequence[str]) -> str:
     return f": it holds {tops[0]} to {tops[-1]} ({len(tops)} modules)"
 
 
-def _parts(plan: PlanView) -> list[dict[str, object]]:
+def _parts(plan: PlanView) -> list[Part]:
     span = plan["span_s"]
     parts = plan["breakdown"]
     name = plan["devices"][plan["bottleneck"]]["name"]
     words = [
         ("compute", f"{name} compute", parts["compute"]),
+        *([("exchange", "exchange in the group", parts["exchange"])] if "exchange" in parts else []),
         ("transfers", "waits for transfers", parts["transfers"]),
         (
             "ramp",
@@ -133,15 +172,16 @@ def _parts(plan: PlanView) -> list[dict[str, object]]:
     ]
 
 
-def path_parts(parts: Sequence[Mapping[str, Any]], shown: int = SHOWN_PARTS) -> list[dict[str, object]]:
+def path_parts(parts: Sequence[PathPart], shown: int = SHOWN_PARTS) -> list[Part]:
     """The parts of a critical path for the panel: the largest ones, the others as one; whole percents that
     add up."""
     told = summed([(part["words"], part["share"]) for part in parts], shown)
-    rest = {"kind": "others", "device": -1, "share": sum(part["share"] for part in parts[len(told) - 1 :])}
-    of = list(parts) if len(told) == len(parts) else [*parts[: len(told) - 1], rest]
+    of = [(part["kind"], part["device"], part["share"]) for part in parts]
+    if len(told) < len(parts):
+        of = [*of[: len(told) - 1], ("others", -1, sum(share for _, _, share in of[len(told) - 1 :]))]
     return [
-        {"key": part["kind"], "device": part["device"], "name": words, "share": part["share"], "text": f"{percent} %"}
-        for part, (words, percent) in zip(of, told, strict=True)
+        {"key": kind, "device": device, "name": words, "share": share, "text": f"{percent} %"}
+        for (kind, device, share), (words, percent) in zip(of, told, strict=True)
     ]
 
 
@@ -186,8 +226,10 @@ def _binding(plan: PlanView) -> str:
     parts, span = plan["breakdown"], plan["span_s"]
     name = plan["devices"][plan["bottleneck"]]["name"]
     share = {key: _ratio(value, span) for key, value in parts.items()}
-    if share["compute"] >= BUSY:
-        return f"Work on {name} binds: it computes {text.percent(share['compute'])} of the step." + room
+    exchange = share.get("exchange", 0.0)
+    if share["compute"] + exchange >= BUSY:
+        among = f" and exchanges in the group {text.percent(exchange)}" if exchange else ""
+        return f"Work on {name} binds: it computes {text.percent(share['compute'])}{among} of the step." + room
     idle = {"ramp": share["warm_up"] + share["drain"], "transfers": share["transfers"], "waiting": share["waiting"]}
     key, most = max(idle.items(), key=lambda item: item[1])
     told = text.percent(most)

@@ -73,6 +73,8 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
                 className="pairing",
             ),
             *setting("wiring", session),
+            *setting("tensor_parallel", session),
+            html.Div(setting("sequence_parallel", session), className="set of-groups"),
             _each_gpu(),
             _more_cluster(session, kinds, second),
         ],
