@@ -37,7 +37,7 @@ put('bandwidth', {value: arguments[1]});
 """
 
 
-MODELS = ("gpt", "bert", "resnet50", "multimodal", "nasnet")
+MODELS = ("gpt", "resnet50", "multimodal", "nasnet")
 
 
 @pytest.fixture(scope="module")
