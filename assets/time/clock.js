@@ -211,7 +211,7 @@
       const slider = part("at");
       slider.style.setProperty("--at", 0);
       slider.setAttribute("aria-valuenow", "0");
-      slider.setAttribute("aria-valuetext", "at rest");
+      slider.setAttribute("aria-valuetext", "stopped");
     }
 
     function askWait(device, at_s) {

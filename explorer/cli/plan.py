@@ -320,7 +320,7 @@ def _ways_out(
     search = search_of(args)
     limits = replace(LIMITS, time_limit_s=min(LIMITS.time_limit_s, search.time_limit_s), seed=search.seed)
     asked = remedies(result.problem, settings, MAX_DEVICES)
-    with working("looking for ways out"), stop_on_interrupt() as stop, asking(args, workload.reference) as ask:
+    with working("looking for remedies"), stop_on_interrupt() as stop, asking(args, workload.reference) as ask:
         found = ways_out(
             workload, asked, planner, limits,
             traced_in=lambda dtype: load(model, training=args.training, dtype=dtype),

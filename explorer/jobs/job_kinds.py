@@ -190,7 +190,7 @@ def _searched(
     carried_s = math.inf
     if request.before and (taken := carried_picture(problem, request.before)) is not None:
         carried_s = taken[1]
-        carried = Progress(0.0, carried_s, 0.0, "the plan from before")
+        carried = Progress(0.0, carried_s, 0.0, "the previous plan")
         emit(events.progress(problem, name, carried, taken[0]))
 
     def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:

@@ -94,7 +94,7 @@ def _whole(cluster: Cluster, settings: Settings) -> Cluster:
 
 def _check_keep_free(nbytes: float) -> None:
     if not 0 <= nbytes < math.inf:
-        raise InvalidProblem(f"what is kept free (--keep-free) must be at least 0 bytes, found {nbytes:g}")
+        raise InvalidProblem(f"reserved memory (--keep-free) must be at least 0 bytes, found {nbytes:g}")
 
 
 def _kept_free(cluster: Cluster, nbytes: float) -> Cluster:

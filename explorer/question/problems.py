@@ -50,9 +50,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         workload = measured_workload(workload, settings.profile, settings.optimizer)
     if settings.times:
         settings = _with_times(workload, settings)
-    if settings.training is not None and settings.training != workload.training:
-        found, asked = ("training", "inference") if workload.training else ("inference", "training")
-        raise InvalidProblem(f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it anew")
+    _check_phase(workload, settings)
     cluster, link = grouped(make_cluster(workload, settings), workload.graph.tensor_parallel, workload.reference)
     graph = kept_together(workload.graph, settings.together)
     if settings.whole is not None:
@@ -99,12 +97,21 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     return _with_wishes(problem, workload, settings)
 
 
+def _check_phase(workload: Workload, settings: Settings) -> None:
+    """Raises InvalidProblem where training is asked of a graph for inference, or the reverse."""
+    if settings.training is not None and settings.training != workload.training:
+        found, asked = ("training", "inference") if workload.training else ("inference", "training")
+        raise InvalidProblem(
+            f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it again"
+        )
+
+
 def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Problem:
     """The problem with what changes its graph, or counts on what it is otherwise: what runs again, copies of tied
     parameters, an order of operators. Raises InvalidProblem."""
     if problem.is_latency and problem.max_replicas > 1:
         raise InvalidProblem(
-            "replicas share the samples of a mini-batch, and a latency plan (objective makespan with execution call)"
+            "replicas divide the samples of a mini-batch, and a latency plan (objective makespan with execution call)"
             " has one sample; leave out --replicate"
         )
     if settings.memory_model is MemoryModel.STATIC and problem.stated_bytes is None:

@@ -363,8 +363,8 @@ class MemorySettings(Group):
         name="keep_free",
         metavar="SIZE",
         control=Control(
-            id="keep-free", label="Keep free, GiB", what="Keep free on each GPU, GiB", shape=NUMBER, place=RARE,
-            unit=GIB, width=NARROW, least=0, empty="0", word="Keep free",
+            id="keep-free", label="Reserved, GiB", what="Reserved memory on each GPU, GiB", shape=NUMBER, place=RARE,
+            unit=GIB, width=NARROW, least=0, empty="0", word="Reserved memory",
             meaning="Of each GPU's memory, for what no plan counts: the driver's context, buffers of communication, and"
             " what the allocator rounds up or cannot join.",
         ),
@@ -397,7 +397,7 @@ class TrainingSettings(Group):
         " Adam); mixed, 16-bit weights and gradients beside fp32 masters and states (16 bytes);"
         " mixed-fp32-gradients, gradients added up in fp32 too (18 bytes) (pure)",
         control=Control(
-            id="precision", label="Trained in", what="Precision of training",
+            id="precision", label="Precision", what="Precision of training",
             labels={"pure": "as traced", "mixed": "mixed, 16 B", "mixed-fp32-gradients": "mixed, 18 B"},
             meaning="As traced: weights, gradients and states all in the model's number format. Mixed: 16-bit weights"
             " beside fp32 copies (masters) and fp32 states, 16 bytes a parameter with Adam; 18 with gradients in fp32.",
@@ -466,7 +466,7 @@ class PipelineSettings(Group):
         control=Control(
             id="contiguity", label="Contiguity", shape=SEGMENTS,
             labels={"auto": "Auto", "acyclic": "Acyclic", "convex": "Convex", "none": "None"},
-            meaning="Which sets of operators a GPU may hold. Acyclic: stages never wait for one another in a circle, as"
+            meaning="Which sets of operators a GPU may hold. Acyclic: the graph of stages has no cycle, as"
             " pipelines need. Convex: no path leaves a GPU and comes back. None: any set.",
         ),
     )  # fmt: skip
@@ -532,12 +532,12 @@ class PipelineSettings(Group):
     zero: int = setting(
         0,
         Whole(0, ZERO_STAGES[-1], choices=ZERO_STAGES),
-        "stage of ZeRO: the replicas of a stage (--replicate) share out optimizer states (1), gradients too (2),"
+        "stage of ZeRO: the replicas of a stage (--replicate) shard optimizer states (1), gradients too (2),"
         " parameters too (3) (0: none)",
         control=Control(
-            id="zero", label="Replicas share", what="What replicas share out: stage of ZeRO", place=PIPELINES,
+            id="zero", label="ZeRO stage", what="ZeRO stage: what replicas shard", place=PIPELINES,
             labels={"0": "nothing", "1": "ZeRO-1", "2": "ZeRO-2", "3": "ZeRO-3"}, width=WIDE,
-            word="Replicas share (ZeRO)",
+            word="ZeRO stage",
             meaning="What the replicas of a stage hold a part of each, rather than all: optimizer states and fp32"
             " copies (1), gradients too (2), parameters too (3). Less memory; 2 and 3 send more.",
         ),
@@ -561,7 +561,7 @@ class PipelineSettings(Group):
         Switch(),
         "let operators wait for one another in one linear order, branch after branch: pipelines are sequential",
         control=Control(
-            id="in-sequence", label="Stages in sequence", shape=SWITCH, place=PIPELINES, term="sequence",
+            id="in-sequence", label="Linear pipeline", shape=SWITCH, place=PIPELINES, term="sequence",
             meaning="Every stage waits for the one before it, as in systems whose stages form a chain. Off, branches"
             " run side by side.",
         ),
@@ -610,7 +610,7 @@ class PipelineSettings(Group):
 
 @dataclass(frozen=True, init=False)
 class SearchSettings(Group):
-    """Who searches, and for how long."""
+    """Which planner searches, and for how long."""
 
     planner: str | Planner = setting(
         "auto",
@@ -641,7 +641,7 @@ class SearchSettings(Group):
         metavar="S",
         link="time_limit",
         control=Control(
-            id="time-limit", label="Stop after", what="Time limit, seconds: only a guard", shape=NUMBER, width=84,
+            id="time-limit", label="Stop after", what="Time limit in seconds (safety)", shape=NUMBER, width=84,
             least=0.1, most=MAX_TIME_LIMIT_S, suffix="s", default=TIME_LIMIT_S, term="guard", in_widget=MORE,
             meaning="A guard only: most searches end by themselves, by counted work. One that it stops depends on the"
             " machine.",

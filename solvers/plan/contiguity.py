@@ -77,7 +77,7 @@ def broken_contiguity(problem: Problem, plan: Plan) -> str:
         if cycle := _cycle_of_labels(edges, place, len(devices)):
             names = " -> ".join(str(list(devices[p])) for p in cycle)
             what = "stages" if by_stage else "devices"
-            return f"not contiguous: tensors flow round the {what} {names}"
+            return f"not contiguous: this would create a cycle of {what} {names}"
         return ""
     return _not_convex(problem.graph, edges, place, devices)
 

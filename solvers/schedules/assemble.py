@@ -24,10 +24,10 @@ def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -
     by_device = not problem.by_stage
     acyclic = problem.contiguity is Contiguity.ACYCLIC and not problem.is_latency and by_device
     if acyclic and (cycle := cycle_of_places(problem.graph, placement)):
-        raise InvalidPlan(f"tensors flow round the devices {' -> '.join(str(list(place)) for place in cycle)}")
+        raise InvalidPlan(f"the devices form a cycle {' -> '.join(str(list(place)) for place in cycle)}")
     sets = stages_of_placement(problem.graph, placement)
     if acyclic and len(sets) > len(set(placement)):
-        raise InvalidPlan("backward tensors flow round the devices, though forward ones do not")
+        raise InvalidPlan("backward tensors form a cycle of devices, though forward ones do not")
     members = [operators for operators, _ in sets]
     waits = stage_waits(problem.graph, members)
     size = problem.mini_batch // micro_batches

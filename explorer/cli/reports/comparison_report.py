@@ -86,8 +86,8 @@ def print_comparison(
         print(f"{BEST} best; gap: to the best bound proved here ({_bounds(asked)})")
         if alike := [entry.row.planner for entry in asked if _apart_from_best(entry, told, done) is False]:
             print(
-                f"alike  {text.listing(alike)}: not told apart from the best, since what they do otherwise is estimated"
-                " to no better than their times differ"
+                f"alike  {text.listing(alike)}: not distinguished from the best, since what they do otherwise is"
+                " estimated to no better than their times differ"
             )
     story = family_story(rows)
     if story:

@@ -348,7 +348,7 @@ def _print_devices(problem: Problem, plan: Plan, metrics: Metrics) -> None:
 def print_infeasibility(problem: Problem, why: Infeasibility) -> None:
     blamed = text.listing([text.short(name, 60) for name in why.operators], 5)
     print(f"because    {why.because}")
-    print(f"to blame   {blamed}")
+    print(f"too large  {blamed}")
     print(f"cap        proved: nothing fits below {text.nbytes(why.cap_lower_bound_bytes)} per accelerator")
     if why.smallest_cap_bytes is None:
         print("           no plan was found at any larger cap in the time given")

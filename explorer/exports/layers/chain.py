@@ -124,7 +124,7 @@ def chain_of(file: PlanFile, *, passing_on: bool = False) -> Chain:
     order = topological_order(after)
     hint = " (--in-sequence plans one line)" if passing_on else ""
     if len(order) < len(plan.stages):
-        raise UnsupportedProblem("the stages give to each other in a circle; a launcher runs them one after the other")
+        raise UnsupportedProblem("the stages form a cycle; a launcher runs them one after the other")
     for a, b in pairwise(order):
         if (a, b) not in pairs:
             raise UnsupportedProblem(

@@ -20,7 +20,7 @@ SHOWN_PARTS = 6
 """Parts of a critical path in the panel; the rest is one more."""
 OBJECTIVE_WORDS = {"iteration": "iteration time", "makespan": "makespan", "max-load": "max-load"}
 CONTIGUITY_WORDS = {
-    "acyclic": "stages that never wait for one another in a circle",
+    "acyclic": "acyclic graphs of stages",
     "convex": "convex stages",
     "none": "any set of operators on a device",
 }
@@ -193,16 +193,16 @@ def _binding_path(plan: PlanView) -> str:
     moving = sum(part["share"] for part in plan["path"]["parts"] if part["kind"] == "transfer")
     used = [busy for busy in plan["busy_s"] if busy > 0]
     if moving >= 0.5:
-        return f"Transfers bind: the critical path spends {text.percent(moving)} on links." + room
+        return f"Transfers are the bottleneck: the critical path spends {text.percent(moving)} on links." + room
     busiest = max(used, default=0.0) / (plan["span_s"] or 1.0)
     if busiest >= TIGHT:
         name = plan["devices"][plan["busy_s"].index(max(used))]["name"]
-        return f"Work on {name} binds: it is busy {text.percent(busiest)} of the step." + room
-    return f"Dependencies bind: no device is busy more than {text.percent(busiest)} of the step." + room
+        return f"Compute on {name} is the bottleneck: it is busy {text.percent(busiest)} of the step." + room
+    return f"Waiting on dependencies: no device is busy more than {text.percent(busiest)} of the step." + room
 
 
 def _memory(plan: PlanView) -> tuple[str, str]:
-    """("Memory binds: ...", "") or ("", that it does not, if there are caps)."""
+    """("Memory is the bottleneck: ...", "") or ("", that it does not, if there are caps)."""
     full = [
         (curve["peak_bytes"] / device["memory_bytes"], device["name"])
         for device, curve in zip(plan["devices"], plan["memory"], strict=True)
@@ -211,8 +211,8 @@ def _memory(plan: PlanView) -> tuple[str, str]:
     tight = sorted((f for f in full if f[0] >= TIGHT), reverse=True)
     if tight:
         names = text.listing([n for _, n in tight], 3)
-        return f"Memory binds: {names} at {text.percent(tight[0][0])} of the cap.", ""
-    return "", f" Memory does not: {text.percent(1 - max(full)[0])} free at the fullest device." if full else ""
+        return f"Memory is the bottleneck: {names} at {text.percent(tight[0][0])} of the cap.", ""
+    return "", f" Memory is not: {text.percent(1 - max(full)[0])} free at the fullest device." if full else ""
 
 
 def _binding(plan: PlanView) -> str:
@@ -229,20 +229,23 @@ def _binding(plan: PlanView) -> str:
     exchange = share.get("exchange", 0.0)
     if share["compute"] + exchange >= BUSY:
         among = f" and exchanges in the group {text.percent(exchange)}" if exchange else ""
-        return f"Work on {name} binds: it computes {text.percent(share['compute'])}{among} of the step." + room
+        return (
+            f"Compute on {name} is the bottleneck: it computes {text.percent(share['compute'])}{among} of the step."
+            + room
+        )
     idle = {"ramp": share["warm_up"] + share["drain"], "transfers": share["transfers"], "waiting": share["waiting"]}
     key, most = max(idle.items(), key=lambda item: item[1])
     told = text.percent(most)
     ramp = (
-        f"The one pass binds: {name} idles {told} of it, before its first operator and after its last."
+        f"The single pass is the bottleneck: {name} idles {told} of it, before its first operator and after its last."
         if plan["objective"] == "makespan"
-        else f"Warm-up and drain bind: {name} idles {told} of the step while the pipeline fills and empties; more"
-        " micro-batches make that less."
+        else f"Warm-up and drain are the bottleneck: {name} idles {told} of the step while the pipeline fills and"
+        " empties; more micro-batches make that less."
     )
     words = {
         "ramp": ramp,
-        "transfers": f"Transfers bind: {name} idles {told} of the step while data moves.",
-        "waiting": f"Dependencies bind: {name} waits {told} of the step for other devices.",
+        "transfers": f"Transfers are the bottleneck: {name} idles {told} of the step while data moves.",
+        "waiting": f"Waiting on dependencies: {name} waits {told} of the step for other devices.",
     }
     return words[key] + room
 
@@ -254,7 +257,7 @@ def _binding_load(plan: PlanView) -> str:
     share = min(1.0, _ratio(plan["busy_s"][device] / plan["mini_batch"], load))
     if share >= 0.5:
         return f"Work on {name} binds: {text.percent(share)} of its load is compute."
-    return f"Transfers bind: {text.percent(1 - share)} of the load of {name} is data that moves."
+    return f"Transfers are the bottleneck: {text.percent(1 - share)} of the load of {name} is data that moves."
 
 
 def _proof(plan: PlanView) -> str:

@@ -63,7 +63,7 @@ def test_from_a_change_of_the_gpu_count_to_the_redrawn_page(chromium, server, mo
             page.settle()
 
         cpu.append(counted.of(ask))
-        assert "from before" not in page.text("status")
+        assert "cached" not in page.text("status")
     entries = page.js("return window.__pe_timing")
     drawn = page.js("return window.__drawn")
     assert len(entries) == CHANGES
