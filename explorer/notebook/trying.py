@@ -29,7 +29,7 @@ from solvers.search.planner import Planner
 
 POLL_S = 0.1
 """Between two looks whether what is tried is still wanted."""
-LOOKING = "Looking for ways out …"
+LOOKING = "Looking for remedies …"
 FOUND = "Found by quick searches, the cheapest change first."
 NONE = "No change was found that fits."
 
@@ -219,4 +219,10 @@ class Trying:
 def _flags(row: TableRow) -> dict[str, object]:
     """What a row of the table is, beside its cells."""
     shown = row["cells"]["objective"] != text.NOTHING
-    return {"place": row["place"], "best": row["best"], "current": row["current"], "can_show": shown}
+    return {
+        "place": row["place"],
+        "best": row["best"],
+        "alike": row["alike"],
+        "current": row["current"],
+        "can_show": shown,
+    }
