@@ -115,7 +115,11 @@ class Trying:
                 subject.workload, asked, planner, LIMITS, should_stop=lambda: not going(), ask=self._asking(subject)
             ):
                 self._set(going, partial(self.ways.append, way))
-            self._set(going, partial(setattr, self, "_words", FOUND if self.ways else NONE))
+
+            def end() -> None:  # once the last way has been added
+                self._words = FOUND if self.ways else NONE
+
+            self._set(going, end)
 
         self._begin(work, LOOKING)
 
