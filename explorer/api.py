@@ -25,7 +25,6 @@ from explorer.question.settings import (
     MemorySettings,
     SearchSettings,
     Settings,
-    Value,
 )
 from explorer.question.written.kinds import Choice
 from explorer.question.written.quantities import NAMES, parse_bandwidth, parse_bytes, parse_dtype
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     import torch
 
     from explorer.notebook.widget import PlacementWidget
+    from explorer.question.settings import Value
     from explorer.reviews.difference import Difference
     from explorer.reviews.review import Review
     from explorer.runner.training.batches import Batches
