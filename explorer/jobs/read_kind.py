@@ -185,7 +185,7 @@ def _plan(file: PlanFile, name: str) -> events.OpenedEvent:
         objective_s=seconds,
         bound_s=min(result.bound_s, seconds) if result is not None else 0.0,
         status=Status.FEASIBLE,
-        notes=("it comes from a file: its bound is the file's word",) if result is not None else (),
+        notes=("it comes from a file: its bound was not verified again",) if result is not None else (),
     )
     given: events.GivenView = {
         "plan": events.packed({**view, "held": ""}),

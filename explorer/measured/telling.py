@@ -29,7 +29,8 @@ def rows(comparison: Comparison, same_hardware: bool = True) -> list[list[str]]:
     errors, the measurement, and below them the simulator fed with measured times, bubbles and noise. Where the costs
     are not of the hardware that it ran on, the prediction and what its costs were off by say nothing, and are left
     out."""
-    told = [["predicted", text.seconds(comparison.predicted_s), ""]] if same_hardware else []
+    within = "" if comparison.within is None else comparison.within.words()
+    told = [["predicted", text.seconds(comparison.predicted_s), within]] if same_hardware else []
     for key, seconds in errors_s(comparison).items():
         if same_hardware or key == SCHEDULE:
             told.append(
@@ -68,7 +69,8 @@ def comparison_object(comparison: Comparison) -> Report:
     """A comparison as JSON, which the functions of `explorer.view.timeline.measured_gantt`, `measured_panel` and
     `errors` read.
 
-    objective; predicted_s, operators_fed_s, fed_s, measured_s, fastest_s, iterations_s, drawn_s; errors: key of
+    objective; predicted_s, within (between which times that may lie, or None), operators_fed_s, fed_s, measured_s,
+    fastest_s, iterations_s, drawn_s; errors: key of
     PART_WORDS or "total" -> {s, share}; error, fed_error and fed_each_error: shares; bubble: {predicted,
     measured}; segments, links and devices: a list of the fields of `SegmentError`, `LinkError` and
     `DeviceError`, the first with ratio; operators: by position {predicted_s, measured_s, runs, profiled, ratio},

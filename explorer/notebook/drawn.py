@@ -138,7 +138,7 @@ class DrawnWidget(anywidget.AnyWidget):
             self._draw_selected()
 
     def _draw_plan(self, view: PlanView | None) -> None:
-        self._showing.plan = view
+        self._showing.show_plan(view)
         self._drawn = self._turn if view is not None else -1
         with self.hold_sync():
             self._plan = self._showing.picture(self._before, self._turn)
@@ -209,6 +209,13 @@ class DrawnWidget(anywidget.AnyWidget):
         look = self._showing.look
         self._showing.look = replace(look, rows=message.get("rows", look.rows), path=message.get("path", look.path))
         self._plan = self._showing.picture(self._before, self._turn)
+
+    def _on_course(self, message: Heard) -> None:
+        self.send({"type": "course", **self._showing.course()})
+
+    def _on_waits(self, message: Heard) -> None:
+        if (device := message["device"]) is not None:
+            self.send({"type": "waits", **self._showing.waits(device, message["at_s"])})
 
     def _on_theme(self, message: Heard) -> None:
         self._theme = self._showing.theme = message["theme"]

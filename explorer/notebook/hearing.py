@@ -17,6 +17,9 @@ MAX_TEXT = 400
 MAX_DIGITS = 12
 """Of a number that somebody types."""
 
+MAX_PLACES = 100_000
+"""In any list that is shown, of devices for one."""
+
 MIN_CANVAS_PX, MAX_CANVAS_PX = 40.0, 10_000.0
 """Of a side of the graph's frame."""
 
@@ -36,6 +39,7 @@ Heard = TypedDict(
         "text": NotRequired[str], "from": NotRequired[float], "to": NotRequired[float],
         "rows": NotRequired[str], "path": NotRequired[bool], "theme": NotRequired[Theme],
         "width": NotRequired[float], "height": NotRequired[float], "device": NotRequired[int | None],
+        "place": NotRequired[int], "at_s": NotRequired[float],
     },
 )  # fmt: skip
 """A message of the widget, with the fields that its check in `CHECKS` lets through."""
@@ -127,6 +131,21 @@ def _pin(content: Mapping[str, object]) -> Fields | None:
     return {"device": int(device)}
 
 
+def _named(content: Mapping[str, object]) -> Fields | None:
+    name = content.get("name")
+    return {"name": name} if _is_name(name) else None
+
+
+def _place(content: Mapping[str, object]) -> Fields | None:
+    place = content.get("place")
+    return {"place": place} if _is_place(place) else None
+
+
+def _waits(content: Mapping[str, object]) -> Fields | None:
+    device, at_s = content.get("device"), _finite(content.get("at_s"))
+    return {"device": device, "at_s": at_s} if _is_place(device) and at_s is not None else None
+
+
 def _nothing(content: Mapping[str, object]) -> Fields:
     return {}
 
@@ -144,6 +163,13 @@ CHECKS: dict[str, Callable[[Mapping[str, object]], Fields | None]] = {
     "theme": _theme,
     "canvas": _canvas,
     "pin": _pin,
+    "unpin": _named,
+    "course": _nothing,
+    "waits": _waits,
+    "compare": _nothing,
+    "stop": _nothing,
+    "show": _place,
+    "way": _place,
     "elsewhere": _nothing,
     "review": _nothing,
     "keep": _nothing,
@@ -151,6 +177,10 @@ CHECKS: dict[str, Callable[[Mapping[str, object]], Fields | None]] = {
     "solve": _nothing,
     "cancel": _nothing,
 }
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_PLACES
 
 
 def _is_name(value: object) -> bool:

@@ -19,6 +19,8 @@ from explorer.view.graph.palette import Theme
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import stage_facts
 from explorer.view.graph.stylesheet import stylesheet
+from explorer.view.instants.played import SpanWords, played
+from explorer.view.instants.waits import chain_columns, wait_at, wait_told
 from explorer.view.plan_types import PlanView
 from explorer.view.session import Look
 from explorer.view.timeline import charts, why
@@ -42,6 +44,7 @@ class Showing:
         self.plan: PlanView | None = None
         self.canvas: tuple[float, float] | None = None
         self.values: NodeData | None = None
+        self._drawn = 0
         self.show_model(workload)
 
     def show_model(self, workload: Workload) -> None:
@@ -50,6 +53,11 @@ class Showing:
         self.plan = None
         self._opened = first_view(self.skeleton, self.canvas)
         self.view: GraphView = self._arranged(self._opened)
+
+    def show_plan(self, plan: PlanView | None) -> None:
+        """Another plan over the graph; None takes away what is there."""
+        self.plan = plan
+        self._drawn += 1
 
     def _arranged(self, expanded: frozenset[str]) -> GraphView:
         width, height = self.canvas or (ASPECT * USUAL_HEIGHT, USUAL_HEIGHT)
@@ -110,13 +118,15 @@ class Showing:
         return {**scene.overlay_scene(self.view, self.skeleton, self.plan), "values": own}
 
     def picture(self, before: Figures | None, turn: int) -> dict[str, object]:
-        """All that stands around the plan, too. turn: of the question that it answers."""
+        """All that stands around the plan, too. turn: of the question that it answers; drawn: which plan, whatever
+        is drawn of it."""
         plan = self.plan
         if plan is None:
             return NOTHING
         return {
             **scene.schedule_scene(self.skeleton, plan, self.theme, self.look),
             "turn": turn,
+            "drawn": self._drawn,
             "cards": [asdict(card) for card in cards(plan, before)],
             "why": why.explain(plan),
             "order": order_words(plan)[0],
@@ -131,6 +141,37 @@ class Showing:
             return NOTHING
         span_s = self.plan["span_s"]
         return scene.window_scene(self.skeleton, self.plan, self.theme, self.look, (start, end), span_s)
+
+    def course(self) -> dict[str, object]:
+        """The course of the schedule, for whoever plays it, or None with the reason in words."""
+        plan = self.plan
+        if plan is None or plan["course"] is None:
+            spans = 0 if plan is None else plan["spans"]
+            return {"course": None, "words": f"A schedule of {spans:,} spans is too large to be played."}
+        return {"course": played(plan["course"], plan, self._operators(plan)), "words": ""}
+
+    def waits(self, device: int, at_s: float) -> dict[str, object]:
+        """What a device waits for at an instant: text, and, where it idles, the chain that it waits for."""
+        plan = self.plan
+        if plan is None or plan["course"] is None or device >= len(plan["devices"]) or not 0 <= at_s <= plan["span_s"]:
+            return {"text": ""}
+        names = [one["name"] for one in plan["devices"]]
+        wait = wait_at(plan["course"], device, at_s)
+        if wait is None:
+            return {"text": f"{names[device]} {'works then' if plan['busy_s'][device] > 0 else 'has no work here'}"}
+        found = wait_told(plan["course"], wait, SpanWords(plan["course"], names, self._operators(plan)))
+        chain = chain_columns(plan["course"], wait)
+        return {
+            "text": found["sentence"],
+            "device": device,
+            "idle_s": (wait.start_s, wait.end_s),
+            "path": scene.waits_scene(plan, self.look, chain, plan["span_s"]),
+            "told": {**found, "steps": [{**step, "took": text.seconds(step["seconds"])} for step in found["steps"]]},
+        }
+
+    def _operators(self, plan: PlanView) -> list[str]:
+        """Names of operators, where the spans of the schedule are single ones."""
+        return self.skeleton["names"] if plan["by_operator"] else []
 
     def found(self, wanted: str) -> Found:
         return find(self.skeleton, self.plan, wanted)

@@ -95,14 +95,18 @@ class Solving:
 
     def _hear(self, search: Search, event: Event) -> None:
         """In a thread of the worker's."""
+        self.soon(lambda: self._pass_on(search, event))
+
+    def soon(self, act: Callable[[], None]) -> None:
+        """Do something between two steps of the program's event loop, from any thread; at once where none runs."""
         if self._loop is not None:
             try:
-                self._loop.call_soon_threadsafe(self._pass_on, search, event)
+                self._loop.call_soon_threadsafe(act)
             except RuntimeError:  # that loop is closed
                 self._loop = None
             else:
                 return
-        self._pass_on(search, event)
+        act()
 
     def _pass_on(self, search: Search, event: Event) -> None:
         if search is not self.newest:

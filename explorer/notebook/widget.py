@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import traitlets
@@ -18,6 +19,7 @@ from explorer.notebook.hearing import Heard, heard, value_of
 from explorer.notebook.showing import Showing
 from explorer.notebook.solving import InvalidTrait, NoPlan, Solving
 from explorer.notebook.status import WAITING, Status, of_event, reason
+from explorer.notebook.trying import Subject, Trying
 from explorer.question.asking import PLAN, Question, workload_of
 from explorer.question.packing import PackedGraph, packed_graph, packed_problem, unpacked_result
 from explorer.question.problems import make_problem
@@ -61,6 +63,15 @@ def _trait(one: Setting) -> Asked:
     widget."""
     shown = one.control is not None and one.control.in_widget
     return Asked().tag(sync=True, to_json=plain_value) if shown else Asked()
+
+
+@dataclass(frozen=True)
+class Pinning:
+    """A pin that was just set, in words, with the question and the objective before it, in seconds."""
+
+    words: str
+    question: Question
+    objective_s: float
 
 
 class PlacementWidget(DrawnWidget):
@@ -119,6 +130,9 @@ class PlacementWidget(DrawnWidget):
         self._packed: PackedGraph | None = None
         self._beside = Beside(self.send)
         self._solving = Solving(self._jobs, self._hear_worker, self._post)
+        self._trying = Trying(lambda: self._jobs(), self._solving.soon, self._tried)
+        self._pinning: Pinning | None = None
+        self._pin_cost = ""
         self._latest: Figures | None = None
         self._held = ""
         self._stands: Status = WAITING
@@ -214,6 +228,7 @@ class PlacementWidget(DrawnWidget):
             problem, question = self._asking, self._question
             if self._packed is None:
                 self._packed = packed_graph(problem.graph)
+            self._trying.drop()
             self._turn += 1
             self._refused = self._failure = None
             self._before = self._latest
@@ -302,8 +317,11 @@ class PlacementWidget(DrawnWidget):
         self._draw_plan(view)
         if view is not None:
             self._latest = figures(view)
+            self._pin_cost = self._cost_of_pin(view)
         self._tell(over=True)
         self._update_still()
+        if self._stands["state"] in ("infeasible", "none") and not self._given:
+            self._trying.look_for_ways_out(self._subject())
 
     # -- what is drawn -------------------------------------------------------------------------------
 
@@ -317,12 +335,40 @@ class PlacementWidget(DrawnWidget):
                 "stale": busy and self._showing.plan is not None and self._drawn != self._turn,
                 "refused": self._refused,
                 "model": self._showing.model(),
+                "pins": self._pins_shown(),
+                "cost": self._pin_cost,
+                "tried": self._trying.shown(self.result),
+                "ways": self._trying.ways_shown(),
             }
             self._controls = controls(self._written, self._asking, self._given)
             self.set_trait("status", self._stands["state"])
 
+    def _tried(self) -> None:
+        """What is tried beside the question has come further."""
+        with self._lock:
+            self._tell()
+
     def _pins(self) -> Mapping[str, int]:
         return self._question.pins
+
+    def _pins_shown(self) -> list[tuple[str, str]]:
+        """What is pinned, and the names of the devices."""
+        names = [device.name for device in self._asking.cluster.devices]
+        return [(name, names[device]) for name, device in self._question.pins.items() if device < len(names)]
+
+    def _subject(self) -> Subject:
+        if self._packed is None:
+            self._packed = packed_graph(self._asking.graph)
+        return Subject(self._workload, self._asking, self._packed, self._question)
+
+    def _cost_of_pin(self, view: PlanView) -> str:
+        """What the newest pin costs, now that the plan with it is there; "" where more changed than pins."""
+        before, self._pinning = self._pinning, None
+        if before is None or not view["objective_s"]:
+            return ""
+        if replace(self._question, pins=before.question.pins) != before.question:
+            return ""
+        return pinning.pin_cost(before.words, before.objective_s, view["objective_s"])
 
     # -- what a browser says -------------------------------------------------------------------------
 
@@ -366,7 +412,21 @@ class PlacementWidget(DrawnWidget):
         members = frozenset(index[name] for name in self.selection.operators)
         names = pinning.names(members, showing.skeleton)
         pins = pinning.merged(dict(self._question.pins), names, members, showing.skeleton, message["device"])
-        self.set_trait("pins", pins)
+        devices = [device.name for device in self._asking.cluster.devices]
+        words = pinning.pin_words(names, message["device"], devices)
+        self._set_pins(pins, words)
+
+    def _set_pins(self, pins: Mapping[str, int], words: str) -> None:
+        """Ask with other pins; once there is a plan, what they cost is told. words: what was done."""
+        if self.result is not None and self.result.plan is not None:
+            self._pinning = Pinning(words, self._question, self.result.objective_s)
+        self.set_trait("pins", dict(pins))
+
+    def _on_unpin(self, message: Heard) -> None:
+        name, pins = message["name"], self._question.pins
+        if name in pins:
+            left = {each: device for each, device in pins.items() if each != name}
+            self._set_pins(left, pinning.pin_words([name], None, ()))
 
     def _on_solve(self, message: Heard) -> None:
         self._ask(fresh=self.result is not None and not self._solving.busy)
@@ -378,6 +438,27 @@ class PlacementWidget(DrawnWidget):
         if self.result is not None and self.selection is not None and self.selection.kind != "device":
             index = {name: i for i, name in enumerate(self._showing.skeleton["names"])}
             self._beside.why_here(self.result, frozenset(index[name] for name in self.selection.operators))
+
+    def _on_compare(self, message: Heard) -> None:
+        if self.result is not None and not self._solving.busy:
+            self._trying.compare(self._subject())
+
+    def _on_stop(self, message: Heard) -> None:
+        self._trying.stop()
+
+    def _on_show(self, message: Heard) -> None:
+        rows = self._trying.compared
+        if message["place"] < len(rows):
+            outcome = rows[message["place"]].result
+            if outcome is not None and outcome.plan is not None:
+                self.result = replace(outcome, problem=self.problem)
+
+    def _on_way(self, message: Heard) -> None:
+        if message["place"] < len(self._trying.ways):
+            changes = self._trying.changes(message["place"], self._question)
+            with self.hold_trait_notifications():
+                for name, value in changes.items():
+                    self.set_trait(name, value)
 
     def _on_review(self, message: Heard) -> None:
         if self.result is not None:

@@ -164,6 +164,6 @@ def transfer_rows(told: Review, devices: Sequence[Device]) -> list[TransferView]
 
 def _rules(broken: tuple[str, ...]) -> Line:
     if not broken:
-        return Line("rules", Verdict.PASS, "the plan and its schedule keep all of them, read by a verifier of its own")
+        return Line("rules", Verdict.PASS, "the plan and its schedule keep all of them, checked independently")
     more = f"; and {len(broken) - SHOWN_RULES} more" if len(broken) > SHOWN_RULES else ""
     return Line("rules", Verdict.FAIL, "; ".join(text.short(rule, 300) for rule in broken[:SHOWN_RULES]) + more)

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import product
 from typing import TypedDict, cast
 
+from explorer.costs.interval import interval
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.sweeps.asking.asked import Course, Kept, ask_all
@@ -187,11 +188,15 @@ class RowView(TypedDict):
     stop_reason: str | None
     objective: str | None
     objective_s: float | None
+    low_s: float | None
+    high_s: float | None
     bound_s: float | None
     gap: float | None
     iteration_s: float | None
     throughput_per_s: float | None
+    bubble: float | None
     peak_memory_bytes: float | None
+    order: str | None
     devices_used: int | None
     micro_batches_used: int | None
     runtime_s: float | None
@@ -199,10 +204,12 @@ class RowView(TypedDict):
 
 
 def row_object(row: Row) -> RowView:
-    """A row as JSON, null where there is none."""
+    """A row as JSON, null where there is none. low_s, high_s: between which the objective may lie where it is estimated
+    (`costs.interval`)."""
     axes = {axis: getattr(row.point, axis) for axis in AXES}
     result, metrics = row.result, row.metrics
     plan = row.plan
+    within = None if result is None else interval(result.problem, plan, result.objective_s)
     found: RowView = {
         "status": row.status,
         "reason": row.reason,
@@ -210,11 +217,15 @@ def row_object(row: Row) -> RowView:
         "stop_reason": None if result is None else result.stop_reason.value,
         "objective": None if result is None else result.problem.objective.value,
         "objective_s": None if result is None else finite_or_none(result.objective_s),
+        "low_s": None if within is None else within.low_s,
+        "high_s": None if within is None else within.high_s,
         "bound_s": None if result is None or not math.isfinite(result.bound_s) else result.bound_s,
         "gap": None if result is None else finite_or_none(result.gap),
         "iteration_s": None if metrics is None else finite_or_none(metrics.iteration_s),
         "throughput_per_s": None if metrics is None else finite_or_none(metrics.throughput_per_s),
+        "bubble": None if metrics is None else finite_or_none(metrics.bubble),
         "peak_memory_bytes": None if metrics is None else finite_or_none(max(metrics.peak_memory_bytes)),
+        "order": None if plan is None else plan.pipeline,
         "devices_used": None if plan is None else len(plan.devices_used()),
         "micro_batches_used": None if plan is None or result is None else _split(result, plan),
         "runtime_s": None if result is None else result.runtime_s,

@@ -181,8 +181,9 @@ class TableRow(TypedDict):
 
 
 def cells(entries: Sequence[Ranked]) -> list[dict[str, str]]:
-    """What a table shows of every row, as text: planner, contiguity, status, word (of the status, alone),
-    objective, bound, gap, sample, rate, the three metrics by their names, peak, runtime, guarantee and source."""
+    """What a table shows of every row, as text: planner, contiguity, status, word (of the status, alone), objective,
+    within (between which times it may lie), bound, gap, sample, rate, the three metrics by their names, peak, runtime,
+    guarantee and source."""
     of = [entry.row.figures or NO_FIGURES for entry in entries]
     shown = {
         Objective.MAX_LOAD.value: text.seconds_alike([one.max_load_s for one in of], 4),
@@ -200,6 +201,7 @@ def cells(entries: Sequence[Ranked]) -> list[dict[str, str]]:
             "contiguity": entry.row.contiguity,
             "status": status_words(entry.row),
             "word": _word(entry.row),
+            "within": (entry.row.figures or NO_FIGURES).within or text.NOTHING,
             "gap": text.percent(entry.gap),
             "runtime": text.seconds(entry.row.runtime_s),
             "guarantee": entry.row.guarantee,

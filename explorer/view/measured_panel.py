@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TypedDict
 
+from explorer.costs.interval import Interval
 from explorer.runner.bundles.outcome import COARSE, ROUNDING, Way
 from explorer.view.graph.errors import times_text
 from explorer.view.plan_types import AgreementReport, EnvironmentReport, PartReport, Report
@@ -215,14 +216,15 @@ def link_rows(comparison: Report, devices: Sequence[str]) -> list[dict[str, str]
 
 
 def _kpis(comparison: Report) -> list[dict[str, str]]:
-    bubble = comparison["bubble"]
+    bubble, low_high = comparison["bubble"], comparison.get("within")
+    within = f"; {Interval(*low_high).words()}" if low_high else ""
     name = "Makespan" if comparison["objective"] == "makespan" else "Iteration"
     iterations = text.plural(len(comparison["iterations_s"]), "iteration")
     return [
         {"name": f"{name}, measured", "value": text.seconds(comparison["measured_s"]),
          "note": f"median of {iterations}", "tone": ""},
         {"name": "Predicted", "value": text.seconds(comparison["predicted_s"]),
-         "note": f"{text.signed_share(comparison['error'])} off", "tone": ""},
+         "note": f"{text.signed_share(comparison['error'])} off{within}", "tone": ""},
         {"name": "Fastest", "value": text.seconds(comparison["fastest_s"]), "note": f"of {iterations}", "tone": ""},
         {"name": "Bubble", "value": text.percent(bubble["measured"]),
          "note": f"{text.percent(bubble['predicted'])} predicted", "tone": ""},

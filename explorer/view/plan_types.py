@@ -22,7 +22,7 @@ RowPhases = list[float]
 class Device(TypedDict):
     """name: what people read, "GPU 3"; memory_bytes: None without a cap; node: the host. alike: the numbers of those
     for which it stands, "" if it does so for itself alone; count: how many these are. Views of earlier versions lack
-    both."""
+    both. members: of a tensor-parallel group; memory is that of each."""
 
     index: int
     name: str
@@ -31,6 +31,7 @@ class Device(TypedDict):
     node: int
     alike: NotRequired[str]
     count: NotRequired[int]
+    members: NotRequired[int]
 
 
 class Stage(TypedDict):
@@ -436,6 +437,7 @@ class Report(TypedDict):
 
     objective: str
     predicted_s: float
+    within: NotRequired[list[float] | None]
     operators_fed_s: float
     fed_s: float
     measured_s: float

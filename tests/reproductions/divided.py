@@ -24,7 +24,7 @@ from demo_models.llama import SIZES as LLAMA_SIZES
 from demo_models.llama import Llama, LlamaSize
 from explorer.costs.roofline import estimate
 from explorer.question.asking import question_of
-from explorer.question.nodes.groups import divider, with_exchanges
+from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider, with_exchanges
 from explorer.question.problems import make_problem
 from explorer.tracing.trace import trace_module
 from solvers.formats.workload import Workload
@@ -83,16 +83,21 @@ V100: Mapping[str, object] = {
 """p3.16xlarge: six NVLinks of 25 GB/s, of which a ring uses half one way; 25 Gbit/s between nodes."""
 
 
-def traced(module: nn.Module, inputs: tuple[Tensor, ...], degree: int, dtype: str = "bf16") -> Workload:
-    return trace_module(module, inputs, name="model", dtype=dtype, divide=divider(degree, None, dtype))
+ON_A100, ON_V100 = Members("A100-80GB", 300e9), Members("V100-16GB", 75e9)
 
 
-def gpt(row: Row, tokens: int, degree: int, dtype: str = "bf16") -> Workload:
+def traced(
+    module: nn.Module, inputs: tuple[Tensor, ...], degree: int, dtype: str = "bf16", members: Members = ANY_MEMBERS
+) -> Workload:
+    return trace_module(module, inputs, name="model", dtype=dtype, divide=divider(degree, None, dtype, members))
+
+
+def gpt(row: Row, tokens: int, degree: int, members: Members, dtype: str = "bf16") -> Workload:
     size = GPTSize(row.blocks, row.width, row.heads, VOCABULARY, tokens, 2)
     with torch.device("meta"):
         ids = torch.empty((2, tokens), dtype=torch.int64)
         module = GPT(size)
-    return traced(module, (ids, ids), degree, dtype)
+    return traced(module, (ids, ids), degree, dtype, members)
 
 
 def flops(row: Row, tokens: int, again: bool) -> float:
@@ -112,7 +117,7 @@ def piper() -> None:
     with torch.device("meta"):
         module, x = Layer(3840, 48), torch.empty((8, 512, 3840))
     for degree, measured in PIPER_MS.items():
-        graph = traced(module, (x,), degree, "fp16").graph
+        graph = traced(module, (x,), degree, "fp16", ON_A100).graph
         times = with_exchanges(estimate(graph, ["A100-40GB"], "fp16"), graph, Link(0, 1, 300e9, 5e-6))
         seconds = times.at("A100-40GB", 8)
         timed = zip(seconds, graph.operators, strict=True)
@@ -134,7 +139,7 @@ class Layer(nn.Module):
 def megatron(number: int) -> None:
     row = MEGATRON[number - 1]
     data = row.devices // row.tensor // row.pipeline
-    workload = gpt(row, TOKENS, row.tensor)
+    workload = gpt(row, TOKENS, row.tensor, ON_A100)
     asked = {**A100, "devices": row.devices, "mini_batch": row.batch, "precision": "mixed", "max_replicas": data,
              "recompute": "layers"}  # fmt: skip
     found = planned(workload, data, row.pipeline, asked)
@@ -146,7 +151,7 @@ def alpa(number: int) -> None:
     row = ALPA[number - 1]
     best = DegreePlan(0, 0, 0)
     for tensor in (degree for degree in (1, 2, 4, 8) if degree <= row.devices):
-        workload = gpt(row, 1024, tensor, "fp16")
+        workload = gpt(row, 1024, tensor, ON_V100, "fp16")
         devices = row.devices // tensor
         for pipeline in (p for p in (2**k for k in range(7)) if devices % p == 0):
             data = devices // pipeline

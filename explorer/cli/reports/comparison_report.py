@@ -86,8 +86,8 @@ def print_comparison(
         print(f"{BEST} best; gap: to the best bound proved here ({_bounds(asked)})")
         if alike := [entry.row.planner for entry in asked if _apart_from_best(entry, told, done) is False]:
             print(
-                f"alike  {text.listing(alike)}: not told apart from the best, since what they do otherwise is estimated"
-                " to no better than their times differ"
+                f"alike  {text.listing(alike)}: not distinguished from the best, since what they do otherwise is"
+                " estimated to no better than their times differ"
             )
     story = family_story(rows)
     if story:
@@ -107,6 +107,7 @@ def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ra
         *([("contiguity", "contiguity")] if several else []),
         ("status", "status"),
         ("objective", objective.value),
+        *([("within", "within")] if any(told["within"] != text.NOTHING for told in shown) else []),
         ("bound", "bound"),
         ("gap", "gap"),
         *([("sample", "a sample")] if any(told["sample"] != text.NOTHING for told in shown) else []),

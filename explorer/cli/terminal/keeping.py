@@ -12,6 +12,7 @@ from explorer.library.place import OFF, VARIABLE, graphs_beside, library_path, p
 
 if TYPE_CHECKING:
     from explorer.library.asking import Asking
+    from explorer.question.settings import Settings
     from solvers.formats.workload import Workload
 
 
@@ -19,8 +20,7 @@ def add_library(parser: argparse.ArgumentParser, again: str = "--fresh") -> None
     """Which library, or none. again: the flag that searches for what is known, "" for none."""
     group = parser.add_argument_group(
         "library",
-        "What was found is kept, and given at once to whoever asks the same again: docs/review.md."
-        " `placement-explorer plans` lists it.",
+        "Answers are cached and reused for the same question: docs/review.md. `placement-explorer plans` lists it.",
     )
     which = group.add_mutually_exclusive_group()
     add_library_file(which)
@@ -50,14 +50,19 @@ def graphs_of(args: argparse.Namespace) -> Path | None:
     return graphs_beside(library_of(args))
 
 
-def traced(args: argparse.Namespace, model: str, *, keeping: bool = True) -> Workload:
+def traced(args: argparse.Namespace, model: str, *, keeping: bool = True, settings: Settings | None = None) -> Workload:
     """The graph of a model, as the flags say, with a line while it is traced. keeping: whether graphs of demos are kept
-    beside the library. Raises PlacementError."""
+    beside the library. settings: of a plan, by whose devices tensors are divided. Raises PlacementError."""
     from explorer.cli.terminal.progress import working
     from explorer.question.loading import load
 
     graphs = graphs_of(args) if keeping else None
     with working(f"tracing {model}") as count:
+        if settings is not None:
+            from explorer.sweeps.divided import DividedModel, has_degree
+
+            if has_degree(model):
+                return DividedModel(model, args.training, args.dtype, count, graphs, settings).as_named()
         return load(model, training=args.training, dtype=args.dtype, on_call=count, graphs=graphs)
 
 

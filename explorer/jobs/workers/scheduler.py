@@ -237,12 +237,12 @@ def words(job: Job, seconds: float) -> str:
     if job.kind == "read":
         return f"not read: it takes {took}"
     if job.brief:
-        return f"this took {took} and was ended: ask it of a smaller plan, or on the command line"
+        return f"this took {took} and was stopped: ask it of a smaller plan, or on the command line"
     if not job.steps and model_of(job.request):
-        return f"tracing this model took {took} and was ended: export it to a .pt2 and open that"
+        return f"tracing this model took {took} and was stopped: export it to a .pt2 and open that"
     limit = text.seconds(_limit_s(job.request))
     less = "fewer micro-batches, devices or operators take less"
-    return f"the search, with a time limit of {limit}, took {took} and was ended: {less}"
+    return f"the search, with a time limit of {limit}, took {took} and was stopped: {less}"
 
 
 def _limit_s(request: object) -> float:

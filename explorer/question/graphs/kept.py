@@ -24,10 +24,10 @@ ENDING = ".graph.json.gz"
 _DAMAGED = (OSError, EOFError, zlib.error, PlacementError)
 
 
-def find(folder: Path, model: str, training: bool, dtype: str | None) -> Workload | None:
+def find(folder: Path, model: str, training: bool, dtype: str | None, members: str = "") -> Workload | None:
     """What was traced here of a demo, with what is said of its example ("gpt,batch=8"), by the code of today. What is
-    there and is no such graph is removed."""
-    place = _place(folder, model, training, dtype)
+    there and is no such graph is removed. members: by whose times it is divided, "" for those of no plan."""
+    place = _place(folder, model, training, dtype, members)
     try:
         with gzip.open(place, "rb") as file:
             found = read_graph(file.read(MAX_BYTES), place.name)
@@ -44,9 +44,9 @@ def find(folder: Path, model: str, training: bool, dtype: str | None) -> Workloa
     return found
 
 
-def keep(folder: Path, workload: Workload, dtype: str | None) -> None:
+def keep(folder: Path, workload: Workload, dtype: str | None, members: str = "") -> None:
     """Keep what `find` is to find. dtype: as it was asked for."""
-    place = _place(folder, workload.reference, workload.training, dtype)
+    place = _place(folder, workload.reference, workload.training, dtype, members)
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(place, packed_graph(workload), "keeping a graph", mode=0o600)
@@ -55,6 +55,6 @@ def keep(folder: Path, workload: Workload, dtype: str | None) -> None:
             old.unlink()
 
 
-def _place(folder: Path, model: str, training: bool, dtype: str | None) -> Path:
-    told = json.dumps([model, training, dtype, traced_here()])
+def _place(folder: Path, model: str, training: bool, dtype: str | None, members: str) -> Path:
+    told = json.dumps([model, training, dtype, traced_here(), *filter(None, [members])])
     return folder / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}{ENDING}"

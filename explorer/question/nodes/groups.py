@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from explorer.question.nodes.wired import measured_line
+from explorer.question.written.kinds import MAX_DEGREE
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster, Device, Link
@@ -19,25 +22,45 @@ if TYPE_CHECKING:
     from explorer.tracing.captured import Captured
     from explorer.tracing.trace import Divide
 
-DIVIDED_ON = "H100-80GB"
-"""The kind of device by whose times calls are divided; plans are judged by those of the devices that are asked for."""
-GROUP_BANDWIDTH_BYTES_PER_S = 450e9
-"""Of NVLink 4, one direction (NVIDIA, H100 data sheet: 900 GB/s in both)."""
-GROUP_LATENCY_S = 5e-6
-"""A step of a ring inside a node, about: what NCCL's smallest messages take (see docs/sharding.md)."""
-MOST = 64
-"""Members of a group. More than a node has is a question of another kind."""
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The devices by whose times calls are divided, and the link from a member to the next. By default, where no plan
+    says which: an H100 with NVLink 4 in one direction (NVIDIA, H100 data sheet: 900 GB/s in both), and about what
+    NCCL's smallest messages take for a step of a ring inside a node (docs/sharding.md)."""
+
+    kind: str = "H100-80GB"
+    bandwidth_bytes_per_s: float = 450e9
+    latency_s: float = 5e-6
 
 
-def divider(degree: int | None, sequence: int | None, dtype: torch.dtype | str | None) -> Divide | None:
+ANY_MEMBERS = Members()
+
+
+def members_of(cluster: Cluster, degree: int, reference: str) -> Members:
+    """Those of a cluster's groups: the kind that most accelerators are of, and the slowest link. The default for kinds
+    of which no rates are known. Raises InvalidProblem where groups do not fit, in one line."""
+    from explorer.costs.devices import DEVICES
+
+    link = grouped(cluster, degree, reference)[1]
+    kind = Counter(cluster.devices[at].kind for at in cluster.accelerators).most_common(1)[0][0]
+    if link is None or kind not in DEVICES:
+        return ANY_MEMBERS
+    return Members(kind, link.bandwidth_bytes_per_s, link.latency_s)
+
+
+def divider(
+    degree: int | None, sequence: int | None, dtype: torch.dtype | str | None, members: Members = ANY_MEMBERS
+) -> Divide | None:
     """What divides a traced model over ``degree`` devices; None where tensors stay whole. sequence: 0 where tokens are
-    not divided, even where nothing needs them together. Raises InvalidProblem for a degree that is none."""
+    not divided, even where nothing needs them together. members: by whose times. Raises InvalidProblem for a degree
+    that is none."""
     if degree is None and sequence is not None:
         raise InvalidProblem("--sequence-parallel divides tokens over a tensor-parallel group; add --tensor-parallel N")
     if degree is None or degree == 1:
         return None
-    if not 1 <= degree <= MOST:
-        raise InvalidProblem(f"the degree (--tensor-parallel) must be from 1 to {MOST}, found {degree}")
+    if not 1 <= degree <= MAX_DEGREE:
+        raise InvalidProblem(f"the degree (--tensor-parallel) must be from 1 to {MAX_DEGREE}, found {degree}")
     from explorer.costs.roofline import estimate
     from explorer.tracing.sharding.divide import Group
     from explorer.tracing.sharding.program import GroupLink
@@ -45,9 +68,10 @@ def divider(degree: int | None, sequence: int | None, dtype: torch.dtype | str |
     rate = dtype if isinstance(dtype, str) and dtype in ("bf16", "fp16", "fp32") else None
 
     def seconds(graph: OpGraph) -> Floats:
-        return estimate(graph, [DIVIDED_ON], rate).at(DIVIDED_ON, graph.samples)
+        return estimate(graph, [members.kind], rate).at(members.kind, graph.samples)
 
-    group = Group(degree, seconds, DIVIDED_ON, GroupLink(GROUP_BANDWIDTH_BYTES_PER_S, GROUP_LATENCY_S), sequence != 0)
+    link = GroupLink(members.bandwidth_bytes_per_s, members.latency_s)
+    group = Group(degree, seconds, members.kind, link, sequence != 0)
 
     def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
         divided = group.divide(small, large, training)
@@ -97,12 +121,22 @@ def _as_one(members: tuple[Device, ...], first: int) -> Device:
     return replace(members[0], name=f"GPU {first}-{first + len(members) - 1}", memory_bytes=memory)
 
 
-def with_exchanges(compute: ComputeTable, graph: OpGraph, link: Link) -> ComputeTable:
-    """Compute times with what members of a group exchange during them: steps of the link's latency, and bytes."""
+def with_exchanges(compute: ComputeTable, graph: OpGraph, link: Link, *, measured: bool = False) -> ComputeTable:
+    """Compute times with what members of a group exchange during them: steps of the link's latency, and bytes.
+    measured: as lines through collectives of as many devices are (`costs.curves`), where they were measured: those of
+    all-reduces where a member sends twice as often as it has fellows, else of reduce-scatters."""
+    degree = graph.tensor_parallel
     samples = np.array(compute.samples, dtype=np.float64)
     fixed = np.array([operator.exchanged_bytes.fixed for operator in graph.operators])
     per_sample = np.array([operator.exchanged_bytes.per_sample for operator in graph.operators])
     steps = np.array([operator.exchange_steps for operator in graph.operators])
-    seconds = steps * link.latency_s
-    seconds = seconds[:, None] + (fixed[:, None] + per_sample[:, None] * samples) / link.bandwidth_bytes_per_s
-    return replace(compute, seconds={kind: table + seconds for kind, table in compute.seconds.items()})
+    nbytes = fixed[:, None] + per_sample[:, None] * samples
+    found = {}
+    for kind, table in compute.seconds.items():
+        latency, rate = np.full(len(graph), link.latency_s), np.full(len(graph), link.bandwidth_bytes_per_s)
+        for operation, has in (("reduce_scatter", steps < 2 * (degree - 1)), ("all_reduce", steps >= 2 * (degree - 1))):
+            line = measured_line(kind, operation, degree) if measured else None
+            if line is not None:
+                latency[has], rate[has] = line.latency_s, line.bandwidth_bytes_per_s
+        found[kind] = table + (steps * latency)[:, None] + nbytes / rate[:, None]
+    return replace(compute, seconds=found)

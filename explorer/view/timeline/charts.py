@@ -117,7 +117,7 @@ def memory_cards(plan: PlanView) -> list[MemoryCard]:
                 "device": device["index"],
                 "name": device["name"],
                 "peak": text.nbytes(curve["peak_bytes"]),
-                "parts": parts_words(curve.get("parts", ())),
+                "parts": parts_words(curve.get("parts", ()), device.get("members", 1)),
                 "limit": text.nbytes(cap) if cap else "no cap",
                 "over": bool(cap and curve["peak_bytes"] > cap * (1 + 1e-9)),
                 "share": text.percent(curve["peak_bytes"] / cap) if cap else "",
@@ -130,10 +130,12 @@ def memory_cards(plan: PlanView) -> list[MemoryCard]:
     return cards
 
 
-def parts_words(parts: Sequence[tuple[str, float]]) -> str:
-    """ "parameters 1.2 GiB, gradients 1.2 GiB, ...", the largest first."""
+def parts_words(parts: Sequence[tuple[str, float]], members: int = 1) -> str:
+    """ "parameters 1.2 GiB, gradients 1.2 GiB, ...", the largest first. members: of a tensor-parallel group, each of
+    which holds that."""
     ordered = sorted(parts, key=lambda part: -part[1])
-    return ", ".join(f"{name} {text.nbytes(nbytes)}" for name, nbytes in ordered)
+    of = f"; per member of a group of {members}" if members > 1 and ordered else ""
+    return ", ".join(f"{name} {text.nbytes(nbytes)}" for name, nbytes in ordered) + of
 
 
 def device_rows(plan: PlanView) -> list[DeviceRow]:

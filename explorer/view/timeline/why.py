@@ -14,19 +14,24 @@ TIGHT = 0.97
 """A device whose peak reaches this share of its cap has no room to take more work."""
 BUSY = 0.75
 """A device that computes for less of the step is not what binds: what it idles for is."""
+MOST_OF_NOTE = 280
+"""Characters."""
 SHOWN_PARTS = 6
 """Parts of a critical path in the panel; the rest is one more."""
 OBJECTIVE_WORDS = {"iteration": "iteration time", "makespan": "makespan", "max-load": "max-load"}
 CONTIGUITY_WORDS = {
-    "acyclic": "stages that never wait for one another in a circle",
+    "acyclic": "acyclic graphs of stages",
     "convex": "convex stages",
     "none": "any set of operators on a device",
 }
 
 
-def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_s: float) -> dict[str, float]:
-    """Seconds of one device's step: compute, transfers (idle while data comes to it or leaves it),
-    warm_up (before its first compute), drain (after its last) and waiting. They add up to span_s.
+def breakdown(
+    spans: Sequence[tuple[int, int, float, float]], device: int, span_s: float, exchange_s: float = 0.0
+) -> dict[str, float]:
+    """Seconds of one device's step: compute, exchange (of what is busy, so much; where there is any), transfers (idle
+    while data comes to it or leaves it), warm_up (before its first compute), drain (after its last) and waiting. They
+    add up to span_s.
 
     spans: (device, to_device or -1, start_s, end_s).
     """
@@ -40,8 +45,10 @@ def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_
     compute = sum(end - start for start, end in work)
     transfers = _overlap(gaps, _union(moving))
     idle = sum(end - start for start, end in gaps)
+    exchange = min(exchange_s, compute)
     return {
-        "compute": compute,
+        "compute": compute - exchange,
+        **({"exchange": exchange} if exchange else {}),
         "transfers": transfers,
         "warm_up": first,
         "drain": max(0.0, span_s - last),
@@ -101,8 +108,14 @@ def explain(plan: PlanView) -> Why:
         "bound": text.seconds(plan["bound_s"]),
         "objective": text.seconds(plan["objective_s"]),
         "bound_share": _ratio(plan["bound_s"], plan["objective_s"]),
-        "notes": [note[:1].upper() + note[1:] for note in plan["notes"]],
+        "notes": [_note(note) for note in plan["notes"]],
     }  # fmt: skip
+
+
+def _note(note: str) -> str:
+    """A note as a sentence of the panel; of what lists too much, its beginning."""
+    words = note[:1].upper() + note[1:]
+    return words if len(words) <= MOST_OF_NOTE else f"{words[:MOST_OF_NOTE].rpartition(' ')[0]} …"
 
 
 def _headline(plan: PlanView) -> str:
@@ -144,6 +157,7 @@ def _parts(plan: PlanView) -> list[Part]:
     name = plan["devices"][plan["bottleneck"]]["name"]
     words = [
         ("compute", f"{name} compute", parts["compute"]),
+        *([("exchange", "exchange in the group", parts["exchange"])] if "exchange" in parts else []),
         ("transfers", "waits for transfers", parts["transfers"]),
         (
             "ramp",
@@ -179,16 +193,16 @@ def _binding_path(plan: PlanView) -> str:
     moving = sum(part["share"] for part in plan["path"]["parts"] if part["kind"] == "transfer")
     used = [busy for busy in plan["busy_s"] if busy > 0]
     if moving >= 0.5:
-        return f"Transfers bind: the critical path spends {text.percent(moving)} on links." + room
+        return f"Transfers are the bottleneck: the critical path spends {text.percent(moving)} on links." + room
     busiest = max(used, default=0.0) / (plan["span_s"] or 1.0)
     if busiest >= TIGHT:
         name = plan["devices"][plan["busy_s"].index(max(used))]["name"]
-        return f"Work on {name} binds: it is busy {text.percent(busiest)} of the step." + room
-    return f"Dependencies bind: no device is busy more than {text.percent(busiest)} of the step." + room
+        return f"Compute on {name} is the bottleneck: it is busy {text.percent(busiest)} of the step." + room
+    return f"Waiting on dependencies: no device is busy more than {text.percent(busiest)} of the step." + room
 
 
 def _memory(plan: PlanView) -> tuple[str, str]:
-    """("Memory binds: ...", "") or ("", that it does not, if there are caps)."""
+    """("Memory is the bottleneck: ...", "") or ("", that it does not, if there are caps)."""
     full = [
         (curve["peak_bytes"] / device["memory_bytes"], device["name"])
         for device, curve in zip(plan["devices"], plan["memory"], strict=True)
@@ -197,8 +211,8 @@ def _memory(plan: PlanView) -> tuple[str, str]:
     tight = sorted((f for f in full if f[0] >= TIGHT), reverse=True)
     if tight:
         names = text.listing([n for _, n in tight], 3)
-        return f"Memory binds: {names} at {text.percent(tight[0][0])} of the cap.", ""
-    return "", f" Memory does not: {text.percent(1 - max(full)[0])} free at the fullest device." if full else ""
+        return f"Memory is the bottleneck: {names} at {text.percent(tight[0][0])} of the cap.", ""
+    return "", f" Memory is not: {text.percent(1 - max(full)[0])} free at the fullest device." if full else ""
 
 
 def _binding(plan: PlanView) -> str:
@@ -212,21 +226,26 @@ def _binding(plan: PlanView) -> str:
     parts, span = plan["breakdown"], plan["span_s"]
     name = plan["devices"][plan["bottleneck"]]["name"]
     share = {key: _ratio(value, span) for key, value in parts.items()}
-    if share["compute"] >= BUSY:
-        return f"Work on {name} binds: it computes {text.percent(share['compute'])} of the step." + room
+    exchange = share.get("exchange", 0.0)
+    if share["compute"] + exchange >= BUSY:
+        among = f" and exchanges in the group {text.percent(exchange)}" if exchange else ""
+        return (
+            f"Compute on {name} is the bottleneck: it computes {text.percent(share['compute'])}{among} of the step."
+            + room
+        )
     idle = {"ramp": share["warm_up"] + share["drain"], "transfers": share["transfers"], "waiting": share["waiting"]}
     key, most = max(idle.items(), key=lambda item: item[1])
     told = text.percent(most)
     ramp = (
-        f"The one pass binds: {name} idles {told} of it, before its first operator and after its last."
+        f"The single pass is the bottleneck: {name} idles {told} of it, before its first operator and after its last."
         if plan["objective"] == "makespan"
-        else f"Warm-up and drain bind: {name} idles {told} of the step while the pipeline fills and empties; more"
-        " micro-batches make that less."
+        else f"Warm-up and drain are the bottleneck: {name} idles {told} of the step while the pipeline fills and"
+        " empties; more micro-batches make that less."
     )
     words = {
         "ramp": ramp,
-        "transfers": f"Transfers bind: {name} idles {told} of the step while data moves.",
-        "waiting": f"Dependencies bind: {name} waits {told} of the step for other devices.",
+        "transfers": f"Transfers are the bottleneck: {name} idles {told} of the step while data moves.",
+        "waiting": f"Waiting on dependencies: {name} waits {told} of the step for other devices.",
     }
     return words[key] + room
 
@@ -238,7 +257,7 @@ def _binding_load(plan: PlanView) -> str:
     share = min(1.0, _ratio(plan["busy_s"][device] / plan["mini_batch"], load))
     if share >= 0.5:
         return f"Work on {name} binds: {text.percent(share)} of its load is compute."
-    return f"Transfers bind: {text.percent(1 - share)} of the load of {name} is data that moves."
+    return f"Transfers are the bottleneck: {text.percent(1 - share)} of the load of {name} is data that moves."
 
 
 def _proof(plan: PlanView) -> str:

@@ -62,7 +62,7 @@ def _objectives(usual: str) -> list[dict[str, str]]:
     assert control is not None
     labels = {**control.labels}
     if usual in labels:
-        labels[AUTO] = f"{labels[usual]}, as usual"
+        labels[AUTO] = f"{labels[usual]} (default)"
     return [{"value": key, "label": label} for key, label in labels.items()]
 
 
@@ -86,7 +86,7 @@ def show_result(page: PageState, event: ResultEvent, query: str | None = None, a
     page.plan, page.drawn, page.answered = plan, page.session, event
     _draw_final(page, plan, list(plan["trace"]), event["runtime_s"])
     state, planner, words = _outcome(event, plan)
-    stand(page, state, planner, words + (" · from before" if again else ""), query)
+    stand(page, state, planner, words + (" · cached" if again else ""), query)
     if event.get("cut_off"):
         banner(page, panels.cut_off(event["cut_off"]))
     _offer_what_it_allows(page)

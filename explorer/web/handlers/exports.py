@@ -53,7 +53,7 @@ def _exported(page: PageState, event: Event, to: str, nearest: bool) -> None:
     stem = ENDINGS.sub("", safe_name(found["of"].rpartition(":")[2])) or "plan"
     name = f"{stem}.{found['to'].removesuffix('-' + found['ending'][1:])}{found['ending']}"
     address = page.server.outlet.put(Taken(name, found["media_type"], found["data"]), page.visitor)
-    lines = [f"Changed: {line}" for line in found["changed"]] + [f"Not said: {line}" for line in found["lost"]]
+    lines = [f"Changed: {line}" for line in found["changed"]] + [f"Not included: {line}" for line in found["lost"]]
     page.send({"type": "take", "href": address, "name": name, "stay": bool(lines)})
     if lines:
         page.send({"type": "taking", "can": True, "why": f"{name} is written.", "lines": lines})

@@ -24,7 +24,7 @@ QUICK_LIMIT_S = 15.0
 """For each search: it only guards."""
 MOST_DEVICES = min(16, MAX_DEVICES)
 """That a change may ask for."""
-LOOKING = "Looking for ways out …"
+LOOKING = "Looking for remedies …"
 CONTROL = {
     "devices": "devices",
     "memory_bytes": "memory",

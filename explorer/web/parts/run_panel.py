@@ -152,7 +152,7 @@ def replanned_in_a_line(told: ReplannedView) -> str:
 
 
 def _title(run: RunView) -> str:
-    told = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was ended."}
+    told = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was stopped."}
     return told.get(run["status"], "The run failed.")
 
 

@@ -172,7 +172,8 @@ class PageState:
     alone: session and answer from before there was a pair; wants_pair: whether the missing plans shall be looked for.
     lean: the finished search whose front is shown beside the plan, and which of it is on the page (None: the answer
     itself). review: the plan that was looked over, and what was found (None while that goes on). tying: the names that
-    shall share a device with what is selected next. kept: plans kept beside each other, the first one first; baseline:
+    shall share a device with what is selected next. pinning: a pin whose plan is looked for; pin_told: the question of
+    which it is told what a pin costs. kept: plans kept beside each other, the first one first; baseline:
     the number of the one that others are compared with; compared: the number of the one whose difference is shown, and
     that (None while it is looked for). reading: the turn of the job that reads a file, or 0.
     """
@@ -225,6 +226,7 @@ class PageState:
     review: tuple[PlanSource, ReviewView | None] | None = None
     tying: tuple[str, ...] | None = None
     pinning: Pinning | None = None
+    pin_told: Session | None = None
     kept: tuple[Scenario, ...] = ()
     baseline: int = 0
     numbered: int = 0

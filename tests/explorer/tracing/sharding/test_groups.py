@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.question.nodes.groups import divider, grouped, with_exchanges
+from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider, grouped, members_of, with_exchanges
+from explorer.question.settings import Settings
+from explorer.sweeps.divided import DividedModel
 from explorer.view.timeline.sent import sent_bytes
 from solvers.errors import InvalidProblem, PlacementError
 from solvers.formats.json_fields import Field
@@ -67,6 +69,16 @@ def test_members_without_a_link_are_refused() -> None:
 def test_a_degree_that_is_none_is_refused(degree: int) -> None:
     with pytest.raises(InvalidProblem, match="from 1 to 64"):
         divider(degree, None, None)
+
+
+def test_calls_are_divided_by_the_times_of_the_devices_of_the_plan() -> None:
+    assert members_of(NODES, 2, "m") == Members("H100-80GB", 450e9, 2e-6)
+    unknown = uniform_cluster([Device("a", "mine"), Device("b", "mine")], 1e9)
+    assert members_of(unknown, 2, "m") == ANY_MEMBERS
+    settings = Settings(devices=2, device_kind="L4-24GB", bandwidth_bytes_per_s=32e9)
+    divided = DividedModel("gpt-small,tensor-parallel=2", settings=settings).as_named()
+    assert any("on L4-24GB at 32 GB/s" in note for note in divided.notes)
+    assert divided.graph.tensor_parallel == 2
 
 
 def test_tokens_without_a_group_are_refused() -> None:
