@@ -166,6 +166,7 @@ export function comparison(place, told, send) {
     if (row.can_show) made("button", "row-link", row.planner, name, { title: `Show this plan (${what})` }).addEventListener("click", () => send({ type: "show", place: row.place }));
     else made("span", "", row.planner, name, { title: what });
     if (row.best) made("span", "tag", "best", name);
+    if (row.alike) made("span", "tag", "alike", name, { title: "Not distinguished from the best: what they do otherwise is estimated to no better than their times differ" });
     if (row.current) made("span", "tag plain", "shown", name);
     for (const [key] of COLUMNS) made("td", key === "word" ? "" : "n", row[key], line);
   }

@@ -215,4 +215,10 @@ class Trying:
 def _flags(row: TableRow) -> dict[str, object]:
     """What a row of the table is, beside its cells."""
     shown = row["cells"]["objective"] != text.NOTHING
-    return {"place": row["place"], "best": row["best"], "current": row["current"], "can_show": shown}
+    return {
+        "place": row["place"],
+        "best": row["best"],
+        "alike": row["alike"],
+        "current": row["current"],
+        "can_show": shown,
+    }

@@ -247,7 +247,7 @@ class ClusterSettings(Group):
         " collectives over them were measured (plain)",
         control=Control(
             id="wiring", label="Joined by", what="What joins the GPUs",
-            labels={"kind": "own links", "measured": "own, measured", "plain": "25 GB/s"},
+            labels={"kind": "own links", "measured": "measured", "plain": "25 GB/s"},
             meaning="Own links: as machines with that GPU are sold, NVLink inside a node and a network between"
             " nodes, from data sheets; measured: as fast as messages were seen to be over them. 25 GB/s: PCIe between"
             " any two, whatever they are.",

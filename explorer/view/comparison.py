@@ -38,6 +38,8 @@ class Row:
 
     planner: the name with the options that were given, "downset-dp:downset_budget=10". status: a
     `Status`, UNSUPPORTED or FAILED, with ``reason`` for those two. bound_s is the planner's own. figures: of its plan.
+    alike: planners of rows before, of the same contiguity, from whose plans estimates do not tell its own
+    (`costs.interval.told_apart`); None where that is not known.
     """
 
     planner: str
@@ -50,6 +52,7 @@ class Row:
     bound_s: float = 0.0
     runtime_s: float | None = None
     figures: Figures | None = None
+    alike: tuple[str, ...] | None = None
 
     @property
     def objective_s(self) -> float | None:
@@ -68,13 +71,15 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """A row among its fellows: place is its position in the order of arrival, bound_s the best bound
-    proved by any of them for its contiguity, gap (objective - bound) / objective against that."""
+    proved by any of them for its contiguity, gap (objective - bound) / objective against that. apart: whether estimates
+    tell its plan from the best, None for that itself and where it is not known."""
 
     row: Row
     place: int
     best: bool
     bound_s: float
     gap: float | None
+    apart: bool | None
 
 
 def result_row(planner: str, guarantee: str, source: str, result: Result, metrics: Metrics | None) -> Row:
@@ -114,12 +119,21 @@ def ranked(rows: Sequence[Row]) -> list[Ranked]:
         bound_s = best_bound_s(rows, contiguity)
         mine = [(place, row) for place, row in enumerate(rows) if row.contiguity == contiguity]
         least = min((row.objective_s for _, row in mine if row.objective_s is not None), default=math.inf)
-        told = []
-        for place, row in mine:
-            best = row.objective_s is not None and row.objective_s <= least * (1 + SAME)
-            told.append(Ranked(row, place, best, bound_s, gap(row.objective_s, bound_s)))
+        best = [row.objective_s is not None and row.objective_s <= least * (1 + SAME) for _, row in mine]
+        first = next((row for (_, row), is_best in zip(mine, best, strict=True) if is_best), None)
+        told = [
+            Ranked(row, place, is_best, bound_s, gap(row.objective_s, bound_s), None if is_best else _apart(first, row))
+            for (place, row), is_best in zip(mine, best, strict=True)
+        ]
         found += sorted(told, key=lambda entry: _order(entry, least))
     return found
+
+
+def _apart(best: Row | None, row: Row) -> bool | None:
+    """Whether estimates tell a plan from the best of its contiguity; None where that is not known."""
+    if best is None or best.alike is None or row.alike is None:
+        return None
+    return best.planner not in row.alike and row.planner not in best.alike
 
 
 def _order(entry: Ranked, least: float) -> tuple[float, ...]:
@@ -170,12 +184,13 @@ def family_story(rows: Sequence[Row]) -> str:
 
 
 class TableRow(TypedDict):
-    """cells: see `cells`. place: in the order asked. current: whether its plan is on the page; can_show: whether
-    it can be put there."""
+    """cells: see `cells`. place: in the order asked. alike: whether estimates do not distinguish its plan from the
+    best. current: whether its plan is on the page; can_show: whether it can be put there."""
 
     cells: dict[str, str]
     place: int
     best: bool
+    alike: bool
     current: bool
     can_show: NotRequired[bool]
 
@@ -223,6 +238,7 @@ def table(rows: Sequence[Row], shown: tuple[str, str] | None) -> list[TableRow]:
             "cells": told,
             "place": entry.place,
             "best": entry.best,
+            "alike": entry.apart is False,
             "current": entry.row.has_plan and (entry.row.planner, entry.row.contiguity) == shown,
         }
         for entry, told in zip(entries, cells(entries), strict=True)

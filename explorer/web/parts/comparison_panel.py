@@ -17,6 +17,7 @@ HINTS = {
     "rate": "Samples per second",
     "peak": "Of the accelerator that needs most",
 }
+ALIKE = "Not distinguished from the best: what they do otherwise is estimated to no better than their times differ"
 TITLES = {"iteration": "Iteration time", "max-load": "Max-load", "makespan": "Makespan"}
 
 
@@ -63,6 +64,8 @@ def _row(row: TableRow, columns: Sequence[tuple[str, str, str]]) -> Component:
     ]
     if row["best"]:
         name += [" ", html.Span("best", className="tag")]
+    if row["alike"]:
+        name += [" ", html.Span("alike", className="tag", title=ALIKE)]
     if row["current"]:
         name += [" ", html.Span("shown", className="tag plain")]
     told: dict[str, str] = {"key": f"row{row['place']}", "className": "out"}
@@ -71,7 +74,8 @@ def _row(row: TableRow, columns: Sequence[tuple[str, str, str]]) -> Component:
     if row.get("can_show"):
         told |= {"className": "plan", "data-act": "show-row", "data-arg": str(row["place"])}
     each = [f"{shown['sample']} a sample"] if shown["sample"] != text.NOTHING else []
-    titles = {"word": shown["status"], "objective": ", ".join([*each, f"{shown['rate']} samples/s"])}
+    within = [shown["within"]] if shown["within"] != text.NOTHING else []
+    titles = {"word": shown["status"], "objective": ", ".join([*within, *each, f"{shown['rate']} samples/s"])}
     cells = [html.Td(shown[key], className=side, title=titles.get(key)) for key, _, side in columns]
     return html.Tr([html.Th(name, scope="row"), *cells], **told)
 

@@ -148,3 +148,31 @@ def test_a_run_beside_its_prediction_tells_it_too(planned: dict[str, Result]) ->
     assert rows(compared)[0][2] == compared.within.words()
     told = panel(comparison_object(compared), [device.name for device in result.problem.cluster.devices])
     assert any(compared.within.words() in figure["note"] for figure in told["kpis"])
+
+
+def test_a_comparison_names_those_that_are_not_told_apart_from_the_best(
+    planned: dict[str, Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from explorer.cli.reports.comparison_report import comparison_list, print_comparison
+    from explorer.jobs.comparison import compare, entries
+    from explorer.view.comparison import ranked, table
+    from explorer.web.parts.comparison_panel import comparison_table
+
+    first = planned["equal"]
+    coarser = explorer.plan(
+        explorer.trace("gpt-small", dtype="bf16"), devices=2, device_kind="A100-80GB", planner="equal", mini_batch=16,
+        micro_batches=2,
+    )  # fmt: skip
+    coarser = replace(coarser, objective_s=1.01 * first.objective_s)
+    problem = replace(first.problem, micro_batches=None)
+    given = iter((coarser, first, planned["single"]))
+    done = list(compare(entries(problem, ("pipedream", "equal", "single")), ask=lambda *_, **__: next(given)))
+    rows = [one.row for one in done]
+    assert [row.alike for row in rows] == [(), ("pipedream",), ()]
+    assert {one.row.planner: one.apart for one in ranked(rows)} == {"equal": None, "pipedream": False, "single": True}
+    told = comparison_list("gpt-small", problem, done)
+    assert [row["told_apart_from_best"] for row in told] == [None, False, True]
+    print_comparison("gpt-small", problem, done, 1.0)
+    assert "alike  pipedream: not distinguished from the best" in capsys.readouterr().out
+    shown = [row | {"can_show": True} for row in table(rows, None)]
+    assert str(comparison_table(shown, [], "iteration", False)).count("'alike'") == 1
