@@ -74,6 +74,7 @@ class SweepTerms(TypedDict, total=False):
     """How the points of a sweep are searched: see `sweep`."""
 
     one_at_a_time: bool
+    on_row: Callable[[Row], None]
     fresh: bool
     effort: str
     time_limit_s: float
@@ -99,7 +100,7 @@ EXAMPLE: ExampleSizes = {
 }  # fmt: skip
 SWEEP: SweepTerms = {
     "one_at_a_time": False, "fresh": False, "effort": "normal", "time_limit_s": 60.0, "seed": 0, "should_stop": never,
-    "library": False, "search_again": False,
+    "library": False, "search_again": False, "on_row": lambda _: None,
 }  # fmt: skip
 TRAINING: TrainingTerms = {"schedule": None, "clip": None, "accumulate": 1, "seed": 0, "resume": None}
 
@@ -394,7 +395,6 @@ def sweep(
     bandwidth: Sequence[str | float] = (),
     pipelines: Sequence[str] = (),
     settings: Settings | None = None,
-    on_row: Callable[[Row], None] = lambda _: None,
     **terms: Unpack[SweepTerms],
 ) -> Sweep:
     """A plan at every combination of devices, memory caps, micro-batches, bandwidths and pipelines (or one of them
@@ -431,7 +431,7 @@ def sweep(
             ask=lambda *args, **options: noted(ask(*args, **options)),
         ):
             rows.append(row)
-            on_row(row)
+            terms["on_row"](row)
     return Sweep(rows)
 
 
