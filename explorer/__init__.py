@@ -7,7 +7,7 @@ displays of `explorer.notebook.displays` to the values of `solvers`, which are l
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from solvers.problem.displayed import hand_in
 
@@ -91,7 +91,7 @@ _HOMES = {
 
 
 def _hand_in(name: str) -> None:
-    def display(value: object) -> Any:
+    def display(value: object) -> object:
         from explorer.notebook.displays import DISPLAYS
 
         return DISPLAYS[name](value)

@@ -25,7 +25,6 @@ from explorer.question.settings import (
     MemorySettings,
     SearchSettings,
     Settings,
-    Value,
 )
 from explorer.question.written.kinds import Choice
 from explorer.question.written.quantities import NAMES, parse_bandwidth, parse_bytes, parse_dtype
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     import torch
 
     from explorer.notebook.widget import PlacementWidget
+    from explorer.question.settings import Value
     from explorer.reviews.difference import Difference
     from explorer.reviews.review import Review
     from explorer.runner.training.batches import Batches
@@ -75,6 +75,7 @@ class SweepTerms(TypedDict, total=False):
 
     pipelines: Sequence[str]
     one_at_a_time: bool
+    on_row: Callable[[Row], None]
     fresh: bool
     effort: str
     time_limit_s: float
@@ -100,7 +101,7 @@ EXAMPLE: ExampleSizes = {
 }  # fmt: skip
 SWEEP: SweepTerms = {
     "pipelines": (), "one_at_a_time": False, "fresh": False, "effort": "normal", "time_limit_s": 60.0, "seed": 0,
-    "should_stop": never, "library": False, "search_again": False,
+    "should_stop": never, "library": False, "search_again": False, "on_row": lambda _: None,
 }  # fmt: skip
 TRAINING: TrainingTerms = {"schedule": None, "clip": None, "accumulate": 1, "seed": 0, "resume": None}
 
@@ -405,7 +406,6 @@ def sweep(
     micro_batches: Sequence[int] = (),
     bandwidth: Sequence[str | float] = (),
     settings: Settings | None = None,
-    on_row: Callable[[Row], None] = lambda _: None,
     **terms: Unpack[SweepTerms],
 ) -> Sweep:
     """A plan at every combination of devices, memory caps, micro-batches, bandwidths and pipelines: rows with `point`,
@@ -452,7 +452,7 @@ def sweep(
             ask=lambda *args, **options: noted(ask(*args, **options)),
         ):
             rows.append(row)
-            on_row(row)
+            terms["on_row"](row)
     return Sweep(rows)
 
 

@@ -29,7 +29,6 @@ from explorer.cli import (
 )
 from explorer.cli.listings import choices, plans, settings
 from explorer.cli.terminal.command import output_apart, printable_streams
-from explorer.library.made_by import PROJECT, version_of
 from solvers.errors import PlacementError, one_line
 
 BAD_INPUT = 2
@@ -60,13 +59,23 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"placement-explorer: error: {one_line(message)} (see `{self.prog} --help`)\n")
 
 
+class _Version(argparse.Action):
+    """Reads what is installed when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from explorer.library.made_by import PROJECT, version_of
+
+        print(f"{PROJECT} {version_of(PROJECT)}")
+        parser.exit()
+
+
 def make_parser() -> Parser:
     parser = Parser(
         prog="placement-explorer",
         description="Place the operators of a PyTorch model on devices, see the schedule, and prove how good it is.",
         epilog="example: placement-explorer plan gpt --devices 4 --memory 24GiB",
     )
-    parser.add_argument("--version", action="version", version=f"{PROJECT} {version_of(PROJECT)}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=Parser)
     for add in COMMANDS:
         add(commands)

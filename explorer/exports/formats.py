@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
-from explorer.exports.layers.written import Written
-from explorer.view.graph.palette import Theme
-from explorer.view.pictures.picture import Picture
 from solvers.errors import InvalidProblem, UnsupportedProblem
-from solvers.formats.plan_json import PlanFile
 
-Write = Callable[[PlanFile], str | Picture]
-Launch = Callable[[PlanFile, bool], Written]
-"""What writes a launcher's file: nearest says that what the format cannot say may be moved."""
+if TYPE_CHECKING:  # the command line reads the list alone
+    from explorer.exports.layers.written import Written
+    from explorer.view.graph.palette import Theme
+    from explorer.view.pictures.picture import Picture
+    from solvers.formats.plan_json import PlanFile
+
+    Write = Callable[[PlanFile], str | Picture]
+    Launch = Callable[[PlanFile, bool], Written]
+    """What writes a launcher's file: nearest says that what the format cannot say may be moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,9 @@ class Format:
         """A plan in this format. Raises PlacementError, in one line."""
         if nearest and not self.launches:
             raise InvalidProblem(f"nearest is for launchers; {self.name} says the plan as it is")
+        from explorer.exports.layers.written import Written
+        from explorer.view.pictures.picture import Picture
+
         write = resolve_name(f"explorer.exports.{self.writes}")
         made: str | Picture | Written = write(file, nearest) if self.launches else write(file)
         if isinstance(made, Written):

@@ -372,11 +372,9 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
             ask=asks,
         ):
             told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
-            result = None if one.result is None else events.result(
-                one.result, held=hold(one.result, workload.reference)
+            answer = None if one.result is None else events.packed_plan(
+                events.result(one.result, held=hold(one.result, workload.reference))
             )  # fmt: skip
-            view = result["plan"] if result is not None else None
-            answer = events.packed_plan(result, view) if result is not None and view is not None else None
             emit(events.part(told | {"gain": one.gain, "answer": answer}))
     emit(events.told({"stopped": should_stop()}))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import traitlets
 
@@ -23,7 +23,6 @@ from explorer.notebook.trying import Subject, Trying
 from explorer.question.asking import PLAN, Question, workload_of
 from explorer.question.packing import PackedGraph, packed_graph, packed_problem, unpacked_result
 from explorer.question.problems import make_problem
-from explorer.question.settings import Value
 from explorer.question.written.closest import closest
 from explorer.question.written.declaring import Setting
 from explorer.view.events import Event
@@ -38,6 +37,9 @@ from solvers.formats.workload import Workload
 from solvers.plan.result import Result
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from explorer.question.settings import Value
 
 ASKED = tuple(one.name for one in PLAN)
 """The traits that make the question."""

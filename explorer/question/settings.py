@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from explorer.costs.profile import Profile
 from explorer.costs.regions import Regions
 from explorer.costs.stack import Stack
-from explorer.costs.times.library import Library
 from explorer.question.names import parse_pin
 from explorer.question.nodes.wired import Wiring
 from explorer.question.together import Unit, parse_together
@@ -68,13 +66,22 @@ from solvers.problem.training import ZERO_STAGES
 from solvers.search.effort import Effort
 
 if TYPE_CHECKING:
+    from explorer.costs.profile import Profile
+    from explorer.costs.times.library import Library
     from solvers.search.planner import Planner
 
-Plain = bool | float | str | None
-Value = (
-    Plain | Sequence[Plain | Library | Sequence[str]] | Mapping[str, int] | Cluster | Profile | Library | Wires | Group
-)
-"""What a setting, or a group of them, is given as in Python."""
+    Plain = bool | float | str | None
+    Value = (
+        Plain
+        | Sequence[Plain | Library | Sequence[str]]
+        | Mapping[str, int]
+        | Cluster
+        | Profile
+        | Library
+        | Wires
+        | Group
+    )
+    """What a setting, or a group of them, is given as in Python."""
 MAX_BATCH = 65536
 MAX_TIME_LIMIT_S = 600.0
 TIME_LIMIT_S = 30.0

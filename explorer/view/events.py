@@ -364,11 +364,13 @@ def result(
     }
 
 
-def cut_off(step: ProgressEvent, plan: PlanView, why: str) -> ResultEvent:
+def cut_off(step: ProgressEvent, why: str) -> ResultEvent:
     """The end of a search whose process is gone: the plan of its last ``progress`` that had one, which nobody holds.
     why: for people, "" where they asked for it."""
     notes = [why] if why else []
-    plan = {**plan, "notes": [*plan["notes"], *notes], "stop_reason": "CANCELLED", "held": ""}
+    last = step["plan"]
+    assert last is not None
+    plan: PlanView = {**last, "notes": [*last["notes"], *notes], "stop_reason": "CANCELLED", "held": ""}
     return {
         "kind": "result",
         "status": "FEASIBLE",
@@ -467,9 +469,10 @@ def unpacked_graph(view: bytes) -> Skeleton:
     return found
 
 
-def packed_plan(event: ResultEvent, plan: PlanView) -> PackedOutcome:
+def packed_plan(event: ResultEvent) -> PackedOutcome:
     """A ``result`` event with its plan `packed`; `unpacked_plan` gives it back."""
-    return {**event, "plan": packed(plan)}
+    assert event["plan"] is not None
+    return {**event, "plan": packed(event["plan"])}
 
 
 def unpacked_plan(event: PackedOutcome) -> ResultEvent:

@@ -10,7 +10,6 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +95,7 @@ def positions_a_call(count: int, steps: int, check: Callable[[], None]) -> Itera
 
 
 def trace_back(
-    came_from: NDArray[Any], state: int, steps: Sequence[int] | NDArray[np.int64]
+    came_from: NDArray[np.integer], state: int, steps: Sequence[int] | NDArray[np.int64]
 ) -> Iterator[tuple[int, int, int, int]]:
     """The parts of the chain that a table ends with in this state, the last one added first: the rows before and
     after it, its way, and the state after it.

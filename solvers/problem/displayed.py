@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Display = Callable[[Any], Any]
+Display = Callable[[object], object]
 
 _handed: dict[str, Display] = {}
 
@@ -20,7 +20,7 @@ def hand_in(name: str, display: Display) -> None:
     _handed[name] = display
 
 
-def displayed(name: str, value: object) -> Any:
+def displayed(name: str, value: object) -> object:
     """What was handed in, of a value. Raises ImportError if nothing was."""
     if name not in _handed:
         raise ImportError(f"{name} of {type(value).__name__} comes with the package `explorer`: import explorer first")
@@ -41,7 +41,7 @@ class Displayed:
 
     def _repr_html_(self) -> str | None:
         """A card with a small picture, for notebooks; None leaves the text."""
-        return displayed("html", self) if "html" in _handed else None
+        return str(displayed("html", self)) if "html" in _handed else None
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """The plain text form, for IPython."""

@@ -101,6 +101,7 @@ def _is_worse(event: ProgressEvent, best: ProgressEvent) -> bool:
 class Job(Task):
     """kind: a name of `explorer.jobs.job_kinds.KINDS`. visitor: who asked."""
 
+    identifier: str
     kind: str
     request: object
     on_event: InitVar[OnEvent]

@@ -257,6 +257,6 @@ def _last(job: Job, event: Event, cancelled: bool = False) -> Event:
         why = job.why or event["message"]
         best = job.listeners.best
         if job.kind == "solve" and best is not None and best["plan"] is not None:
-            return events.cut_off(best, best["plan"], "" if (cancelled or job.cancelled) and not job.why else why)
+            return events.cut_off(best, "" if (cancelled or job.cancelled) and not job.why else why)
         return events.failed(why)
     return {**event, "cut_off": job.why} if job.why and event["kind"] == "result" else event

@@ -39,6 +39,7 @@ OnCompiling = Callable[[str, float], None]
 class Search(Task):
     """A question; identifier: its position."""
 
+    identifier: int
     question: Question
     start: Plan | None
     text: str | None = None

@@ -9,10 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
+from typing import Any
 
 MOST = 4096
 """Elements of what is worked out."""
@@ -35,7 +32,7 @@ def limited(nbytes: int, seconds: int) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
-def inferred(model: ModelProto) -> ModelProto:
+def inferred(model: Any) -> Any:
     """``model`` with the shape of everything that follows from its inputs."""
     from onnx import helper, inliner, numpy_helper, shape_inference
 

@@ -95,24 +95,27 @@ def _plain(theme: Theme) -> list[dict[str, object]]:
 
 def _devices(theme: Theme) -> list[dict[str, object]]:
     """Nodes by their device."""
-    surface = SURFACES[theme]
-    rules = []
-    textured: dict[tuple[str, str], list[str]] = {}  # by pattern and ink, each of them once: an image is half a kB
+    coloured: dict[tuple[str, str], list[str]] = {}  # by fill and ink, each of them once: a page gets all of them
+    textured: dict[tuple[str, str], list[str]] = {}
     for device in range(DEVICES):
         paint = swatch(device, theme)
-        edge = mix(paint.fill, "#000000", 0.8)
-        rimmed = device >= DEVICES // 2
-        style: dict[str, Any] = {
-            "background-color": paint.fill,
-            "border-color": surface.text if rimmed else edge,
-            "border-width": 2 if rimmed else 1,
-        }
+        coloured.setdefault((paint.fill, paint.text), []).append(f"node.d{device}")
         if paint.pattern:
             textured.setdefault((paint.pattern, paint.text), []).append(f"node.d{device}")
-        rules.append(_rule(f"node.d{device}", color=paint.text, **style))
-    for (pattern, ink), nodes in textured.items():
-        rules.append(_rule(", ".join(nodes), **{"background-image": _texture(pattern, ink), **TEXTURED}))
-    return rules
+    rimmed = [f"node.d{device}" for device in range(DEVICES // 2, DEVICES)]
+    return [
+        *(
+            _rule(", ".join(nodes), color=ink, **{
+                "background-color": fill, "border-color": mix(fill, "#000000", 0.8), "border-width": 1,
+            })
+            for (fill, ink), nodes in coloured.items()
+        ),
+        _rule(", ".join(rimmed), **{"border-color": SURFACES[theme].text, "border-width": 2}),
+        *(
+            _rule(", ".join(nodes), **{"background-image": _texture(pattern, ink), **TEXTURED})
+            for (pattern, ink), nodes in textured.items()
+        ),
+    ]  # fmt: skip
 
 
 def _marks(theme: Theme) -> list[dict[str, object]]:

@@ -15,7 +15,7 @@ from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.fields import TextField
-from explorer.web.layout.rail import number, placed, row, section, select, setting, slider, told
+from explorer.web.layout.rail import choices, number, offered, placed, row, section, select, setting, slider, told
 from explorer.words.text import GIB
 
 NONE = "none"
@@ -40,17 +40,15 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
             *_named(catalogue),
             *_saved(catalogue),
             slider(
-                "GPUs",
-                html.B(str(devices), id=ids.DEVICES_VALUE),
                 "devices",
-                id=ids.DEVICES,
+                html.B(str(devices), id=ids.DEVICES_VALUE),
                 min=1,
                 max=max(SLIDER_DEVICES, devices),
                 step=1,
                 value=devices,
             ),
             slider(
-                "Memory per GPU",
+                "memory",
                 TextField(
                     id=ids.MEMORY_FIELD,
                     value="",
@@ -58,8 +56,6 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
                     pause_ms=500,
                     **{"aria-label": "Memory cap per GPU, with its unit: 16 GiB, 512 MiB or 80 GB"},
                 ),
-                "memory",
-                id=ids.MEMORY,
                 min=min(0.0, math.floor(cap)),
                 max=top,
                 step=0.125,
@@ -67,7 +63,7 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
             ),
             html.Div(
                 [
-                    told(html.Div(select(ids.KIND, kind, {name: name for name in kinds}, "Device kind")), "kind"),
+                    offered("device_kind", kind, choices({name: name for name in kinds})),
                     *setting("devices_per_node", session),
                 ],
                 className="pairing",

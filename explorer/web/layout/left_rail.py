@@ -11,7 +11,7 @@ from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.cluster_rail import cluster
 from explorer.web.layout.fields import Select
-from explorer.web.layout.rail import placed, section, setting, switch, told
+from explorer.web.layout.rail import offered, placed, section, setting, switch, told
 
 
 def left_rail(catalogue: Catalogue, session: Session) -> Component:
@@ -126,14 +126,7 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
     return section(
         "Planner",
         [
-            told(
-                html.Div(
-                    Select(
-                        id=ids.PLANNER, data=_planners(catalogue), value=session.planner, **{"aria-label": "Planner"}
-                    )
-                ),
-                "planner",
-            ),
+            offered("planner", session.planner, _planners(catalogue)),
             told(html.Div(id=ids.GUARANTEE, className="hint"), "guarantee"),
             *setting("contiguity", session),
             *setting("effort", session),

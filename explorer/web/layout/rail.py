@@ -45,14 +45,14 @@ def segments(
     other numbers."""
     given: dict[str, Any] = {"aria-label": what} if what else {}
     given |= {} if most is None else {"most": most}
-    control = Segments(id=id_, data=_choices(labels), value=value, **given)
+    control = Segments(id=id_, data=choices(labels), value=value, **given)
     return told(html.Div(control), term)
 
 
 def select(id_: str, value: str, labels: Mapping[str, str], what: str, width: int | None = None) -> Component:
     return Select(
         id=id_,
-        data=_choices(labels),
+        data=choices(labels),
         value=value,
         **({} if width is None else {"width": width}),
         **{"aria-label": what},
@@ -61,9 +61,7 @@ def select(id_: str, value: str, labels: Mapping[str, str], what: str, width: in
 
 def setting(name: str, session: Session) -> list[Component]:
     """The control of a setting with its label, and what it means."""
-    one = SETTINGS[name]
-    control = one.control
-    assert control is not None
+    one, control = SETTINGS[name], control_of(name)
     value = one.shown(getattr(session if one in SEARCHED else session.settings, one.field))
     what = control.what or control.label
     chosen = str(value)
@@ -102,11 +100,25 @@ def number(control: Control, value: float | str, what: str) -> Component:
     )
 
 
-def slider(label: str, shown: Component, term: str, **props: object) -> Component:
-    """shown: its value, as text or as a field."""
-    control = Slider(**props, **{"aria-label": label})
-    return told(html.Div([html.Div([html.Span(label, className="label"), shown], className="spread"), control]), term)
+def slider(name: str, shown: Component, **props: object) -> Component:
+    """The control of a setting that is a slider. shown: its value, as text or as a field."""
+    one = control_of(name)
+    head = html.Div([html.Span(one.label, className="label"), shown], className="spread")
+    return told(html.Div([head, Slider(id=one.id, **props, **{"aria-label": one.label})]), one.key)
 
 
-def _choices(labels: Mapping[str, str]) -> list[dict[str, str]]:
+def offered(name: str, value: str, data: Sequence[Mapping[str, object]]) -> Component:
+    """The control of a setting whose choices the server has. data: as of `Select`."""
+    one = control_of(name)
+    return told(html.Div(Select(id=one.id, data=data, value=value, **{"aria-label": one.what or one.label})), one.key)
+
+
+def control_of(name: str) -> Control:
+    """How the setting is shown, which a page has."""
+    control = SETTINGS[name].control
+    assert control is not None
+    return control
+
+
+def choices(labels: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"value": key, "label": label} for key, label in labels.items()]

@@ -8,7 +8,6 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -130,7 +129,9 @@ def in_time(
     return [moves[node - count] for node in walked if node >= count] if len(walked) == len(keys) else []
 
 
-def in_turn(after: Sequence[Sequence[int]], priority: Sequence[Any] | Floats) -> list[int]:
+def in_turn(
+    after: Sequence[Sequence[int]], priority: Sequence[float] | Sequence[tuple[float, ...]] | Floats
+) -> list[int]:
     """The topological order in which of all that could be next the one with the lowest priority is, a number or a tuple
     of some for each node; short of those on a cycle, and behind one. after: the nodes that wait for each."""
     waits = [0] * len(after)

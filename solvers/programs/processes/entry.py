@@ -30,13 +30,13 @@ class Channel:
 
     def __init__(self, source: IO[bytes], target: IO[bytes], spec: ProcessSpec) -> None:
         self.closed = threading.Event()
-        self.cancelled: set[Any] = set()
+        self.cancelled: set[object] = set()
         self._source, self._target, self._spec = source, target, spec
         self._inbox: queue.Queue[Any] = queue.Queue()
         self._sending = threading.Lock()
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def send(self, *message: Any) -> None:
+    def send(self, *message: object) -> None:
         """From any thread. Dropped where nobody listens: this process is about to end."""
         data = encode(message, self._spec.trusted)
         with self._sending, contextlib.suppress(OSError):
@@ -53,7 +53,7 @@ class Channel:
         """The next message, None for no more. Raises queue.Empty after ``seconds``."""
         return self._inbox.get(timeout=seconds)
 
-    def should_stop(self, task: Any) -> Callable[[], bool]:
+    def should_stop(self, task: object) -> Callable[[], bool]:
         """Whether that task was cancelled, or the parent is gone."""
         return lambda: task in self.cancelled or self.closed.is_set()
 
@@ -87,7 +87,7 @@ class Channel:
     def _listen(self) -> None:
         with contextlib.suppress(OSError):
             while (data := read_frame(self._source)) is not None:
-                message = decode(data, self._spec.trusted)
+                message: Any = decode(data, self._spec.trusted)
                 if message[0] == "cancel":
                     self.cancelled.add(message[1])
                 else:

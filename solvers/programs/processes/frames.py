@@ -34,16 +34,16 @@ def read_frame(pipe: IO[bytes]) -> bytes | None:
     return b"".join(chunks)
 
 
-def encode(message: Any, trusted: bool) -> bytes:
+def encode(message: object, trusted: bool) -> bytes:
     """JSON has infinity and NaN as Python writes them, and numpy's arrays and numbers as lists and numbers."""
     return pickle.dumps(message) if trusted else json.dumps(message, default=_plain).encode()
 
 
-def decode(data: bytes, trusted: bool) -> Any:
+def decode(data: bytes, trusted: bool) -> object:
     return pickle.loads(data) if trusted else json.loads(data)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"a message cannot hold a {type(value).__name__}")

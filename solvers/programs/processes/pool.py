@@ -29,7 +29,7 @@ WORKED, MOST_PATIENCE = 0.5, 3.0
 class Task:
     """Something that one worker does at a time."""
 
-    identifier: Any
+    identifier: int | str
     _: KW_ONLY
     worker: WorkerHandle[Any] | None = None
     """That it was given to."""
@@ -92,7 +92,7 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
         """A worker that is worth starting now, of which there is no process yet; None where there are enough."""
 
     @abstractmethod
-    def payload(self, task: TaskT, worker: HandleT) -> Any:
+    def payload(self, task: TaskT, worker: HandleT) -> object:
         """What the worker is sent of a task."""
 
     @abstractmethod
@@ -109,7 +109,7 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
         under the lock."""
 
     @abstractmethod
-    def received(self, worker: HandleT, kind: str, *content: Any) -> None:
+    def received(self, worker: HandleT, kind: str, *content: object) -> None:
         """A message of a worker; not called under the lock."""
 
     def again(self, task: TaskT) -> bool:
@@ -204,7 +204,7 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
         )
         self.workers.append(worker)
 
-    def _message(self, worker: HandleT, kind: str, *content: Any) -> None:
+    def _message(self, worker: HandleT, kind: str, *content: object) -> None:
         match kind:
             case "ready":
                 with self.lock:

@@ -86,7 +86,7 @@ class ChildProcess:
         """None while it runs; minus the number of the signal that ended it."""
         return self._popen.returncode if self._ended.is_set() else None
 
-    def send(self, message: Any) -> None:
+    def send(self, message: object) -> None:
         """Give the child a message; does not wait. Dropped if the child has ended."""
         self._outbox.put(encode(message, self.spec.trusted))
 

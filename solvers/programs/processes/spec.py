@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 TEMPORARY = "placement-solver-"
 """How the name of a child's folder for temporary files begins."""
@@ -28,7 +27,7 @@ class ProcessSpec:
 
     main: Callable[..., None]
     name: str
-    arguments: tuple[Any, ...] = ()
+    arguments: tuple[object, ...] = ()
     trusted: bool = False
     quiet: bool = False
     own_temporary: bool = False

@@ -59,7 +59,7 @@ def test_a_plan_is_checked_shown_and_a_model_to_plan_anew(tmp_path):
     data = write_plan(problem, even_plan(problem))
     told = read(tmp_path, data)
     assert (told["what"], told["devices"]) == ("plan", 4)
-    assert len(unpacked(told["told"]["plan"])["placement"]) == 192
+    assert len(unpacked(told["plan"]["plan"])["placement"]) == 192
     again = load_opened(str(tmp_path / "given.json"), "given.json", True)
     assert len(again.graph) == 192
     assert again.compute is not None
