@@ -95,6 +95,8 @@ def division(graph: OpGraph) -> tuple[str, ...]:
         derived.found += _computed(derived)
     except ValueError as error:
         derived.found.append(f"division: {error}")
+    except (IndexError, KeyError, ZeroDivisionError):
+        derived.found.append("division: a call lacks tensors or arguments that calls of its kind have")
     return tuple(derived.found[:MOST])
 
 

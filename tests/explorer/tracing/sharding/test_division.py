@@ -15,6 +15,7 @@ from explorer.tracing.captured import NO_EXCHANGE, Captured, Exchange
 from explorer.tracing.sharding.choices import Choices
 from explorer.tracing.sharding.local import member_of
 from explorer.tracing.sharding.rules import analyse
+from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
 from solvers.problem.collectives import COLLECTIVE, PARTIAL, UNSUMMED, WHOLE, shard
@@ -138,6 +139,22 @@ def test_planted_faults_are_refused(seed: int) -> None:
         assert planted > before
     assert planted > 300
     assert refused >= 0.99 * planted
+
+
+def test_spoiled_files_are_refused_or_found_wrong() -> None:
+    chance = random.Random(3)
+    text = json.dumps(graph_json(graph_of(parts_of("llama-small", 0))))
+    for _ in range(100):
+        file = json.loads(text)
+        stated = file["division"]
+        row = chance.choice(stated[chance.choice(["tensors", "calls"])])
+        key = chance.choice(list(row))
+        row[key] = chance.choice([[], [0], [1, 2], "", "P", "S(0,0)", "S(7)", 0, -1, 10**9, None, {}, {"dim": []}])
+        try:
+            graph = read_op_graph(Field(file, "graph"))
+        except InvalidProblem:
+            continue
+        assert all(isinstance(line, str) for line in division(graph))
 
 
 def test_check_refuses_a_plan_whose_division_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
