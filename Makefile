@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV   ?= .venv
 NOTEBOOK ?= .venv-notebook
 LAUNCHERS ?= .venv-launchers
+DOCS   ?= .venv-docs
+SITE   ?= build/site
 MODEL  ?= gpt
 BIN    := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Nothing here is silent for ten seconds: `ticking` says what goes on, and for how long.
 TICKING = @.ci/ticking
 
-.PHONY: app test test-slow widget check-exports lint format size benchmark clean
+.PHONY: app test test-slow widget check-exports lint format docs coverage size benchmark clean
 
 app: $(VENV)/.app ## the page, with a plan of the demo model that comes with it
 	$(BIN)/placement-explorer app $(MODEL)
@@ -25,7 +27,7 @@ test-slow: $(VENV)/.test ## what `make test` leaves out because it takes long; a
 
 widget: explorer/notebook/built/widget.js ## the notebook widget's module; needs Node, as a wheel's build does
 
-WIDGET_SOURCES = $(wildcard assets/widget/*) $(wildcard assets/shared/*.js) assets/page.css
+WIDGET_SOURCES = $(wildcard assets/widget/*) $(wildcard assets/shared/*.js assets/time/*) assets/page.css
 
 explorer/notebook/built/widget.js: node_modules/.package-lock.json $(WIDGET_SOURCES)
 	node assets/widget/build.mjs explorer/notebook/built
@@ -39,10 +41,18 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tests.project.words
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(DOCS)/.installed ## the documentation as a site in build/site, which fetches nothing when it is read
+	$(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going -b html -d build/doctrees -c docs/guide docs $(SITE)
+	@$(DOCS)/bin/python -m tests.project.site $(SITE)
+
+coverage: $(VENV)/.test ## lines that the tests run, by room; takes as long as the tests
+	@$(BIN)/python -m tests.project.coverage
 
 size: ## lines by room, source and tests, beside those of the last release
 	@$(PYTHON) -m tests.size
@@ -89,5 +99,11 @@ $(VENV)/.notebook: tests/notebook/requirements.txt pyproject.toml | $(BIN)/pytho
 	$(TICKING) "pip is downloading and unpacking" $(NOTEBOOK)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement tests/notebook/requirements.txt --editable '.[widget]'
 	@touch $@
 
+# Sphinx and its theme: an environment of their own, with what planning needs, so that help texts and docstrings are read.
+$(DOCS)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(PYTHON) -m venv $(DOCS)
+	$(TICKING) "Installing Sphinx" $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(NOTEBOOK) $(LAUNCHERS) node_modules explorer/notebook/built build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(NOTEBOOK) $(LAUNCHERS) $(DOCS) node_modules explorer/notebook/built build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -288,6 +288,7 @@
   /* A link's query string is put into the controls, which then ask as if a person had set them. */
   function restore(catalogue, model, devices) {
     const given = new URLSearchParams(location.search);
+    divided(given);
     const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
     if (given.get("lesson")) return false; /* its step says what is set */
     if (![...given.keys()].some((key) => key !== "theme" && key !== "v" && !ex.looks.KEYS.includes(key))) return false;
@@ -320,6 +321,17 @@
       ex.fleet.read(each(apart || given.get("device_kind") || document.querySelector("#kind").value, count), caps || "0");
     }
     return true;
+  }
+
+  /* How tensors are divided may stand in the model's name, too: "gpt,tensor-parallel=auto". */
+  function divided(given) {
+    const model = given.get("model") || "";
+    if (given.get("tensor_parallel") === "auto") given.set("tensor_parallel", "search");
+    const whole = model.replace(/,(tensor|sequence)-parallel=([a-z0-9]+)/g, function (_, which, value) {
+      given.set(which + "_parallel", value === "auto" ? "search" : value);
+      return "";
+    });
+    if (model) given.set("model", whole);
   }
 
   /* A link of the first version leaves out a mini-batch of so many samples a device; before the third, 1F1B left planners
@@ -437,6 +449,7 @@
       }
       if (next.max_replicas === 1) next.zero = 0; /* nobody to share with */
       document.body.classList.toggle("of-inference", next.training === false);
+      document.body.classList.toggle("divided", next.tensor_parallel !== 1);
       keepTogether(next, catalogue.demos.includes(model));
       Object.assign(next, { devices: devices, ...alike, ...ex.fleet.write(), ...files, ...ex.pins.write(), theme: document.documentElement.dataset.theme || "light" });
       values = { top: top, controls: { model: model, "kind-two": kindTwo, "kind-two-count": ofTwo } };

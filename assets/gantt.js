@@ -57,13 +57,11 @@
 
   /* A device's idle time, from and to in seconds, and what it waits for. */
   function showWait(message) {
-    const row = rows.devices.findIndex((devices, i) => !rows.link[i] && devices.includes(message.device));
-    if (row < 0) return;
-    held = "wait";
-    const [from, to] = message.idle_s.map((at) => at / scale_s);
-    const half = 0.36 * rows.height[row];
     const colour = getComputedStyle(document.documentElement).getPropertyValue("--accent").trim();
-    show(null, [message.path, { name: "idle", rects: [[from, to, rows.middle[row] - half, rows.middle[row] + half]], colour: colour, opacity: 0.28, edge: 1.5 }]);
+    const shape = ex.idleShape(rows, message.device, message.idle_s, scale_s, colour);
+    if (!shape) return;
+    held = "wait";
+    show(null, [message.path, shape]);
   }
 
   /* Where a point of the page is in the schedule: row, seconds, and whether a bar is there; null beside it. */

@@ -392,20 +392,22 @@ def sweep(
     *,
     micro_batches: Sequence[int] = (),
     bandwidth: Sequence[str | float] = (),
+    pipelines: Sequence[str] = (),
     settings: Settings | None = None,
     on_row: Callable[[Row], None] = lambda _: None,
     **terms: Unpack[SweepTerms],
 ) -> Sweep:
-    """A plan at every combination of devices, memory caps, micro-batches and bandwidths (or one of them varied at a
-    time): rows with `point`, `status`, `result` and `metrics`; that nothing fits is a row, too. settings: all that is
-    not swept. fresh: begin every search anew (see `explorer.sweeps.sweep`). on_row gets each row as it is found.
-    library: as in `plan`, for every row; search_again: even what is known. A notebook shows the rows with their curve.
+    """A plan at every combination of devices, memory caps, micro-batches, bandwidths and pipelines (or one of them
+    varied at a time): rows with `point`, `status`, `result` and `metrics`; that nothing fits is a row, too. settings:
+    all that is not swept. fresh: begin every search anew (see `explorer.sweeps.sweep`). on_row gets each row as it is
+    found. library: as in `plan`, for every row; search_again: even what is known. A notebook shows the rows with their
+    curve, over memory caps a line for each pipeline.
 
     Raises InvalidProblem if there is nothing to sweep, or too much.
     """
     from explorer.sweeps.answers import Sweep
     from explorer.sweeps.asking.questions import Limits
-    from explorer.sweeps.points import Axes, points
+    from explorer.sweeps.points import Axes, pipeline, points
     from explorer.sweeps.sweep import sweep_rows
 
     workload = workload_of(model)
@@ -414,6 +416,7 @@ def sweep(
         tuple(micro_batches),
         tuple(parse_bandwidth(rate) if isinstance(rate, str) else rate for rate in bandwidth),
         tuple(parse_bytes(size) if isinstance(size, str) else size for size in memory),
+        tuple(pipeline(each) for each in pipelines),
     )
     rows: list[Row] = []
     with noting(_library(terms["library"]), workload.reference, terms["search_again"]) as (ask, noted):

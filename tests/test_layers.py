@@ -102,6 +102,7 @@ LADDER = (
     "explorer.exports.layers",
     "explorer.exports.launchers",
     "explorer.exports",
+    "explorer.exports.configurations",
     "explorer.sweeps.asking",
     "explorer.sweeps",
     "explorer.measured",

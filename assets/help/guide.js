@@ -132,7 +132,7 @@
         make("dd", "", meaning, entry).id = "word-" + key;
       }
     }
-    make("p", "small quiet", "Every control and figure tells its own when it is pointed at.", dialog());
+    make("p", "small quiet", "Point at a control or a figure to see its own.", dialog());
   }
 
   ex.guide = { listen, fill, open };

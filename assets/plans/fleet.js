@@ -1,4 +1,4 @@
-/* Each GPU by itself: a table of kinds and caps that takes the place of the controls for all of them. */
+/* Per-GPU settings: a table of kinds and caps that takes the place of the controls for all of them. */
 (function () {
   "use strict";
   const ex = (window.explorer = window.explorer || {});

@@ -29,7 +29,7 @@
     button.className = "tool";
     button.dataset.act = "export";
     button.dataset.arg = name;
-    button.textContent = "With whole modules";
+    button.textContent = "Snap to module boundaries";
     return button;
   }
 

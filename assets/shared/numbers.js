@@ -20,7 +20,7 @@
         const i = lane.told.at[lane.at[at]];
         const micro = bars.micro[i];
         const wide = (bars.end[i] - bars.start[i]) * scale;
-        if (bars.end[i] < range[0] || micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R") { text.push(""); continue; }
+        if (bars.end[i] < range[0] || micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R" || bars.kind[i] === "X") { text.push(""); continue; }
         if (bars.kind[i] === "S") {
           text.push(wide - 8 > 6.2 * bars.label[i].length ? bars.label[i] : wide - 8 > 30 ? micro + "×" : "");
           continue;

@@ -7,7 +7,7 @@ import * as esbuild from "esbuild";
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, "..", "..");
 const target = process.argv[2] || join(root, "explorer", "notebook", "built");
-const SECTIONS = ["key figures", "cards", "find", "chart", "memory", "why", "why here", "review, and what stands beside an answer"]; /* of page.css, by the comments that begin them */
+const SECTIONS = ["key figures", "cards", "find", "chart", "memory", "why", "why here", "review, and what stands beside an answer", "what would help, and sweeps"]; /* of page.css, by the comments that begin them */
 const LEVELS = ["chrome111", "firefox115", "safari16.4"];
 
 /* cytoscape looks for the global object by compiling text, which a strict policy forbids; it has a name. */
@@ -51,7 +51,8 @@ const sections = ["", ...SECTIONS].map(function (name) {
   return found.get(name);
 });
 const keyframes = [];
-const rules = sections.join("\n")
+const time = await readFile(join(root, "assets", "time", "time.css"), "utf8");
+const rules = [...sections, time].join("\n")
   .replace(/:root\[data-theme="dark"\]/g, '&[data-theme="dark"]')
   .replace(/:root/g, "&")
   .replace(/@keyframes (\w+) (\{[^}]*\{[^}]*\}[^}]*\})/g, (_, name, body) => { keyframes.push(`@keyframes placement-${name} ${body}`); return ""; })

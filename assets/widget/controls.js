@@ -12,7 +12,7 @@ export function controls(place, send) {
   const rest = made("div", "controls", null, more);
   made("span", "spring", null, row);
   const acts = made("span", "acts", null, row);
-  const solve = made("button", "tool strong", "Solve", acts, { title: "Ask again, anew" });
+  const solve = made("button", "tool strong", "Solve", acts, { title: "Solve again" });
   const cancel = made("button", "tool", "Cancel", acts, { title: "Stop the search; its best plan stays" });
   solve.addEventListener("click", () => send({ type: "solve" }));
   cancel.addEventListener("click", () => send({ type: "cancel" }));

@@ -19,9 +19,13 @@ import "../shared/strips.js";
 import "../shared/svg.js";
 import "../shared/tiles.js";
 import "../shared/tip.js";
+import "../time/clock.js";
+import "../time/course.js";
+import "../time/cursor.js";
+import "../time/figures.js";
 import { controls } from "./controls.js";
 import { made, table } from "./html.js";
-import { banner, difference, figures, inspector, numbered, places, review, why } from "./panels.js";
+import { banner, comparison, difference, figures, inspector, numbered, pins, places, review, waits, why } from "./panels.js";
 import { themeOf, watchTheme } from "./theme.js";
 
 const DEVICES = [["name", "Device"], ["kind", "Kind"], ["operators", "Operators"], ["busy", "Busy"], ["compute", "Compute"],
@@ -33,6 +37,29 @@ const GRAPH_LABEL = "Operators grouped by module, coloured by device. Arrow keys
   + "Escape clears.";
 const CHART_LABEL = "Schedule: a row a device, a stage or a link, a bar a stage and micro-batch, an operator or a transfer. Plus "
   + "and minus zoom, arrow keys move, 0 shows all, Escape clears.";
+
+/* The controls of time below a schedule, and the line over it: {parts, cursor}. */
+function clockParts(card, frame) {
+  const bar = made("div", "clock", null, card, { role: "group", "aria-label": "Time" });
+  const button = (label, title) => made("button", "tool", label, bar, { title, ...(/^[A-Z]/.test(label) ? {} : { "aria-label": title }) });
+  const parts = { "": bar };
+  parts.back = button("◂", "To the event before (comma)");
+  parts.play = button("▶", "Play the schedule (space)");
+  parts.on = button("▸", "To the next event (full stop)");
+  parts.at = made("div", "clock-at", null, bar, { role: "slider", tabindex: "0", "aria-label": "Instant of the schedule",
+    "aria-valuemin": "0", "aria-valuemax": "1000", "aria-valuenow": "0", "aria-valuetext": "at rest" });
+  made("div", "knob", null, parts.at);
+  parts.time = made("span", "clock-time", "", bar);
+  parts.words = made("span", "quiet clock-words", "", bar);
+  parts.speed = button("1×", "Speed: the whole in 15 s, or half or twice as fast");
+  parts.waits = button("Waits", "What an idle device waits for at this instant (w)");
+  parts.says = made("span", "sr", "", bar, { role: "status", "aria-live": "polite" });
+  const cursor = made("div", "cursor", null, null, { "aria-hidden": "true", hidden: "" });
+  made("div", "axis-press", null, cursor);
+  const line = made("div", "line", null, cursor);
+  for (const name of ["grip", "rule", "readings"]) made("div", name, null, line);
+  return { parts, cursor };
+}
 
 function render({ model, el }) {
   el.classList.add("placement-explorer-cell");
@@ -94,6 +121,7 @@ function render({ model, el }) {
   tool(chartHead, "Fit", "Show the whole schedule", () => gantt.fit());
   const legend = made("div", "gantt-legend", null, chartCard);
   const frame = made("div", "canvas", null, chartCard, { tabindex: "0", role: "group", "aria-label": CHART_LABEL });
+  const time = clockParts(chartCard, frame);
 
   const below = made("div", "below", null, shell);
   const memoryCard = made("section", "card memory-card", null, below, { "aria-label": "Memory over time" });
@@ -106,10 +134,11 @@ function render({ model, el }) {
   const whyBody = made("div", "why", null, whyCard);
   const pickedCard = made("section", "card told-card", null, below, { "aria-label": "Selected" });
   const pickedBody = made("div", "inspector", null, pickedCard);
+  const pinned = made("div", "pinned", null, pickedCard, { role: "status", "aria-live": "polite" });
   const besideCard = made("section", "card told-card beside-card", null, below, { "aria-label": "Review and compare" });
   const besideHead = made("div", "actions", null, besideCard);
   const besideBody = made("div", "beside-body", null, besideCard, { tabindex: "0", role: "region", "aria-label": "What was asked of the plan" });
-  for (const [type, label] of [["review", "Review"], ["keep", "Keep this plan"], ["differ", "Compare with the kept one"]]) {
+  for (const [type, label] of [["review", "Review"], ["keep", "Keep this plan"], ["differ", "Compare with the kept one"], ["compare", "Compare planners"]]) {
     const button = made("button", "tool", label, besideHead);
     button.dataset.act = type;
     button.disabled = type === "differ";
@@ -128,6 +157,8 @@ function render({ model, el }) {
   frame.addEventListener("pointerdown", () => frame.focus({ preventScroll: true }));
 
   let plan = null;
+  let drawn = -1; /* which plan that is */
+  let tried = ""; /* the comparison of planners that is shown */
   let selected = null;
   const select = (kind, id) => send({ type: "select", kind, id: String(id) });
   const release = () => { if (selected) select("none", ""); };
@@ -167,10 +198,31 @@ function render({ model, el }) {
     ask: (from, to) => send({ type: "window", from, to }),
     /* The wheel belongs to the notebook until the chart has the focus. */
     wheel: (event) => frame === frame.getRootNode().activeElement || event.ctrlKey || event.metaKey,
+    moved: () => clock.place(),
+    laid: () => clock.fit(),
   });
+  frame.append(time.cursor); /* over the chart */
+  const sight = () => {
+    if (!plan || !gantt.ready()) return null;
+    const [from, to] = gantt.range();
+    const { sheet, ...seen } = gantt.sight();
+    return { ...seen, plot: sheet, rows: plan.rows, from: from * plan.scale_s, to: to * plan.scale_s, scale_s: plan.scale_s };
+  };
+  const under = (x, y) => {
+    const found = plan && gantt.ready() ? gantt.under(x, y) : null;
+    return found && { row: found.row, at_s: found.at * plan.scale_s, bar: gantt.barAt(x, y) !== null };
+  };
+  const clock = ex.clockOf({
+    part: (name) => time.parts[name],
+    chart: { sight, under, look: (from, to) => gantt.look(from / plan.scale_s, to / plan.scale_s) },
+    frame: () => frame,
+    cursor: ex.cursorOf({ box: () => time.cursor, memory: () => memory, timed: () => shell }),
+    send, measured: () => !plan, release: () => release(),
+  });
+  clock.listen();
   const showBars = (keep) => gantt.show(keep, plan && plan.rows.path ? plan.path : null);
   frame.addEventListener("keydown", function (event) {
-    if (event.key === "Escape") release();
+    if (event.key === "Escape") { release(); clock.rest(); }
     else if (!gantt.key(event)) return;
     event.preventDefault();
     event.stopPropagation();
@@ -179,6 +231,7 @@ function render({ model, el }) {
     frame: () => canvases, focused: () => canvas, send, before: () => {},
     pick: (box) => boxes.reveal(box),
   });
+  root.addEventListener("keydown", clock.keys);
   root.addEventListener("keydown", function (event) {
     const within = event.target.closest("input, textarea, select");
     if (event.key !== "/" || within || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -220,6 +273,16 @@ function render({ model, el }) {
     gantt.look(middle - half, middle + half);
   }
 
+  /* What an idle device waits for, in words and as a way through the schedule. */
+  function waited(message) {
+    clock.say(message.text);
+    if (!message.told) return;
+    const colour = getComputedStyle(root).getPropertyValue("--accent").trim();
+    const shape = ex.idleShape(plan.rows, message.device, message.idle_s, plan.scale_s, colour);
+    if (shape) gantt.show(null, message.path, [shape]);
+    waits(pickedBody, message.told);
+  }
+
   /* -- the kernel's traits ------------------------------------------------------------------------- */
 
   const drawers = {
@@ -249,7 +312,13 @@ function render({ model, el }) {
       rowsChoice.hidden = !plan || !plan.rows.can;
       pathButton.disabled = !plan;
       frame.dataset.empty = plan ? "" : "No schedule without a plan.";
-      if (!plan) { gantt.clear(); return; }
+      if (!plan) {
+        gantt.clear();
+        clock.drawn({ reason: "none" });
+        if (drawn >= 0) drawers._graph(); /* colours of the plan before */
+        drawn = -1;
+        return;
+      }
       figures(kpis, plan.cards);
       story.textContent = plan.story;
       for (const [key, label] of plan.legend) {
@@ -263,6 +332,8 @@ function render({ model, el }) {
       ex.memory.drawIn(memory, plan.memory, plan.strips, (device) => toggle("device", device));
       rows.replaceChildren(table(DEVICES, plan.device_rows, "Devices"));
       why(whyBody, plan.why, plan.order, reveal);
+      clock.drawn({ reason: plan.drawn === drawn ? "rows" : "plan" });
+      drawn = plan.drawn;
       light();
     },
     _selected() {
@@ -280,7 +351,12 @@ function render({ model, el }) {
       chip.title = told.model.title;
       words.textContent = told.words;
       moreWords.textContent = told.more;
-      banner(alarm, told.banner, (bytes) => send({ type: "set", name: "memory", value: bytes }));
+      banner(alarm, told.banner, told.ways, (bytes) => send({ type: "set", name: "memory", value: bytes }), (place) => send({ type: "way", place }));
+      pins(pinned, told.pins, told.cost, (name) => send({ type: "unpin", name }));
+      const now = JSON.stringify(told.tried);
+      if (now !== tried && told.tried.rows) comparison(besideBody, told.tried, send);
+      else if (told.busy || (now !== tried && tried.length > 2)) besideBody.replaceChildren();
+      tried = now;
       drawControls(model.get("_controls"), told);
     },
     _controls() { drawControls(model.get("_controls"), model.get("_told")); },
@@ -311,7 +387,14 @@ function render({ model, el }) {
     if (message.type === "found") finder.draw(message);
     else if (message.type === "peeked") boxes.told(message);
     else if (message.type === "bars") gantt.refine(message);
-    else if (message.type === "elsewhere") places(pickedBody.querySelector(".why-here"), message.rows);
+    else if (message.type === "elsewhere") {
+      const here = pickedBody.querySelector(".why-here");
+      if (!here) return; /* somebody selected something else meanwhile */
+      places(here, message.rows);
+      pickedBody.scrollTop = here.offsetTop - pickedBody.offsetTop;
+    }
+    else if (message.type === "course") clock.take(message.course, message.words);
+    else if (message.type === "waits") waited(message);
     else if (message.type === "review") review(besideBody, message);
     else if (message.type === "difference") difference(besideBody, message.lines);
     else if (message.type === "refused") besideBody.textContent = message.message;
@@ -339,6 +422,7 @@ function render({ model, el }) {
     unwatch();
     frameWatch.disconnect();
     clearTimeout(framing);
+    clock.stop();
     gantt.dispose();
     cy.destroy();
   };

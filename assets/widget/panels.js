@@ -127,14 +127,97 @@ export function inspector(place, selected, act) {
   place.replaceChildren(...found, head, list, actions, here);
 }
 
-/* use(bytes): set the cap at which a plan was found. */
-export function banner(place, told, use) {
+/* ways: changes under which there is a plan, and how the look for them stands. use(bytes): set the cap at which a plan was
+   found; go(place): ask with a way out. */
+export function banner(place, told, ways, use, go) {
   place.hidden = !told;
   place.replaceChildren();
   if (!told) return;
   made("b", "", told.title, place);
   for (const line of told.lines) made("span", "", line, place);
-  if (told.cap) made("button", "tool strong", told.cap.words, place).addEventListener("click", () => use(told.cap.bytes));
+  if (told.cap) made("button", "tool", told.cap.words, place).addEventListener("click", () => use(told.cap.bytes));
+  if (!ways) return;
+  const list = made("ul", "helps ways", null, ways.list.length ? place : null);
+  ways.list.forEach(function (way, i) {
+    const line = made("li", "", null, list);
+    made("span", "", way.change, line);
+    made("span", "none", way.held, line);
+    made("b", "", way.took, line);
+    made("button", "tool strong", "Go", line, { "aria-label": `Go to: ${way.change}, ${way.took}` }).addEventListener("click", () => go(i));
+  });
+  if (ways.words) made("span", "small quiet", ways.words, place);
+}
+
+const COLUMNS = [["objective", "Objective"], ["gap", "Gap"], ["bound", "Bound"], ["word", "Status"], ["peak", "Peak memory"], ["runtime", "Solver time"]];
+
+/* Planners side by side, the best first; a press on a name shows its plan. */
+export function comparison(place, told, send) {
+  const head = made("p", "small quiet compared", told.going ? told.going + " " : told.words);
+  if (told.going) made("button", "tool", "Stop", head).addEventListener("click", () => send({ type: "stop" }));
+  const found = made("table", "comparison");
+  made("caption", "sr", "Planners compared", found);
+  const titles = made("tr", "", null, made("thead", "", null, found));
+  for (const title of ["Planner", ...COLUMNS.map((column) => column[1])]) made("th", title === "Planner" || title === "Status" ? "" : "n", title, titles, { scope: "col" });
+  const body = made("tbody", "", null, found);
+  for (const row of told.rows) {
+    const line = made("tr", row.current ? "current" : "", null, body);
+    const name = made("th", "", null, line, { scope: "row" });
+    const what = `${row.guarantee}; ${row.source}`;
+    if (row.can_show) made("button", "row-link", row.planner, name, { title: `Show this plan (${what})` }).addEventListener("click", () => send({ type: "show", place: row.place }));
+    else made("span", "", row.planner, name, { title: what });
+    if (row.best) made("span", "tag", "best", name);
+    if (row.alike) made("span", "tag", "alike", name, { title: "Not distinguished from the best: what they do otherwise is estimated to no better than their times differ" });
+    if (row.current) made("span", "tag plain", "shown", name);
+    for (const [key] of COLUMNS) made("td", key === "word" ? "" : "n", row[key], line);
+  }
+  const rest = made("details", "more left-out");
+  const names = told.left_out.flatMap((out) => out.planners.split(", "));
+  made("summary", "small quiet", `${names.length === 1 ? "1 planner" : names.length + " planners"} cannot be asked here`, rest);
+  for (const out of told.left_out) {
+    const line = made("p", "small", null, rest);
+    made("b", "", out.planners, line);
+    line.append(` ${out.status}: ${out.reason}`);
+  }
+  found.hidden = !told.rows.length;
+  place.replaceChildren(head, found, ...(names.length ? [rest] : []));
+}
+
+/* What is pinned, each with a button that lets it go, and what the newest pin costs. */
+export function pins(place, told, cost, unpin) {
+  place.replaceChildren();
+  if (cost) made("p", "small", cost, place);
+  for (const [name, device] of told) {
+    const chip = made("span", "pin-chip", `${name} on ${device}`, place);
+    made("button", "tool", "×", chip, { "aria-label": `Unpin ${name}` }).addEventListener("click", () => unpin(name));
+  }
+}
+
+const FIRST_STEPS = 6; /* of a chain that are in sight at once */
+
+/* What an idle device waits for, backwards in time. */
+export function waits(place, told) {
+  const head = made("div", "picked");
+  made("i", "swatch s" + (told.device % 64), null, head);
+  made("b", "", told.title, head);
+  const list = (steps) => {
+    const found = made("ol", "wait-steps");
+    for (const step of steps) {
+      const line = made("li", "", null, found);
+      made("i", `swatch s${step.device % 64} ${step.kind}`, null, line);
+      const words = made("span", "", null, line);
+      made("span", "", step.words, words);
+      if (step.note) made("span", "quiet", step.note, words);
+      made("b", "", step.took, line);
+    }
+    return found;
+  };
+  const rest = told.steps.slice(FIRST_STEPS, 200);
+  const more = made("details", "more wait-more");
+  made("summary", "", rest.length === 1 ? "1 step before" : rest.length + " steps before", more);
+  more.append(list(rest));
+  place.replaceChildren(made("h2", "", "Waits"), head, made("p", "small quiet", told.when),
+    made("p", "small quiet wait-head", "Backwards in time, each let the one above begin:"), list(told.steps.slice(0, FIRST_STEPS)),
+    ...(rest.length ? [more] : []), made("p", "small wait-start", told.started));
 }
 
 /* What the colours of boxes mean while they show numbers of somebody's own. */

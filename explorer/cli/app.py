@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--no-browser", action="store_true", help="print the address only")
     remote = parser.add_argument_group("for others (docs/serving.md)")
     remote.add_argument(
-        "--allow-remote", action="store_true", help="let others in who show the token, on any address or behind a proxy"
+        "--allow-remote", action="store_true", help="accept clients with the token, on any address or behind a proxy"
     )
     remote.add_argument("--token-file", metavar="FILE", default="", help=f"holds the token (else ${VARIABLE})")
     remote.add_argument(

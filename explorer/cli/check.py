@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, print_table
 from explorer.files import write_file
@@ -66,7 +66,7 @@ def _why_here(file: PlanFile, name: str) -> WhyHere:
     return why_here(file.problem, file.plan, Names(file.problem.graph).operators(name, "--why-here"))
 
 
-def moves_object(told: WhyHere) -> dict[str, Any]:
+def moves_object(told: WhyHere) -> dict[str, object]:
     """As JSON: operators (how many move), objective_s, moves, and edges of their stage that move."""
     moves = [
         {"devices": list(m.place), "delta_s": m.delta_s, "changes": list(m.changes), "reason": m.reason}

@@ -12,7 +12,7 @@ def add(commands: Commands) -> None:
         commands,
         "diff",
         run,
-        "say what differs between two plans of one model: who moved, times, memory, bytes",
+        "say what differs between two plans of one model: what moved, times, memory, bytes",
         "placement-explorer diff before.json after.json",
     )
     parser.add_argument("first", metavar="PLAN", help="a plan.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from explorer.question.models.example import AUTO, AUTO_WORD, join_example
+from explorer.question.models.example import NAMES, join_example
 from explorer.question.settings import (
     ClusterSettings,
     MemorySettings,
@@ -68,26 +68,14 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
         ("--image", "pixels of a side (hf:, timm:, torchvision:)"),
         ("--batch-dim", "the dimension of the first input that counts samples (0)"),
         ("--expert-rows", "rows that each selection by value takes, such as the tokens of an expert, of the example"),
-        (
-            "--tensor-parallel",
-            "divide every tensor over N devices, which are one device to a planner; auto (plan): the"
-            " best of all degrees that divide a node (1)",
-        ),
-        ("--sequence-parallel", "0: do not divide tokens between the calls that need them whole (1)"),
     ):
         group.add_argument(
-            flag, type=_degree if flag == "--tensor-parallel" else int, metavar="N", help=what, action=_OfExample,
-            dest=flag[2:].replace("-", "_"), default=argparse.SUPPRESS,
+            flag, type=int, metavar="N", help=what, action=_OfExample, dest=flag[2:].replace("-", "_"),
+            default=argparse.SUPPRESS,
         )  # fmt: skip
-
-
-def _degree(written: str) -> int:
-    """ "auto", or over how many devices tensors are divided."""
-    if written == AUTO_WORD:
-        return AUTO
-    if not written.isascii() or not written.isdigit() or int(written[:12]) < 1:
-        raise argparse.ArgumentTypeError(f"must be {AUTO_WORD} or a whole number of at least 1, found {written!r}")
-    return int(written[:12])
+    for one in declared(TracingSettings):
+        if one.flag[2:] in NAMES:
+            add_setting(group, one, action=_OfExample, default=argparse.SUPPRESS)
 
 
 def add_expert(parser: argparse._ArgumentGroup) -> None:
@@ -102,7 +90,7 @@ def add_phase(parser: argparse.ArgumentParser) -> None:
     """--training, --inference, --dtype and what is said of the example: how a model is traced."""
     _add_example(parser)
     phase = parser.add_mutually_exclusive_group()
-    for one in declared(TracingSettings):
+    for one in (one for one in declared(TracingSettings) if one.flag[2:] not in NAMES):
         add_setting(phase if one.name == "training" else parser, one)
     phase.add_argument("--inference", action="store_false", dest="training", default=None, help="plan for inference")
 
@@ -147,9 +135,13 @@ def add_search(section: argparse._ArgumentGroup, effort: str, limit_s: float, *w
             add_setting(section, one, **changed.get(one.name, {}))
 
 
-def add_setting(section: argparse._ActionsContainer, one: Setting, **changed: Any) -> None:
+Changed = str | float | type[argparse.Action]
+"""In place of what a setting declares of its flag."""
+
+
+def add_setting(section: argparse._ActionsContainer, one: Setting, **changed: Changed) -> None:
     """The flag of a setting; what was not given is None in the namespace, by the setting's name."""
-    options = {"dest": one.name, "default": None, "help": one.help, **one.kind.flag(), **changed}
+    options: dict[str, Any] = {"dest": one.name, "default": None, "help": one.help, **one.kind.flag(), **changed}
     section.add_argument(one.flag, **options if one.metavar is None else {"metavar": one.metavar, **options})
 
 

@@ -21,12 +21,14 @@ from explorer.cli.terminal.command import Commands, add_command, add_json, add_o
 from explorer.cli.terminal.keeping import add_library, asking, graphs_of, traced
 from explorer.files import write_file
 from explorer.question.models.example import of_degree, searches_degrees
+from explorer.question.together import Unit
 from explorer.words import text
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
 from solvers.plan.result import Status, StopReason
 
 if TYPE_CHECKING:
+    from explorer.exports.configurations.beside import Configured
     from explorer.question.settings import SearchSettings, Settings
     from explorer.sweeps.remedies import Remedy
     from solvers.formats.workload import Workload
@@ -56,6 +58,19 @@ def add(commands: Commands) -> None:
         help="a plan.json of the same model, for other devices, caps or batches maybe, to start from",
     )
     add_expert(search)
+    search.add_argument(
+        "--from",
+        dest="configuration",
+        metavar="LAUNCHER:FILE",
+        help="judge a launcher's configuration, megatron:train.sh or torchtitan:train.toml, and begin the search with"
+        " it; degrees, batches, precision and recomputation are the file's where no flag says otherwise, and layers"
+        " stay whole",
+    )
+    search.add_argument(
+        "--from-output",
+        metavar="FILE",
+        help="where to write the plan.json of the configuration itself, for check, diff, simulate or the page",
+    )
     add_problem(parser)
     add_phase(parser)
     add_library(parser)
@@ -77,24 +92,14 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--front must be 0 (the answer) or the number of a leaner plan, found {args.front}")
     from explorer.cli.reports.report import print_report, result_object
     from explorer.question.planner_choice import choose_planner
-    from explorer.question.problems import make_problem
 
     if args.expert and args.planner not in ("auto", "expert"):
         raise InvalidProblem(f"--expert judges a placement instead of searching; leave out --planner {args.planner}")
     planner = choose_planner(args.planner)  # before the model: a typo should not cost a trace
+    configured = _configuration(args)
     settings = settings_of(args)
     try:
-        if searches_degrees(args.model):
-            workload, result = _over_degrees(args, settings, planner, search)
-        else:
-            workload = traced(args, args.model, settings=settings)
-            problem = make_problem(workload, settings)
-            start = None if args.start is None else _start(args.start, problem)
-            if args.expert:
-                from explorer.question.expert import load_expert  # with a planner of its own
-
-                planner = load_expert(args.expert, workload, problem.cluster)
-            result = _solve(problem, planner, start, search, workload.reference, args)
+        workload, result = _searched(args, settings, planner, search, configured)
     except InvalidPlan as error:
         return _defect(error)
     result = _chosen(result, args.front)
@@ -107,9 +112,12 @@ def run(args: argparse.Namespace) -> int:
     ways = _ways_out(workload, result, settings, planner, args)
     try:
         if args.json:
-            print_json(result_object(workload.reference, result, why, workload.notes, ways))
+            print_json(
+                result_object(workload.reference, result, why, workload.notes, ways) | _beside(configured, result)
+            )
         else:
             print_report(workload.reference, result, why, workload.notes, ways)
+            _print_beside(configured, result)
             if args.explain:
                 _print_course(result)
         sys.stdout.flush()
@@ -122,6 +130,81 @@ def run(args: argparse.Namespace) -> int:
     if result.plan is None and result.stop_reason is StopReason.CANCELLED:
         return ENDED
     return STATUS_OF[result.status]
+
+
+def _configuration(args: argparse.Namespace) -> Configured | None:
+    """What --from names, judged; its model, degrees and settings become those of ``args``, where no flag gave them.
+    None without the flag. Raises PlacementError."""
+    if args.configuration is None:
+        if args.from_output:
+            raise InvalidProblem("--from-output writes the plan of --from LAUNCHER:FILE; give one")
+        return None
+    for flag in ("start", "expert"):
+        if getattr(args, flag):
+            raise InvalidProblem(f"--from begins with a configuration's plan; leave out --{flag}")
+    if args.training is False:
+        raise InvalidProblem("--from reads configurations of training; leave out --inference")
+    from explorer.exports.configurations.beside import configured, named_model
+    from explorer.exports.configurations.configured import read_configuration
+
+    said = read_configuration(args.configuration)
+    args.model = named_model(args.model, said)
+    cluster = settings_of(args).cluster
+    devices = args.devices if cluster is None else len(cluster.accelerators)
+    asked: dict[str, object] = {**said.settings(devices), "training": True, "whole": Unit.LAYERS.value}
+    if cluster is not None:
+        del asked["devices"]
+    for name, value in asked.items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
+    model = of_degree(args.model, said.tensor) if searches_degrees(args.model) else args.model
+    workload = traced(args, model, settings=settings_of(args))
+    one = configured(said, workload, settings_of(args))
+    if args.from_output:
+        write_file(args.from_output, write_plan(one.problem, one.plan, None, workload.reference), "saving the plan")
+    return one
+
+
+def _searched(
+    args: argparse.Namespace,
+    settings: Settings,
+    planner: Planner,
+    search: SearchSettings,
+    configured: Configured | None,
+) -> tuple[Workload, Result]:
+    """The answer, and the model that it is of. Raises PlacementError."""
+    from explorer.question.problems import make_problem
+
+    if searches_degrees(args.model):
+        return _over_degrees(args, settings, planner, search)
+    workload = traced(args, args.model, settings=settings)
+    problem = make_problem(workload, settings)
+    start = None if args.start is None else _start(args.start, problem)
+    if configured is not None:
+        from explorer.exports.configurations.beside import start_of
+
+        start = start_of(configured, problem)
+    if args.expert:
+        from explorer.question.expert import load_expert  # with a planner of its own
+
+        planner = load_expert(args.expert, workload, problem.cluster)
+    return workload, _solve(problem, planner, start, search, workload.reference, args)
+
+
+def _beside(configured: Configured | None, result: Result) -> dict[str, object]:
+    """For --json: the configuration that the search began with."""
+    if configured is None:
+        return {}
+    from explorer.exports.configurations.beside import beside_object
+
+    return {"configured": beside_object(configured, result)}
+
+
+def _print_beside(configured: Configured | None, result: Result) -> None:
+    if configured is not None:
+        from explorer.exports.configurations.beside import lines
+
+        print(*lines(configured, result), sep="\n")
 
 
 def _chosen(result: Result, number: int) -> Result:
@@ -212,7 +295,7 @@ def _over_degrees(
                 planner,
                 terms=Terms(effort=search.effort, time_limit_s=search.time_limit_s, gap=search.gap, seed=search.seed),
                 should_stop=stop.is_set,
-                on_progress=lambda _, step, plan: line(step, plan),
+                on_progress=lambda _, __, step, plan: line(step, plan),
                 ask=lambda problem, *given, **terms: ask(problem, *given, second=second_telling(problem), **terms),
             )
         finally:
@@ -237,7 +320,7 @@ def _ways_out(
     search = search_of(args)
     limits = replace(LIMITS, time_limit_s=min(LIMITS.time_limit_s, search.time_limit_s), seed=search.seed)
     asked = remedies(result.problem, settings, MAX_DEVICES)
-    with working("looking for ways out"), stop_on_interrupt() as stop, asking(args, workload.reference) as ask:
+    with working("looking for remedies"), stop_on_interrupt() as stop, asking(args, workload.reference) as ask:
         found = ways_out(
             workload, asked, planner, limits,
             traced_in=lambda dtype: load(model, training=args.training, dtype=dtype),

@@ -176,6 +176,7 @@ def _object(file: PlanFile, profile: Profile, ran: list[Ran], target: str, reque
 
 
 def _print(file: PlanFile, profile: Profile, result: Result, ran: list[Ran]) -> None:
+    from explorer.costs.interval import and_interval
     from explorer.costs.measured import label
     from explorer.runner.bundles.bundle import predicted_s
     from explorer.runner.bundles.outcome import RunStatus
@@ -184,7 +185,8 @@ def _print(file: PlanFile, profile: Profile, result: Result, ran: list[Ran]) -> 
     print(f"{file.reference}: planned again with costs {label(profile)}")
     print(f"planner    {result.planner}, {result.status.value}, {text.seconds(result.runtime_s)}")
     first_s = predicted_s(file)
-    print(f"estimated  {text.seconds(first_s)} by the first plan's own costs ({file.problem.costs_from})")
+    within = and_interval(file.problem, file.plan, first_s)
+    print(f"estimated  {text.seconds(first_s)}{within} by the first plan's own costs ({file.problem.costs_from})")
     print()
     rows = [["plan", "predicted", "measured (median)", "best", "error", "devices"]]
     for name, each in zip(("before", "after"), ran, strict=False):

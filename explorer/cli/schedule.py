@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from explorer.cli.check import print_messages, read_plan_file, refuse_invalid, violations
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.files import write_file
-from solvers.formats.json_text import dump_json, finite_or_none
+from solvers.formats.json_text import finite_or_none
 
 if TYPE_CHECKING:
     from solvers.formats.plan_json import PlanFile
@@ -33,15 +33,14 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from explorer.exports.tables import trace_text
     from solvers.evaluation.simulation import simulate
-    from solvers.formats.chrome_trace import chrome_trace
 
     file = read_plan_file(args.plan)
     refuse_invalid(args.plan, violations(file))
     schedule = simulate(file.problem, file.plan)
     if args.chrome_trace:
-        trace = chrome_trace(simulate(file.problem, file.plan, fold=False), file.problem.graph, file.problem.cluster)
-        write_file(args.chrome_trace, dump_json(trace), "saving the schedule as a trace")
+        write_file(args.chrome_trace, trace_text(file), "saving the schedule as a trace")
     if args.json:
         print_json(_schedule_object(file, schedule))
     else:
@@ -89,7 +88,7 @@ def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
 def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
     from explorer.cli.reports.pass_report import is_pass_of_operators, print_pass
     from explorer.cli.reports.report import print_run_seconds
-    from explorer.costs.interval import interval
+    from explorer.costs.interval import and_interval
     from explorer.view.folded import numbers_words
     from explorer.words import text
 
@@ -97,7 +96,8 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
     if is_pass_of_operators(problem):
         count = sum(span.is_transfer for span in schedule.spans)
         print(
-            f"{file.reference or problem.graph.name}: {text.seconds(schedule.makespan_s)},"
+            f"{file.reference or problem.graph.name}: {text.seconds(schedule.makespan_s)}"
+            f"{and_interval(problem, file.plan, schedule.makespan_s)},"
             f" {text.plural(len(schedule.spans) - count, 'operator')} and {text.plural(count, 'transfer')}"
             " (--json lists them, --chrome-trace draws them)"
         )
@@ -107,8 +107,7 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
         print_pass(problem, file.plan, schedule)
         return
     scale, unit = text.time_unit(schedule.makespan_s)
-    within = interval(problem, file.plan, schedule.makespan_s)
-    told = text.seconds(schedule.makespan_s) + ("" if within is None else f", {within.words()}")
+    told = text.seconds(schedule.makespan_s) + and_interval(problem, file.plan, schedule.makespan_s)
     print(f"{file.reference or problem.graph.name}: {told}; times in {unit}")
     print(
         "1F0: stage 1, forward, micro-batch 0; B backward, or its parts I (gradients of"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from explorer.sweeps.asking.workers import Workers
     from explorer.sweeps.points import Axes
     from explorer.sweeps.sweep import Cell, Row
+    from solvers.problem.problem import Pipeline
 
 MOST_VALUES = 100
 MOST_WORKERS = 256
@@ -65,6 +66,9 @@ def add(commands: Commands) -> None:
     _add_swept(parser)
     add_library(parser, "--search-again")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="save the plan of every row as a plan.json in there")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw the time over what varies, a .svg or .png: over caps, a line a pipeline"
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="print JSON instead of text")
     how.add_argument("--csv", action="store_true", help="print CSV instead of text")
@@ -103,6 +107,9 @@ def _add_swept(parser: argparse.ArgumentParser) -> None:
     swept.add_argument("--micro-batches", type=_several(_count), metavar="M,M", help="4,8,16 (a planner chooses)")
     swept.add_argument("--bandwidth", type=_several(parse_bandwidth), metavar="RATE,RATE", help="12.5GB/s,25GB/s")
     swept.add_argument("--memory", type=_several(parse_bytes), metavar="SIZE,SIZE", help="16GiB,80GiB")
+    swept.add_argument(
+        "--pipeline", type=_several(_pipeline), metavar="NAME,NAME", help="1f1b,zb-v,v-half,v-min: the order of each"
+    )
     swept.add_argument("--one-at-a-time", action="store_true", help="vary one of them at a time")
 
 
@@ -135,6 +142,8 @@ def run(args: argparse.Namespace) -> int:
         saved = sum(plan is not None for plan in plans)
         if saved:
             print(f"\n{saved} written to {args.output}")
+    if args.plot:
+        _draw(args.plot, rows)
     sys.stdout.flush()
     if missing := len(found.asked) - len(rows):
         print(f"placement-explorer: stopped before {missing} of {len(found.asked)} points", file=sys.stderr)
@@ -255,13 +264,37 @@ def _workers(
 def _axes(args: argparse.Namespace) -> Axes:
     from explorer.sweeps.points import Axes
 
-    return Axes(args.devices or (), args.micro_batches or (), args.bandwidth or (), args.memory or ())
+    pipelines = args.pipeline or ()
+    return Axes(
+        args.devices or (), args.micro_batches or (), args.bandwidth or (), args.memory or (),
+        pipelines if len(pipelines) > 1 else (),
+    )  # fmt: skip
 
 
 def _base(args: argparse.Namespace) -> Settings:
     """The settings of all points, but for what is swept."""
     once = argparse.Namespace(**vars(args) | dict.fromkeys(("devices", "micro_batches", "bandwidth", "memory")))
+    once.pipeline = args.pipeline[0] if args.pipeline and len(args.pipeline) == 1 else None
     return settings_of(once)
+
+
+def _pipeline(given: str) -> Pipeline:
+    from explorer.sweeps.points import pipeline
+
+    return pipeline(given)
+
+
+def _draw(path: str, rows: list[Row]) -> None:
+    """Raises InvalidProblem where there is nothing that a curve could show."""
+    from explorer.sweeps.answers import Sweep
+
+    picture = Sweep(rows).curve()
+    if picture is None:
+        raise InvalidProblem("--plot draws times over one thing that varies, or over --memory, a line a pipeline")
+    if path.endswith(".png"):
+        write_file(path, picture.png(), "writing the plot of a sweep")
+    else:
+        write_file(path, picture.svg(), "writing the plot of a sweep")
 
 
 def _make_folder(path: str) -> None:

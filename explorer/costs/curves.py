@@ -97,8 +97,8 @@ class AttentionCurve:
 @dataclass(frozen=True, slots=True)
 class MeasuredLink:
     """What links between devices of a kind were measured to do: a message, or a collective of ``devices`` as a ring,
-    takes ``latency_s`` for each of its steps and its bytes over the bandwidth. No plan takes these by itself: links are
-    as asked for (--latency, --bandwidth)."""
+    takes ``latency_s`` for each of its steps and its bytes over the bandwidth. Plans take these where they are asked
+    for (`--wiring measured`)."""
 
     device: str
     operation: str
@@ -125,6 +125,12 @@ class Curves:
             else {kind: curve for (kind, of), curve in self.by_class.items() if of is work}
         )
         return next((found[kind] for kind in (device, *KIN.get(device, ())) if kind in found), None)
+
+    def link(self, device: str, operation: str, devices: int) -> MeasuredLink | None:
+        """The line of an operation among at least so many devices of this very kind, the fewest that were measured;
+        None where there is none."""
+        found = [one for one in self.links if (one.device, one.operation) == (device, operation)]
+        return min((one for one in found if one.devices >= devices), key=lambda one: one.devices, default=None)
 
 
 KIN = {

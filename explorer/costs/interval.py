@@ -70,10 +70,11 @@ def residual(device: DeviceKind, dtype: str, work: WorkClass) -> HeldOut | None:
     return HeldOut(rows, *(float(np.median([getattr(one, key) for one in every])) for key in ("low", "median", "high")))
 
 
-def interval(problem: Problem, plan: Plan, seconds: float) -> Interval | None:
+def interval(problem: Problem, plan: Plan | None, seconds: float) -> Interval | None:
     """Of a predicted time of the plan: bubbles, which are made of operators, scale as these do. None where times are
-    not all estimated, or residuals of a device are not known."""
-    if not problem.costs_from.startswith(ESTIMATED) or problem.compute.origins or not np.isfinite(seconds):
+    not all estimated, residuals of a device are not known, or there is no plan."""
+    estimated = problem.costs_from.startswith(ESTIMATED) and not problem.compute.origins
+    if plan is None or not estimated or not np.isfinite(seconds):
         return None
     by_class: dict[tuple[str, WorkClass], float] = {}
     for on_device in kernels(problem, plan).values():
@@ -93,6 +94,12 @@ def interval(problem: Problem, plan: Plan, seconds: float) -> Interval | None:
     if total <= 0:
         return None
     return Interval(seconds * min(1.0, centre - below**0.5), seconds * max(1.0, centre + above**0.5))
+
+
+def and_interval(problem: Problem, plan: Plan | None, seconds: float) -> str:
+    """ ", 2.5 to 3.3 s", to stand behind the time; "" where no interval is known."""
+    within = interval(problem, plan, seconds)
+    return "" if within is None else f", {within.words()}"
 
 
 def kernels(problem: Problem, plan: Plan) -> Mapping[int, Mapping[Kernel, float]]:

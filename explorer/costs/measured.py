@@ -56,7 +56,7 @@ def check_graph(graph: OpGraph, profile: Profile) -> None:
     measured = {times.name for times in profile.operators}
     for operator in graph.operators:
         if operator.phase is not Phase.UPDATE and operator.name not in measured:
-            raise InvalidProblem(f"the profile has no times of operator {operator.name!r}; calibrate anew")
+            raise InvalidProblem(f"the profile has no times of operator {operator.name!r}; calibrate again")
 
 
 def compute_table(graph: OpGraph, profile: Profile, optimizer: Optimizer) -> ComputeTable:

@@ -140,6 +140,7 @@ def kernels_of(
         _autocast(graph, flows, work, found, casts_are_fused=stack is Stack.COMPILED)
     _loss(graph, found, stack, precision)
     _sums(graph, found, stack)
+    _put_together(graph, found)
     _bias_gradients(graph, work, flows, found)
     if accumulates:
         _accumulate(
@@ -306,6 +307,25 @@ def _sums(graph: OpGraph, found: Kernels, stack: Stack) -> None:
             found.beside[tensor.producer] += (1.0 if stack is Stack.COMPILED else SUM) * nbytes
             found.beside_launches[tensor.producer] += stack is not Stack.COMPILED
         seen.add(tensor.sum_group)
+
+
+def _put_together(graph: OpGraph, found: Kernels) -> None:
+    """Where views take what an operator makes apart (the queries, keys and values of one product), their gradients are
+    put together: `unbind` and `split` have `stack` and `cat` as backward (PyTorch, tools/autograd/derivatives.yaml),
+    which reads and writes all of it. Slices take more: each fills all of it with zeros."""
+    made: dict[int, list[tuple[Floats, bool]]] = {}
+    for tensor in graph.tensors:
+        nbytes = np.array([tensor.nbytes.fixed, tensor.nbytes.per_sample])
+        if graph.operators[tensor.producer].phase is Phase.FORWARD and nbytes.any():
+            made.setdefault(tensor.producer, []).append((nbytes, bool(tensor.consumers)))
+    for o, back in _mirrored(graph).items():
+        sizes = made.get(o, [])
+        whole = max((nbytes for nbytes, _ in sizes), key=lambda nbytes: nbytes.sum(), default=np.zeros(2))
+        parts = [nbytes for nbytes, is_read in sizes if is_read and nbytes.sum() < whole.sum()]
+        at = back.get(Phase.BACKWARD_INPUT, back.get(Phase.BACKWARD_WEIGHT))
+        if at is not None and len(parts) > 1 and np.allclose(sum(parts), whole):
+            found.beside[at] += 2 * whole
+            found.beside_launches[at] += 1
 
 
 def _bias_gradients(graph: OpGraph, work: Shapes, flows: list[_Flow], found: Kernels) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from explorer.costs.times.share import WORDS
+from explorer.view.timeline.exchanges import of_spans
 from solvers.errors import printable
 from solvers.evaluation.simulation import simulate
 from solvers.formats.chrome_trace import chrome_trace
@@ -31,7 +32,11 @@ def plan_text(file: PlanFile) -> str:
 def trace_text(file: PlanFile) -> str:
     """The schedule as a trace of Chrome's format."""
     problem = file.problem
-    return dump_json(chrome_trace(simulate(problem, file.plan, fold=False), problem.graph, problem.cluster))
+    return dump_json(
+        chrome_trace(
+            simulate(problem, file.plan, fold=False), problem.graph, problem.cluster, of_spans(problem, file.plan)
+        )
+    )
 
 
 def placement_csv(file: PlanFile) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Unpack
 
+from explorer.costs.interval import interval, told_apart
 from explorer.library.asked import Terms
 from explorer.question.planner_choice import choose_planner
 from explorer.view.comparison import FAILED, UNSUPPORTED, Row, result_row
@@ -113,11 +114,28 @@ def compare(
     search, by default of TIME_LIMIT_S at most.
     """
     searched: Terms = {"time_limit_s": TIME_LIMIT_S, **terms}
+    done: list[Compared] = []
     for position, entry in enumerate(family):
         if should_stop():
             return
         on_begin(position, entry)
-        yield _run(entry, partial(ask, should_stop=should_stop, on_progress=on_progress, **searched))
+        found = _run(entry, partial(ask, should_stop=should_stop, on_progress=on_progress, **searched))
+        done.append(replace(found, row=replace(found.row, alike=_alike(found, done))))
+        yield done[-1]
+
+
+def _alike(found: Compared, done: Sequence[Compared]) -> tuple[str, ...] | None:
+    """`Row.alike` of a run beside those before."""
+    result, names = found.result, []
+    if result is None or result.plan is None or interval(result.problem, result.plan, result.objective_s) is None:
+        return None
+    for one in done:
+        other = one.result
+        if other is not None and other.plan is not None and one.row.contiguity == found.row.contiguity:
+            seconds = result.objective_s, other.objective_s
+            if told_apart(result.problem, result.plan, other.plan, *seconds) is False:
+                names.append(one.row.planner)
+    return tuple(names)
 
 
 def _run(entry: Entry, ask: Callable[[Problem, Planner], Result]) -> Compared:

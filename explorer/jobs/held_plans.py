@@ -141,5 +141,5 @@ def told_beside(outcome: Result, carried_s: float) -> Result:
     if outcome.plan is None or carried_s >= outcome.objective_s * (1 - WORTH_SAYING):
         return outcome
     better = text.percent(1 - carried_s / outcome.objective_s)
-    note = f"the plan from before, taken over to this question, is {better} faster: more effort may find it or better"
+    note = f"the previous plan, adapted to this question, is {better} faster: more effort may find it or better"
     return replace(outcome, notes=(*outcome.notes, note))

@@ -190,7 +190,7 @@ def _searched(
     carried_s = math.inf
     if request.before and (taken := carried_picture(problem, request.before)) is not None:
         carried_s = taken[1]
-        carried = Progress(0.0, carried_s, 0.0, "the plan from before")
+        carried = Progress(0.0, carried_s, 0.0, "the previous plan")
         emit(events.progress(problem, name, carried, taken[0]))
 
     def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
@@ -225,19 +225,40 @@ def _searched(
 
 def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]) -> tuple[Result, str]:
     """The best answer of all degrees of tensor parallelism, with the name under which its plan is held; emits what is
-    being done, and in the end the model as it is divided. Raises Stopped."""
-    asked, told = request.settings, 0.0
+    being done, the best plans so far, each after the model as it is divided there, and that of the answer in the end.
+    Raises Stopped."""
+    asked = request.settings
     training = asked.training is not False
+    searched: tuple[Workload, Problem] | None = None
+    shown: Workload | None = None
 
     def traced(degree: int) -> Workload:
         return workload_of(of_degree(request.model, degree), training, asked.dtype, emit, should_stop)
 
-    def tell(problem: Problem, step: Progress, _: Plan | None) -> None:
-        nonlocal told
-        if (now := time.perf_counter()) - told >= REDRAW_S:
-            told = now
-            degree = problem.graph.tensor_parallel
-            emit(events.loading(f"groups of {degree}: best so far {text.seconds(step.objective_s)}"))
+    def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
+        nonlocal shown
+        assert searched is not None
+        workload, problem = searched
+        if plan is not None and shown is not workload:
+            shown = workload
+            emit(events.model(workload))
+        emit(events.progress(problem, _chosen(request).name, step, plan, since))
+
+    telling = Telling(tell)
+
+    def hear(workload: Workload, problem: Problem, step: Progress, plan: Plan | None) -> None:
+        nonlocal searched
+        searched = workload, problem
+        telling.step(step, plan)
+
+    def begin(words: str) -> None:
+        telling.flush()
+        if shown is None:  # afterwards a plan is drawn, and looked at
+            emit(events.loading(words))
+
+    def stops() -> bool:
+        telling.beat()
+        return should_stop()
 
     settings = applicable(asked, traced(1), request.files)
     with noting(library_path(), request.model, request.fresh) as (ask, noted):
@@ -247,14 +268,15 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
             make_cluster(traced(1), settings),
             _chosen(request),
             terms=_terms(request),
-            should_stop=should_stop,
-            on_progress=tell,
-            begin=lambda words: emit(events.loading(words)),
+            should_stop=stops,
+            on_progress=hear,
+            begin=begin,
             ask=lambda problem, *given, **terms: ask(problem, *given, second=second_telling(problem), **terms),
         )
         outcome = noted(found.result)
     _degrees[request.model] = found.workload.graph.tensor_parallel
-    emit(events.model(found.workload))
+    if shown is not found.workload:
+        emit(events.model(found.workload))
     return outcome, hold(outcome, found.workload.reference)
 
 
@@ -264,10 +286,11 @@ def _chosen(request: SolveRequest | AskRequest) -> Planner:
 
 def _answered(
     outcome: Result, held: str, request: SolveRequest | AskRequest, emit: Emit, should_stop: Callable[[], bool]
-) -> events.Event:
+) -> events.ResultEvent:
     """The event of an answer; where nothing fits, with the smallest cap that would."""
     fits = bound = lack = None
-    if outcome.plan is None and not should_stop() and outcome.status is not Status.OPTIMAL:
+    explain = not isinstance(request, AskRequest) or request.explain
+    if outcome.plan is None and explain and not should_stop() and outcome.status is not Status.OPTIMAL:
         emit(events.loading("looking for the smallest memory cap that fits"))
         found = explain_infeasible(outcome.problem, _chosen(request), should_stop=should_stop)
         fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes
@@ -349,9 +372,11 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
             ask=asks,
         ):
             told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
-            answer = None if one.result is None else events.packed_plan(
-                events.result(one.result, held=hold(one.result, workload.reference))
+            result = None if one.result is None else events.result(
+                one.result, held=hold(one.result, workload.reference)
             )  # fmt: skip
+            view = result["plan"] if result is not None else None
+            answer = events.packed_plan(result, view) if result is not None and view is not None else None
             emit(events.part(told | {"gain": one.gain, "answer": answer}))
     emit(events.told({"stopped": should_stop()}))
 

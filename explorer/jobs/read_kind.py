@@ -57,7 +57,7 @@ def plainly(message: str, path: str, name: str) -> str:
     return text.short(" ".join(message.replace(path, name).split()), 400)
 
 
-def opened(path: str, name: str) -> dict[str, object]:
+def opened(path: str, name: str) -> events.OpenedEvent:
     """The event. what: "model", "plan", "profile", "times", "cluster", "values", "placement" or "traces"."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
@@ -89,13 +89,13 @@ def opened(path: str, name: str) -> dict[str, object]:
         return _cluster(data, path, name)
     if is_node_data(value):
         own = read_node_data(value, name)  # type: ignore[arg-type]
-        return events.opened("values", name, text.plural(len(own.values), "value"), told={"data": own})
+        return events.opened("values", name, text.plural(len(own.values), "value"), values=own)
     if is_placement(value):
         return events.opened("placement", name, text.plural(len(value), "name"))  # type: ignore[arg-type]
     return _model(read_workload(value, path), name)
 
 
-def _cluster(data: bytes, path: str, name: str) -> dict[str, object]:
+def _cluster(data: bytes, path: str, name: str) -> events.OpenedEvent:
     cluster = parse_cluster(data, path)
     memory = [cluster.devices[i].memory_bytes for i in cluster.accelerators]
     words = text.plural(len(cluster), "device")
@@ -163,7 +163,7 @@ def _check_count(operators: int, name: str) -> None:
         raise InvalidProblem(f"{name}: {operators:,} operators, the page takes at most {MAX_OPERATORS:,}")
 
 
-def _model(workload: Workload, name: str) -> dict[str, object]:
+def _model(workload: Workload, name: str) -> events.OpenedEvent:
     count = len(workload.graph)
     _check_count(count, name)
     stated = workload.cluster is not None or workload.compute is not None
@@ -171,7 +171,7 @@ def _model(workload: Workload, name: str) -> dict[str, object]:
     return events.opened("model", name, text.plural(count, "operator"), devices, drawn=skeleton(workload))
 
 
-def _plan(file: PlanFile, name: str) -> dict[str, object]:
+def _plan(file: PlanFile, name: str) -> events.OpenedEvent:
     """A plan is checked by what checks our own before it is shown."""
     problem, plan = file.problem, file.plan
     broken = check(problem, plan)
@@ -185,16 +185,16 @@ def _plan(file: PlanFile, name: str) -> dict[str, object]:
         objective_s=seconds,
         bound_s=min(result.bound_s, seconds) if result is not None else 0.0,
         status=Status.FEASIBLE,
-        notes=("it comes from a file: its bound is the file's word",) if result is not None else (),
+        notes=("it comes from a file: its bound was not verified again",) if result is not None else (),
     )
-    told = {
+    given: events.GivenView = {
         "plan": events.packed({**view, "held": ""}),
         "skeleton": skeleton(workload_of_plan(file, name)),
         "words": f"plan of {text.short(name, 40)}",
         "controls": _controls(file),
     }
     return events.opened(
-        "plan", name, text.plural(len(plan.stages), "stage"), len(problem.cluster.accelerators), told=told
+        "plan", name, text.plural(len(plan.stages), "stage"), len(problem.cluster.accelerators), plan=given
     )
 
 

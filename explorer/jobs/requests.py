@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from explorer.question.packing import PackedProblem
 from explorer.question.settings import Settings
@@ -15,7 +15,7 @@ from solvers.search.effort import Effort
 from solvers.search.planner import Planner
 
 Emit = Callable[[Event], None]
-Work = Callable[[Any, Emit, Callable[[], bool]], None]
+Work = Callable[..., None]
 """A kind of job: (request, emit an event, asked to stop?)."""
 
 
@@ -68,7 +68,8 @@ class SolveRequest(Request):
 @dataclass(frozen=True, slots=True)
 class AskRequest(Request):
     """Solve a problem that the asking program made itself, see `explorer.question.packing`. reference: of its model;
-    before: the name of the plan that is shown, which is shown first; the rest: as in SolveRequest."""
+    before: the name of the plan that is shown, which is shown first; explain: whether the smallest cap that fits is
+    looked for where none does; the rest: as in SolveRequest."""
 
     question: PackedProblem
     reference: str
@@ -78,6 +79,7 @@ class AskRequest(Request):
     effort: Effort = Effort.NORMAL
     before: str = ""
     fresh: bool = False
+    explain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

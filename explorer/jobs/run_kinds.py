@@ -36,6 +36,7 @@ from explorer.runner.targets.target import RunProgress
 from explorer.runner.targets.target_file import LocalSetup, TargetSetup
 from explorer.view import events, run_events
 from explorer.view.graph.skeleton import skeleton
+from explorer.view.plan_types import MeasuredView, Report, RunView
 from explorer.view.plan_view import devices, plan_view
 from explorer.words import text
 from solvers.errors import InvalidProblem, RunError
@@ -146,7 +147,7 @@ def cleaner(place: str, name: str) -> Callable[[str], str]:
 
 def run_view(
     held: str, bundle: Bundle, file: PlanFile, asked: RunRequest, outcome: Outcome, clean: Callable[[str], str]
-) -> dict[str, object]:
+) -> RunView:
     """A run as plain data for a page: bundle, its name; held, of its plan; target, planner, model (its
     reference), when, status, reason, notes, log; folder and command, to do it again; devices, their names;
     report: of `explorer.measured.comparison_object`, None where nothing was measured; plan: the packed view of
@@ -161,10 +162,11 @@ def run_view(
         "folder": str(bundle.folder),
         "command": command_line(bundle.folder),
         "words": f"plan of the run of {when(about)}",
+        "text": b"",
     }
 
 
-def view_of(held: str, file: PlanFile, outcome: Outcome, clean: Callable[[str], str]) -> dict[str, object]:
+def view_of(held: str, file: PlanFile, outcome: Outcome, clean: Callable[[str], str]) -> MeasuredView:
     """What `run_view` has of a plan and of what was measured of it, wherever that was."""
     result, problem = file.result, file.problem
     planner = result.planner if result is not None else "given"
@@ -200,7 +202,7 @@ def when(about: About) -> str:
     return moment if moment else about.created
 
 
-def compared(file: PlanFile, outcome: Outcome) -> dict[str, object]:
+def compared(file: PlanFile, outcome: Outcome) -> Report:
     from explorer.measured import compare_run, comparison_object
 
     return comparison_object(compare_run(file.problem, file.plan, outcome))

@@ -59,6 +59,11 @@ class Telling:
         if self._latest is not None and self.clock() >= self._again_at:
             self._pass_on(self._latest[1])
 
+    def flush(self) -> None:
+        """Tell what waits."""
+        if self._latest is not None:
+            self._pass_on(self._latest[1])
+
     def _pass_on(self, plan: Plan | None) -> None:
         assert self._latest is not None
         fresh = plan if plan is not self._shown else None

@@ -11,6 +11,7 @@ from explorer.jobs.requests import Emit, LayTracesRequest
 from explorer.jobs.run_kinds import view_of
 from explorer.measured.traces import traced_outcome
 from explorer.view import events, run_events
+from explorer.view.plan_types import RunView
 from explorer.words import text
 from solvers.errors import InvalidProblem, PlacementError
 
@@ -27,5 +28,8 @@ def lay_traces_job(request: LayTracesRequest, emit: Emit, should_stop: Callable[
         raise InvalidProblem(plainly(str(error), request.path, request.name)) from None
     except OSError as error:  # it had to make room for others
         raise InvalidProblem(f"{request.name}: cannot be read: {(error.strerror or str(error)).lower()}") from None
-    there = {"bundle": "", "target": "", "when": "", "log": [], "folder": "", "command": "", "text": text_of(file)}
-    emit(run_events.ran({**view, **there, "words": f"plan of {text.short(request.name, 40)}"}))
+    run: RunView = {
+        **view, "bundle": "", "target": "", "when": "", "log": [], "folder": "", "command": "", "text": text_of(file),
+        "words": f"plan of {text.short(request.name, 40)}",
+    }  # fmt: skip
+    emit(run_events.ran(run))

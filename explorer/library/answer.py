@@ -33,7 +33,7 @@ _OUTCOME = (
     "status", "stop_reason", "objective_s", "bound_s", "runtime_s", "planner", "planner_options", "seed", "notes",
 )  # fmt: skip
 _WITH_PLAN = (Status.OPTIMAL, Status.FEASIBLE)
-KNOWN = "known since"
+KNOWN = "cached result of"
 """How that note begins."""
 
 

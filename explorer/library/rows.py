@@ -70,9 +70,9 @@ class Listed:
 
     @property
     def since(self) -> str:
-        """ "known since 2026-11-23, 4.2 s then"."""
+        """ "cached result of 2026-11-23, the search took 4.2 s"."""
         ended = ", when the time limit ended it" if self.stop_reason == StopReason.TIME_LIMIT else ""
-        return f"{KNOWN} {self.kept_at[:10]}, {text.seconds(self.seconds)} then{ended}"
+        return f"{KNOWN} {self.kept_at[:10]}, the search took {text.seconds(self.seconds)}{ended}"
 
     @property
     def is_current(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
+from explorer.costs.interval import interval
 from explorer.measured.action_times import SYNC, ActionTimes, action_times
 from explorer.measured.all_reduce import settled
 from explorer.measured.comparison import Comparison, DeviceError, LinkError, MeasuredSpan, OperatorError, SegmentError
@@ -67,6 +68,7 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
     return Comparison(
         objective=objective,
         predicted_s=predicted.makespan_s,
+        within=interval(problem, plan, predicted.makespan_s),
         operators_fed_s=with_operators.makespan_s,
         fed_s=with_links.makespan_s,
         measured_s=median(outcome.iterations_s),

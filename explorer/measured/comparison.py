@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.costs.interval import Interval
 from explorer.runner.bundles.outcome import Agreement, Environment, noise_word
 from solvers.plan.schedule import Schedule
 from solvers.problem.problem import Objective
@@ -118,10 +119,11 @@ class DeviceError:
 class Comparison:
     """A run beside its prediction.
 
-    objective: ITERATION or MAKESPAN, whichever ran. predicted_s: P0, of the problem's own costs; operators_fed_s:
-    P1, with the measured time of every action; fed_s: P2, with the measured links as well; measured_s: M, the
-    median of iterations_s. predicted and fed: the schedules of P0 and P2; spans: the measured iteration whose
-    length is nearest to the median, drawn_s long. operators: by position, None where nothing was measured.
+    objective: ITERATION or MAKESPAN, whichever ran. predicted_s: P0, of the problem's own costs; within: between which
+    times that may lie where it is estimated (`costs.interval`); operators_fed_s: P1, with the measured time of every
+    action; fed_s: P2, with the measured links as well; measured_s: M, the median of iterations_s.
+    predicted and fed: the schedules of P0 and P2; spans: the measured iteration whose length is nearest to the median,
+    drawn_s long. operators: by position, None where nothing was measured.
     fed_each_error: the median over iterations of (P - M) / M where each is simulated with its own times: what
     the simulator is off where noise between iterations is left out. noise: as in `Outcome`. notes: what a reader
     must know before believing the numbers.
@@ -129,6 +131,7 @@ class Comparison:
 
     objective: Objective
     predicted_s: float
+    within: Interval | None
     operators_fed_s: float
     fed_s: float
     measured_s: float

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import cast
 
 from explorer.measured.comparison import Comparison, MeasuredSpan
+from explorer.view.plan_types import MeasuredBars, Report
 from explorer.view.timeline import bars as view_bars
 from explorer.view.timeline.bars import COLUMNS, MAX_BARS
 from explorer.words import text
@@ -27,7 +29,8 @@ def rows(comparison: Comparison, same_hardware: bool = True) -> list[list[str]]:
     errors, the measurement, and below them the simulator fed with measured times, bubbles and noise. Where the costs
     are not of the hardware that it ran on, the prediction and what its costs were off by say nothing, and are left
     out."""
-    told = [["predicted", text.seconds(comparison.predicted_s), ""]] if same_hardware else []
+    within = "" if comparison.within is None else comparison.within.words()
+    told = [["predicted", text.seconds(comparison.predicted_s), within]] if same_hardware else []
     for key, seconds in errors_s(comparison).items():
         if same_hardware or key == SCHEDULE:
             told.append(
@@ -62,11 +65,12 @@ def errors_s(comparison: Comparison) -> dict[str, float]:
     }
 
 
-def comparison_object(comparison: Comparison) -> dict[str, object]:
+def comparison_object(comparison: Comparison) -> Report:
     """A comparison as JSON, which the functions of `explorer.view.timeline.measured_gantt`, `measured_panel` and
     `errors` read.
 
-    objective; predicted_s, operators_fed_s, fed_s, measured_s, fastest_s, iterations_s, drawn_s; errors: key of
+    objective; predicted_s, within (between which times that may lie, or None), operators_fed_s, fed_s, measured_s,
+    fastest_s, iterations_s, drawn_s; errors: key of
     PART_WORDS or "total" -> {s, share}; error, fed_error and fed_each_error: shares; bubble: {predicted,
     measured}; segments, links and devices: a list of the fields of `SegmentError`, `LinkError` and
     `DeviceError`, the first with ratio; operators: by position {predicted_s, measured_s, runs, profiled, ratio},
@@ -76,7 +80,7 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
     """
     told = {**errors_s(comparison), "total": comparison.total_error_s}
     names = [each.name for each in fields(comparison) if each.name not in OWN]
-    return {
+    found = {
         **{name: record_json(getattr(comparison, name)) for name in names},
         "fastest_s": comparison.fastest_s,
         "errors": {key: {"s": s, "share": comparison.share(s)} for key, s in told.items()},
@@ -92,6 +96,7 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
         },
         "noise_word": comparison.noise_word,
     }
+    return cast(Report, found)
 
 
 @dataclass
@@ -105,7 +110,7 @@ class _Bar:
     spans: int = 1
 
 
-def measured_bars(spans: Sequence[MeasuredSpan], limit: int = MAX_BARS) -> dict[str, list[object]]:
+def measured_bars(spans: Sequence[MeasuredSpan], limit: int = MAX_BARS) -> MeasuredBars:
     """Columns of `explorer.view.timeline.bars`, and segment, wait_s and predicted_s (None: not predicted) besides; kind
     "S" is an all-reduce, stage the first of the segment's.
 
@@ -127,7 +132,7 @@ def measured_bars(spans: Sequence[MeasuredSpan], limit: int = MAX_BARS) -> dict[
                -1, span.segment, bar.wait_s, bar.predicted_s]  # fmt: skip
         for column, value in zip(found.values(), row, strict=True):
             column.append(value)
-    return found
+    return cast(MeasuredBars, found)
 
 
 def _melted(bars: Sequence[_Bar], gap_s: float, alike: bool) -> list[_Bar]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from explorer.reviews.difference import difference
 from explorer.reviews.review import review, review_object
@@ -16,7 +15,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.result import Result
 from solvers.problem.problem import Problem
 
-Send = Callable[[dict[str, Any]], None]
+Send = Callable[[dict[str, object]], None]
 
 
 class Beside:
@@ -34,7 +33,7 @@ class Beside:
         if plan is None or not operators:
             return
 
-        def told(going: Callable[[], bool]) -> dict[str, Any]:
+        def told(going: Callable[[], bool]) -> dict[str, object]:
             rows = list(move_rows(problem, plan, operators, should_stop=lambda: not going()))
             return {"type": "elsewhere", "rows": rows}
 
@@ -64,7 +63,7 @@ class Beside:
             lambda _: {"type": "difference", "lines": lines(difference((kept[0], kept[1]), (problem, plan)))},
         )
 
-    def _begin(self, what: str, told: Callable[[Callable[[], bool]], dict[str, Any]]) -> None:
+    def _begin(self, what: str, told: Callable[[Callable[[], bool]], dict[str, object]]) -> None:
         turn = self._newest[what] = self._newest.get(what, 0) + 1
 
         def going() -> bool:

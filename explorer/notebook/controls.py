@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import cast
 
 from explorer.costs.devices import DEVICES
 from explorer.notebook.hearing import SETTABLE
@@ -16,6 +16,7 @@ from explorer.words import text
 from solvers.planners.registry import PLANNERS
 from solvers.problem.cluster import CPU_KIND
 from solvers.problem.problem import Problem
+from solvers.search.planner import Planner
 
 Offered = tuple[str, str, str]
 """Value, label and title."""
@@ -56,7 +57,7 @@ def fields() -> list[tuple[str, str, str, str]]:
     return found
 
 
-def controls(written: Mapping[str, Any], problem: Problem, given: bool) -> dict[str, Any]:
+def controls(written: Mapping[str, object], problem: Problem, given: bool) -> dict[str, object]:
     """The controls, values as text, defaults shown where nothing is set, and choices. written: settings by name, as
     they were set; given: whether the problem was handed in whole, so that the controls do not describe it."""
     planner = written["planner"]
@@ -68,7 +69,7 @@ def controls(written: Mapping[str, Any], problem: Problem, given: bool) -> dict[
         "devices": str(len(problem.cluster.accelerators)),
         "device_kind": kind,
         "memory": _size(written["memory"]),
-        "planner": planner if isinstance(planner, str) else planner.name,
+        "planner": planner if isinstance(planner, str) else cast(Planner, planner).name,
         "bandwidth": _rate(written["bandwidth"]),
         "recompute": written["recompute"] in (True, STAGE),
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any
 
 from explorer.notebook import values
 from explorer.notebook.still import card_picture
@@ -88,13 +87,13 @@ def _plan_html(plan: Plan) -> str:
     return card(plan_line(plan), (), None, f'<table style="{TABLE}">{"".join(lines)}</table>{more}')
 
 
-HTML: tuple[tuple[type, Callable[[Any], str]], ...] = (
+HTML: tuple[tuple[type, Callable[..., str]], ...] = (
     (Result, _result_html),
     (Workload, _workload_html),
     (OpGraph, _graph_html),
     (Plan, _plan_html),
 )
-TEXT: tuple[tuple[type, Callable[[Any], str]], ...] = (
+TEXT: tuple[tuple[type, Callable[..., str]], ...] = (
     (Result, result_line),
     (Workload, workload_line),
     (OpGraph, graph_line),
@@ -112,14 +111,14 @@ def plain(value: object) -> str:
     return _of(TEXT, value)
 
 
-def _of(family: Sequence[tuple[type, Callable[[Any], str]]], value: object) -> str:
+def _of(family: Sequence[tuple[type, Callable[..., str]]], value: object) -> str:
     for kind, show in family:
         if isinstance(value, kind):
             return show(value)
     raise InvalidProblem(f"there is no display of {type(value).__name__}")
 
 
-DISPLAYS: dict[str, Callable[[Any], Any]] = {
+DISPLAYS: dict[str, Callable[..., object]] = {
     "html": html,
     "text": plain,
     "figure": values.figure,

@@ -13,9 +13,10 @@ import anywidget
 import traitlets
 
 from explorer.notebook.built import built
+from explorer.notebook.hearing import Heard
 from explorer.notebook.selection import Selection, pointed_at, selected
 from explorer.notebook.showing import Showing
-from explorer.notebook.solving import Event, InvalidTrait
+from explorer.notebook.solving import InvalidTrait
 from explorer.notebook.still import still_html, still_picture
 from explorer.view.figures import Figures
 from explorer.view.graph.node_data import read_node_data
@@ -137,7 +138,7 @@ class DrawnWidget(anywidget.AnyWidget):
             self._draw_selected()
 
     def _draw_plan(self, view: PlanView | None) -> None:
-        self._showing.plan = view
+        self._showing.show_plan(view)
         self._drawn = self._turn if view is not None else -1
         with self.hold_sync():
             self._plan = self._showing.picture(self._before, self._turn)
@@ -171,45 +172,52 @@ class DrawnWidget(anywidget.AnyWidget):
 
     # -- what a browser says -------------------------------------------------------------------------
 
-    def _on_select(self, message: Event) -> None:
+    def _on_select(self, message: Heard) -> None:
         showing = self._showing
         self.selection = pointed_at(message["kind"], message["id"], showing.view, showing.skeleton, showing.plan)
 
-    def _on_expand(self, message: Event) -> None:
+    def _on_expand(self, message: Heard) -> None:
         self._showing.expand(message["element"])
         self._draw_graph()
 
-    def _on_collapse(self, message: Event) -> None:
+    def _on_collapse(self, message: Heard) -> None:
         self._showing.collapse(message["element"])
         self._draw_graph()
 
-    def _on_depth(self, message: Event) -> None:
+    def _on_depth(self, message: Heard) -> None:
         self._showing.deepen(message["step"])
         self._draw_graph()
 
-    def _on_canvas(self, message: Event) -> None:
+    def _on_canvas(self, message: Heard) -> None:
         self._showing.fit(message["width"], message["height"])
         self._draw_graph()
 
-    def _on_peek(self, message: Event) -> None:
+    def _on_peek(self, message: Heard) -> None:
         known = self._showing.known(message["element"])
         if known is not None:
             self.send({"type": "peeked", "id": message["element"], "text": known})
 
-    def _on_find(self, message: Event) -> None:
+    def _on_find(self, message: Heard) -> None:
         self.send({"type": "found", "text": message["text"], **self._showing.found(message["text"])})
 
-    def _on_window(self, message: Event) -> None:
+    def _on_window(self, message: Heard) -> None:
         found = self._showing.window(message["from"], message["to"])
         if found:
             self.send({"type": "bars", **found})
 
-    def _on_view(self, message: Event) -> None:
-        change = {key: message[key] for key in ("rows", "path") if key in message}
-        self._showing.look = replace(self._showing.look, **change)
+    def _on_view(self, message: Heard) -> None:
+        look = self._showing.look
+        self._showing.look = replace(look, rows=message.get("rows", look.rows), path=message.get("path", look.path))
         self._plan = self._showing.picture(self._before, self._turn)
 
-    def _on_theme(self, message: Event) -> None:
+    def _on_course(self, message: Heard) -> None:
+        self.send({"type": "course", **self._showing.course()})
+
+    def _on_waits(self, message: Heard) -> None:
+        if (device := message["device"]) is not None:
+            self.send({"type": "waits", **self._showing.waits(device, message["at_s"])})
+
+    def _on_theme(self, message: Heard) -> None:
         self._theme = self._showing.theme = message["theme"]
         with self.hold_sync():
             self._draw_graph()

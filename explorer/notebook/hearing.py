@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from explorer.question.asking import PLAN
 from explorer.question.written.declaring import AUTO
 from explorer.question.written.kinds import Number, Whole
 from explorer.view.graph.find import MAX_WORDS
+from explorer.view.graph.palette import Theme
 
 MAX_TEXT = 400
 """Characters of a name, or of a value that somebody types."""
 MAX_DIGITS = 12
 """Of a number that somebody types."""
+
+MAX_PLACES = 100_000
+"""In any list that is shown, of devices for one."""
 
 MIN_CANVAS_PX, MAX_CANVAS_PX = 40.0, 10_000.0
 """Of a side of the graph's frame."""
@@ -25,7 +29,20 @@ SHOWN = ("devices", "device_kind")
 """What a control shows even where nothing is set."""
 SELECTED = ("none", "box", "stage", "device", "operator")
 
-Heard = dict[str, Any]
+Fields = dict[str, object]
+Heard = TypedDict(
+    "Heard",
+    {
+        "type": str,
+        "name": NotRequired[str], "value": NotRequired[str | float],
+        "kind": NotRequired[str], "id": NotRequired[str], "element": NotRequired[str], "step": NotRequired[int],
+        "text": NotRequired[str], "from": NotRequired[float], "to": NotRequired[float],
+        "rows": NotRequired[str], "path": NotRequired[bool], "theme": NotRequired[Theme],
+        "width": NotRequired[float], "height": NotRequired[float], "device": NotRequired[int | None],
+        "place": NotRequired[int], "at_s": NotRequired[float],
+    },
+)  # fmt: skip
+"""A message of the widget, with the fields that its check in `CHECKS` lets through."""
 
 
 def heard(content: object) -> Heard | None:
@@ -34,10 +51,10 @@ def heard(content: object) -> Heard | None:
         return None
     check = CHECKS.get(content["type"])
     found = None if check is None else check(content)
-    return None if found is None else {"type": content["type"], **found}
+    return None if found is None else cast(Heard, {"type": content["type"], **found})
 
 
-def value_of(name: str, value: object) -> Any:
+def value_of(name: str, value: object) -> object:
     """A value as the trait ``name`` takes it: "" and "auto" are None where that means something. What is no number
     stays as it was typed: the trait says what is wrong with it."""
     if not isinstance(value, str):
@@ -53,7 +70,7 @@ def value_of(name: str, value: object) -> Any:
         return typed
 
 
-def _set(content: Mapping[str, Any]) -> Heard | None:
+def _set(content: Mapping[str, object]) -> Fields | None:
     name, value = content.get("name"), content.get("value")
     if name not in SETTABLE or not isinstance(value, str | int | float | bool):
         return None
@@ -64,48 +81,48 @@ def _set(content: Mapping[str, Any]) -> Heard | None:
     return {"name": name, "value": value}
 
 
-def _select(content: Mapping[str, Any]) -> Heard | None:
+def _select(content: Mapping[str, object]) -> Fields | None:
     kind, which = content.get("kind"), content.get("id")
     return {"kind": kind, "id": which} if kind in SELECTED and _is_name(which) else None
 
 
-def _element(content: Mapping[str, Any]) -> Heard | None:
+def _element(content: Mapping[str, object]) -> Fields | None:
     element = content.get("element")
     return {"element": element} if _is_name(element) else None
 
 
-def _depth(content: Mapping[str, Any]) -> Heard | None:
+def _depth(content: Mapping[str, object]) -> Fields | None:
     return {"step": content["step"]} if content.get("step") in (1, -1) else None
 
 
-def _find(content: Mapping[str, Any]) -> Heard | None:
+def _find(content: Mapping[str, object]) -> Fields | None:
     wanted = content.get("text")
     return {"text": wanted} if isinstance(wanted, str) and len(wanted) <= MAX_WORDS else None
 
 
-def _window(content: Mapping[str, Any]) -> Heard | None:
+def _window(content: Mapping[str, object]) -> Fields | None:
     start, end = _finite(content.get("from")), _finite(content.get("to"))
     return {"from": start, "to": end} if start is not None and end is not None and start < end else None
 
 
-def _view(content: Mapping[str, Any]) -> Heard | None:
+def _view(content: Mapping[str, object]) -> Fields | None:
     if content.get("rows") in ("devices", "stages"):
         return {"rows": content["rows"]}
     return {"path": content["path"]} if isinstance(content.get("path"), bool) else None
 
 
-def _theme(content: Mapping[str, Any]) -> Heard | None:
+def _theme(content: Mapping[str, object]) -> Fields | None:
     return {"theme": content["theme"]} if content.get("theme") in ("light", "dark") else None
 
 
-def _canvas(content: Mapping[str, Any]) -> Heard | None:
+def _canvas(content: Mapping[str, object]) -> Fields | None:
     sides = [_finite(content.get(side)) for side in ("width", "height")]
     if any(side is None or not MIN_CANVAS_PX <= side <= MAX_CANVAS_PX for side in sides):
         return None
     return {"width": sides[0], "height": sides[1]}
 
 
-def _pin(content: Mapping[str, Any]) -> Heard | None:
+def _pin(content: Mapping[str, object]) -> Fields | None:
     device = content.get("device")
     if device == "":
         return {"device": None}
@@ -114,11 +131,26 @@ def _pin(content: Mapping[str, Any]) -> Heard | None:
     return {"device": int(device)}
 
 
-def _nothing(content: Mapping[str, Any]) -> Heard:
+def _named(content: Mapping[str, object]) -> Fields | None:
+    name = content.get("name")
+    return {"name": name} if _is_name(name) else None
+
+
+def _place(content: Mapping[str, object]) -> Fields | None:
+    place = content.get("place")
+    return {"place": place} if _is_place(place) else None
+
+
+def _waits(content: Mapping[str, object]) -> Fields | None:
+    device, at_s = content.get("device"), _finite(content.get("at_s"))
+    return {"device": device, "at_s": at_s} if _is_place(device) and at_s is not None else None
+
+
+def _nothing(content: Mapping[str, object]) -> Fields:
     return {}
 
 
-CHECKS: dict[str, Callable[[Mapping[str, Any]], Heard | None]] = {
+CHECKS: dict[str, Callable[[Mapping[str, object]], Fields | None]] = {
     "set": _set,
     "select": _select,
     "expand": _element,
@@ -131,6 +163,13 @@ CHECKS: dict[str, Callable[[Mapping[str, Any]], Heard | None]] = {
     "theme": _theme,
     "canvas": _canvas,
     "pin": _pin,
+    "unpin": _named,
+    "course": _nothing,
+    "waits": _waits,
+    "compare": _nothing,
+    "stop": _nothing,
+    "show": _place,
+    "way": _place,
     "elsewhere": _nothing,
     "review": _nothing,
     "keep": _nothing,
@@ -138,6 +177,10 @@ CHECKS: dict[str, Callable[[Mapping[str, Any]], Heard | None]] = {
     "solve": _nothing,
     "cancel": _nothing,
 }
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_PLACES
 
 
 def _is_name(value: object) -> bool:

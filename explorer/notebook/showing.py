@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 from explorer.notebook.selection import Selection
 from explorer.view import scene
@@ -20,6 +19,8 @@ from explorer.view.graph.palette import Theme
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import stage_facts
 from explorer.view.graph.stylesheet import stylesheet
+from explorer.view.instants.played import SpanWords, played
+from explorer.view.instants.waits import chain_columns, wait_at, wait_told
 from explorer.view.plan_types import PlanView
 from explorer.view.session import Look
 from explorer.view.timeline import charts, why
@@ -31,7 +32,7 @@ from solvers.formats.workload import Workload
 ASPECT = 0.85
 USUAL_HEIGHT = 500.0
 """Width over height of the graph's frame, about, until a browser says."""
-NOTHING: dict[str, Any] = {}
+NOTHING: dict[str, object] = {}
 
 
 class Showing:
@@ -43,6 +44,7 @@ class Showing:
         self.plan: PlanView | None = None
         self.canvas: tuple[float, float] | None = None
         self.values: NodeData | None = None
+        self._drawn = 0
         self.show_model(workload)
 
     def show_model(self, workload: Workload) -> None:
@@ -51,6 +53,11 @@ class Showing:
         self.plan = None
         self._opened = first_view(self.skeleton, self.canvas)
         self.view: GraphView = self._arranged(self._opened)
+
+    def show_plan(self, plan: PlanView | None) -> None:
+        """Another plan over the graph; None takes away what is there."""
+        self.plan = plan
+        self._drawn += 1
 
     def _arranged(self, expanded: frozenset[str]) -> GraphView:
         width, height = self.canvas or (ASPECT * USUAL_HEIGHT, USUAL_HEIGHT)
@@ -101,23 +108,25 @@ class Showing:
             "title": f"{told['reference']}; costs {told['costs_from']}",
         }
 
-    def graph(self) -> dict[str, Any]:
+    def graph(self) -> dict[str, object]:
         return {**scene.graph_scene(self.view, self.skeleton), "style": stylesheet(self.theme)}
 
-    def overlay(self) -> dict[str, Any]:
+    def overlay(self) -> dict[str, object]:
         if self.plan is None:
             return NOTHING
         own = box_values(self.view, self.skeleton, self.values, self.theme) if self.values is not None else None
         return {**scene.overlay_scene(self.view, self.skeleton, self.plan), "values": own}
 
-    def picture(self, before: Figures | None, turn: int) -> dict[str, Any]:
-        """All that stands around the plan, too. turn: of the question that it answers."""
+    def picture(self, before: Figures | None, turn: int) -> dict[str, object]:
+        """All that stands around the plan, too. turn: of the question that it answers; drawn: which plan, whatever
+        is drawn of it."""
         plan = self.plan
         if plan is None:
             return NOTHING
         return {
             **scene.schedule_scene(self.skeleton, plan, self.theme, self.look),
             "turn": turn,
+            "drawn": self._drawn,
             "cards": [asdict(card) for card in cards(plan, before)],
             "why": why.explain(plan),
             "order": order_words(plan)[0],
@@ -126,17 +135,48 @@ class Showing:
             "device_rows": charts.device_rows(plan),
         }
 
-    def window(self, start: float, end: float) -> Mapping[str, Any]:
+    def window(self, start: float, end: float) -> Mapping[str, object]:
         """Bars of a part of the schedule, in the unit of its axis."""
         if self.plan is None:
             return NOTHING
         span_s = self.plan["span_s"]
         return scene.window_scene(self.skeleton, self.plan, self.theme, self.look, (start, end), span_s)
 
+    def course(self) -> dict[str, object]:
+        """The course of the schedule, for whoever plays it, or None with the reason in words."""
+        plan = self.plan
+        if plan is None or plan["course"] is None:
+            spans = 0 if plan is None else plan["spans"]
+            return {"course": None, "words": f"A schedule of {spans:,} spans is too large to be played."}
+        return {"course": played(plan["course"], plan, self._operators(plan)), "words": ""}
+
+    def waits(self, device: int, at_s: float) -> dict[str, object]:
+        """What a device waits for at an instant: text, and, where it idles, the chain that it waits for."""
+        plan = self.plan
+        if plan is None or plan["course"] is None or device >= len(plan["devices"]) or not 0 <= at_s <= plan["span_s"]:
+            return {"text": ""}
+        names = [one["name"] for one in plan["devices"]]
+        wait = wait_at(plan["course"], device, at_s)
+        if wait is None:
+            return {"text": f"{names[device]} {'works then' if plan['busy_s'][device] > 0 else 'has no work here'}"}
+        found = wait_told(plan["course"], wait, SpanWords(plan["course"], names, self._operators(plan)))
+        chain = chain_columns(plan["course"], wait)
+        return {
+            "text": found["sentence"],
+            "device": device,
+            "idle_s": (wait.start_s, wait.end_s),
+            "path": scene.waits_scene(plan, self.look, chain, plan["span_s"]),
+            "told": {**found, "steps": [{**step, "took": text.seconds(step["seconds"])} for step in found["steps"]]},
+        }
+
+    def _operators(self, plan: PlanView) -> list[str]:
+        """Names of operators, where the spans of the schedule are single ones."""
+        return self.skeleton["names"] if plan["by_operator"] else []
+
     def found(self, wanted: str) -> Found:
         return find(self.skeleton, self.plan, wanted)
 
-    def selected(self, selection: Selection | None, pins: Mapping[str, int]) -> dict[str, Any]:
+    def selected(self, selection: Selection | None, pins: Mapping[str, int]) -> dict[str, object]:
         """kind and id as the browser tells them; boxes and spans (a column and its values) that are bright; facts."""
         if selection is None:
             return NOTHING

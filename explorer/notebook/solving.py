@@ -10,17 +10,14 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
 
 from traitlets import TraitError
 
 from explorer.jobs.requests import AskRequest
 from explorer.jobs.workers.jobs import Jobs
-from explorer.view.events import LAST, failed
+from explorer.view.events import LAST, Event, failed
 from solvers.errors import InvalidProblem, PlacementError
 from solvers.plan.result import Result
-
-Event = dict[str, Any]
 
 
 class InvalidTrait(InvalidProblem, TraitError):
@@ -98,14 +95,18 @@ class Solving:
 
     def _hear(self, search: Search, event: Event) -> None:
         """In a thread of the worker's."""
+        self.soon(lambda: self._pass_on(search, event))
+
+    def soon(self, act: Callable[[], None]) -> None:
+        """Do something between two steps of the program's event loop, from any thread; at once where none runs."""
         if self._loop is not None:
             try:
-                self._loop.call_soon_threadsafe(self._pass_on, search, event)
+                self._loop.call_soon_threadsafe(act)
             except RuntimeError:  # that loop is closed
                 self._loop = None
             else:
                 return
-        self._pass_on(search, event)
+        act()
 
     def _pass_on(self, search: Search, event: Event) -> None:
         if search is not self.newest:

@@ -2,43 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
-from explorer.view.events import before_you
-from explorer.view.no_plan import no_plan_words
+from explorer.view.events import Event, ProgressEvent, ResultEvent, before_you
+from explorer.view.no_plan import NoPlanWords, no_plan_words
 from explorer.words import text
 
-Status = dict[str, Any]
+
+class Status(TypedDict):
+    """state: a name that colours the dot. banner: why there is no plan, None while that is open."""
+
+    state: str
+    words: str
+    more: str
+    banner: NoPlanWords | None
 
 
-def status(state: str, words: str, more: str = "", banner: Mapping[str, Any] | None = None) -> Status:
+def status(state: str, words: str, more: str = "", banner: NoPlanWords | None = None) -> Status:
     return {"state": state, "words": words, "more": more, "banner": banner}
 
 
 WAITING = status("waiting", "waiting", "for the solver")
 
 
-def of_event(event: Mapping[str, Any], planner: str) -> Status | None:
+def of_event(event: Event, planner: str) -> Status | None:
     """What an event of the worker's says; None if nothing changes by it."""
-    kind = event["kind"]
-    if kind == "waiting":
+    if event["kind"] == "waiting":
         return status("waiting", "waiting", before_you(event))
-    if kind == "compiling":
+    if event["kind"] == "compiling":
         if not event["kernel"]:
             return None
         return status("loading", "compiling, once", f"{event['kernel']} · {text.seconds(event['seconds'])} so far")
-    if kind == "loading":
+    if event["kind"] == "loading":
         return status("loading", event["text"])
-    if kind == "progress":
+    if event["kind"] == "progress":
         return status("solving", planner, _course(event))
-    if kind == "failed":
-        banner = {"title": "This could not be solved.", "lines": [event["message"]], "cap": None}
+    if event["kind"] == "failed":
+        banner: NoPlanWords = {"title": "This could not be solved.", "lines": [event["message"]], "cap": None}
         return status("failed", "failed", "", banner)
-    return _answer(event) if kind == "result" else None
+    return _answer(event) if event["kind"] == "result" else None
 
 
-def _course(event: Mapping[str, Any]) -> str:
+def _course(event: ProgressEvent) -> str:
     parts = [text.seconds(event["objective_s"]) if event["objective_s"] is not None else "no plan yet"]
     if event["bound_s"]:
         parts.append(f"bound {text.seconds(event['bound_s'])}")
@@ -46,7 +51,7 @@ def _course(event: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def _answer(event: Mapping[str, Any]) -> Status:
+def _answer(event: ResultEvent) -> Status:
     took = f"{event['planner']}, {text.seconds(event['runtime_s'])}"
     if event["plan"] is None:
         state = "infeasible" if event["status"] == "INFEASIBLE" else "none"
@@ -62,6 +67,6 @@ def _answer(event: Mapping[str, Any]) -> Status:
     return status("feasible", why, f"{text.seconds(objective)}, {gap} · {took}")
 
 
-def reason(told: Mapping[str, Any]) -> str:
+def reason(told: NoPlanWords) -> str:
     """A banner as one line."""
     return " ".join([told["title"], *told["lines"]])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 
+from explorer.costs.interval import and_interval
 from explorer.view.graph.palette import swatch
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_types import PlanView, Skeleton
@@ -201,7 +202,8 @@ def result_line(result: Result) -> str:
         proof = "proved optimal"
     else:
         proof = text.from_best(result.objective_s, result.bound_s) if result.bound_s else "no bound proved"
-    return f"{where}: {text.seconds(result.objective_s)} {result.problem.objective.value}, {proof} ({how})"
+    within = and_interval(result.problem, result.plan, result.objective_s)
+    return f"{where}: {text.seconds(result.objective_s)}{within} {result.problem.objective.value}, {proof} ({how})"
 
 
 def plan_line(plan: Plan) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import traitlets
@@ -14,16 +15,18 @@ from explorer.notebook import workshop
 from explorer.notebook.beside import Beside
 from explorer.notebook.controls import controls
 from explorer.notebook.drawn import DrawnWidget
-from explorer.notebook.hearing import heard, value_of
+from explorer.notebook.hearing import Heard, heard, value_of
 from explorer.notebook.showing import Showing
-from explorer.notebook.solving import Event, InvalidTrait, NoPlan, Solving
+from explorer.notebook.solving import InvalidTrait, NoPlan, Solving
 from explorer.notebook.status import WAITING, Status, of_event, reason
+from explorer.notebook.trying import Subject, Trying
 from explorer.question.asking import PLAN, Question, workload_of
 from explorer.question.packing import PackedGraph, packed_graph, packed_problem, unpacked_result
 from explorer.question.problems import make_problem
 from explorer.question.settings import Value
 from explorer.question.written.closest import closest
 from explorer.question.written.declaring import Setting
+from explorer.view.events import Event
 from explorer.view.events import result as result_event
 from explorer.view.figures import Figures, figures
 from explorer.view.graph import pinning
@@ -58,6 +61,15 @@ def _trait(one: Setting) -> Asked:
     widget."""
     shown = one.control is not None and one.control.in_widget
     return Asked().tag(sync=True, to_json=plain_value) if shown else Asked()
+
+
+@dataclass(frozen=True)
+class Pinning:
+    """A pin that was just set, in words, with the question and the objective before it, in seconds."""
+
+    words: str
+    question: Question
+    objective_s: float
 
 
 class PlacementWidget(DrawnWidget):
@@ -116,6 +128,9 @@ class PlacementWidget(DrawnWidget):
         self._packed: PackedGraph | None = None
         self._beside = Beside(self.send)
         self._solving = Solving(self._jobs, self._hear_worker, self._post)
+        self._trying = Trying(lambda: self._jobs(), self._solving.soon, self._tried)
+        self._pinning: Pinning | None = None
+        self._pin_cost = ""
         self._latest: Figures | None = None
         self._held = ""
         self._stands: Status = WAITING
@@ -211,6 +226,7 @@ class PlacementWidget(DrawnWidget):
             problem, question = self._asking, self._question
             if self._packed is None:
                 self._packed = packed_graph(problem.graph)
+            self._trying.drop()
             self._turn += 1
             self._refused = self._failure = None
             self._before = self._latest
@@ -269,7 +285,6 @@ class PlacementWidget(DrawnWidget):
         with self._lock:
             planner = self._question.chosen_planner().name
             stands = of_event(event, planner)
-            view = event.get("plan")
             stood, self._stood = self._stood, None
             if event["kind"] == "compiling" and stands is not None:
                 self._stood = stood or self._stands
@@ -277,10 +292,11 @@ class PlacementWidget(DrawnWidget):
                 stands = stood  # what went on before goes on
             if event["kind"] == "progress":
                 self._stands = stands or self._stands
-                if view is not None:
-                    self._draw_plan(view)
+                if event["plan"] is not None:
+                    self._draw_plan(event["plan"])
                 self._tell()
             elif event["kind"] == "result":
+                view = event["plan"]
                 outcome = unpacked_result(event["packed"], self._asking)
                 self._held = view["held"] if view is not None else self._held
                 self._settle(stands or WAITING, view)
@@ -299,8 +315,11 @@ class PlacementWidget(DrawnWidget):
         self._draw_plan(view)
         if view is not None:
             self._latest = figures(view)
+            self._pin_cost = self._cost_of_pin(view)
         self._tell(over=True)
         self._update_still()
+        if self._stands["state"] in ("infeasible", "none") and not self._given:
+            self._trying.look_for_ways_out(self._subject())
 
     # -- what is drawn -------------------------------------------------------------------------------
 
@@ -314,12 +333,40 @@ class PlacementWidget(DrawnWidget):
                 "stale": busy and self._showing.plan is not None and self._drawn != self._turn,
                 "refused": self._refused,
                 "model": self._showing.model(),
+                "pins": self._pins_shown(),
+                "cost": self._pin_cost,
+                "tried": self._trying.shown(self.result),
+                "ways": self._trying.ways_shown(),
             }
             self._controls = controls(self._written, self._asking, self._given)
             self.set_trait("status", self._stands["state"])
 
+    def _tried(self) -> None:
+        """What is tried beside the question has come further."""
+        with self._lock:
+            self._tell()
+
     def _pins(self) -> Mapping[str, int]:
         return self._question.pins
+
+    def _pins_shown(self) -> list[tuple[str, str]]:
+        """What is pinned, and the names of the devices."""
+        names = [device.name for device in self._asking.cluster.devices]
+        return [(name, names[device]) for name, device in self._question.pins.items() if device < len(names)]
+
+    def _subject(self) -> Subject:
+        if self._packed is None:
+            self._packed = packed_graph(self._asking.graph)
+        return Subject(self._workload, self._asking, self._packed, self._question)
+
+    def _cost_of_pin(self, view: PlanView) -> str:
+        """What the newest pin costs, now that the plan with it is there; "" where more changed than pins."""
+        before, self._pinning = self._pinning, None
+        if before is None or not view["objective_s"]:
+            return ""
+        if replace(self._question, pins=before.question.pins) != before.question:
+            return ""
+        return pinning.pin_cost(before.words, before.objective_s, view["objective_s"])
 
     # -- what a browser says -------------------------------------------------------------------------
 
@@ -335,7 +382,7 @@ class PlacementWidget(DrawnWidget):
                 self._refused = {"name": message.get("name", ""), "message": str(error)}
                 self._tell()
 
-    def set_state(self, sync_data: Mapping[str, Any]) -> None:
+    def set_state(self, sync_data: Mapping[str, object]) -> None:
         """What a browser sets by a link: settings go the way of their controls, other traits of ours are not taken from
         it. What does not hold is sent back as it stands."""
         names = {name for kind in (PlacementWidget, DrawnWidget) for name in kind.class_own_traits()}
@@ -346,7 +393,7 @@ class PlacementWidget(DrawnWidget):
         stands = self.get_state(ours)
         self.send_state([name for name in stands if stands[name] != sync_data[name]])
 
-    def _on_set(self, message: Event) -> None:
+    def _on_set(self, message: Heard) -> None:
         name = message["name"]
         value = value_of(name, message["value"])
         self._refused = None
@@ -355,7 +402,7 @@ class PlacementWidget(DrawnWidget):
         else:
             setattr(self, name, value)
 
-    def _on_pin(self, message: Event) -> None:
+    def _on_pin(self, message: Heard) -> None:
         if self.selection is None:
             return
         showing = self._showing
@@ -363,28 +410,63 @@ class PlacementWidget(DrawnWidget):
         members = frozenset(index[name] for name in self.selection.operators)
         names = pinning.names(members, showing.skeleton)
         pins = pinning.merged(dict(self._question.pins), names, members, showing.skeleton, message["device"])
-        self.set_trait("pins", pins)
+        devices = [device.name for device in self._asking.cluster.devices]
+        words = pinning.pin_words(names, message["device"], devices)
+        self._set_pins(pins, words)
 
-    def _on_solve(self, message: Event) -> None:
+    def _set_pins(self, pins: Mapping[str, int], words: str) -> None:
+        """Ask with other pins; once there is a plan, what they cost is told. words: what was done."""
+        if self.result is not None and self.result.plan is not None:
+            self._pinning = Pinning(words, self._question, self.result.objective_s)
+        self.set_trait("pins", dict(pins))
+
+    def _on_unpin(self, message: Heard) -> None:
+        name, pins = message["name"], self._question.pins
+        if name in pins:
+            left = {each: device for each, device in pins.items() if each != name}
+            self._set_pins(left, pinning.pin_words([name], None, ()))
+
+    def _on_solve(self, message: Heard) -> None:
         self._ask(fresh=self.result is not None and not self._solving.busy)
 
-    def _on_cancel(self, message: Event) -> None:
+    def _on_cancel(self, message: Heard) -> None:
         self.cancel()
 
-    def _on_elsewhere(self, message: Event) -> None:
+    def _on_elsewhere(self, message: Heard) -> None:
         if self.result is not None and self.selection is not None and self.selection.kind != "device":
             index = {name: i for i, name in enumerate(self._showing.skeleton["names"])}
             self._beside.why_here(self.result, frozenset(index[name] for name in self.selection.operators))
 
-    def _on_review(self, message: Event) -> None:
+    def _on_compare(self, message: Heard) -> None:
+        if self.result is not None and not self._solving.busy:
+            self._trying.compare(self._subject())
+
+    def _on_stop(self, message: Heard) -> None:
+        self._trying.stop()
+
+    def _on_show(self, message: Heard) -> None:
+        rows = self._trying.compared
+        if message["place"] < len(rows):
+            outcome = rows[message["place"]].result
+            if outcome is not None and outcome.plan is not None:
+                self.result = replace(outcome, problem=self.problem)
+
+    def _on_way(self, message: Heard) -> None:
+        if message["place"] < len(self._trying.ways):
+            changes = self._trying.changes(message["place"], self._question)
+            with self.hold_trait_notifications():
+                for name, value in changes.items():
+                    self.set_trait(name, value)
+
+    def _on_review(self, message: Heard) -> None:
         if self.result is not None:
             self._beside.review(self.result)
 
-    def _on_keep(self, message: Event) -> None:
+    def _on_keep(self, message: Heard) -> None:
         if self.result is not None:
             self._beside.keep(self.result)
 
-    def _on_differ(self, message: Event) -> None:
+    def _on_differ(self, message: Heard) -> None:
         if self.result is not None:
             self._beside.differ(self.result)
 

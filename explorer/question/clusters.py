@@ -8,7 +8,7 @@ from dataclasses import replace
 from explorer.costs.devices import device_of
 from explorer.question.accelerators import make_accelerators, next_name, with_caps
 from explorer.question.nodes.described import DEFAULT_BANDWIDTH, DEFAULT_LATENCY_S, DEFAULT_NODE_BANDWIDTH
-from explorer.question.nodes.wired import Wiring, per_node, wired
+from explorer.question.nodes.wired import Wiring, as_measured, machine_of, per_node, wired
 from explorer.question.settings import Settings
 from explorer.question.written.device_lists import MAX_DEVICES
 from solvers.errors import InvalidProblem
@@ -40,14 +40,15 @@ def _described(workload: Workload, settings: Settings) -> Cluster:
     cpus = _cpus(own, settings)
     if not accelerators and not settings.cpus:
         raise InvalidProblem("--devices 0 leaves no device; give at least one accelerator, or --cpus 1")
-    bought = settings.wiring is Wiring.KIND and own is None and settings.links is None and len(accelerators) > 0
+    bought = settings.wiring is not Wiring.PLAIN and own is None and settings.links is None and len(accelerators) > 0
     node = per_node([each.kind for each in accelerators], settings.devices_per_node) if bought else None
     devices = _on_nodes(accelerators + cpus, len(accelerators), node or settings.devices_per_node)
     if own is not None and devices == own.devices and not _links_given(settings):
         return own
     if bought:
         between = settings.node_bandwidth_bytes_per_s
-        return wired(devices, settings.latency_s, settings.bandwidth_bytes_per_s, between)
+        machine = as_measured if settings.wiring is Wiring.MEASURED else machine_of
+        return wired(devices, settings.latency_s, settings.bandwidth_bytes_per_s, between, machine)
     bandwidth = settings.bandwidth_bytes_per_s or _first(own, "bandwidth_bytes_per_s", DEFAULT_BANDWIDTH)
     latency = _first(own, "latency_s", DEFAULT_LATENCY_S) if settings.latency_s is None else settings.latency_s
     wires = settings.links or Wires.DEDICATED
@@ -55,6 +56,12 @@ def _described(workload: Workload, settings: Settings) -> Cluster:
         return uniform_cluster(devices, bandwidth, latency, wires)
     between = settings.node_bandwidth_bytes_per_s or DEFAULT_NODE_BANDWIDTH
     return two_level_cluster(devices, bandwidth, latency, between, latency, wires)
+
+
+def collectives_as_measured(settings: Settings) -> bool:
+    """Whether collectives take what they were measured to, not what is asked of links."""
+    asked = (settings.bandwidth_bytes_per_s, settings.latency_s, settings.links, settings.cluster, settings.profile)
+    return settings.wiring is Wiring.MEASURED and all(value is None for value in asked)
 
 
 def _whole(cluster: Cluster, settings: Settings) -> Cluster:
@@ -87,7 +94,7 @@ def _whole(cluster: Cluster, settings: Settings) -> Cluster:
 
 def _check_keep_free(nbytes: float) -> None:
     if not 0 <= nbytes < math.inf:
-        raise InvalidProblem(f"what is kept free (--keep-free) must be at least 0 bytes, found {nbytes:g}")
+        raise InvalidProblem(f"reserved memory (--keep-free) must be at least 0 bytes, found {nbytes:g}")
 
 
 def _kept_free(cluster: Cluster, nbytes: float) -> Cluster:
@@ -116,7 +123,7 @@ def _check(settings: Settings) -> None:
     _check_caps(settings)
     _check_link("the bandwidth", settings.bandwidth_bytes_per_s, settings.latency_s)
     _check_link("the bandwidth between nodes", settings.node_bandwidth_bytes_per_s, None)
-    nodes = settings.devices_per_node is not None or settings.wiring is Wiring.KIND
+    nodes = settings.devices_per_node is not None or settings.wiring is not Wiring.PLAIN
     if settings.node_bandwidth_bytes_per_s is not None and not nodes:
         raise InvalidProblem("a bandwidth between nodes needs the number of devices per node (--devices-per-node)")
 

@@ -16,11 +16,12 @@ from demo_models import MODELS
 from explorer.question.graphs import kept
 from explorer.question.graphs.demos import traced_before
 from explorer.question.models.code import is_callable, make_of_code
-from explorer.question.models.example import AUTO, Example, split_example
+from explorer.question.models.example import Example, split_example
 from explorer.question.models.libraries import graph_name, library_of, make_of_library
 from explorer.question.models.recognised import config_instead, folder_instead, instead
 from explorer.question.nodes.groups import divider
 from explorer.question.written.closest import closest
+from explorer.question.written.kinds import AUTO_DEGREE
 from explorer.tracing.files.onnx_model import looks_like_onnx
 from explorer.words.text import first_line
 from solvers.errors import InvalidProblem, TraceError
@@ -123,7 +124,7 @@ def _load_demo(
 
 
 def _divider(example: Example, dtype: torch.dtype | str | None) -> Divide | None:
-    if example.tensor_parallel == AUTO:
+    if example.tensor_parallel == AUTO_DEGREE:
         raise InvalidProblem("--tensor-parallel auto is for plans; give the degree of which the graph is meant")
     return divider(example.tensor_parallel, example.sequence_parallel, dtype)
 

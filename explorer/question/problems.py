@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer.costs.regions import ASKED, asked_regions
 from explorer.costs.stack import Stack
-from explorer.question.clusters import make_cluster
+from explorer.question.clusters import collectives_as_measured, make_cluster
 from explorer.question.names import resolve_pins
 from explorer.question.nodes.groups import grouped, with_exchanges
 from explorer.question.settings import MemoryModel, Settings
@@ -19,7 +19,7 @@ from solvers.pipelines.folded import enclosed_share
 from solvers.problem.cluster import Cluster
 from solvers.problem.gradient_room import with_gradient_room
 from solvers.problem.graph import OpGraph
-from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Precision, Problem
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Precision, Problem
 from solvers.problem.regions import recomputing
 from solvers.problem.static_sizes import static_sizes
 from solvers.problem.tied import copying, with_copies
@@ -50,9 +50,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         workload = measured_workload(workload, settings.profile, settings.optimizer)
     if settings.times:
         settings = _with_times(workload, settings)
-    if settings.training is not None and settings.training != workload.training:
-        found, asked = ("training", "inference") if workload.training else ("inference", "training")
-        raise InvalidProblem(f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it anew")
+    _check_phase(workload, settings)
     cluster, link = grouped(make_cluster(workload, settings), workload.graph.tensor_parallel, workload.reference)
     graph = kept_together(workload.graph, settings.together)
     if settings.whole is not None:
@@ -63,7 +61,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     precision = _precision(workload, settings)
     compute, costs_from = _compute(workload, cluster, dtype, settings, precision)
     if link is not None:
-        compute = with_exchanges(compute, graph, link)
+        compute = with_exchanges(compute, graph, link, measured=collectives_as_measured(settings))
     objective = settings.objective or workload.objective
     execution = settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1
@@ -92,10 +90,20 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         pins=pins,
         costs_from=costs_from,
         engine=None if settings.profile is None or settings.profile.engine is None else settings.profile.engine.costs,
+        group_link=link,
     )
     if workload.compute is not None:
         _check_times(problem, workload.reference)
     return _with_wishes(problem, workload, settings)
+
+
+def _check_phase(workload: Workload, settings: Settings) -> None:
+    """Raises InvalidProblem where training is asked of a graph for inference, or the reverse."""
+    if settings.training is not None and settings.training != workload.training:
+        found, asked = ("training", "inference") if workload.training else ("inference", "training")
+        raise InvalidProblem(
+            f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it again"
+        )
 
 
 def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Problem:
@@ -103,7 +111,7 @@ def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Pr
     parameters, an order of operators. Raises InvalidProblem."""
     if problem.is_latency and problem.max_replicas > 1:
         raise InvalidProblem(
-            "replicas share the samples of a mini-batch, and a latency plan (objective makespan with execution call)"
+            "replicas divide the samples of a mini-batch, and a latency plan (objective makespan with execution call)"
             " has one sample; leave out --replicate"
         )
     if settings.memory_model is MemoryModel.STATIC and problem.stated_bytes is None:
@@ -216,8 +224,10 @@ def _batches(settings: Settings, objective: Objective, default: int, per_sample:
 
 
 def _replicas(settings: Settings, cluster: Cluster) -> int:
-    """0 in the settings stands for as many as there are accelerators."""
+    """0 in the settings stands for as many as there are accelerators; two copies of all parameters are DualPipe's."""
     most = max(1, len(cluster.accelerators))
+    if settings.pipeline is Pipeline.DUAL_PIPE and settings.max_replicas == 1:
+        return min(2, most)
     if settings.max_replicas < 0:
         raise InvalidProblem(f"the number of replicas must be at least 1 (0: all), found {settings.max_replicas}")
     return min(settings.max_replicas, most) or most

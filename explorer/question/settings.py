@@ -37,14 +37,15 @@ from explorer.question.written.declaring import (
 )
 from explorer.question.written.device_lists import MAX_DEVICES
 from explorer.question.written.kinds import (
-    MAX_DEVICES as MAX_LISTED,
-)
-from explorer.question.written.kinds import (
+    AUTO_WORD,
+    MAX_DEGREE,
     RATE,
+    SEARCHED,
     SIZE,
     TIME,
     Caps,
     Choice,
+    Degree,
     DeviceKinds,
     File,
     Kind,
@@ -55,6 +56,9 @@ from explorer.question.written.kinds import (
     Switch,
     Together,
     Whole,
+)
+from explorer.question.written.kinds import (
+    MAX_DEVICES as MAX_LISTED,
 )
 from explorer.question.written.quantities import parse_dtype
 from solvers.errors import InvalidProblem
@@ -158,6 +162,34 @@ class TracingSettings(Group):
             " as the model was written.",
         ),
     )  # fmt: skip
+    tensor_parallel: int = setting(
+        1,
+        Degree(1, MAX_DEGREE),
+        "divide every tensor over N devices, which are one device to a planner; auto (plan): the best of all degrees"
+        " that divide a node (1)",
+        metavar="N",
+        control=Control(
+            id="tensor-parallel", label="Tensors divided over", what="Tensor parallelism: GPUs that share tensors",
+            shape=SEGMENTS, labels={SEARCHED: AUTO_WORD, "1": "1", "2": "2", "4": "4", "8": "8"},
+            most=MAX_DEGREE, word="Tensors divided over (tensor parallelism)",
+            meaning="Tensor parallelism: so many GPUs of a node share every operator, each with a part of its tensors,"
+            " and exchange what they lack. Such a group is one device of the plan. auto plans with every degree and"
+            " takes the best.",
+        ),
+    )  # fmt: skip
+    sequence_parallel: int = setting(
+        1,
+        Whole(0, 1, choices=(0, 1)),
+        "0: do not divide tokens between the calls that need them whole (1)",
+        metavar="N",
+        control=Control(
+            id="sequence-parallel", label="Tokens between", what="Sequence parallelism: tokens between divided"
+            " operators", labels={"1": "divided", "0": "whole"}, width=SHORT,
+            word="Tokens between (sequence parallelism)",
+            meaning="Sequence parallelism: where a group of GPUs divides tensors, norms and sums between the products"
+            " run on a part of the tokens each (less memory, the same bytes sent), or on all of them.",
+        ),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, init=False)
@@ -204,12 +236,14 @@ class ClusterSettings(Group):
         Wiring.PLAIN,
         Choice(Wiring),
         "what joins devices where nothing else is said: plain, 25 GB/s between any two; kind, what machines with that"
-        " kind have, NVLink in a node of 8 and InfiniBand between for H100 (plain)",
+        " kind have, NVLink in a node of 8 and InfiniBand between for H100; measured, the same as fast as messages and"
+        " collectives over them were measured (plain)",
         control=Control(
             id="wiring", label="Joined by", what="What joins the GPUs",
-            labels={"kind": "own links", "plain": "25 GB/s"},
+            labels={"kind": "own links", "measured": "measured", "plain": "25 GB/s"},
             meaning="Own links: as machines with that GPU are sold, NVLink inside a node and a network between"
-            " nodes, from data sheets. 25 GB/s: PCIe between any two, whatever they are.",
+            " nodes, from data sheets; measured: as fast as messages were seen to be over them. 25 GB/s: PCIe between"
+            " any two, whatever they are.",
         ),
     )  # fmt: skip
     links: Wires | None = setting(
@@ -329,8 +363,8 @@ class MemorySettings(Group):
         name="keep_free",
         metavar="SIZE",
         control=Control(
-            id="keep-free", label="Keep free, GiB", what="Keep free on each GPU, GiB", shape=NUMBER, place=RARE,
-            unit=GIB, width=NARROW, least=0, empty="0", word="Keep free",
+            id="keep-free", label="Reserved, GiB", what="Reserved memory on each GPU, GiB", shape=NUMBER, place=RARE,
+            unit=GIB, width=NARROW, least=0, empty="0", word="Reserved memory",
             meaning="Of each GPU's memory, for what no plan counts: the driver's context, buffers of communication, and"
             " what the allocator rounds up or cannot join.",
         ),
@@ -363,7 +397,7 @@ class TrainingSettings(Group):
         " Adam); mixed, 16-bit weights and gradients beside fp32 masters and states (16 bytes);"
         " mixed-fp32-gradients, gradients added up in fp32 too (18 bytes) (pure)",
         control=Control(
-            id="precision", label="Trained in", what="Precision of training",
+            id="precision", label="Precision", what="Precision of training",
             labels={"pure": "as traced", "mixed": "mixed, 16 B", "mixed-fp32-gradients": "mixed, 18 B"},
             meaning="As traced: weights, gradients and states all in the model's number format. Mixed: 16-bit weights"
             " beside fp32 copies (masters) and fp32 states, 16 bytes a parameter with Adam; 18 with gradients in fp32.",
@@ -432,7 +466,7 @@ class PipelineSettings(Group):
         control=Control(
             id="contiguity", label="Contiguity", shape=SEGMENTS,
             labels={"auto": "Auto", "acyclic": "Acyclic", "convex": "Convex", "none": "None"},
-            meaning="Which sets of operators a GPU may hold. Acyclic: stages never wait for one another in a circle, as"
+            meaning="Which sets of operators a GPU may hold. Acyclic: the graph of stages has no cycle, as"
             " pipelines need. Convex: no path leaves a GPU and comes back. None: any set.",
         ),
     )  # fmt: skip
@@ -463,18 +497,23 @@ class PipelineSettings(Group):
         Pipeline.K_F_K_B,
         Choice(Pipeline),
         "the order in which a device takes its micro-batches: `1f1b` as launchers run it, `kfkb` may keep more in"
-        " flight, `planner` leaves it open (kfkb)",
+        " flight, `zb-v`, `v-half`, `v-min`, `dualpipe-v` have two stages a device in a V, `planner` leaves it open"
+        " (kfkb)",
         control=Control(
             id="pipeline", label="", what="Pipeline", place=PIPELINES, word="Order of the pipeline", width=None,
             in_widget=MORE,
             labels={
                 "kfkb": "Best order", "1f1b": "1F1B", "gpipe": "GPipe",
                 "interleaved": "Interleaved 1F1B", "zero-bubble": "Zero-bubble",
+                "zb-v": "ZB-V", "v-half": "V-Half", "v-min": "V-Min", "dualpipe": "DualPipe",
+                "dualpipe-v": "DualPipeV", "looped-bfs": "Looped breadth-first",
                 "planner": "Best order, backward split",
             },
             meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them, as launchers do, and holds"
             " fewer activations; the best order keeps more in flight where that is faster. Interleaved gives each GPU"
-            " several stages. Zero-bubble fills gaps with weight gradients.",
+            " several stages. Zero-bubble fills gaps with weight gradients, with one stage a GPU or with two in a V,"
+            " whichever is faster in the memory there is. ZB-V holds what 1F1B's first GPU does, V-Half and V-Min about"
+            " a half and a third of it; DualPipe has two copies of the parameters.",
         ),
     )  # fmt: skip
     max_replicas: int = setting(
@@ -493,12 +532,12 @@ class PipelineSettings(Group):
     zero: int = setting(
         0,
         Whole(0, ZERO_STAGES[-1], choices=ZERO_STAGES),
-        "stage of ZeRO: the replicas of a stage (--replicate) share out optimizer states (1), gradients too (2),"
+        "stage of ZeRO: the replicas of a stage (--replicate) shard optimizer states (1), gradients too (2),"
         " parameters too (3) (0: none)",
         control=Control(
-            id="zero", label="Replicas share", what="What replicas share out: stage of ZeRO", place=PIPELINES,
+            id="zero", label="ZeRO stage", what="ZeRO stage: what replicas shard", place=PIPELINES,
             labels={"0": "nothing", "1": "ZeRO-1", "2": "ZeRO-2", "3": "ZeRO-3"}, width=WIDE,
-            word="Replicas share (ZeRO)",
+            word="ZeRO stage",
             meaning="What the replicas of a stage hold a part of each, rather than all: optimizer states and fp32"
             " copies (1), gradients too (2), parameters too (3). Less memory; 2 and 3 send more.",
         ),
@@ -522,7 +561,7 @@ class PipelineSettings(Group):
         Switch(),
         "let operators wait for one another in one linear order, branch after branch: pipelines are sequential",
         control=Control(
-            id="in-sequence", label="Stages in sequence", shape=SWITCH, place=PIPELINES, term="sequence",
+            id="in-sequence", label="Linear pipeline", shape=SWITCH, place=PIPELINES, term="sequence",
             meaning="Every stage waits for the one before it, as in systems whose stages form a chain. Off, branches"
             " run side by side.",
         ),
@@ -571,7 +610,7 @@ class PipelineSettings(Group):
 
 @dataclass(frozen=True, init=False)
 class SearchSettings(Group):
-    """Who searches, and for how long."""
+    """Which planner searches, and for how long."""
 
     planner: str | Planner = setting(
         "auto",
@@ -602,7 +641,7 @@ class SearchSettings(Group):
         metavar="S",
         link="time_limit",
         control=Control(
-            id="time-limit", label="Stop after", what="Time limit, seconds: only a guard", shape=NUMBER, width=84,
+            id="time-limit", label="Stop after", what="Time limit in seconds (safety)", shape=NUMBER, width=84,
             least=0.1, most=MAX_TIME_LIMIT_S, suffix="s", default=TIME_LIMIT_S, term="guard", in_widget=MORE,
             meaning="A guard only: most searches end by themselves, by counted work. One that it stops depends on the"
             " machine.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -39,6 +39,47 @@ NUMBERS = (
     ("peak memory, fullest device", "bytes", "peak_bytes"),
 )
 """What is told of both plans: in words, its unit, and its name in `Figures`."""
+
+
+class DeviceNumbers(TypedDict):
+    """A device in two plans: its name in each (None where it has none), peak memory and compute of an iteration."""
+
+    first: str | None
+    second: str | None
+    peak_bytes: tuple[float | None, float | None]
+    busy_s: tuple[float | None, float | None]
+
+
+MovedModule = TypedDict("MovedModule", {"module": str, "from": str, "to": str, "operators": int, "of": int})
+
+
+class NumberPair(TypedDict):
+    """unit: "s", "bytes" or ""."""
+
+    what: str
+    unit: str
+    first: float | None
+    second: float | None
+
+
+class DifferenceView(TypedDict):
+    """See `difference_object`."""
+
+    plan_sha256: list[str]
+    same_plan: bool
+    same_question: bool
+    verdict: str | None
+    told_apart: bool | None
+    operators: int
+    moved_operators: int
+    questions_differ: list[str]
+    devices_matched: dict[str, int]
+    devices_renamed: dict[str, int]
+    moved: list[MovedModule]
+    numbers: list[NumberPair]
+    devices: list[DeviceNumbers]
+    micro_batches: list[list[int]]
+    stages: list[int]
 
 
 @dataclass(frozen=True)
@@ -95,7 +136,7 @@ class Difference:
         return [(what, unit, getattr(first, name), getattr(second, name)) for what, unit, name in NUMBERS]
 
     @property
-    def device_numbers(self) -> list[dict[str, Any]]:
+    def device_numbers(self) -> list[DeviceNumbers]:
         """A row for every device of either plan, matched ones together: names (None where there is none), peak memory
         and compute of an iteration in each plan."""
         back = {j: i for i, j in self.match.items()}
@@ -106,8 +147,8 @@ class Difference:
             {
                 "first": None if i is None else self.names[0][i],
                 "second": None if j is None else self.names[1][j],
-                "peak_bytes": [_at(first.peak_memory_bytes, i), _at(second.peak_memory_bytes, j)],
-                "busy_s": [_at(first.busy_s, i), _at(second.busy_s, j)],
+                "peak_bytes": (_at(first.peak_memory_bytes, i), _at(second.peak_memory_bytes, j)),
+                "busy_s": (_at(first.busy_s, i), _at(second.busy_s, j)),
             }
             for i, j in pairs
         ]
@@ -160,7 +201,7 @@ def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Dif
     )
 
 
-def difference_object(told: Difference) -> dict[str, object]:
+def difference_object(told: Difference) -> DifferenceView:
     """A difference as JSON, numbers in seconds and bytes; "second" and "first" are the plans."""
     return {
         "plan_sha256": list(told.hashes),

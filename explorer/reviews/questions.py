@@ -157,7 +157,7 @@ def waiting(problem: Problem, plan: Plan, schedule: Schedule) -> Line:
     order = f", {stated:,} of them in an order that the plan states" if stated else ""
     said = f"{text.plural(len(asked), 'action')} ran in the plan's order"
     said += f", and {text.plural(messages, 'transfer')} arrived{order}" if messages else ""
-    return Line("no deadlock", Verdict.PASS, f"{said}: nothing waits in a circle")
+    return Line("no deadlock", Verdict.PASS, f"{said}: nothing waits in a cycle")
 
 
 def largest(sent: Sequence[Transfer], view: PlanView) -> Line:

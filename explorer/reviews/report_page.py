@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from explorer.reviews.lines import Line, Verdict
 from explorer.reviews.review import Review
+from explorer.view.figures import figures
 from explorer.view.graph.palette import css_variables, device
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import device_words
@@ -110,9 +111,11 @@ def _head(told: Review, problem: Problem, title: str) -> str:
     facts = []
     if told.metrics is not None and told.view is not None:
         objective = told.metrics.objective_s(problem.objective)
+        within = figures(told.view).within
         facts = [
-            (text.seconds(objective), {"max-load": "max-load, a sample", "makespan": "makespan, one pass",
-                                       "iteration": "iteration, a mini-batch"}[problem.objective.value]),
+            (text.seconds(objective) + (within and f", {within}"),
+             {"max-load": "max-load, a sample", "makespan": "makespan, one pass",
+              "iteration": "iteration, a mini-batch"}[problem.objective.value]),
             (text.rate(told.metrics.throughput_per_s), "samples, by iterations"),
             (text.seconds(told.view["bound_s"] or None), "lower bound"),
             (text.percent(told.metrics.bubble), "bubble"),

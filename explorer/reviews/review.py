@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypedDict
 
 from explorer.reviews import questions
 from explorer.reviews.lines import Line, Verdict, worst
@@ -13,7 +13,7 @@ from explorer.reviews.plan_hash import plan_hash
 from explorer.reviews.transfers import Transfer, transfers
 from explorer.view.folded import folded
 from explorer.view.graph.stage_graph import again_s
-from explorer.view.plan_types import PlanView
+from explorer.view.plan_types import Device, PlanView
 from explorer.view.plan_view import devices, plan_view, result_view
 from explorer.view.timeline.bars import MAX_BARS, bars
 from explorer.words import text
@@ -111,7 +111,33 @@ def view_of(problem: Problem, plan: Plan, result: Result | None = None) -> PlanV
     return {**told, "bars": bars(schedule, 2 * FINE, again_s(plan, schedule), links)}
 
 
-def review_object(told: Review, problem: Problem) -> dict[str, Any]:
+class LineView(TypedDict):
+    what: str
+    verdict: str
+    reason: str
+
+
+class TransferView(TypedDict):
+    """source, target: names of devices."""
+
+    producer: str
+    source: list[str]
+    target: list[str]
+    bytes: float
+    times: int
+
+
+class ReviewView(TypedDict):
+    """See `review_object`."""
+
+    verdict: str
+    plan_sha256: str
+    graph_sha256: str
+    lines: list[LineView]
+    largest_transfers: list[TransferView]
+
+
+def review_object(told: Review, problem: Problem) -> ReviewView:
     """A review as JSON: verdict, hashes, lines [{what, verdict, reason}] and the largest transfers."""
     return {
         "verdict": told.verdict.value,
@@ -122,7 +148,7 @@ def review_object(told: Review, problem: Problem) -> dict[str, Any]:
     }
 
 
-def transfer_rows(told: Review, devices: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def transfer_rows(told: Review, devices: Sequence[Device]) -> list[TransferView]:
     """The largest transfers of a review as plain data. devices: as in a plan's view."""
     return [
         {
@@ -138,6 +164,6 @@ def transfer_rows(told: Review, devices: Sequence[Mapping[str, Any]]) -> list[di
 
 def _rules(broken: tuple[str, ...]) -> Line:
     if not broken:
-        return Line("rules", Verdict.PASS, "the plan and its schedule keep all of them, read by a verifier of its own")
+        return Line("rules", Verdict.PASS, "the plan and its schedule keep all of them, checked independently")
     more = f"; and {len(broken) - SHOWN_RULES} more" if len(broken) > SHOWN_RULES else ""
     return Line("rules", Verdict.FAIL, "; ".join(text.short(rule, 300) for rule in broken[:SHOWN_RULES]) + more)

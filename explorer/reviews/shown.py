@@ -49,11 +49,16 @@ def lines(told: Difference) -> list[str]:
     if told.renamed:
         pairs = [f"{told.names[0][i]} is {told.names[1][j]}" for i, j in told.renamed.items()]
         found.append(f"devices    matched for most operators in common: {text.listing(pairs, 8)}")
+    return [*found, "", *number_lines(told), "", *_devices(told), *_moved(told)]
+
+
+def number_lines(told: Difference, first: str = "first", second: str = "second") -> list[str]:
+    """The numbers of both plans, a line each, with how they change. first, second: what the plans are called."""
     splits = [" or ".join(f"{count:,}" for count in counts) for counts in told.micro_batches]
-    numbers = [("", "first", "second", "change"), ("stages", *map(text.count, told.stages), "")]
+    numbers = [("", first, second, "change"), ("stages", *map(text.count, told.stages), "")]
     numbers.append(("micro-batches", splits[0], splits[1], ""))
     numbers += [number_row(*number) for number in told.numbers if number[2] or number[3]]
-    return [*found, "", *aligned(numbers, {1, 2, 3}), "", *_devices(told), *_moved(told)]
+    return aligned(numbers, {1, 2, 3})
 
 
 def _devices(told: Difference) -> list[str]:

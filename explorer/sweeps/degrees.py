@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from explorer.library.asked import Terms
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
+from explorer.question.written.kinds import MAX_DEGREE
 from explorer.words import text
 from solvers.bounds.combinatorial import lower_bound_s
 from solvers.errors import InvalidProblem, PlacementError
@@ -25,8 +26,6 @@ from solvers.problem.problem import Objective, Problem
 from solvers.search.monitor import ignore, never
 from solvers.search.planner import Planner
 
-MOST = 64
-"""Devices over which tensors are divided at most."""
 LOOK_S = 10.0
 """A guard of one look at one pair of degrees; it takes a fraction of a second."""
 PROVED = 1e-9
@@ -34,6 +33,7 @@ PROVED = 1e-9
 Traced = Callable[[int], Workload]
 """A degree -> the model divided so. Raises PlacementError where it cannot be."""
 Solve = Callable[..., Result]
+OnProgress = Callable[[Workload, Problem, Progress, Plan | None], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ def degrees_to_try(cluster: Cluster) -> tuple[list[int], dict[int, str]]:
     for device in cluster.accelerators:
         node = cluster.devices[device].node
         nodes[node] = nodes.get(node, 0) + 1
-    wanted = [2**k for k in range(MOST.bit_length()) if 2**k <= min(MOST, len(cluster.accelerators))]
+    wanted = [2**k for k in range(MAX_DEGREE.bit_length()) if 2**k <= min(MAX_DEGREE, len(cluster.accelerators))]
     sizes = text.listing([str(size) for size in sorted(set(nodes.values()))], 3)
     refused = {
         degree: f"a group of {degree} spans nodes, which have {sizes} devices"
@@ -86,7 +86,7 @@ def search_degrees(
     *,
     terms: Terms,
     should_stop: Callable[[], bool] = never,
-    on_progress: Callable[[Problem, Progress, Plan | None], None] | None = None,
+    on_progress: OnProgress | None = None,
     begin: Callable[[str], None] = lambda _: None,
     ask: Solve,
 ) -> DegreesFound:
@@ -97,8 +97,9 @@ def search_degrees(
     was found. The answer's bound is the least of all degrees'.
 
     cluster: of single devices. terms: of the whole search; its time is shared by the degrees that are searched, and
-    tracing and plain splits do not count. begin: told what comes next. Raises PlacementError where no degree can be
-    asked.
+    tracing and plain splits do not count. begin: called with what comes next. on_progress: called
+    with the best plan of all degrees so far, the model divided as it says, and what no degree beats. Raises
+    PlacementError where no degree can be asked.
     """
     began = time.perf_counter()
     tried, refused = degrees_to_try(cluster)
@@ -124,7 +125,7 @@ def search_degrees(
         begin(f"planning for groups of {one.degree}")
         left_s = max(0.0, limit_s - (time.perf_counter() - searching)) / (len(questions) - position)
         asked: Terms = {**terms, "start": one.start, "time_limit_s": max(1.0, left_s)}
-        heard = _hearing(one, on_progress)
+        heard = ignore if on_progress is None else _as_one(one, questions, began, on_progress)
         one.result = ask(one.problem, planner, should_stop=should_stop, on_progress=heard, **asked)
         _note_degrees(one)
         if best is None or best.result is None or one.result.objective_s < best.result.objective_s:
@@ -133,12 +134,22 @@ def search_degrees(
     return _answer(best, questions, refused, len(cluster.accelerators), time.perf_counter() - began)
 
 
-def _hearing(
-    one: _Question, on_progress: Callable[[Problem, Progress, Plan | None], None] | None
+def _as_one(
+    one: _Question, questions: list[_Question], began: float, on_progress: OnProgress
 ) -> Callable[[Progress, Plan | None], None]:
-    if on_progress is None:
-        return ignore
-    return lambda step, plan: on_progress(one.problem, step, plan)
+    """Passes on the search of a degree as a part of that of all: a plan that is no better than those of degrees before
+    is none."""
+    others = [each for each in questions if each is not one]
+    before_s = min((each.result.objective_s for each in others if each.result is not None), default=math.inf)
+    least_s = min((_bound_s(each) for each in others), default=math.inf)
+
+    def hear(step: Progress, plan: Plan | None) -> None:
+        best_s = min(step.objective_s, before_s)
+        bound_s = min(best_s, least_s, max(one.bound_s, step.bound_s))
+        told = replace(step, elapsed_s=time.perf_counter() - began, objective_s=best_s, bound_s=bound_s)
+        on_progress(one.workload, one.problem, told, plan if step.objective_s < before_s else None)
+
+    return hear
 
 
 def _looked_at(workload: Workload, settings: Settings, degree: int) -> _Question:

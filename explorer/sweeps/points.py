@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 
 from explorer.question.settings import Settings
+from explorer.question.written.kinds import Choice
 from explorer.words import text
 from solvers.errors import InvalidProblem
-from solvers.problem.problem import Objective, Problem
+from solvers.problem.problem import Objective, Pipeline, Problem
 
 MAX_POINTS = 1000
 """Each is a search of its own."""
@@ -26,20 +27,23 @@ MOST_DEVICES = 16
 @dataclass(frozen=True, slots=True)
 class Point:
     """What a point sets; None leaves the settings as they are. devices: accelerators; memory_bytes: the cap of all of
-    them; bandwidth_bytes_per_s: of every link (inside a host, where there are several)."""
+    them; bandwidth_bytes_per_s: of every link (inside a host, where there are several); pipeline: the order of
+    micro-batches."""
 
     devices: int | None = None
     micro_batches: int | None = None
     bandwidth_bytes_per_s: float | None = None
     memory_bytes: float | None = None
+    pipeline: Pipeline | None = None
 
     def settings(self, base: Settings) -> Settings:
         """The settings of this point."""
         return replace(base, **{axis: value for axis in AXES if (value := getattr(self, axis)) is not None})
 
     def apart(self, other: Point) -> int:
-        """In how many of its values another point differs."""
-        return sum(getattr(self, axis) != getattr(other, axis) for axis in AXES)
+        """In how many of its values another point differs; the plan of another pipeline is of least use."""
+        differing = [axis for axis in AXES if getattr(self, axis) != getattr(other, axis)]
+        return len(differing) + (self.pipeline != other.pipeline)
 
     def words(self) -> str:
         """ "4 devices, 16 GiB"."""
@@ -50,6 +54,8 @@ class Point:
         value = getattr(self, axis)
         if value is None:
             return ""
+        if axis == "pipeline":
+            return str(value)
         if axis == "devices":
             return text.count(value) if brief else text.plural(value, "device")
         if axis == "micro_batches":
@@ -69,6 +75,12 @@ class Axes:
     micro_batches: tuple[int, ...] = ()
     bandwidth_bytes_per_s: tuple[float, ...] = ()
     memory_bytes: tuple[float, ...] = ()
+    pipeline: tuple[Pipeline, ...] = ()
+
+
+def pipeline(given: str) -> Pipeline:
+    """Raises InvalidProblem for a name that there is not."""
+    return Pipeline(str(Choice(Pipeline).read("pipeline", given)))
 
 
 def points(axes: Axes, *, one_at_a_time: bool = False) -> tuple[Point, ...]:
@@ -80,7 +92,7 @@ def points(axes: Axes, *, one_at_a_time: bool = False) -> tuple[Point, ...]:
     values = [tuple(dict.fromkeys(getattr(axes, axis))) for axis in AXES]
     if not any(values):
         raise InvalidProblem(
-            "nothing is swept: give values of devices, memory, micro-batches or bandwidth, with commas"
+            "nothing is swept: give values of devices, memory, micro-batches, bandwidth or pipelines, with commas"
         )
     choices = [given or (None,) for given in values]
     count = 1

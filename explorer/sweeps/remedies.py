@@ -23,7 +23,7 @@ from solvers.search.planner import Planner
 
 MOST = 4
 """Ways out that are offered."""
-FOUND = "found as a way out where nothing fitted, with {effort} effort"
+FOUND = "a remedy where nothing fitted, with {effort} effort"
 
 
 @dataclass(frozen=True)

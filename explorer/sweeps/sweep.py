@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import TypedDict, cast
 
+from explorer.costs.interval import interval
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.sweeps.asking.asked import Course, Kept, ask_all
@@ -178,29 +179,59 @@ def _nearest(asked: Sequence[Point], position: int) -> list[int]:
     return sorted(range(position), key=lambda i: (asked[i].apart(asked[position]), -i))
 
 
-def row_object(row: Row) -> dict[str, Any]:
-    """A row as JSON, numbers in seconds, bytes and samples a second; null where there is none."""
-    found: dict[str, Any] = {axis: getattr(row.point, axis) for axis in AXES}
+class RowView(TypedDict):
+    """A row, numbers in seconds, bytes and samples a second; the values of `AXES` beside them, by their names."""
+
+    status: str
+    reason: str
+    planner: str | None
+    stop_reason: str | None
+    objective: str | None
+    objective_s: float | None
+    low_s: float | None
+    high_s: float | None
+    bound_s: float | None
+    gap: float | None
+    iteration_s: float | None
+    throughput_per_s: float | None
+    bubble: float | None
+    peak_memory_bytes: float | None
+    order: str | None
+    devices_used: int | None
+    micro_batches_used: int | None
+    runtime_s: float | None
+    started_from: int | None
+
+
+def row_object(row: Row) -> RowView:
+    """A row as JSON, null where there is none. low_s, high_s: between which the objective may lie where it is estimated
+    (`costs.interval`)."""
+    axes = {axis: getattr(row.point, axis) for axis in AXES}
     result, metrics = row.result, row.metrics
     plan = row.plan
-    found |= {
+    within = None if result is None else interval(result.problem, plan, result.objective_s)
+    found: RowView = {
         "status": row.status,
         "reason": row.reason,
         "planner": None if result is None else result.planner,
         "stop_reason": None if result is None else result.stop_reason.value,
         "objective": None if result is None else result.problem.objective.value,
         "objective_s": None if result is None else finite_or_none(result.objective_s),
+        "low_s": None if within is None else within.low_s,
+        "high_s": None if within is None else within.high_s,
         "bound_s": None if result is None or not math.isfinite(result.bound_s) else result.bound_s,
         "gap": None if result is None else finite_or_none(result.gap),
         "iteration_s": None if metrics is None else finite_or_none(metrics.iteration_s),
         "throughput_per_s": None if metrics is None else finite_or_none(metrics.throughput_per_s),
+        "bubble": None if metrics is None else finite_or_none(metrics.bubble),
         "peak_memory_bytes": None if metrics is None else finite_or_none(max(metrics.peak_memory_bytes)),
+        "order": None if plan is None else plan.pipeline,
         "devices_used": None if plan is None else len(plan.devices_used()),
         "micro_batches_used": None if plan is None or result is None else _split(result, plan),
         "runtime_s": None if result is None else result.runtime_s,
         "started_from": row.started_from,
     }
-    return found
+    return cast(RowView, {**axes, **found})
 
 
 def _split(result: Result, plan: Plan) -> int:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypedDict
 
 from explorer.sweeps.edges import edge_moves
 from explorer.sweeps.moved import Place, company, moved_plans, places
@@ -104,11 +105,23 @@ def edges(
         yield _move(problem, plan, one.operators, one.to, name, before_s, before, names)
 
 
+class MoveRow(TypedDict):
+    """A move as plain data. delta: in words; edge: whether it moves one of the stage's edges."""
+
+    device: int
+    name: str
+    delta_s: float | None
+    delta: str
+    changes: list[str]
+    reason: str
+    here: bool
+    edge: bool
+
+
 def move_rows(
     problem: Problem, plan: Plan, operators: Collection[int], *, should_stop: Callable[[], bool] = never
-) -> Iterator[dict[str, object]]:
-    """The moves, then those of edges, one after the other, as plain data: device, name, delta_s, delta (in words),
-    changes, reason, here, and edge, whether it moves one of their stage."""
+) -> Iterator[MoveRow]:
+    """The moves, then those of edges, one after the other."""
     told = chain(
         ((False, move) for move in moves(problem, plan, operators, should_stop=should_stop)),
         ((True, move) for move in edges(problem, plan, operators, should_stop=should_stop)),

@@ -67,7 +67,8 @@ class Node:
     """One call. target is like "aten.linear" (no overload); tensors are (argument name, value name)
     in the order of the call; constants are the other arguments by name; mutates names the values
     it writes into; region the part of the model that checkpoints its activations, "" for none; exchange what members
-    of a tensor-parallel group send for it."""
+    of a tensor-parallel group send for it; placement what its first output is to them (`sharding.names`), "" where
+    there is no group."""
 
     name: str
     target: str
@@ -78,6 +79,7 @@ class Node:
     mutates: tuple[str, ...] = ()
     region: str = ""
     exchange: Exchange = NO_EXCHANGE
+    placement: str = ""
 
     def tensor(self, argument: str) -> str | None:
         """The name of the value passed as ``argument``, if one is."""

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from solvers.errors import TraceError
 
-Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+Inputs = tuple[tuple[object, ...], dict[str, object]]
 
 
 def fake_tensor(tensor: Tensor, mode: FakeTensorMode, dtype: torch.dtype | None = None) -> Tensor:

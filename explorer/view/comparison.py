@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from explorer.costs.interval import interval
 from explorer.view.figures import NO_FIGURES, Figures, figures_of, gap
@@ -38,6 +38,8 @@ class Row:
 
     planner: the name with the options that were given, "downset-dp:downset_budget=10". status: a
     `Status`, UNSUPPORTED or FAILED, with ``reason`` for those two. bound_s is the planner's own. figures: of its plan.
+    alike: planners of rows before, of the same contiguity, from whose plans estimates do not tell its own
+    (`costs.interval.told_apart`); None where that is not known.
     """
 
     planner: str
@@ -50,6 +52,7 @@ class Row:
     bound_s: float = 0.0
     runtime_s: float | None = None
     figures: Figures | None = None
+    alike: tuple[str, ...] | None = None
 
     @property
     def objective_s(self) -> float | None:
@@ -68,13 +71,15 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """A row among its fellows: place is its position in the order of arrival, bound_s the best bound
-    proved by any of them for its contiguity, gap (objective - bound) / objective against that."""
+    proved by any of them for its contiguity, gap (objective - bound) / objective against that. apart: whether estimates
+    tell its plan from the best, None for that itself and where it is not known."""
 
     row: Row
     place: int
     best: bool
     bound_s: float
     gap: float | None
+    apart: bool | None
 
 
 def result_row(planner: str, guarantee: str, source: str, result: Result, metrics: Metrics | None) -> Row:
@@ -114,12 +119,21 @@ def ranked(rows: Sequence[Row]) -> list[Ranked]:
         bound_s = best_bound_s(rows, contiguity)
         mine = [(place, row) for place, row in enumerate(rows) if row.contiguity == contiguity]
         least = min((row.objective_s for _, row in mine if row.objective_s is not None), default=math.inf)
-        told = []
-        for place, row in mine:
-            best = row.objective_s is not None and row.objective_s <= least * (1 + SAME)
-            told.append(Ranked(row, place, best, bound_s, gap(row.objective_s, bound_s)))
+        best = [row.objective_s is not None and row.objective_s <= least * (1 + SAME) for _, row in mine]
+        first = next((row for (_, row), is_best in zip(mine, best, strict=True) if is_best), None)
+        told = [
+            Ranked(row, place, is_best, bound_s, gap(row.objective_s, bound_s), None if is_best else _apart(first, row))
+            for (place, row), is_best in zip(mine, best, strict=True)
+        ]
         found += sorted(told, key=lambda entry: _order(entry, least))
     return found
+
+
+def _apart(best: Row | None, row: Row) -> bool | None:
+    """Whether estimates tell a plan from the best of its contiguity; None where that is not known."""
+    if best is None or best.alike is None or row.alike is None:
+        return None
+    return best.planner not in row.alike and row.planner not in best.alike
 
 
 def _order(entry: Ranked, least: float) -> tuple[float, ...]:
@@ -169,9 +183,22 @@ def family_story(rows: Sequence[Row]) -> str:
     return ", ".join(words)
 
 
-def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
-    """What a table shows of every row, as text: planner, contiguity, status, word (of the status, alone),
-    objective, bound, gap, sample, rate, the three metrics by their names, peak, runtime, guarantee and source."""
+class TableRow(TypedDict):
+    """cells: see `cells`. place: in the order asked. alike: whether estimates do not distinguish its plan from the
+    best. current: whether its plan is on the page; can_show: whether it can be put there."""
+
+    cells: dict[str, str]
+    place: int
+    best: bool
+    alike: bool
+    current: bool
+    can_show: NotRequired[bool]
+
+
+def cells(entries: Sequence[Ranked]) -> list[dict[str, str]]:
+    """What a table shows of every row, as text: planner, contiguity, status, word (of the status, alone), objective,
+    within (between which times it may lie), bound, gap, sample, rate, the three metrics by their names, peak, runtime,
+    guarantee and source."""
     of = [entry.row.figures or NO_FIGURES for entry in entries]
     shown = {
         Objective.MAX_LOAD.value: text.seconds_alike([one.max_load_s for one in of], 4),
@@ -189,6 +216,7 @@ def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
             "contiguity": entry.row.contiguity,
             "status": status_words(entry.row),
             "word": _word(entry.row),
+            "within": (entry.row.figures or NO_FIGURES).within or text.NOTHING,
             "gap": text.percent(entry.gap),
             "runtime": text.seconds(entry.row.runtime_s),
             "guarantee": entry.row.guarantee,
@@ -199,17 +227,18 @@ def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
     ]
 
 
-def table(rows: Sequence[Row], shown: tuple[str, str] | None) -> list[dict[str, Any]]:
-    """The page's rows of the planners that ran: `cells` with place, best and current.
+def table(rows: Sequence[Row], shown: tuple[str, str] | None) -> list[TableRow]:
+    """The page's rows of the planners that ran.
 
     shown: planner and contiguity of the plan on the page.
     """
     entries = [entry for entry in ranked(rows) if entry.row.ran]
     return [
-        told
-        | {
+        {
+            "cells": told,
             "place": entry.place,
             "best": entry.best,
+            "alike": entry.apart is False,
             "current": entry.row.has_plan and (entry.row.planner, entry.row.contiguity) == shown,
         }
         for entry, told in zip(entries, cells(entries), strict=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Literal, NotRequired, TypedDict
 
 from explorer.costs.devices import DEVICES
 from explorer.view.comparison import Row, contradictions
+from explorer.view.graph.node_data import NodeData
 from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import skeleton
-from explorer.view.plan_types import Lean, PlanView, Skeleton
+from explorer.view.plan_types import Device, Lean, PlanView, RunView, Skeleton, Step
 from explorer.view.plan_view import devices, plan_view, result_view
 from explorer.words import text
 from solvers.evaluation.evaluate import evaluate, judge
@@ -22,10 +23,261 @@ from solvers.plan.result import Progress, Result, Status
 from solvers.planners.shortfall import Shortfall
 from solvers.problem.problem import Objective, Problem
 
-Event = dict[str, Any]
-"""Plain data with a ``kind``: waiting before anything else, compiling at any time; loading, model, progress, result or
-failed for a solve; loading, model, comparing, row, compared or failed for a comparison; of runs: see
-`explorer.view.run_events`."""
+
+class Waiting(TypedDict):
+    """See `waiting`."""
+
+    kind: Literal["waiting"]
+    before: int
+    why: str
+
+
+class Loading(TypedDict):
+    """See `loading`."""
+
+    kind: Literal["loading"]
+    text: str
+
+
+class Compiling(TypedDict):
+    """See `compiling`."""
+
+    kind: Literal["compiling"]
+    kernel: str
+    seconds: float
+
+
+class ModelEvent(TypedDict):
+    """See `model`."""
+
+    kind: Literal["model"]
+    hash: str
+    skeleton: bytes
+
+
+class ProgressEvent(TypedDict):
+    """See `progress`."""
+
+    kind: Literal["progress"]
+    elapsed_s: float
+    objective_s: float | None
+    bound_s: float
+    note: str
+    steps: list[Step]
+    plan: PlanView | None
+
+
+class Sized(TypedDict):
+    name: str
+    bytes: float
+
+
+class Blamed(Sized):
+    text: str
+
+
+class Lack(TypedDict):
+    """What the leanest plain split lacks on a device, and what that holds, the largest first."""
+
+    device: str
+    needs_bytes: float
+    cap_bytes: float
+    parts: list[Sized]
+    modules: list[Sized]
+
+
+class Infeasible(TypedDict):
+    """See `infeasible`."""
+
+    proved: bool
+    notes: list[str]
+    cap_bytes: float | None
+    devices: int
+    total_bytes: float
+    fits_memory_bytes: float | None
+    lack: Lack | None
+    bound_memory_bytes: float | None
+    blame: list[Blamed]
+
+
+class Outcome(TypedDict):
+    """How a search ended. cut_off: why, where that was not of itself; searched: how it was searched, where not as the
+    page asks; packed: the answer itself."""
+
+    kind: Literal["result"]
+    status: str
+    stop_reason: str
+    planner: str
+    runtime_s: float
+    bound_s: float
+    notes: list[str]
+    infeasible: Infeasible | None
+    cut_off: NotRequired[str]
+    searched: NotRequired[str]
+    packed: NotRequired[bytes]
+
+
+class ResultEvent(Outcome):
+    """See `result`."""
+
+    plan: PlanView | None
+
+
+class PackedOutcome(Outcome):
+    """A result whose plan is packed."""
+
+    plan: bytes
+
+
+class ComparingEvent(TypedDict):
+    """See `comparing`."""
+
+    kind: Literal["comparing"]
+    position: int
+    runs: int
+    planner: str
+    elapsed_s: float
+    objective_s: float | None
+
+
+class RowEvent(TypedDict):
+    """See `row`."""
+
+    kind: Literal["row"]
+    row: Row
+    objective: str
+    plan: bytes | None
+
+
+class ComparedEvent(TypedDict):
+    """See `compared`."""
+
+    kind: Literal["compared"]
+    finished: int
+    runs: int
+    contradictions: list[str]
+
+
+class GivenView(TypedDict):
+    """A plan that somebody gave, packed, with its graph. words: what it is. controls: what a page sets its own to."""
+
+    plan: bytes
+    skeleton: Skeleton
+    words: str
+    controls: NotRequired[Mapping[str, object]]
+
+
+class OpenedEvent(TypedDict):
+    """See `opened`."""
+
+    kind: Literal["opened"]
+    what: str
+    name: str
+    words: str
+    devices: int
+    memory_bytes: float | None
+    plan: GivenView | None
+    values: NodeData | None
+    skeleton: Skeleton | None
+
+
+class PlacedEvent(TypedDict):
+    """See `placed`."""
+
+    kind: Literal["placed"]
+    told: GivenView
+
+
+class Told(TypedDict):
+    """See `told`. Of which shape it is, is said where a job's kind is done, in `explorer.jobs`."""
+
+    kind: Literal["told"]
+    told: Mapping[str, object]
+
+
+class Part(TypedDict):
+    """See `part`; its shape as of `Told`."""
+
+    kind: Literal["part"]
+    part: Mapping[str, object]
+
+
+class Failed(TypedDict):
+    """See `failed`. lines: of the log of a run, until then."""
+
+    kind: Literal["failed"]
+    message: str
+    lines: NotRequired[list[str]]
+
+
+class Prepared(TypedDict):
+    """See `prepared`."""
+
+    kind: Literal["prepared"]
+    held: str
+    target: str
+    model: str
+    text: bytes
+    ranks: int
+    refused: list[str]
+    warnings: list[str]
+    elsewhere: str
+
+
+class Running(TypedDict):
+    """See `running`."""
+
+    kind: Literal["running"]
+    phase: str
+    done: int
+    of: int
+    lines: list[str]
+
+
+class Ran(TypedDict):
+    """See `ran`."""
+
+    kind: Literal["ran"]
+    run: RunView
+
+
+class Planned(TypedDict):
+    planner: str
+    measured_s: float
+
+
+class PlannedBefore(Planned):
+    estimated_s: float
+
+
+class ReplannedView(TypedDict):
+    """A plan made again with measured costs, see `explorer.jobs.replan.replan_job`. text and plan: packed."""
+
+    held: str
+    target: str
+    before: PlannedBefore
+    after: Planned
+    objective: str
+    costs_from: str
+    text: bytes
+    plan: bytes
+    skeleton: Skeleton
+    words: str
+
+
+class Replanned(ReplannedView):
+    """See `replanned`."""
+
+    kind: Literal["replanned"]
+
+
+Searching = Waiting | Loading | Compiling | ModelEvent | ProgressEvent | ResultEvent
+Event = (
+    Searching | ComparingEvent | RowEvent | ComparedEvent | OpenedEvent | PlacedEvent | Told | Part | Failed
+    | Prepared | Running | Ran | Replanned
+)  # fmt: skip
+"""Plain data, told apart by ``kind``: waiting before anything else, compiling at any time; loading, model, progress,
+result or failed for a solve; loading, model, comparing, row, compared or failed for a comparison."""
 
 LAST = ("result", "compared", "prepared", "ran", "replanned", "opened", "placed", "told", "failed")
 """Kinds of which every job has exactly one, at its end."""
@@ -33,28 +285,28 @@ LAST = ("result", "compared", "prepared", "ran", "replanned", "opened", "placed"
 BLAMED = 5
 
 
-def waiting(before: int, why: str = "") -> Event:
+def waiting(before: int, why: str = "") -> Waiting:
     """The job does not begin yet, or not again. before: how many have to end, or begin, before it does. why: what else
     keeps it waiting."""
     return {"kind": "waiting", "before": before, "why": why}
 
 
-def before_you(event: Mapping[str, Any]) -> str:
+def before_you(event: Waiting) -> str:
     """What a ``waiting`` event says to whoever waits."""
     return event["why"] or f"{event['before']} before you" if event["before"] else "for the solver"
 
 
-def loading(what: str) -> Event:
+def loading(what: str) -> Loading:
     """The worker is at something before the search: ``what`` is a short phrase."""
     return {"kind": "loading", "text": what}
 
 
-def compiling(kernel: str, seconds: float) -> Event:
+def compiling(kernel: str, seconds: float) -> Compiling:
     """The worker compiles a kernel ("": no more), ``seconds`` so far since it started."""
     return {"kind": "compiling", "kernel": kernel, "seconds": seconds}
 
 
-def model(workload: Workload) -> Event:
+def model(workload: Workload) -> ModelEvent:
     """The graph to draw: its skeleton as `packed` leaves it, and the hash of that, by which one that is at hand already
     need not be unpacked."""
     found = skeleton(workload)
@@ -63,7 +315,7 @@ def model(workload: Workload) -> Event:
 
 def progress(
     problem: Problem, planner: str, step: Progress, plan: Plan | None, since: Sequence[Progress] = ()
-) -> Event:
+) -> ProgressEvent:
     """A step of the search, with the view of the incumbent if there is a new one. since: the steps since the
     last one that was told, this one left out."""
     view = None
@@ -93,7 +345,7 @@ def result(
     bound_memory_bytes: float | None = None,
     held: str = "",
     lack: Shortfall | None = None,
-) -> Event:
+) -> ResultEvent:
     """The end of the search. fits_memory_bytes: the smallest cap a plan was found for, when none
     fits the cap asked for; bound_memory_bytes: a proved lower bound on any such cap. held: the name under
     which the worker holds the plan. lack: what plain splits lack, where there is no plan."""
@@ -112,11 +364,11 @@ def result(
     }
 
 
-def cut_off(step: Event, why: str) -> Event:
+def cut_off(step: ProgressEvent, plan: PlanView, why: str) -> ResultEvent:
     """The end of a search whose process is gone: the plan of its last ``progress`` that had one, which nobody holds.
     why: for people, "" where they asked for it."""
     notes = [why] if why else []
-    plan = {**step["plan"], "notes": [*step["plan"]["notes"], *notes], "stop_reason": "CANCELLED", "held": ""}
+    plan = {**plan, "notes": [*plan["notes"], *notes], "stop_reason": "CANCELLED", "held": ""}
     return {
         "kind": "result",
         "status": "FEASIBLE",
@@ -128,6 +380,21 @@ def cut_off(step: Event, why: str) -> Event:
         "plan": {**plan, "front": [], "trace": step["steps"]},
         "infeasible": None,
         "cut_off": why,
+    }
+
+
+def answered(status: str, stop_reason: str, planner: str, runtime_s: float, plan: PlanView) -> ResultEvent:
+    """The ``result`` event that would have brought a plan."""
+    return {
+        "kind": "result",
+        "status": status,
+        "stop_reason": stop_reason,
+        "planner": planner,
+        "runtime_s": runtime_s,
+        "bound_s": plan["bound_s"],
+        "notes": plan["notes"],
+        "plan": plan,
+        "infeasible": None,
     }
 
 
@@ -159,7 +426,7 @@ def front(outcome: Result) -> list[Lean]:
     ]
 
 
-def comparing(position: int, runs: int, planner: str, step: Progress) -> Event:
+def comparing(position: int, runs: int, planner: str, step: Progress) -> ComparingEvent:
     """The run at hand of a comparison, the ``position``-th of ``runs``, and how far it is."""
     return {
         "kind": "comparing",
@@ -171,14 +438,14 @@ def comparing(position: int, runs: int, planner: str, step: Progress) -> Event:
     }
 
 
-def row(told: Row, objective: Objective, outcome: Result | None, held: str = "") -> Event:
+def row(told: Row, objective: Objective, outcome: Result | None, held: str = "") -> RowEvent:
     """A finished run of a comparison under ``objective``. plan: the view of its plan as `packed` leaves
     it, or None; a page keeps many of them and looks at few. held: as in `result`."""
     view = None if outcome is None else held_view(outcome, held)
     return {"kind": "row", "row": told, "objective": objective.value, "plan": None if view is None else packed(view)}
 
 
-def compared(rows: Sequence[Row], runs: int) -> Event:
+def compared(rows: Sequence[Row], runs: int) -> ComparedEvent:
     """The end of a comparison of which ``rows`` came; fewer than ``runs`` if it was stopped."""
     return {"kind": "compared", "finished": len(rows), "runs": runs, "contradictions": contradictions(rows)}
 
@@ -200,12 +467,12 @@ def unpacked_graph(view: bytes) -> Skeleton:
     return found
 
 
-def packed_plan(event: Event) -> Event:
+def packed_plan(event: ResultEvent, plan: PlanView) -> PackedOutcome:
     """A ``result`` event with its plan `packed`; `unpacked_plan` gives it back."""
-    return {**event, "plan": packed(event["plan"])}
+    return {**event, "plan": packed(plan)}
 
 
-def unpacked_plan(event: Event) -> Event:
+def unpacked_plan(event: PackedOutcome) -> ResultEvent:
     return {**event, "plan": unpacked(event["plan"])}
 
 
@@ -215,40 +482,47 @@ def opened(
     words: str,
     devices: int = 0,
     memory_bytes: float | None = None,
-    told: Mapping[str, Any] | None = None,
+    plan: GivenView | None = None,
+    values: NodeData | None = None,
     drawn: Skeleton | None = None,
-) -> Event:
+) -> OpenedEvent:
     """A file was read. what: "model", "plan", "profile", "times", "cluster", "values", "placement" or "traces"; words:
     a few on what is in it; devices: accelerators that it states, 0 for none; memory_bytes: what the largest of a
-    cluster has. told: of a plan and of values, what `explorer.jobs.read_kind` says. drawn: the skeleton of a model, so
-    that it is drawn before anybody solves it."""
-    found = {"kind": "opened", "what": what, "name": name, "words": words, "devices": devices}
-    found["memory_bytes"] = finite_or_none(memory_bytes) if memory_bytes is not None else None
-    return {**found, "told": told, "skeleton": drawn}
+    cluster has. drawn: the skeleton of a model, so that it is drawn before anybody solves it."""
+    return {
+        "kind": "opened",
+        "what": what,
+        "name": name,
+        "words": words,
+        "devices": devices,
+        "memory_bytes": finite_or_none(memory_bytes) if memory_bytes is not None else None,
+        "plan": plan,
+        "values": values,
+        "skeleton": drawn,
+    }
 
 
-def placed(told: Mapping[str, Any]) -> Event:
-    """A placement made by hand was judged. told: plan, the packed view; skeleton, words."""
+def placed(told: GivenView) -> PlacedEvent:
+    """A placement made by hand was judged."""
     return {"kind": "placed", "told": told}
 
 
-def told(what: Mapping[str, Any]) -> Event:
+def told(what: Mapping[str, object]) -> Told:
     """The end of a job about plans that are there."""
     return {"kind": "told", "told": what}
 
 
-def part(what: Mapping[str, Any]) -> Event:
+def part(what: Mapping[str, object]) -> Part:
     """One of several answers of a job about plans."""
     return {"kind": "part", "part": what}
 
 
-def failed(message: str) -> Event:
+def failed(message: str) -> Failed:
     """Bad input, an unsupported problem, or a defect; ``message`` is one line for people."""
     return {"kind": "failed", "message": message}
 
 
-def _lack(lack: Shortfall | None, devices: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """What the leanest plain split lacks on a device, and what that holds, the largest first."""
+def _lack(lack: Shortfall | None, devices: Sequence[Device]) -> Lack | None:
     if lack is None:
         return None
     return {
@@ -267,7 +541,7 @@ def infeasible(
     fits_memory_bytes: float | None,
     bound_memory_bytes: float | None,
     lack: Shortfall | None = None,
-) -> dict[str, Any]:
+) -> Infeasible:
     """Why there is no plan: what the leanest plain split lacks, the operators that hold most, and the caps that would
     do; of those that were found only one that such a device can have."""
     static = problem.static_bytes().tolist()

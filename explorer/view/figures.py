@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 from explorer.costs.interval import Interval
@@ -124,7 +124,7 @@ def metrics_object(metrics: Metrics) -> dict[str, float | list[float | None] | N
 
 def figures(plan: PlanView) -> Figures:
     """Of a plan's view, under the bound that is known by now."""
-    return Figures(**{**plan["figures"], "bound_s": plan["bound_s"]})
+    return replace(Figures(**plan["figures"]), bound_s=plan["bound_s"])
 
 
 def question_hash(problem: Problem) -> str:

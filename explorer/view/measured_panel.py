@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
+from explorer.costs.interval import Interval
 from explorer.runner.bundles.outcome import COARSE, ROUNDING, Way
 from explorer.view.graph.errors import times_text
+from explorer.view.plan_types import AgreementReport, EnvironmentReport, PartReport, Report
 from explorer.view.timeline.measured_gantt import change
 from explorer.words import text
 
@@ -18,23 +20,54 @@ HINTS = {
     "links": "What the links' latency and bandwidth are off besides",
     "schedule": "What is left with measured times of actions and links: what the simulation does not know",
 }
+
+
+class Toned(TypedDict):
+    """tone: "good", "bad" or ""."""
+
+    text: str
+    tone: str
+
+
+class ErrorPart(TypedDict):
+    """One of the three errors. percent: of the measured time. tone: "over" where it makes the run longer, "under" where
+    shorter. width: its share of all three, without signs."""
+
+    key: str
+    name: str
+    text: str
+    percent: str
+    hint: str
+    tone: str
+    width: float
+
+
+class Panel(TypedDict):
+    """What the panel shows of a run. statement: the headline sentence. kpis: name, value, note and tone of each figure.
+    fed: a sentence on the simulator alone. where: a line on the hardware, "" if unknown. memory, busy and links: rows
+    of the tables `MEMORY`, `BUSY` and `LINKS`. notes: sentences."""
+
+    statement: str
+    kpis: list[dict[str, str]]
+    parts: list[ErrorPart]
+    fed: str
+    agreement: Toned | None
+    noise: Toned
+    where: str
+    memory: list[dict[str, str]]
+    busy: list[dict[str, str]]
+    links: list[dict[str, str]]
+    notes: list[str]
+
+
 LEAST_SHARE = 0.001
 """A smaller one is told as "< 0.1 %"."""
 PLACES = 3
 """Significant digits of the measured time in the statement."""
 
 
-def panel(comparison: Mapping[str, Any], devices: Sequence[str]) -> dict[str, Any]:
-    """What the panel shows of a comparison (`explorer.measured.comparison_object`), all of it text but for
-    shares. devices: their names.
-
-    statement: the headline sentence; kpis: name, value, note and tone ("good", "bad" or "") of each figure;
-    parts: of the three errors key, name, text ("+9 ms"), percent (of the measured time), hint, tone ("over"
-    where it makes the run longer, "under" where shorter) and width (its share of all three, without signs);
-    fed: a sentence on the simulator alone; agreement: {text, tone} or None; noise: {text, tone}; where: a line
-    on the hardware, "" if unknown; memory, busy and links: rows of the tables `MEMORY`, `BUSY` and `LINKS`;
-    notes: sentences.
-    """
+def panel(comparison: Report, devices: Sequence[str]) -> Panel:
+    """What the panel shows of a comparison (`explorer.measured.comparison_object`). devices: their names."""
     return {
         "statement": statement(comparison),
         "kpis": _kpis(comparison),
@@ -58,7 +91,7 @@ LINKS = (("link", "Link"), ("messages", "Messages"), ("size", "Median size"), ("
 """Columns of the tables: key and heading."""
 
 
-def statement(comparison: Mapping[str, Any]) -> str:
+def statement(comparison: Report) -> str:
     """ "Measured 112 ms, predicted 98 ms: operators +9 ms, links +1 ms, schedule +4 ms": rounded such that the
     prediction and the three errors add up to the measurement."""
     predicted, told, unit = _rounded(comparison)
@@ -66,7 +99,7 @@ def statement(comparison: Mapping[str, Any]) -> str:
     return f"Measured {told['measured']} {unit}, predicted {predicted} {unit}: {errors}"
 
 
-def parts(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
+def parts(comparison: Report) -> list[ErrorPart]:
     """The three errors, rounded as in the `statement`."""
     _, told, unit = _rounded(comparison)
     sizes = {key: abs(comparison["errors"][key]["s"]) for key, _ in PARTS}
@@ -85,12 +118,12 @@ def parts(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def agreement(found: Mapping[str, Any] | None) -> dict[str, str] | None:
+def agreement(found: AgreementReport | None) -> Toned | None:
     """How far the run is from the model in a plain loop, and whether that is rounding."""
     if found is None:
         return None
     most = ROUNDING.get(found["dtype"], COARSE)
-    values = [found[name] for name in ("loss", "gradient", "parameter")]
+    values = [found["loss"], found["gradient"], found["parameter"]]
     good = all(value is not None and value <= most for value in values)
     told = ", ".join(f"{name} {_power(value)}" for name, value in zip(("loss", "gradients", "parameters"), values,
                                                                    strict=True))  # fmt: skip
@@ -102,7 +135,7 @@ def agreement(found: Mapping[str, Any] | None) -> dict[str, str] | None:
     return {"text": f"Differs from {true}: {told} ({found['dtype']}){worst}", "tone": "bad"}
 
 
-def noise(comparison: Mapping[str, Any]) -> dict[str, str]:
+def noise(comparison: Report) -> Toned:
     """ "Quiet machine: a fixed piece of work varied by 1.2 %"."""
     found, word = comparison["noise"], comparison["noise_word"]
     if found is None:
@@ -114,7 +147,7 @@ def noise(comparison: Mapping[str, Any]) -> dict[str, str]:
     return {"text": varied, "tone": {"quiet": "good", "noisy": "bad"}.get(word, "")}
 
 
-def where(environment: Mapping[str, Any] | None) -> str:
+def where(environment: EnvironmentReport | None) -> str:
     """ "2 ranks on Xeon (1 host), gloo, torch 2.13.0, 1 thread each, pinned"."""
     if environment is None:
         return ""
@@ -126,7 +159,7 @@ def where(environment: Mapping[str, Any] | None) -> str:
     return f"{ranks} on {hardware} ({hosts}), {environment['backend']}, torch {environment['torch']}{threads}{pinned}"
 
 
-def memory_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[dict[str, str]]:
+def memory_rows(comparison: Report, devices: Sequence[str]) -> list[dict[str, str]]:
     """The peaks of every device that ran, and what they are made of where that was measured, `MEMORY`."""
     return [
         {
@@ -148,7 +181,7 @@ def memory_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[d
     ]
 
 
-def busy_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[dict[str, str]]:
+def busy_rows(comparison: Report, devices: Sequence[str]) -> list[dict[str, str]]:
     """Compute and waiting of every device that ran, in the iteration drawn, `BUSY`."""
     return [
         {
@@ -162,7 +195,7 @@ def busy_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[dic
     ]
 
 
-def link_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[dict[str, str]]:
+def link_rows(comparison: Report, devices: Sequence[str]) -> list[dict[str, str]]:
     """The links that carried something, `LINKS`; times are those of the median message."""
     found = []
     for link in comparison["links"]:
@@ -182,22 +215,23 @@ def link_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[dic
     return found
 
 
-def _kpis(comparison: Mapping[str, Any]) -> list[dict[str, str]]:
-    bubble = comparison["bubble"]
+def _kpis(comparison: Report) -> list[dict[str, str]]:
+    bubble, low_high = comparison["bubble"], comparison.get("within")
+    within = f"; {Interval(*low_high).words()}" if low_high else ""
     name = "Makespan" if comparison["objective"] == "makespan" else "Iteration"
     iterations = text.plural(len(comparison["iterations_s"]), "iteration")
     return [
         {"name": f"{name}, measured", "value": text.seconds(comparison["measured_s"]),
          "note": f"median of {iterations}", "tone": ""},
         {"name": "Predicted", "value": text.seconds(comparison["predicted_s"]),
-         "note": f"{text.signed_share(comparison['error'])} off", "tone": ""},
+         "note": f"{text.signed_share(comparison['error'])} off{within}", "tone": ""},
         {"name": "Fastest", "value": text.seconds(comparison["fastest_s"]), "note": f"of {iterations}", "tone": ""},
         {"name": "Bubble", "value": text.percent(bubble["measured"]),
          "note": f"{text.percent(bubble['predicted'])} predicted", "tone": ""},
     ]  # fmt: skip
 
 
-def _fed(comparison: Mapping[str, Any]) -> str:
+def _fed(comparison: Report) -> str:
     """ "Fed with measured times, the simulation is 10.5 % too short; each iteration with its own, 0.5 % too long." """
     whole, each = _side(comparison["fed_error"]), _side(comparison["fed_each_error"])
     return f"Fed with measured times, the simulation is {whole}; each iteration with its own, {each}."
@@ -209,7 +243,7 @@ def _side(error: float) -> str:
     return f"{text.percent(abs(error))} too {'short' if error < 0 else 'long'}"
 
 
-def _rounded(comparison: Mapping[str, Any]) -> tuple[str, dict[str, str], str]:
+def _rounded(comparison: Report) -> tuple[str, dict[str, str], str]:
     """The prediction, the measurement and the errors as text in one unit, adding up (by largest remainder)."""
     measured, predicted = comparison["measured_s"], comparison["predicted_s"]
     scale, unit = text.time_unit(max(measured, predicted) or 1.0)
@@ -236,7 +270,7 @@ def _off(measured: float | None, predicted: float | None) -> str:
     return change(measured, predicted) or text.NOTHING if measured is not None else text.NOTHING
 
 
-def _share_off(part: Mapping[str, Any]) -> str:
+def _share_off(part: PartReport) -> str:
     """ "+10 %", of a part of a device's memory, in which words have no room."""
     predicted = part["predicted_bytes"]
     return text.signed_share(part["measured_bytes"] / predicted - 1) if predicted > 0 else text.NOTHING

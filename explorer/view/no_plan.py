@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
+from explorer.view.events import ResultEvent
 from explorer.words import text
 
 MOST_PARTS = 4
 """Of what is too large, that are named."""
 
 
-def no_plan_words(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a result event without a plan: title, lines, and cap, {bytes, words} of the least at which one was found."""
+class Cap(TypedDict):
+    bytes: float
+    words: str
+
+
+class NoPlanWords(TypedDict):
+    """cap: the least at which a plan was found, None if there is none."""
+
+    title: str
+    lines: list[str]
+    cap: Cap | None
+
+
+def no_plan_words(event: ResultEvent) -> NoPlanWords:
+    """Of a result event without a plan."""
     told = event["infeasible"]
+    assert told is not None
     cap = text.nbytes(told["cap_bytes"])
     if told["proved"]:
         title = f"No plan fits {text.plural(told['devices'], 'device')} of {cap}."
@@ -24,7 +38,7 @@ def no_plan_words(event: Mapping[str, Any]) -> dict[str, Any]:
     lines: list[str] = []
     if not told["bound_memory_bytes"]:
         lines += [note[:1].upper() + note[1:] + "." for note in told["notes"][:2]]
-    lack = told.get("lack")
+    lack = told["lack"]
     if lack:
         parts = ", ".join(f"{text.nbytes(part['bytes'])} {part['name']}" for part in lack["parts"][:MOST_PARTS])
         lines.append(
@@ -41,5 +55,7 @@ def no_plan_words(event: Mapping[str, Any]) -> dict[str, Any]:
     if told["bound_memory_bytes"]:
         lines.append(f"Proved: at least {text.nbytes(told['bound_memory_bytes'])} a device is needed.")
     fits = told["fits_memory_bytes"]
-    words = f"Set the cap to {text.nbytes(fits)}, where a plan was found" if fits else ""
-    return {"title": title, "lines": lines, "cap": {"bytes": fits, "words": words} if fits else None}
+    least: Cap | None = None
+    if fits:
+        least = {"bytes": fits, "words": f"Set the cap to {text.nbytes(fits)}, where a plan was found"}
+    return {"title": title, "lines": lines, "cap": least}

@@ -5,16 +5,14 @@ All of it is JSON. `explorer.view.plan_view` and `explorer.view.graph.skeleton` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Sequence
+from typing import NotRequired, TypedDict
 
 from solvers.formats.result_json import DegreeRow
 
 Step = tuple[float, float | None, float | None, str, str]
 """Of a search: elapsed_s, objective_s (None before there is a plan), bound_s, note, and the planner at work ("" where
 one works alone)."""
-Report = Mapping[str, Any]
-"""How a run compares with its plan, see `explorer.measured.comparison_object`."""
 StageEdge = tuple[int, int, float, bool]
 """Source, target, bytes, whether between nodes: see `explorer.view.graph.stage_graph.stage_edges`."""
 RowPhases = list[float]
@@ -24,7 +22,7 @@ RowPhases = list[float]
 class Device(TypedDict):
     """name: what people read, "GPU 3"; memory_bytes: None without a cap; node: the host. alike: the numbers of those
     for which it stands, "" if it does so for itself alone; count: how many these are. Views of earlier versions lack
-    both."""
+    both. members: of a tensor-parallel group; memory is that of each."""
 
     index: int
     name: str
@@ -33,6 +31,7 @@ class Device(TypedDict):
     node: int
     alike: NotRequired[str]
     count: NotRequired[int]
+    members: NotRequired[int]
 
 
 class Stage(TypedDict):
@@ -70,6 +69,14 @@ class Bars(TypedDict):
     link: list[int]
     operator: list[int]
     reader: list[int]
+
+
+class MeasuredBars(Bars):
+    """Bars of a run, whose kind is S too, an all-reduce. predicted_s: None where the plan has no such action."""
+
+    segment: list[int]
+    wait_s: list[float]
+    predicted_s: list[float | None]
 
 
 class LinkUse(TypedDict):
@@ -238,6 +245,27 @@ class OrderView(TypedDict):
     ahead: OtherOrder | None
 
 
+class FigureView(TypedDict):
+    """The fields of `explorer.view.figures.Figures`."""
+
+    question: str
+    graph: str
+    objective: str
+    mini_batch: int
+    objective_s: float | None
+    low_s: float | None
+    high_s: float | None
+    bound_s: float
+    max_load_s: float | None
+    makespan_s: float | None
+    iteration_s: float | None
+    per_s: float | None
+    idle: float | None
+    peak_bytes: float | None
+    cut_bytes: float | None
+    between_nodes_bytes: float | None
+
+
 class PlanView(Answered, ScheduleView):
     """A plan, final or incumbent; see `explorer.view.plan_view.plan_view`."""
 
@@ -261,7 +289,7 @@ class PlanView(Answered, ScheduleView):
     seconds: list[float]
     origins: list[int] | None
     metrics: Metrics
-    figures: dict[str, Any]
+    figures: FigureView
 
 
 class Skeleton(TypedDict):
@@ -300,3 +328,165 @@ class Skeleton(TypedDict):
 def used_devices(plan: PlanView) -> int:
     """How many devices work, those for which one of the view stands among them. plan: a plan's view."""
     return sum(d.get("count", 1) for d, busy in zip(plan["devices"], plan["busy_s"], strict=True) if busy > 0)
+
+
+class ErrorReport(TypedDict):
+    """Seconds, and their share of the measured time."""
+
+    s: float
+    share: float
+
+
+class OperatorReport(TypedDict):
+    """See `explorer.measured.comparison.OperatorError`."""
+
+    predicted_s: float
+    measured_s: float
+    runs: int
+    profiled: bool
+    ratio: float | None
+
+
+class SegmentReport(TypedDict):
+    """See `explorer.measured.comparison.SegmentError`."""
+
+    segment: int
+    stages: list[int]
+    devices: list[int]
+    kind: str
+    measured_s: float
+    predicted_s: float | None
+    ratio: float | None
+
+
+class LinkReport(TypedDict):
+    """See `explorer.measured.comparison.LinkError`."""
+
+    src: int
+    dst: int
+    messages: float
+    waited: int
+    nbytes: float
+    measured_s: float | None
+    predicted_s: float | None
+    latency_s: float
+    bandwidth_bytes_per_s: float
+    how: str
+
+
+class PartReport(TypedDict):
+    """See `explorer.measured.comparison.PartError`."""
+
+    name: str
+    predicted_bytes: float
+    measured_bytes: float
+
+
+class DeviceReport(TypedDict):
+    """See `explorer.measured.comparison.DeviceError`."""
+
+    device: int
+    rank: int
+    busy_predicted_s: float
+    busy_measured_s: float
+    wait_s: float
+    peak_predicted_bytes: float
+    peak_measured_bytes: float | None
+    parts: list[PartReport]
+
+
+class AgreementReport(TypedDict):
+    """See `explorer.runner.bundles.outcome.Agreement`."""
+
+    loss: float | None
+    gradient: float | None
+    parameter: float | None
+    worst: str
+    dtype: str
+    compared: int
+    way: str
+    undefined: int
+
+
+class EnvironmentReport(TypedDict):
+    """See `explorer.runner.bundles.outcome.Environment`."""
+
+    hosts: list[str]
+    devices: list[str]
+    backend: str
+    torch: str
+    python: str
+    threads: int
+    date: str
+    pinned: bool
+
+
+class BubbleReport(TypedDict):
+    predicted: float
+    measured: float
+
+
+class BarsReport(TypedDict):
+    predicted: Bars
+    fed: Bars
+    measured: MeasuredBars
+
+
+class Report(TypedDict):
+    """How a run compares with its plan, see `explorer.measured.comparison_object`."""
+
+    objective: str
+    predicted_s: float
+    within: NotRequired[list[float] | None]
+    operators_fed_s: float
+    fed_s: float
+    measured_s: float
+    fastest_s: float
+    iterations_s: list[float]
+    drawn_s: float
+    errors: dict[str, ErrorReport]
+    error: float
+    fed_error: float
+    fed_each_error: float
+    bubble: BubbleReport
+    segments: list[SegmentReport]
+    operators: list[OperatorReport | None]
+    links: list[LinkReport]
+    devices: list[DeviceReport]
+    bars: BarsReport
+    agreement: AgreementReport | None
+    environment: EnvironmentReport | None
+    noise: float | None
+    noise_word: str
+    losses: list[float]
+    notes: list[str]
+
+
+class MeasuredView(TypedDict):
+    """A plan and what was measured of it, see `explorer.jobs.run_kinds.view_of`. plan: packed."""
+
+    held: str
+    planner: str
+    model: str
+    status: str
+    reason: str
+    culprit: int
+    notes: list[str]
+    devices: list[str]
+    report: Report | None
+    plan: bytes
+    skeleton: Skeleton
+
+
+class RunView(MeasuredView):
+    """A run that has ended, see `explorer.jobs.run_kinds.run_view`. text: of the plan, packed; b"" where the page
+    has it already."""
+
+    bundle: str
+    target: str
+    when: str
+    log: list[str]
+    folder: str
+    command: str
+    words: str
+    text: bytes

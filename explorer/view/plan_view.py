@@ -15,9 +15,10 @@ from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.instants.played import course
-from explorer.view.plan_types import Answered, Device, Metrics, PlanView, ScheduleView
+from explorer.view.plan_types import Answered, Device, FigureView, Metrics, PlanView, ScheduleView
 from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
+from explorer.view.timeline.exchanges import OfActions, OfSpan, exchanges, of_spans
 from explorer.view.timeline.lanes import UNKNOWN, endpoints, link_uses
 from explorer.view.timeline.operator_bars import operator_bars
 from explorer.view.timeline.order import order_of
@@ -58,6 +59,7 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
     devices that do the same there is one (see `devices`).
     """
     metrics, schedule = examine(problem, plan)
+    exchanged = exchanges(problem, plan), of_spans(problem, plan)
     whole, (problem, plan, schedule, every) = problem, folded(problem, plan, schedule)
     shown = of_devices(metrics, [same[0] for same in every])
     single = problem.objective is Objective.MAKESPAN
@@ -65,7 +67,7 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
     placement, stage_of = _placement(problem, plan)
     edges = stage_edges(problem, plan)
     samples = problem.mini_batch if single else plan.stages[0].micro_batch_size
-    drawn = _schedule_view(problem, plan, schedule, shown, [device["name"] for device in named])
+    drawn = _schedule_view(problem, plan, schedule, shown, [device["name"] for device in named], exchanged)
     idle = _idle(drawn["busy_s"], drawn["span_s"]) if single else None
     within = interval(problem, plan, told["objective_s"])
     return {
@@ -91,7 +93,9 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
         "seconds": _seconds(problem, placement, samples),
         "origins": _origins(problem, placement, samples),
         "metrics": cast(Metrics, metrics_object(shown)),
-        "figures": asdict(figures_of(whole, metrics, told["bound_s"], told["objective_s"], idle, within)),
+        "figures": cast(
+            FigureView, asdict(figures_of(whole, metrics, told["bound_s"], told["objective_s"], idle, within))
+        ),
     }
 
 
@@ -109,34 +113,41 @@ def _answered(told: Told) -> Answered:
 
 
 def _schedule_view(
-    problem: Problem, plan: Plan, schedule: Schedule, metrics: Evaluated, names: Sequence[str]
+    problem: Problem,
+    plan: Plan,
+    schedule: Schedule,
+    metrics: Evaluated,
+    names: Sequence[str],
+    exchanged: tuple[OfActions, OfSpan],
 ) -> ScheduleView:
     """bars: see `bars`; by_operator: whether the schedule is one of single operators, with all_spans of it as bars (see
     `operator_bars`); links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; bottleneck:
-    the device that decides the objective; course: see `explorer.view.instants.played`."""
+    the device that decides the objective; course: see `explorer.view.instants.played`. exchanged: what members of
+    groups exchange in actions, and in spans."""
     span_s, busy = schedule.makespan_s, schedule.busy_per_device_s()
     by_operator = problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR
     links = link_uses(schedule, names)
     at = {use["resource"]: i for i, use in enumerate(links)}
     senders = endpoints(schedule) if by_operator else [UNKNOWN] * len(schedule.spans)
-    found, all_spans = operator_bars(schedule, senders, at) if by_operator else (
-        bars(schedule, again_s=again_s(plan, schedule), links=at), False)  # fmt: skip
+    found, all_spans = operator_bars(schedule, senders, at, exchanged=exchanged[1]) if by_operator else (
+        bars(schedule, again_s=again_s(plan, schedule), links=at, exchanged=exchanged[0]), False)  # fmt: skip
     loads = metrics.load_s if problem.objective is Objective.MAX_LOAD else busy
     bottleneck = max(range(len(loads)), key=lambda d: loads[d])
     moves = [(s.device, s.to_device, s.start_s, s.end_s) for s in schedule.spans]
+    exchange_s = sum(exchanged[1](s).seconds for s in schedule.spans if s.device == bottleneck)
     parts = memory_parts(problem, plan, metrics.peak_memory_bytes)
     return {
         "bars": found,
         "by_operator": by_operator,
         "all_spans": all_spans,
         "links": links,
-        "path": path_view(schedule, senders, [o.name for o in problem.graph.operators], names, at),
+        "path": path_view(schedule, senders, [o.name for o in problem.graph.operators], names, at, exchanged[1]),
         "spans": len(schedule.spans),
         "course": course(schedule),
         "span_s": span_s,
         "busy_s": list(busy),
         "bottleneck": bottleneck,
-        "breakdown": breakdown(moves, bottleneck, span_s),
+        "breakdown": breakdown(moves, bottleneck, span_s, exchange_s),
         "memory": [
             {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(held.items())}
             for c, held in zip(schedule.memory, parts, strict=True)
@@ -166,22 +177,25 @@ def result_view(result: Result) -> PlanView | None:
 def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | None = None) -> list[Device]:
     """Devices with the names people read: "GPU 3", "CPU 0", "CPU core 3"; memory_bytes is None without a cap. node: the
     host. every: the numbers of those for which each stands, where these are not their own; then alike says which these
-    are: "0-127". gpus: how many accelerators there are of these."""
-    gpus = len(problem.cluster.accelerators) if gpus is None else gpus
+    are: "0-127". A tensor-parallel group is a device with the numbers of its members: "GPU 0-3". gpus: how many
+    accelerators there are of these."""
+    gpus, size = len(problem.cluster.accelerators) if gpus is None else gpus, problem.graph.tensor_parallel
     found: list[Device] = []
     for i, device in enumerate(problem.cluster.devices):
         same = every[i] if every else (i,)
-        found.append(
-            {
-                "index": i,
-                "name": class_name(device.kind, same, gpus),
-                "alike": numbers_words(same) if len(same) > 1 else "",
-                "count": len(same),
-                "kind": device.kind,
-                "memory_bytes": finite_or_none(device.memory_bytes),
-                "node": device.node,
-            }
-        )
+        members = [group * size + member for group in same for member in range(size)]
+        shown: Device = {
+            "index": i,
+            "name": class_name(device.kind, members, gpus * size),
+            "alike": numbers_words(members) if len(same) > 1 else "",
+            "count": len(same),
+            "kind": device.kind,
+            "memory_bytes": finite_or_none(device.memory_bytes),
+            "node": device.node,
+        }
+        if size > 1:
+            shown["members"] = size
+        found.append(shown)
     return found
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from explorer.view.events import Event
+from explorer.view.events import Prepared, Ran, Replanned, ReplannedView, Running
+from explorer.view.plan_types import RunView
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def prepared(
     refused: Sequence[str],
     warnings: Sequence[str],
     elsewhere: str = "",
-) -> Event:
+) -> Prepared:
     """A plan was looked at before it runs. model: its reference; refused: why it cannot be run; warnings: what to
     know before it is; elsewhere: that its costs are of other hardware than the target's, or ""."""
     return {
@@ -50,18 +50,18 @@ def prepared(
     }
 
 
-def running(phase: str, done: int, of: int, lines: Sequence[str]) -> Event:
+def running(phase: str, done: int, of: int, lines: Sequence[str]) -> Running:
     """How far a run is: ``done`` of ``of`` in a phase, 0 of 0 where that is not known. lines: of its log, since
     the last event."""
     return {"kind": "running", "phase": phase, "done": done, "of": of, "lines": list(lines)}
 
 
-def ran(run: Mapping[str, Any]) -> Event:
+def ran(run: RunView) -> Ran:
     """A run has ended, whichever way. run: see `explorer.jobs.run_kinds.run_view`."""
     return {"kind": "ran", "run": run}
 
 
-def replanned(told: Mapping[str, Any]) -> Event:
+def replanned(told: ReplannedView) -> Replanned:
     """A plan was made again with measured costs. told: see `explorer.jobs.replan.replan_job`."""
     return {"kind": "replanned", **told}
 

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from explorer.view.graph import elements, pinning, stage_boxes
 from explorer.view.graph.elements import GraphView
+from explorer.view.graph.errors import BoxErrors
 from explorer.view.graph.palette import Theme
+from explorer.view.graph.stage_boxes import StageScene
+from explorer.view.instants.waits import ChainColumns
 from explorer.view.plan_types import Bars, PlanView, Skeleton
 from explorer.view.session import Look
 from explorer.view.timeline import canvas, charts, gantt_rows, operator_bars, repeated, shapes
-from explorer.view.timeline.gantt_rows import Rows
+from explorer.view.timeline.canvas import CanvasScene
+from explorer.view.timeline.charts import MemoryCard, Strips
+from explorer.view.timeline.gantt_rows import RowColumns, Rows
 from explorer.view.timeline.operator_bars import OperatorWords
 from explorer.view.timeline.order import order_name
 from explorer.words import text
 from explorer.words.actions import REPEATED
 
-Columns = Mapping[str, Sequence[Any] | None]
+BarColumns = Mapping[str, Sequence[object] | None]
 """Bars as a drawing takes them, a list a property."""
+
+
+class RowsScene(RowColumns):
+    """can: whether stages can be rows; can_link: whether links can; links: whether they are."""
+
+    can: bool
+    can_link: bool
+    links: bool
+    path: bool
 
 
 class GraphScene(TypedDict):
     """Boxes and edges, before any plan. count: "16 boxes, 192 operators"."""
 
-    elements: Sequence[Mapping[str, Any]]
+    elements: Sequence[Mapping[str, object]]
     max_zoom: float
     expandable: list[str]
     count: str
@@ -41,7 +55,7 @@ class OverlayScene(TypedDict):
     stages: Mapping[str, list[int]]
     keys: Mapping[str, list[int]] | None
     pinned: list[str]
-    errors: Mapping[str, Any] | None
+    errors: BoxErrors | None
 
 
 class Path(TypedDict):
@@ -61,27 +75,27 @@ class PlanScene(TypedDict):
     """The schedule of a plan, the DAG of its stages, memory over time. memory: a card a device, or of many devices
     ``strips``; count: "one pass · 2,594 spans"."""
 
-    figure: Mapping[str, Any]
-    bars: Columns
-    spans: Columns | None
+    figure: CanvasScene
+    bars: BarColumns
+    spans: BarColumns | None
     detail: Detail
-    rows: Mapping[str, Any]
+    rows: RowsScene
     path: Path
     scale_s: float
     by_operator: bool
     can_draw_stages: bool
     devices: list[str]
-    dag: Mapping[str, Any]
-    memory: Sequence[Mapping[str, Any]]
-    strips: Mapping[str, Any] | None
+    dag: StageScene
+    memory: Sequence[MemoryCard]
+    strips: Strips | None
     count: str
 
 
 class BarsScene(TypedDict):
     """The bars to draw while a part of the schedule is in sight."""
 
-    lanes: Sequence[Mapping[str, Any]]
-    bars: Columns
+    lanes: Sequence[Mapping[str, object]]
+    bars: BarColumns
     detail: Detail
 
 
@@ -102,9 +116,7 @@ def graph_scene(view: GraphView, skeleton: Skeleton) -> GraphScene:
     }
 
 
-def overlay_scene(
-    view: GraphView, skeleton: Skeleton, plan: PlanView, errors: Mapping[str, Any] | None = None
-) -> OverlayScene:
+def overlay_scene(view: GraphView, skeleton: Skeleton, plan: PlanView, errors: BoxErrors | None = None) -> OverlayScene:
     """Devices, cut tensors and stages of the boxes: what a plan lays over a graph. inside: of the boxes that are cut
     themselves, the bytes that cross devices in them or on the way into them. errors: of its run, by box."""
     found = elements.assignment(view, skeleton, plan["placement"], plan["samples"])
@@ -187,7 +199,7 @@ def window_scene(
     }
 
 
-def waits_scene(plan: PlanView, look: Look, found: Mapping[str, Any], until_s: float) -> Path:
+def waits_scene(plan: PlanView, look: Look, found: ChainColumns, until_s: float) -> Path:
     """The columns of a chain (`explorer.view.instants.waits.chain_columns`) as the critical path is drawn."""
     scale, _ = text.time_unit(until_s or 1.0)
     shown, _ = _drawn(plan, (0.0, until_s))
@@ -222,7 +234,7 @@ def _lanes(plan: PlanView, shown: Bars, rows: Rows, skeleton: Skeleton) -> list[
     return shapes.lanes(shown, rows, names, lambda i: words.hover(shown, i))
 
 
-def _columns(plan: PlanView, found: Bars, rows: tuple[int, ...], skeleton: Skeleton, scale: float) -> dict[str, Any]:
+def _columns(plan: PlanView, found: Bars, rows: tuple[int, ...], skeleton: Skeleton, scale: float) -> BarColumns:
     """Bars as the browser needs them. key: what is highlighted together, the stage of a bar or, where
     operators are scheduled one by one, the forward operator that it belongs to."""
     anchors = skeleton["anchors"]
@@ -241,7 +253,7 @@ def _columns(plan: PlanView, found: Bars, rows: tuple[int, ...], skeleton: Skele
     }
 
 
-def _spans(plan: PlanView, look: Look, skeleton: Skeleton, scale: float) -> dict[str, Any]:
+def _spans(plan: PlanView, look: Look, skeleton: Skeleton, scale: float) -> BarColumns:
     """All bars of a schedule, for what is highlighted where runs are drawn."""
     found = plan["bars"]
     told = _columns(plan, found, gantt_rows.rows_of(plan, look.rows, look.links).of_bar, skeleton, scale)

@@ -11,11 +11,19 @@ from urllib.parse import parse_qsl, urlencode
 from demo_models import MODELS
 from explorer.question.accelerators import DEFAULT_DEVICES
 from explorer.question.loading import is_traced
-from explorer.question.models.example import Example, split_example
+from explorer.question.models.example import divided_by, in_parts
 from explorer.question.nodes.wired import Wiring
-from explorer.question.settings import GROUPS, MAX_TIME_LIMIT_S, TIME_LIMIT_S, SearchSettings, Settings, declared
+from explorer.question.settings import (
+    GROUPS,
+    MAX_TIME_LIMIT_S,
+    SETTINGS,
+    TIME_LIMIT_S,
+    SearchSettings,
+    Settings,
+    declared,
+)
 from explorer.question.written.declaring import Group
-from explorer.question.written.kinds import MAX_NAME, Switch, Whole, one_of, plain, shown
+from explorer.question.written.kinds import AUTO_WORD, MAX_NAME, SEARCHED, Switch, Whole, one_of, plain, shown
 from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
 from solvers.problem.problem import Precision
@@ -86,6 +94,11 @@ class Session:
     cluster: str = ""
     times: str = ""
 
+    @property
+    def asked_model(self) -> str:
+        """The model with how its tensors are divided, by the name that a worker knows."""
+        return divided_by(self.model, self.settings.tensor_parallel, self.settings.sequence_parallel)
+
 
 @dataclass(frozen=True, slots=True)
 class Choices:
@@ -112,9 +125,14 @@ def parse(raw: Mapping[str, object], choices: Choices) -> Session:
     Missing, empty and "auto" values mean the default. Unknown keys are ignored, so that an old
     link still opens. Raises InvalidProblem that names the field, what was expected and found.
     """
-    settings = Settings(**_read(raw, choices, *LINKED))
     if not choices.models:
         raise InvalidProblem("there is no model to plan for")
+    model, degree, tokens = in_parts(_model(raw, choices))
+    settings = Settings(**_read({**raw, **_divided(raw, degree, tokens)}, choices, *LINKED))
+    if settings.tensor_parallel != 1 and _FILE.fullmatch(model):
+        raise InvalidProblem(
+            "tensor_parallel: tensors of models that are traced here can be divided, those of files not; choose 1"
+        )
     theme = _one_of(raw, "theme", THEMES)
     search = {"time_limit_s": min(TIME_LIMIT_S, choices.most_time_limit_s)} | _read(raw, choices, SearchSettings)
     if search["time_limit_s"] > choices.most_time_limit_s:
@@ -123,7 +141,7 @@ def parse(raw: Mapping[str, object], choices: Choices) -> Session:
             " stop after less"
         )
     return Session(
-        model=_model(raw, choices),
+        model=model,
         settings=settings,
         theme="dark" if theme == "dark" else "light",
         look=parse_look(raw, choices),
@@ -285,11 +303,18 @@ def _model(raw: Mapping[str, object], choices: Choices) -> str:
     return _one_of(raw, "model", choices.models) or choices.models[0]
 
 
+def _divided(raw: Mapping[str, object], degree: int, tokens: int) -> dict[str, object]:
+    """How tensors are divided, as settings of a link say it. degree, tokens: as the model's name says it, which counts
+    where it does."""
+    kind = SETTINGS["tensor_parallel"].kind
+    found: dict[str, object] = {"tensor_parallel": SEARCHED} if raw.get("tensor_parallel") == AUTO_WORD else {}
+    found |= {"tensor_parallel": kind.to_link(degree)} if degree != 1 else {}
+    return found | ({"sequence_parallel": tokens} if tokens != 1 else {})
+
+
 def _whole(model: str) -> str:
     """A model's name without what it says of how tensors are divided."""
-    name, example = split_example(model)
-    undivided = replace(example, tensor_parallel=None, sequence_parallel=None)
-    return name if undivided == Example() else model
+    return in_parts(model)[0]
 
 
 def _file(raw: Mapping[str, object], key: str, choices: Choices, named: Sequence[str]) -> str:

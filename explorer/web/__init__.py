@@ -5,7 +5,7 @@ Importing this package imports no Dash either: the command line names `serve` be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from explorer.web.app import Config, create_app, serve
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Config", "create_app", "serve"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in __all__:
         from explorer.web import app
 

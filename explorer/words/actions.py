@@ -10,6 +10,8 @@ from solvers.plan.schedule import Span
 TRANSFER = "T"
 REPEATED = "S"
 """Of a bar, never of a span: what a device does again and again in its steady state."""
+EXCHANGE = "X"
+"""Of a bar, never of a span: the part of an action in which members of a tensor-parallel group exchange."""
 BACKWARD = "BIW"
 KIND_WORDS = {
     "F": "forward",
@@ -19,6 +21,7 @@ KIND_WORDS = {
     "U": "update",
     "R": "forward again",
     TRANSFER: "transfer",
+    EXCHANGE: "exchange in the group",
     REPEATED: "forward and backward in turn",
 }
 _ACTION = re.compile(r"^(\d+)([FBIWU])(\d*)")

@@ -42,7 +42,7 @@ _TERMS = {
     ),
     "mixed-kind": (
         CLUSTER,
-        "Mixed with",
+        "Second GPU type",
         "A second kind of GPU in the same cluster, and how many there are of it.",
     ),
     "named-cluster": (
@@ -59,7 +59,7 @@ _TERMS = {
     ),
     "each-gpu": (
         CLUSTER,
-        "Each GPU by itself",
+        "Per-GPU settings",
         "A kind and a memory cap for every single GPU.",
     ),
     "iteration": (

@@ -27,7 +27,7 @@ from solvers.plan.contiguity import forward_edges
 from solvers.plan.successors import components
 from solvers.problem.graph import Phase
 from solvers.problem.groups import group_of, together
-from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.problem.problem import Contiguity, Objective, Problem
 
 MOST_GROUPS = 6000
 """Of more groups of operators nothing is proved: it would take seconds."""
@@ -59,7 +59,7 @@ def _applies(problem: Problem) -> bool:
     return (
         problem.objective is Objective.ITERATION
         and problem.contiguity is Contiguity.ACYCLIC
-        and problem.pipeline is not Pipeline.INTERLEAVED
+        and not problem.by_stage
         and problem.max_replicas == 1
         and len({device.kind for device in cluster.devices}) == 1
         and not cluster.cpus

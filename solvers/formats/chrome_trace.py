@@ -7,7 +7,7 @@ https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from solvers.plan.schedule import Schedule, Span
 from solvers.problem.cluster import Cluster
@@ -18,10 +18,16 @@ MICROSECONDS = 1e6
 Event = dict[str, object]
 
 
-def chrome_trace(schedule: Schedule, graph: OpGraph, cluster: Cluster) -> dict[str, object]:
+def chrome_trace(
+    schedule: Schedule,
+    graph: OpGraph,
+    cluster: Cluster,
+    exchanged: Callable[[Span], tuple[float, float]] = lambda _: (0.0, 0.0),
+) -> dict[str, object]:
     """The trace: a process per device (its compute, and its memory as a counter), one for the links.
 
-    Spans of a resource that runs several at once (CPU cores) get a row for each that overlaps.
+    exchanged: seconds of a span in which the members of its device exchange, and bytes from each: a span of its own
+    within it, at its end. Spans of a resource that runs several at once (CPU cores) get a row for each that overlaps.
     """
     links = len(cluster)
     names = [device.name for device in cluster.devices]
@@ -38,7 +44,11 @@ def chrome_trace(schedule: Schedule, graph: OpGraph, cluster: Cluster) -> dict[s
             free_thread[process] += 1
             label = resource if row == 0 else f"{resource} ({row + 1})"
             events.append(_name("thread_name", process, thread, label))
-            events.extend(_span(span, process, thread, graph) for span in overlapping)
+            for span in overlapping:
+                events.append(_span(span, process, thread, graph))
+                seconds, nbytes = exchanged(span)
+                if seconds > 0:
+                    events.append(_exchange(span, process, thread, seconds, nbytes))
     for device, curve in enumerate(schedule.memory):
         for time_s, nbytes in zip(curve.times_s, curve.nbytes, strict=True):
             events.append(
@@ -64,6 +74,19 @@ def _span(span: Span, process: int, thread: int, graph: OpGraph) -> Event:
         "ts": span.start_s * MICROSECONDS,
         "dur": (span.end_s - span.start_s) * MICROSECONDS,
         "args": args,
+    }
+
+
+def _exchange(span: Span, process: int, thread: int, seconds: float, nbytes: float) -> Event:
+    return {
+        "ph": "X",
+        "pid": process,
+        "tid": thread,
+        "name": "exchange in the group",
+        "cat": "exchange",
+        "ts": (span.end_s - seconds) * MICROSECONDS,
+        "dur": seconds * MICROSECONDS,
+        "args": {"action": span.action, "bytes from each member": nbytes},
     }
 
 

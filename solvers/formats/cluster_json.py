@@ -36,7 +36,7 @@ _read_device = reader_of(
     concurrency=nullable(lambda field: field.integer(1, 1)),
     node=lambda field: field.integer(0, MAX_DEVICES),
 )
-_read_link = reader_of(Link, bandwidth_bytes_per_s=Field.number_or_infinity)
+read_link = reader_of(Link, bandwidth_bytes_per_s=Field.number_or_infinity)
 _read_class = reader_of(LinkClass, bandwidth_bytes_per_s=Field.number_or_infinity)
 
 BY_CLASS = 2
@@ -99,7 +99,7 @@ def read_cluster(field: Field) -> Cluster:
         tiers = _read_tiers(parts["links"])
         return field.located(lambda: Cluster(devices, tiers))
     devices = tuple(_read_device(item) for item in parts["devices"].items(MAX_DEVICES))
-    links = tuple(_read_link(item) for item in parts["links"].items(MAX_LINKS)) if "links" in parts else ()
+    links = tuple(read_link(item) for item in parts["links"].items(MAX_LINKS)) if "links" in parts else ()
     return field.located(lambda: Cluster(devices, links))
 
 

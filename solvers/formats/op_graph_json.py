@@ -26,10 +26,12 @@ _AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes", "exchanged
 _OPERATOR = (
     "name", "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "factorable_bytes",
     "colocation", "forward_of", "replicable", "checkpoint", "cached", "buffer_bytes", "gradient_sum_bytes", "causal",
-    "exchange_steps",
+    "exchange_steps", "placement",
 )  # fmt: skip
 """In the order in which they are written, and hashed."""
-_UNNAMED = frozenset({"factorable_bytes", "checkpoint", "cached", "buffer_bytes", "gradient_sum_bytes", "causal"})
+_UNNAMED = frozenset(
+    {"factorable_bytes", "checkpoint", "cached", "buffer_bytes", "gradient_sum_bytes", "causal", "placement"}
+)
 """What does not name a graph: see `graph_hash`."""
 _ALWAYS = frozenset({"op_type", "phase"})
 _DEFAULT = {kind: {each.name: each.default for each in fields(kind)} for kind in (Operator, Tensor)}
@@ -40,8 +42,8 @@ _ROOM_FOLLOWS = frozenset({Phase.BACKWARD_WEIGHT, Phase.UPDATE})
 def graph_hash(graph: OpGraph) -> str:
     """sha256 of the graph's canonical JSON: equal graphs have equal hashes. Without `Operator.factorable_bytes`, which
     follow from the same parameters, buffers and causal masks, which follow from the same module, room for gradients and
-    updates, and regions, which are a way to run the same operators: plans and profiles of files that do not state them
-    are of the same graph."""
+    updates, regions, which are a way to run the same operators, and words for people: plans and profiles of files that
+    do not state them are of the same graph."""
     return hashlib.sha256(dump_json(graph_json(graph, whole=False)).encode()).hexdigest()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute
+from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute, read_link
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import read_numbers
 from solvers.formats.records import read_record, record_json
@@ -23,7 +23,7 @@ _REQUIRED = (
 )  # fmt: skip
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
-    "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied",
+    "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied", "group_link",
 )  # fmt: skip
 
 _ALWAYS = (
@@ -46,6 +46,7 @@ def problem_json(problem: Problem) -> dict[str, object]:
         **({"copy_tied": True} if problem.copy_tied else {}),
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
         **({} if problem.engine is None else {"engine": record_json(problem.engine)}),
+        **({} if problem.group_link is None else {"group_link": record_json(problem.group_link)}),
         "cluster": cluster_json(problem.cluster),
         "compute": compute_json(problem.as_traced.compute),
     }
@@ -76,6 +77,7 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "subgraphs_per_device": None if subgraphs is None or subgraphs.is_null else subgraphs.integer(1),
         "pins": _read_pins(parts["pins"], len(graph)) if "pins" in parts else {},
         "costs_from": parts["costs_from"].text() if "costs_from" in parts else "given",
+        "group_link": read_link(parts["group_link"]) if "group_link" in parts else None,
         "engine": read_record(parts["engine"], EngineCosts) if "engine" in parts else None,
     }
     cluster, compute = read_cluster(parts["cluster"]), read_compute(parts["compute"], len(graph))

@@ -58,7 +58,7 @@ def part_of(problem: Problem, groups: tuple[tuple[int, ...], ...]) -> Part:
     and there are several groups."""
     times, first, tiers = len(groups), groups[0], problem.cluster.links
     if times > 1 and not isinstance(tiers, Tiers):
-        raise NoLink("devices whose links are told one by one make no groups that are known to be alike")
+        raise NoLink("devices whose links are listed one by one make no groups that are known to be alike")
     between = ((src, dst) for src in first for dst in (groups[1] if times > 1 else ()))
     onward = {tiers.class_of(src, dst) for src, dst in between} if isinstance(tiers, Tiers) else set()
     slowest = max(onward, key=lambda link: (-link.bandwidth_bytes_per_s, link.latency_s), default=None)

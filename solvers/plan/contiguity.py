@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from solvers.errors import InvalidPlan
 from solvers.plan.plan import Plan
 from solvers.problem.graph import OpGraph, Phase, find_cycle, labels_after, per_graph
-from solvers.problem.problem import Contiguity, Pipeline, Problem
+from solvers.problem.problem import Contiguity, Problem
 
 
 @per_graph
@@ -52,8 +52,8 @@ def broken_contiguity(problem: Problem, plan: Plan) -> str:
     """How the plan breaks the contiguity asked for, as a sentence; "" if it does not.
 
     ACYCLIC: the quotient of the forward graph by places must be acyclic. CONVEX: no forward path
-    may leave a place and come back. With the INTERLEAVED pipeline that is asked of stages in place of
-    devices. In a single pass of calls every stage is convex by itself (the
+    may leave a place and come back. Where a device may run several stages (`Problem.by_stage`) that is asked of
+    stages in place of devices. In a single pass of calls every stage is convex by itself (the
     stages are acyclic), and nothing is asked of a device that runs several.
     """
     if problem.contiguity is Contiguity.NONE or problem.is_latency:
@@ -61,7 +61,7 @@ def broken_contiguity(problem: Problem, plan: Plan) -> str:
     place: list[int] = [-1] * len(problem.graph)
     numbers: dict[tuple[int, ...], int] = {}
     repeated: set[int] = set()
-    by_stage = problem.pipeline is Pipeline.INTERLEAVED
+    by_stage = problem.by_stage
     for index, stage in enumerate(plan.stages):
         number = numbers.setdefault((index,) if by_stage else stage.devices, len(numbers))
         for operator in stage.operators:
@@ -77,7 +77,7 @@ def broken_contiguity(problem: Problem, plan: Plan) -> str:
         if cycle := _cycle_of_labels(edges, place, len(devices)):
             names = " -> ".join(str(list(devices[p])) for p in cycle)
             what = "stages" if by_stage else "devices"
-            return f"not contiguous: tensors flow round the {what} {names}"
+            return f"not contiguous: this would create a cycle of {what} {names}"
         return ""
     return _not_convex(problem.graph, edges, place, devices)
 

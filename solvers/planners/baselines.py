@@ -99,7 +99,7 @@ class EqualSplit:
             parts = _equal_parts(forwards, len(devices) // replicas)
             try:
                 self._offer(problem, monitor, members, parts, replicas, count)
-            except InvalidPlan:  # a pin makes tensors flow round the devices
+            except InvalidPlan:  # a pin makes the devices form a cycle
                 continue
         offer_more_in_flight(problem, monitor)
         return False

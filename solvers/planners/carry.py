@@ -17,7 +17,7 @@ from solvers.plan.order_check import check_order
 from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
 from solvers.problem.pinned import pin
-from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.problem.problem import SEVERAL_STAGES, Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.schedules.nodes.mapping import exchanged
 from solvers.schedules.textbook import is_one_f_one_b
@@ -82,7 +82,7 @@ def _in_order(problem: Problem, plan: Plan) -> bool:
         return True
     if pipeline is Pipeline.ONE_F_ONE_B:
         return is_one_f_one_b(problem, plan)
-    if pipeline not in (Pipeline.K_F_K_B, Pipeline.INTERLEAVED):
+    if pipeline not in (Pipeline.K_F_K_B, *SEVERAL_STAGES):
         return False
     whole = all(action.kind != "W" for row in plan.order for action in row)
     return plan.pipeline == Pipeline.ONE_F_ONE_B or (plan.pipeline == "custom" and whole)

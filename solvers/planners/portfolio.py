@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
@@ -32,7 +32,7 @@ from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.carry import carried, relabelled
 from solvers.problem.groups import together
 from solvers.problem.pinned import with_pins_together
-from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.problem.problem import SEVERAL_STAGES, Contiguity, Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.search.effort import Effort
 from solvers.search.monitor import TIED, Monitor, Stop
@@ -257,27 +257,25 @@ class Portfolio:
                 kinds = len(kinds_by_speed(problem))
                 alone = problem.max_replicas == 1 or problem.cluster.cpus or kinds > 1
                 chain: list[Planner] = [LinearDP()] if alone else []
-                turns: list[Planner] = [Interleaved()] if problem.pipeline is Pipeline.INTERLEAVED else []
+                several = Interleaved()
+                turns: list[Planner] = [several] if several.unsupported(problem) is None else []
+                if turns and problem.pipeline in SEVERAL_STAGES and problem.pipeline is not Pipeline.INTERLEAVED:
+                    return [EqualSplit(), SingleDevice(), *turns]
                 ends = TiedEnds(evaluations=graph.evaluations)
                 large = len(together(problem.graph)) >= LARGE
                 quickly = problem.repeats.times > 1 and effort is Effort.QUICK
                 pieces = len(problem.cluster.accelerators) if quickly else RepeatedBlocks.pieces
                 evaluations = graph.evaluations // 4 if quickly else graph.evaluations
                 blocks: list[Planner] = [RepeatedBlocks(pieces, evaluations)] if large else []
+                brief: list[Planner] = [replace(several, orders=1, improve=False)] if turns else []
                 if blocks and quickly:  # the equal split was the plain one
-                    return [SelectiveRecompute(), *blocks, *turns]
-                return [
-                    EqualSplit(),
-                    LayerSplit(),
-                    SingleDevice(),
-                    SelectiveRecompute(),
-                    *blocks,
-                    *chain,
-                    *turns,
-                    graph,
-                    ends,
-                ]
-        if problem.pipeline is Pipeline.INTERLEAVED:
+                    named = problem.pipeline is Pipeline.INTERLEAVED
+                    return [SelectiveRecompute(), *blocks, *(turns if named else brief)]
+                first: list[Planner] = [EqualSplit(), LayerSplit(), SingleDevice(), SelectiveRecompute()]
+                if problem.pipeline is Pipeline.INTERLEAVED:
+                    return [*first, *blocks, *chain, *turns, graph, ends]
+                return [*first, *blocks, *chain, *brief, graph, ends, *turns]
+        if problem.pipeline in SEVERAL_STAGES and Interleaved().unsupported(problem) is None:
             return [*quick, Interleaved()]
         return quick
 

@@ -116,7 +116,7 @@ def solve(
             if reorders and stop_reason is not StopReason.CANCELLED:
                 stop_reason = _reorder(problem, monitor, incumbents[: -REORDERED - 1 : -1], stop_reason)
         if compiling.kernels and compiling.seconds >= WORTH_SAYING_S:
-            monitor.notes.append(f"{TOOK} {compiling.seconds:.0f} s more, this once")
+            monitor.notes.append(f"{TOOK} {compiling.seconds:.0f} s, one time only")
         answer = None if second is None else _judged_again(problem, monitor, second)
         return _result(chosen, monitor, stop_reason, covered, answer)
 

@@ -70,7 +70,9 @@ class Operator:
     it follows from the tensors and from what is asked for (`solvers.problem.gradient_room`). causal: attention in which
     a token attends to those before it only: kernels leave out the blocks that the mask hides, half of ``flops``.
     exchanged_bytes: what each member of a tensor-parallel group sends to the next for this operator, and
-    exchange_steps in how many messages, one after the other: the operator takes that long more.
+    exchange_steps in how many messages, one after the other: the operator takes that long more. placement: what its
+    output is to members of such a group, for people: "S(heads)", divided by heads, "R", whole at each, or "P", a sum of
+    which each has a part; of forward operators, "" without a group.
     """
 
     name: str
@@ -94,9 +96,10 @@ class Operator:
     causal: bool = False
     exchanged_bytes: Amount = NOTHING
     exchange_steps: int = 0
+    placement: str = ""
 
     def __post_init__(self) -> None:
-        clean_names(self, "name", "op_type", "module_path", "colocation", "checkpoint")
+        clean_names(self, "name", "op_type", "module_path", "colocation", "checkpoint", "placement")
 
     @property
     def trained_bytes(self) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from solvers.errors import InvalidProblem, printable
 from solvers.kernels.arrays import Floats, Ints
-from solvers.problem.cluster import ONCE, Cluster, Repeats
+from solvers.problem.cluster import ONCE, Cluster, Link, Repeats
 from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.names import clean_names
@@ -84,6 +84,12 @@ class Pipeline(StrEnum):
     same where a device may run several stages, which are contiguous each by itself (Narayanan et al., SC 2021).
     ZERO_BUBBLE: gradients of parameters wait until a device would idle (Qi et al., ICLR 2024). PLANNER: whatever
     the planner finds best.
+
+    Two stages a device in a V, the second on the way back, with I and W apart: ZB_V (Qi et al., ICLR 2024), which holds
+    what 1F1B's first device does, V_HALF and V_MIN, which hold about half and a third of that (Qi et al., NeurIPS
+    2024), DUAL_PIPE_V. DUAL_PIPE: two copies of the parameters, which go through the devices in opposite directions
+    (DeepSeek-V3, 2024). LOOPED_BFS: several stages a device, all micro-batches on one before the next (Lamy-Poirier,
+    MLSys 2023).
     """
 
     PLANNER = "planner"
@@ -92,6 +98,24 @@ class Pipeline(StrEnum):
     K_F_K_B = "kfkb"
     INTERLEAVED = "interleaved"
     ZERO_BUBBLE = "zero-bubble"
+    ZB_V = "zb-v"
+    V_HALF = "v-half"
+    V_MIN = "v-min"
+    DUAL_PIPE = "dualpipe"
+    DUAL_PIPE_V = "dualpipe-v"
+    LOOPED_BFS = "looped-bfs"
+
+
+IN_A_V = (Pipeline.ZB_V, Pipeline.V_HALF, Pipeline.V_MIN, Pipeline.DUAL_PIPE_V)
+"""Those that place two stages a device in a V."""
+LEFT_OPEN = (Pipeline.ZERO_BUBBLE, Pipeline.PLANNER)
+"""Those whose planners choose how many stages a device has, and in which order they run."""
+IN_TURN = (Pipeline.INTERLEAVED, Pipeline.LOOPED_BFS)
+"""Those that deal stages out to the devices in turn."""
+SEVERAL_STAGES = (*IN_A_V, Pipeline.DUAL_PIPE, *IN_TURN)
+"""Those that are named for devices with several stages."""
+IN_PARTS = (*IN_A_V, *LEFT_OPEN, Pipeline.DUAL_PIPE)
+"""Those that run I and W in place of B."""
 
 
 class Origin(IntEnum):
@@ -218,7 +242,8 @@ class Problem:
     (`solvers.problem.regions`); None where nothing does. engine: what running a plan takes beside that, where it was
     measured; no objective counts it (see `EngineCosts`). repeats: of a question about a part of a cluster, how often
     its plan is done at once. copy_tied: whether `graph` has a copy of each tied parameter
-    at every operator that reads it (`solvers.problem.tied`), which `plain` has not.
+    at every operator that reads it (`solvers.problem.tied`), which `plain` has not. group_link: what joins members of
+    tensor-parallel groups, where devices are such; what they exchange over it is in the compute times already.
     """
 
     graph: OpGraph
@@ -247,6 +272,7 @@ class Problem:
     engine: EngineCosts | None = None
     copy_tied: bool = False
     repeats: Repeats = ONCE
+    group_link: Link | None = None
 
     def __post_init__(self) -> None:
         clean_names(self, "costs_from")
@@ -408,8 +434,14 @@ class Problem:
 
     @property
     def whole_backwards(self) -> bool:
-        """Whether the pipeline asked for runs the whole backward of a stage as one action, as all but two do."""
-        return self.pipeline not in (Pipeline.ZERO_BUBBLE, Pipeline.PLANNER)
+        """Whether the pipeline asked for runs the whole backward of a stage as one action."""
+        return self.pipeline not in IN_PARTS
+
+    @property
+    def by_stage(self) -> bool:
+        """Whether a device may run several stages, so that contiguity is asked of each stage by itself."""
+        left_open = self.pipeline in LEFT_OPEN and self.objective is Objective.ITERATION
+        return left_open or self.pipeline in SEVERAL_STAGES
 
     @property
     def alternates(self) -> bool:

@@ -8,7 +8,7 @@ from solvers.errors import InvalidPlan
 from solvers.plan.contiguity import cycle_of_places
 from solvers.plan.plan import Plan, Stage
 from solvers.plan.segments import Place, stages_of_placement
-from solvers.problem.problem import Contiguity, Pipeline, Problem
+from solvers.problem.problem import Contiguity, Problem
 from solvers.schedules.ordering.arrange import arranged
 from solvers.schedules.ordering.in_flight import in_flight
 from solvers.schedules.ordering.orders import stage_successors, stage_waits
@@ -21,13 +21,13 @@ def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -
     micro_batches must divide the problem's mini-batch. Raises InvalidPlan if the placement cannot
     be cut into stages, or is not acyclic where the problem asks for that.
     """
-    by_device = problem.pipeline is not Pipeline.INTERLEAVED
+    by_device = not problem.by_stage
     acyclic = problem.contiguity is Contiguity.ACYCLIC and not problem.is_latency and by_device
     if acyclic and (cycle := cycle_of_places(problem.graph, placement)):
-        raise InvalidPlan(f"tensors flow round the devices {' -> '.join(str(list(place)) for place in cycle)}")
+        raise InvalidPlan(f"the devices form a cycle {' -> '.join(str(list(place)) for place in cycle)}")
     sets = stages_of_placement(problem.graph, placement)
     if acyclic and len(sets) > len(set(placement)):
-        raise InvalidPlan("backward tensors flow round the devices, though forward ones do not")
+        raise InvalidPlan("backward tensors form a cycle of devices, though forward ones do not")
     members = [operators for operators, _ in sets]
     waits = stage_waits(problem.graph, members)
     size = problem.mini_batch // micro_batches

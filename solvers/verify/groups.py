@@ -40,13 +40,13 @@ def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group
     times, sizes = len(every), {stage.micro_batch_size for stage in plan.stages}
     hangs = plan.messages or not (problem.transfers is Transfers.LINKS or problem.transfers_alike)
     if hangs or problem.objective is not Objective.ITERATION or len(sizes) > 1:
-        found.append("the schedule says that devices do the same, where more than links and samples tells them apart")
+        found.append("the schedule says that devices do the same, where more than links and samples distinguishes them")
     if {len(same) for same in schedule.alike} != {times} or min(sizes) % times or times < 2:
         return None, [f"{times} groups cannot share micro-batches of {min(sizes)} samples"]
     if sorted(device for group in every for device in group) != list(plan.devices_used()):
         found.append("the groups that are said to do the same are not made of all devices that are used, each once")
     if len(schedule.memory) != len(problem.cluster):
-        found.append(f"the schedule tells the memory of {len(schedule.memory)} devices")
+        found.append(f"the schedule states the memory of {len(schedule.memory)} devices")
     if found:
         return None, found
     place = {device: at for at, device in enumerate(every[0])}

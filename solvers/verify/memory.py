@@ -32,7 +32,7 @@ def memory(group: Group, jobs: Jobs, moves: Moves, spans: Spans, schedule: Sched
     """Devices of a group whose memory is not what is held there at every moment, or more than they have."""
     problem, plan, devices = group.problem, group.plan, group.problem.cluster.devices
     if len(schedule.memory) != len(devices):
-        return [f"the schedule tells the memory of {len(schedule.memory)} devices, expected {len(devices)}"]
+        return [f"the schedule states the memory of {len(schedule.memory)} devices, expected {len(devices)}"]
     static = np.zeros(len(devices))
     each = {replicas: held_throughout(problem, replicas) for replicas in set(map(len, group.rings))}
     for stage, ring in zip(plan.stages, group.rings, strict=True):

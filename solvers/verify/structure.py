@@ -14,7 +14,7 @@ import numpy as np
 
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Operator, OpGraph, Phase, per_graph
-from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.problem.problem import IN_PARTS, Contiguity, Objective, Pipeline, Problem
 
 
 def structure(problem: Problem, plan: Plan) -> list[str]:
@@ -112,7 +112,7 @@ def _micro_batches(problem: Problem, plan: Plan) -> list[str]:
         elif problem.objective is not Objective.MAKESPAN and not _may_have(problem, count):
             asked = "a power of two" if problem.micro_batches is None else f"{problem.micro_batches}"
             found.append(f"stage {index} has {count} micro-batches, and {asked} is asked for")
-    if problem.objective is not Objective.MAKESPAN and problem.pipeline not in (Pipeline.ZERO_BUBBLE, Pipeline.PLANNER):
+    if problem.objective is not Objective.MAKESPAN and problem.pipeline not in IN_PARTS:
         rows = {id(row): row for row in plan.order}.values()  # devices that do the same have one
         parts = next((action for row in rows for action in row if action.kind in "IW"), None)
         if parts is not None:
@@ -187,7 +187,7 @@ def contiguity(problem: Problem, plan: Plan) -> list[str]:
     if problem.contiguity is Contiguity.NONE or problem.is_latency:
         return []
     operators = problem.graph.operators
-    by_stage = problem.pipeline is Pipeline.INTERLEAVED  # then it is asked of every stage by itself
+    by_stage = problem.by_stage  # then it is asked of every stage by itself
     place = {
         operator: (number,) if by_stage else stage.devices
         for number, stage in enumerate(plan.stages)

@@ -49,11 +49,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def serve(module: str, *arguments: str) -> Iterator[str]:
-    """The address of a server in a subprocess, once it answers."""
+def serve(module: str, *arguments: str, root: Path | None = None) -> Iterator[str]:
+    """The address of a server in a subprocess, once it answers. root: of another checkout, whose code runs."""
     port = free_port()
     command = [sys.executable, "-m", module, str(port), *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=root or ROOT, text=True, **piped) as server:
         lines: list[str] = []
         up = threading.Event()
 

@@ -278,7 +278,7 @@ def test_a_question_that_was_answered_before_asks_nobody(talk):
     solve(talk, devices=4, theme="dark")
     assert len(talk.backend.asked) == 2
     assert kinds(talk)[-3:] == ["plan", "optimal", "props"]
-    assert "from before" in status(talk)["more"]
+    assert "cached" in status(talk)["more"]
     talk.receive({"type": "solve", "session": {"devices": 4}, "fresh": True})
     assert len(talk.backend.asked) == 3
 
@@ -287,12 +287,12 @@ def test_an_answer_from_the_library_says_so_and_solve_searches(talk):
     tell = solve(talk, devices=4)
     assert not talk.backend.asked[-1][0].fresh
     tell(events.model(chain_workload()))
-    tell({**result(), "notes": ["known since 2026-11-23, 4.2 s then"]})
-    assert "from before" in status(talk)["more"]
+    tell({**result(), "notes": ["cached result of 2026-11-23, the search took 4.2 s"]})
+    assert "cached" in status(talk)["more"]
     talk.receive({"type": "solve", "session": {"devices": 4}, "fresh": True})
     assert talk.backend.asked[-1][0].fresh
     talk.backend.asked[-1][1](result())
-    assert "from before" not in status(talk)["more"]
+    assert "cached" not in status(talk)["more"]
 
 
 def test_what_was_cut_short_is_asked_again(talk):

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+ROW_NAMES = "return [...document.querySelectorAll('.gantt-card .row-name')].map((name) => name.innerText.trim())"
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 SMALL = "model=gpt-small&devices=2&time_limit=2"
@@ -109,3 +110,36 @@ def test_the_web_process_does_not_import_torch():
 
     script = "import sys, explorer.web.app, explorer.web.serving.jobs_backend; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_interleaved_gives_devices_several_stages_whichever_planner_is_asked(real):
+    for planner in ("auto", "interleaved"):
+        real.open(f"model=gpt-small&devices=2&micro_batches=8&pipeline=interleaved&planner={planner}&effort=quick&v=3")
+        real.js("document.querySelector('#gantt-rows [data-value=stages]').click()")
+        real.until(lambda: len(real.js(ROW_NAMES)) >= 4)
+
+
+def test_cores_are_not_called_gpus(real):
+    real.open("model=gpt-small&devices=2&device_kind=cpu-core&micro_batches=4&effort=quick&v=3")
+    assert "GPU" not in real.text("memory-cards")
+    assert "GPU" not in real.text("why").partition("\n")[2].partition("\n")[0]
+    assert not [name for name in real.js(ROW_NAMES) if "GPU" in name]
+
+
+def test_every_level_of_modules_shows_more_than_the_one_before(real):
+    real.open(SMALL + "&v=3")
+    for _ in range(8):
+        real.js("document.getElementById('shallower').click()")
+    real.settle()
+    counts = [len(real.boxes)]
+    while real.js("return !document.getElementById('deeper').disabled") and len(counts) < 9:
+        depth = real.text("graph-depth")
+        real.js("document.getElementById('deeper').click()")
+        try:
+            real.until(lambda depth=depth: real.text("graph-depth") != depth, 5)
+        except AssertionError:  # the last one
+            break
+        real.settle()
+        counts.append(len(real.boxes))
+    assert len(counts) > 2
+    assert counts == sorted(set(counts)), counts

@@ -159,7 +159,7 @@ def test_what_is_refused_is_told_in_a_line_and_changes_nothing(real):
     assert page.state in ("optimal", "feasible")
     told = page.js("return window.__pe_timing.length")
     page.change(lambda: page.put("micro-batches", "4"))
-    assert "from before" in page.text("status")
+    assert "cached" in page.text("status")
     assert page.js("return window.__pe_timing.length") == told + 1
 
 

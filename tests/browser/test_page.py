@@ -263,7 +263,7 @@ def test_the_header_has_room_for_a_large_model_and_an_answer_from_before(fake):
     fake.at("devices=8")
     put = """
       const told = {'.chip .name': 'multimodal', '.status .what': 'graph-pipeline',
-        '.status .more': '12.3 s · gap 20.8 % · from before'};
+        '.status .more': '12.3 s · gap 20.8 % · cached'};
       for (const place of Object.keys(told)) document.querySelector(place).textContent = told[place];
       document.querySelector('.chip .facts').firstChild.textContent = '1,284 operators'"""
     cut = """

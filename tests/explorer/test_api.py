@@ -41,7 +41,7 @@ def test_plan_keeps_nothing_unless_it_is_told_where(tmp_path: Path, monkeypatch:
     first = explorer.plan(graph, devices=1, planner="single", library=True)
     second = explorer.plan(graph, devices=1, planner="single", library=True)
     assert second.plan == first.plan
-    assert next(note for note in second.notes if note not in first.notes).startswith("known since")
+    assert next(note for note in second.notes if note not in first.notes).startswith("cached result of")
     assert explorer.plan(graph, devices=1, planner="single", library=True, fresh=True).notes == first.notes
     named = explorer.plan(graph, devices=1, planner="single", library=tmp_path / "other.sqlite")
     assert named.notes == first.notes

@@ -1,10 +1,12 @@
 """The notebooks of docs/examples, run as they are read.
 
-``python -m tests.notebook.save_notebooks`` runs them and keeps their outputs, with pictures for where no kernel is.
+``python -m tests.notebook.save_notebooks [NAME...]`` runs them, by default all, and keeps their outputs, with pictures
+for where no kernel is.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ def main() -> None:
     """Run each and keep what it says, without the times at which it was run."""
     import nbformat
 
-    for path in sorted(FOLDER.glob("*.ipynb")):
+    for path in [FOLDER / f"{name}.ipynb" for name in sys.argv[1:]] or sorted(FOLDER.glob("*.ipynb")):
         notebook = executed(path)
         for cell in notebook.cells:
             cell.metadata.pop("execution", None)

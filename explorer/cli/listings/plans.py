@@ -30,7 +30,7 @@ def add_plans(commands: Commands) -> None:
         commands,
         "plans",
         plans,
-        "list, show and export the answers that were found before, and make room among them",
+        "list, show, export and prune cached answers",
         "placement-explorer plans list --model gpt --devices 8",
     )
     add_library_file(parser)

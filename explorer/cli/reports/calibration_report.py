@@ -46,7 +46,7 @@ def print_profile(graph: OpGraph, profile: Profile) -> None:
 def _print_engine(profile: Profile) -> None:
     engine = profile.engine
     if engine is None:
-        print("engine     not measured (a file of before it was): runs are predicted without it; calibrate anew")
+        print("engine     not measured (a file of before it was): runs are predicted without it; calibrate again")
         return
     costs = engine.costs
     print(
@@ -75,7 +75,7 @@ def print_imported(name: str, found: Imported) -> None:
     print(f"kept       {text.percent(found.kept)} of the time of forward calls and their backward")
     if found.left_out:
         told = text.listing([f"{call[:60]} ({count:,})" for call, count in found.left_out], 6)
-        print(f"left out   {told}: their work cannot be told from their arguments")
+        print(f"left out   {told}: their work does not follow from their arguments")
 
 
 def _print_times(graph: OpGraph, profile: Profile) -> None:

@@ -13,7 +13,6 @@ from explorer.cli.reports.report import (
     result_object,
 )
 from explorer.cli.terminal.command import print_table
-from explorer.costs.interval import told_apart
 from explorer.jobs.comparison import Compared
 from explorer.view.comparison import Ranked, Row, cells, family_story, left_out, ranked
 from explorer.words import text
@@ -42,7 +41,7 @@ def comparison_list(
             "source": entry.row.source,
             "reason": entry.row.reason or None,
             "best": entry.best,
-            "told_apart_from_best": _apart_from_best(entry, told, done),
+            "told_apart_from_best": entry.apart,
             "best_bound_s": entry.bound_s,
             "gap_to_best_bound": entry.gap,
             "peak_memory_bytes": None if entry.row.figures is None else entry.row.figures.peak_bytes,
@@ -84,10 +83,10 @@ def print_comparison(
         _print_rows(problem.objective, told, asked)
         print()
         print(f"{BEST} best; gap: to the best bound proved here ({_bounds(asked)})")
-        if alike := [entry.row.planner for entry in asked if _apart_from_best(entry, told, done) is False]:
+        if alike := [entry.row.planner for entry in asked if entry.apart is False]:
             print(
-                f"alike  {text.listing(alike)}: not told apart from the best, since what they do otherwise is estimated"
-                " to no better than their times differ"
+                f"alike  {text.listing(alike)}: not distinguished from the best, since what they do otherwise is"
+                " estimated to no better than their times differ"
             )
     story = family_story(rows)
     if story:
@@ -107,6 +106,7 @@ def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ra
         *([("contiguity", "contiguity")] if several else []),
         ("status", "status"),
         ("objective", objective.value),
+        *([("within", "within")] if any(told["within"] != text.NOTHING for told in shown) else []),
         ("bound", "bound"),
         ("gap", "gap"),
         *([("sample", "a sample")] if any(told["sample"] != text.NOTHING for told in shown) else []),
@@ -122,18 +122,6 @@ def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ra
         lines.append([BEST if entry.best else "", told_as["planner"], *(told_as[key] for key, _ in columns)])
     text_columns = {"contiguity", "status", "guarantee"}
     print_table(lines, right=frozenset(i + 2 for i, (key, _) in enumerate(columns) if key not in text_columns))
-
-
-def _apart_from_best(entry: Ranked, told: Sequence[Ranked], done: Sequence[Compared]) -> bool | None:
-    """Whether the estimates tell a plan from the best of its contiguity (`told_apart`); None for that itself, and where
-    it is not known."""
-    best = next((one for one in told if one.best and one.row.contiguity == entry.row.contiguity), None)
-    if best is None or best is entry or entry.best:
-        return None
-    first, second = done[best.place].result, done[entry.place].result
-    if first is None or second is None or first.plan is None or second.plan is None:
-        return None
-    return told_apart(first.problem, first.plan, second.plan, first.objective_s, second.objective_s)
 
 
 def _bounds(asked: Sequence[Ranked]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from explorer.cli.terminal.command import print_table
+from explorer.view.timeline.exchanges import of_spans
 from explorer.view.timeline.lanes import endpoints, link_uses
 from explorer.view.timeline.path import heaviest, path_parts, sentence
 from explorer.words import text
@@ -38,8 +39,9 @@ def path_lines(problem: Problem, plan: Plan, schedule: Schedule) -> list[str]:
     """What the makespan is made of, and the longest spans of the critical path."""
     names = [device.name for device in problem.cluster.devices]
     moves = sum(schedule.spans[i].is_transfer for i in schedule.critical)
+    parts = path_parts(schedule, of_spans(problem, plan))
     lines = [
-        f"step       {sentence(path_parts(schedule), schedule.makespan_s, names, SENTENCE).removeprefix('Step ')}",
+        f"step       {sentence(parts, schedule.makespan_s, names, SENTENCE).removeprefix('Step ')}",
         f"path       {text.plural(len(schedule.critical) - moves, 'operator')} and {text.plural(moves, 'transfer')}"
         " one after the other",
     ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, print_pass
 from explorer.cli.terminal.command import print_table
 from explorer.costs.devices import DEVICES
-from explorer.costs.interval import interval
+from explorer.costs.interval import and_interval, interval
 from explorer.costs.roofline import stated_dtype
 from explorer.costs.times.share import costs_words, share
 from explorer.costs.trained_in import assumed_notes, notes_of_model
@@ -53,7 +53,7 @@ def result_object(
     problem, plan = result.problem, result.plan
     metrics = None if plan is None else evaluate(problem, plan)
     told_share = None if plan is None else share(problem, plan)
-    within = None if plan is None else interval(problem, plan, result.objective_s)
+    within = interval(problem, plan, result.objective_s)
     told: dict[str, object] = {
         "model": model,
         "planner": result.planner,
@@ -171,8 +171,7 @@ def print_report(
     print(f"{model}: {text.plural(len(graph), 'operator')} on {cluster_words(problem)}{assumed}")
     print(f"status     {result.status.value}{_proof_words(result)}")
     print(f"planner    {result.planner}, {text.seconds(result.runtime_s)} ({text.words(result.stop_reason.value)})")
-    within = None if plan is None else interval(problem, plan, result.objective_s)
-    words = "" if within is None else f", {within.words()}"
+    words = and_interval(problem, plan, result.objective_s)
     print(f"objective  {text.seconds(result.objective_s)}{words}  {OBJECTIVE_WORDS[problem.objective]}")
     if plan is not None:
         print(f"bound      {text.seconds(result.bound_s)}  gap {text.percent(result.gap)}")
@@ -349,7 +348,7 @@ def _print_devices(problem: Problem, plan: Plan, metrics: Metrics) -> None:
 def print_infeasibility(problem: Problem, why: Infeasibility) -> None:
     blamed = text.listing([text.short(name, 60) for name in why.operators], 5)
     print(f"because    {why.because}")
-    print(f"to blame   {blamed}")
+    print(f"too large  {blamed}")
     print(f"cap        proved: nothing fits below {text.nbytes(why.cap_lower_bound_bytes)} per accelerator")
     if why.smallest_cap_bytes is None:
         print("           no plan was found at any larger cap in the time given")

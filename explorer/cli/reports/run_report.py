@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.reports.report import result_object
 from explorer.cli.terminal.command import print_table
+from explorer.costs.interval import and_interval, interval
 from explorer.runner.bundles.bundle import Bundle, predicted_s
 from explorer.runner.bundles.by_hand import command_line
 from explorer.runner.bundles.outcome import Agreement, Environment, Outcome, noise_word
@@ -38,7 +39,8 @@ def run_object(file: PlanFile, bundle: Bundle, target: str, request: RunRequest,
     found = compared(file, outcome)
     took_s = judge(problem, plan).objective_s
     given = Result(problem, plan, Status.FEASIBLE, StopReason.FINISHED, took_s, 0.0, 0.0, "given")
-    ranks = len(plan.devices_used())
+    ranks, expected_s = len(plan.devices_used()), predicted_s(file)
+    within = interval(problem, plan, expected_s)
     return {
         **result_object(file.reference, file.result or given),
         "run": {
@@ -49,7 +51,8 @@ def run_object(file: PlanFile, bundle: Bundle, target: str, request: RunRequest,
             "ranks": ranks,
             "steps": request.steps,
             "warmup": request.warmup,
-            "predicted_s": finite_or_none(predicted_s(file)),
+            "predicted_s": finite_or_none(expected_s),
+            "predicted_interval_s": None if within is None else list(within),
             "noise": outcome.noise,
             "noise_word": noise_word(outcome.noise),
             "losses": [finite_or_none(loss) for loss in outcome.losses],
@@ -184,7 +187,7 @@ def _print_measured(file: PlanFile, outcome: Outcome, planned_for: str | None) -
     share = abs(expected - middle) / middle if middle > 0 else math.inf
     side = "shorter" if expected < middle else "longer"
     told = f"on {planned_for}" if planned_for else f"({text.percent(share)} {side})"
-    print(f"predicted  {text.seconds(expected)} {told}")
+    print(f"predicted  {text.seconds(expected)}{and_interval(file.problem, file.plan, expected)} {told}")
     shown = "" if outcome.noise is None else f" ({text.percent(outcome.noise)} variation)"
     print(f"machine    {noise_word(outcome.noise)}{shown}")
     if outcome.losses:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.cli.terminal.command import print_table
+from explorer.costs.interval import and_interval, interval
 from explorer.exports.tables import table_text
 from explorer.sweeps.points import AXES
 from explorer.sweeps.sweep import Cell, Row, row_object
@@ -16,6 +17,7 @@ HEADS = {
     "micro_batches": "micro-batches",
     "bandwidth_bytes_per_s": "bandwidth",
     "memory_bytes": "cap",
+    "pipeline": "pipeline",
 }
 NAMES = ("model", "planner")
 """What a sweep may have several of, besides points."""
@@ -30,21 +32,26 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
     objectives = {row.result.problem.objective.value for row in rows if row.result is not None}
     other = len(objectives) == 1 and objectives != {"iteration"}
     split = [] if "micro_batches" in swept else ["micro-batches"]
+    idle = ["bubble"] if "pipeline" in swept else []
+    objects = [row_object(row) for row in rows]
+    estimated = any(told["low_s"] is not None for told in objects)
     heads = [*several, *(HEADS[axis] for axis in swept), "status", *(objectives if other else []), "iteration",
-             "samples/s", "bound", "gap", "peak memory", "in use", *split, "time"]  # fmt: skip
+             *(["within"] if estimated else []), "samples/s", *idle, "bound", "gap", "peak memory", "in use",
+             *split, "time"]  # fmt: skip
     table = [heads]
     seconds = text.seconds_alike([None if row.metrics is None else row.metrics.iteration_s for row in rows], 4)
-    for row, iteration in zip(rows, seconds, strict=True):
-        told = row_object(row)
+    for row, told, iteration in zip(rows, objects, seconds, strict=True):
         used = told["devices_used"]
         table.append(
             [
                 *(getattr(row, name) for name in several),
-                *(row.point.cell(axis) for axis in swept),
+                *(_cell(row, axis) for axis in swept),
                 _status(row),
                 *([text.seconds(told["objective_s"])] if other else []),
                 iteration,
+                *([_within(row)] if estimated else []),
                 text.rate(told["throughput_per_s"]).removesuffix(" /s"),
+                *([text.percent(told["bubble"])] if idle else []),
                 text.seconds(told["bound_s"] or None),
                 text.percent(told["gap"]),
                 text.nbytes(told["peak_memory_bytes"]),
@@ -63,6 +70,21 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
             reasons.setdefault(row.reason, []).append(row_name(row, rows))
     for reason, where in reasons.items():
         print(f"\n{text.listing(where, 4)}: {reason}".strip())
+
+
+def _within(row: Row) -> str:
+    """Between which times its iteration may lie."""
+    if row.result is None or row.metrics is None:
+        return text.NOTHING
+    found = interval(row.result.problem, row.plan, row.metrics.iteration_s)
+    return text.NOTHING if found is None else found.words()
+
+
+def _cell(row: Row, axis: str) -> str:
+    """ "v-half", or "v-half: 1f1b" where it gave way to another order."""
+    given = row.point.cell(axis)
+    runs = "" if row.plan is None or axis != "pipeline" else row.plan.pipeline
+    return f"{given}: {runs}" if runs not in ("", given) else given
 
 
 def _status(row: Row) -> str:
@@ -98,7 +120,8 @@ def row_words(row: Row) -> str:
     """ "feasible, 12 ms", or why there is none."""
     if row.result is None or row.plan is None:
         return f"{_status(row)}: {text.short(row.reason, 100)}"
-    return f"{_status(row)}, {text.seconds(row.result.objective_s)}"
+    seconds = row.result.objective_s
+    return f"{_status(row)}, {text.seconds(seconds)}{and_interval(row.result.problem, row.plan, seconds)}"
 
 
 def cell_words(asked: Sequence[Cell]) -> list[str]:

@@ -74,11 +74,11 @@ class Column(NamedTuple):
 
     title: str
     key: str
-    say: Callable[[Any], str] = str
+    say: Callable[..., str] = str
     right: bool = False
 
 
-def print_listing(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, as_json: bool) -> None:
+def print_listing(rows: Sequence[Mapping[str, object]], columns: Sequence[Column], *, as_json: bool) -> None:
     """Rows as a table of some of their values, or whole as JSON."""
     if as_json:
         print_json(rows)

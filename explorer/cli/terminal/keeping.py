@@ -20,8 +20,7 @@ def add_library(parser: argparse.ArgumentParser, again: str = "--fresh") -> None
     """Which library, or none. again: the flag that searches for what is known, "" for none."""
     group = parser.add_argument_group(
         "library",
-        "What was found is kept, and given at once to whoever asks the same again: docs/review.md."
-        " `placement-explorer plans` lists it.",
+        "Answers are cached and reused for the same question: docs/review.md. `placement-explorer plans` lists it.",
     )
     which = group.add_mutually_exclusive_group()
     add_library_file(which)

@@ -280,7 +280,7 @@ def _seen(outermost: Sequence[Event], where: str) -> tuple[Seen, ...]:
     engine = [call for call in outermost if call.name.startswith(ENGINE)]
     if engine and len(threads) > 1:
         raise InvalidProblem(
-            f"{where}: {len(threads)} threads ran the forward, and their backward cannot be told apart; trace one"
+            f"{where}: {len(threads)} threads ran the forward, and their backward cannot be separated; trace one"
             " process without threads of its own"
         )
     for node in engine:

@@ -3,9 +3,10 @@
 Grammar: torchtitan 0.3.0, torchtitan/config/configs.py, `ParallelismConfig.module_fqns_per_model_part`: a list of
 names for every stage, each of a child of the model or of an element of a list that is one ("layers.0");
 distributed/pipeline_parallel.py: `_split_module` leaves out the other children, and
-`_get_pp_rank_to_stage_indices_mapping` gives stage s to rank s modulo the degree. The same names are keys of its TOML
-files before 0.3. distributed/activation_checkpoint.py: `FullAC` and `SelectiveAC`, which were mode "full" and
-"selective" with `selective_ac_option` "op", of the modules in the model's list named layers.
+`_get_pp_rank_to_stage_indices_mapping` gives stage s to rank s modulo the degree, or, for schedules that want it, in a
+V. The same names are keys of its TOML files before 0.3. distributed/activation_checkpoint.py: `FullAC` and
+`SelectiveAC`, which were mode "full" and "selective" with `selective_ac_option` "op", of the modules in the model's
+list named layers.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from explorer.view.timeline.order import launched_words
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
 from solvers.problem.problem import Pipeline
+from solvers.schedules.ordering.v_shaped import is_pattern
 
 ONE_STAGE = {"gpipe": "GPipe", "1f1b": "1F1B"}
 """Schedules of torch with one stage a rank, by the names of our pipelines."""
-SEVERAL = {"interleaved": "Interleaved1F1B", "zero-bubble": "InterleavedZeroBubble"}
+SEVERAL = {"interleaved": "Interleaved1F1B", "zero-bubble": "InterleavedZeroBubble", "looped-bfs": "LoopedBFS"}
 """Those with several."""
+IN_A_V = {Pipeline.ZB_V: "ZBVZeroBubble", Pipeline.DUAL_PIPE_V: "DualPipeV"}
+"""Those with two, in a V."""
 
 
 def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
@@ -34,7 +38,8 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
     layout, changed = laid_out(chain_of(file), nearest=nearest)
     chain, lost = layout.chain, list[str]()
     _check_names(layout.model)
-    named = check_rounds(chain, "torchtitan")
+    in_a_v = chain.in_a_v and len(chain.devices) > 1
+    named = _name_in_a_v(chain) if in_a_v else check_rounds(chain, "torchtitan")
     ranks, stages = len(chain.devices), len(chain.plan.stages)
     if named is not None:
         schedule = named
@@ -46,7 +51,9 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
             "the order of micro-batches, which is none of torch's schedules: export torch-actions too, and set"
             ' pipeline_parallel_schedule = "PipelineScheduleMulti" and pipeline_parallel_schedule_csv'
         )
-        names = ("1F1B", "GPipe") if chain.per_rank == 1 else ("Interleaved1F1B", "LoopedBFS")
+        names: tuple[str, ...] = ("1F1B", "GPipe") if chain.per_rank == 1 else ("Interleaved1F1B", "LoopedBFS")
+        if in_a_v:
+            names = ("ZBVZeroBubble",)
         schedule = next(name for name in names if takes(name, chain.micro_batches, ranks, stages))
     if named == ONE_STAGE["1f1b"]:
         lost += filter(None, [launched_words(chain.problem, chain.plan, "torch", Pipeline.ONE_F_ONE_B)])
@@ -87,7 +94,9 @@ def takes(schedule: str, micro_batches: int, ranks: int, stages: int) -> bool:
     """Whether torch 2.13 makes such a schedule (the constructors in torch/distributed/pipelining/schedules.py)."""
     if schedule == "1F1B":
         return micro_batches >= stages
-    if schedule in SEVERAL.values():
+    if schedule == IN_A_V[Pipeline.DUAL_PIPE_V]:
+        return micro_batches >= stages
+    if schedule in ("Interleaved1F1B", "InterleavedZeroBubble"):
         return micro_batches % max(1, micro_batches // ranks) == 0
     return True
 
@@ -101,6 +110,12 @@ def check_rounds(chain: Chain, launcher: str) -> str | None:
             f"{launcher} gives stage s to rank s modulo the number of ranks, and the plan has {held}"
         )
     return (ONE_STAGE if chain.per_rank == 1 else SEVERAL).get(chain.plan.pipeline)
+
+
+def _name_in_a_v(chain: Chain) -> str | None:
+    """torch's name for stages in a V, None unless they run in its very order."""
+    same = (name for pipeline, name in IN_A_V.items() if is_pattern(chain.problem, chain.plan, pipeline))
+    return next(same, None)
 
 
 def _check_names(model: Units) -> None:

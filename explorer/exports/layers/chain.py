@@ -70,6 +70,12 @@ class Chain:
         ranks = len(self.devices)
         return len(self.rank_of) % ranks == 0 and all(rank == s % ranks for s, rank in enumerate(self.rank_of))
 
+    @property
+    def in_a_v(self) -> bool:
+        """Whether every rank has two stages, the s-th of the line and the s-th from its end, as V schedules do."""
+        last = len(self.rank_of) - 1
+        return last == 2 * len(self.devices) - 1 and all(r == min(s, last - s) for s, r in enumerate(self.rank_of))
+
     @cached_property
     def homes(self) -> dict[int, tuple[int, ...]]:
         """Forward operator -> its stages."""
@@ -118,7 +124,7 @@ def chain_of(file: PlanFile, *, passing_on: bool = False) -> Chain:
     order = topological_order(after)
     hint = " (--in-sequence plans one line)" if passing_on else ""
     if len(order) < len(plan.stages):
-        raise UnsupportedProblem("the stages give to each other in a circle; a launcher runs them one after the other")
+        raise UnsupportedProblem("the stages form a cycle; a launcher runs them one after the other")
     for a, b in pairwise(order):
         if (a, b) not in pairs:
             raise UnsupportedProblem(

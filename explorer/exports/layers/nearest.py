@@ -92,10 +92,11 @@ def cost(problem: Problem, before: Plan, after: Plan) -> str:
         broken = check(problem, after)
         now = evaluate(problem, after).objective_s(problem.objective)
     except PlacementError as error:
-        return f"the plan with whole modules cannot be predicted: {error}"
+        return f"the plan snapped to module boundaries cannot be predicted: {error}"
     change = text.percent(abs(now / was - 1)) if was else "?"
     way = "slower" if now > was else "faster"
-    told = f"predicted {problem.objective} with whole modules: {text.seconds(now)}, {change} {way} than the plan's"
+    told = f"predicted {problem.objective}, snapped to module boundaries: {text.seconds(now)}, {change} {way}"
+    told += " than the plan's"
     told += f" {text.seconds(was)}" if now != was else ""
     return told + (f"; and it breaks a rule: {broken[0]}" if broken else "")
 

@@ -11,7 +11,7 @@ from dataclasses import InitVar, dataclass, field
 from explorer.jobs.held_plans import KEPT
 from explorer.jobs.requests import KIND_OF
 from explorer.view import events
-from explorer.view.events import Event
+from explorer.view.events import Event, ProgressEvent
 from solvers.programs.processes.pool import Task, WorkerHandle
 
 BRIEF, LONG = ({kind.name for kind in KIND_OF.values() if getattr(kind, what)} for what in ("brief", "long"))
@@ -39,7 +39,7 @@ class Listeners:
 
     def __init__(self, name: str, on_event: OnEvent) -> None:
         self.names = {name}
-        self.best: Event | None = None
+        self.best: ProgressEvent | None = None
         self._on_event = {name: on_event}
         self._model: Event | None = None
         self._state: Event | None = None
@@ -91,9 +91,10 @@ class Listeners:
                 log.exception("an event could not be passed on")
 
 
-def _is_worse(event: Event, best: Event) -> bool:
+def _is_worse(event: ProgressEvent, best: ProgressEvent) -> bool:
     """Of a search that begins again: what is drawn gets better only."""
-    return bool(event["objective_s"] > best["objective_s"])
+    now_s, best_s = event["objective_s"], best["objective_s"]
+    return now_s is not None and best_s is not None and now_s > best_s
 
 
 @dataclass(eq=False)

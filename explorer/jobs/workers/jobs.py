@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import Any
+from typing import cast
 
 from explorer.jobs.workers import scheduler
 from explorer.jobs.workers.job import Job, JobWorker, OnEvent
@@ -156,15 +156,15 @@ class Jobs(WorkerPool[Job, JobWorker]):
 
     # -- what workers send ----------------------------------------------------------------------------
 
-    def received(self, worker: JobWorker, kind: str, *content: Any) -> None:
+    def received(self, worker: JobWorker, kind: str, *content: object) -> None:
         match kind:
             case "event":
-                self._deliver(worker, *content)
+                self._deliver(worker, *cast("tuple[str, Event]", content))
             case "compiling":
-                identifier, kernel, seconds = content
+                identifier, kernel, seconds = cast("tuple[str, str, float]", content)
                 self._compiling(worker, identifier, events.compiling(kernel, seconds))
             case "held":
-                name, plan = content
+                name, plan = cast("tuple[str, PackedPlan]", content)
                 with self.lock:
                     self._plans.keep(name, plan)
                     worker.plans.append(name)
@@ -255,7 +255,8 @@ def _last(job: Job, event: Event, cancelled: bool = False) -> Event:
     """The end of a job as it is told: with why it was ended from here, and with its best plan where that is known."""
     if event["kind"] == "failed":
         why = job.why or event["message"]
-        if job.kind == "solve" and job.listeners.best is not None:
-            return events.cut_off(job.listeners.best, "" if (cancelled or job.cancelled) and not job.why else why)
+        best = job.listeners.best
+        if job.kind == "solve" and best is not None and best["plan"] is not None:
+            return events.cut_off(best, best["plan"], "" if (cancelled or job.cancelled) and not job.why else why)
         return events.failed(why)
-    return {**event, "cut_off": job.why} if job.why else event
+    return {**event, "cut_off": job.why} if job.why and event["kind"] == "result" else event

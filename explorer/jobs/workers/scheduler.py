@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from typing import ClassVar, Protocol, runtime_checkable
 
 from explorer.jobs.requests import KIND_OF, READ_S, RUN, PlanSource
 from explorer.jobs.workers.job import FIRST, IMPROVING, LATER, Job, JobWorker
@@ -101,7 +101,7 @@ class Search(Protocol):
     """A question whose first plan can be shown before its answer: one search serves all who ask it. before: the name of
     the plan that is shown before its own; first_only: whether it ends with its first plan."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
     @property
     def before(self) -> str: ...
@@ -237,12 +237,12 @@ def words(job: Job, seconds: float) -> str:
     if job.kind == "read":
         return f"not read: it takes {took}"
     if job.brief:
-        return f"this took {took} and was ended: ask it of a smaller plan, or on the command line"
+        return f"this took {took} and was stopped: ask it of a smaller plan, or on the command line"
     if not job.steps and model_of(job.request):
-        return f"tracing this model took {took} and was ended: export it to a .pt2 and open that"
+        return f"tracing this model took {took} and was stopped: export it to a .pt2 and open that"
     limit = text.seconds(_limit_s(job.request))
     less = "fewer micro-batches, devices or operators take less"
-    return f"the search, with a time limit of {limit}, took {took} and was ended: {less}"
+    return f"the search, with a time limit of {limit}, took {took} and was stopped: {less}"
 
 
 def _limit_s(request: object) -> float:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from explorer.question.written.kinds import AUTO_DEGREE, AUTO_WORD
 from solvers.errors import InvalidProblem
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 else:
     Made = tuple
 
-AUTO = -1
-"""In place of a degree: all that divide a node are searched."""
-AUTO_WORD = "auto"
 MOST = 2**24
 """Beyond it is a typing error."""
 
@@ -29,8 +27,8 @@ class Example:
 
     batch: samples. sequence: tokens of a sample. image: pixels of a side. batch_dim: which dimension of the first
     input counts samples. expert_rows: how many rows an expert takes of the example (see `trace_module`).
-    tensor_parallel: over how many devices each tensor is divided, AUTO to search. sequence_parallel: 0 where tokens
-    are not.
+    tensor_parallel: over how many devices each tensor is divided, AUTO_DEGREE to search. sequence_parallel: 0 where
+    tokens are not.
     """
 
     batch: int | None = None
@@ -58,7 +56,7 @@ def split_example(model: str) -> tuple[str, Example]:
     for part in found["parts"].removeprefix(",").split(","):
         key, _, value = part.partition("=")
         if (key, value) == ("tensor-parallel", AUTO_WORD):
-            values["tensor_parallel"] = AUTO
+            values["tensor_parallel"] = AUTO_DEGREE
             continue
         least = 0 if key in ("batch-dim", "sequence-parallel") else 1
         if not value.isascii() or not value.isdigit() or not least <= int(value[:12]) <= MOST:
@@ -76,20 +74,34 @@ def join_example(model: str, **said: int | None) -> str:
 
 def of_degree(model: str, degree: int) -> str:
     """``model`` divided over so many devices; 1: as it is whole."""
+    name, _, tokens = in_parts(model)
+    return divided_by(name, degree, tokens)
+
+
+def divided_by(model: str, degree: int, tokens: int) -> str:
+    """``model``, of which nothing is said of that yet, divided over so many devices (1: whole), and its tokens, or
+    not (0)."""
+    if degree == 1:
+        return model
+    return join_example(model, tensor_parallel=degree, sequence_parallel=None if tokens else 0)
+
+
+def in_parts(model: str) -> tuple[str, int, int]:
+    """A model's name without what it says of how tensors are divided; over how many devices they are (1: whole), and
+    whether tokens are, 1 or 0. Raises InvalidProblem."""
     name, example = split_example(model)
     values = {field: getattr(example, field) for field in Example.__slots__}
-    if degree == 1:
-        return _joined(name, values | {"tensor_parallel": None, "sequence_parallel": None})
-    return _joined(name, values | {"tensor_parallel": degree})
+    degree, tokens = values.pop("tensor_parallel"), values.pop("sequence_parallel")
+    return _joined(name, values), degree or 1, 1 if tokens is None else min(tokens, 1)
 
 
 def searches_degrees(model: str) -> bool:
     """Whether a name leaves it open over how many devices tensors are divided."""
-    return split_example(model)[1].tensor_parallel == AUTO
+    return split_example(model)[1].tensor_parallel == AUTO_DEGREE
 
 
 def _joined(name: str, values: dict[str, int | None]) -> str:
     written: dict[str, int | str] = {field: value for field, value in values.items() if value is not None}
-    if written.get("tensor_parallel") == AUTO:
+    if written.get("tensor_parallel") == AUTO_DEGREE:
         written["tensor_parallel"] = AUTO_WORD
     return "".join([name, *(f",{field.replace('_', '-')}={value}" for field, value in written.items())])

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from explorer.question.nodes.wired import measured_line
+from explorer.question.written.kinds import MAX_DEGREE
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster, Device, Link
@@ -19,9 +21,6 @@ if TYPE_CHECKING:
 
     from explorer.tracing.captured import Captured
     from explorer.tracing.trace import Divide
-
-MOST = 64
-"""Members of a group. More than a node has is a question of another kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,8 @@ def divider(
         raise InvalidProblem("--sequence-parallel divides tokens over a tensor-parallel group; add --tensor-parallel N")
     if degree is None or degree == 1:
         return None
-    if not 1 <= degree <= MOST:
-        raise InvalidProblem(f"the degree (--tensor-parallel) must be from 1 to {MOST}, found {degree}")
+    if not 1 <= degree <= MAX_DEGREE:
+        raise InvalidProblem(f"the degree (--tensor-parallel) must be from 1 to {MAX_DEGREE}, found {degree}")
     from explorer.costs.roofline import estimate
     from explorer.tracing.sharding.divide import Group
     from explorer.tracing.sharding.program import GroupLink
@@ -122,12 +121,22 @@ def _as_one(members: tuple[Device, ...], first: int) -> Device:
     return replace(members[0], name=f"GPU {first}-{first + len(members) - 1}", memory_bytes=memory)
 
 
-def with_exchanges(compute: ComputeTable, graph: OpGraph, link: Link) -> ComputeTable:
-    """Compute times with what members of a group exchange during them: steps of the link's latency, and bytes."""
+def with_exchanges(compute: ComputeTable, graph: OpGraph, link: Link, *, measured: bool = False) -> ComputeTable:
+    """Compute times with what members of a group exchange during them: steps of the link's latency, and bytes.
+    measured: as lines through collectives of as many devices are (`costs.curves`), where they were measured: those of
+    all-reduces where a member sends twice as often as it has fellows, else of reduce-scatters."""
+    degree = graph.tensor_parallel
     samples = np.array(compute.samples, dtype=np.float64)
     fixed = np.array([operator.exchanged_bytes.fixed for operator in graph.operators])
     per_sample = np.array([operator.exchanged_bytes.per_sample for operator in graph.operators])
     steps = np.array([operator.exchange_steps for operator in graph.operators])
-    seconds = steps * link.latency_s
-    seconds = seconds[:, None] + (fixed[:, None] + per_sample[:, None] * samples) / link.bandwidth_bytes_per_s
-    return replace(compute, seconds={kind: table + seconds for kind, table in compute.seconds.items()})
+    nbytes = fixed[:, None] + per_sample[:, None] * samples
+    found = {}
+    for kind, table in compute.seconds.items():
+        latency, rate = np.full(len(graph), link.latency_s), np.full(len(graph), link.bandwidth_bytes_per_s)
+        for operation, has in (("reduce_scatter", steps < 2 * (degree - 1)), ("all_reduce", steps >= 2 * (degree - 1))):
+            line = measured_line(kind, operation, degree) if measured else None
+            if line is not None:
+                latency[has], rate[has] = line.latency_s, line.bandwidth_bytes_per_s
+        found[kind] = table + (steps * latency)[:, None] + nbytes / rate[:, None]
+    return replace(compute, seconds=found)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from explorer.costs.curves import KIN, MeasuredLink, curves
 from explorer.question.nodes.presets import PRESETS
 from explorer.question.written.device_lists import parse_kinds
 from explorer.question.written.quantities import parse_bandwidth, parse_seconds
@@ -17,10 +18,11 @@ GB = 1e9
 
 class Wiring(StrEnum):
     """PLAIN: 25 GB/s between any two devices, 12.5 GB/s between nodes, whatever they are. KIND: as machines with that
-    kind of device have them."""
+    kind of device have them. MEASURED: the same, as fast as messages and collectives over them were measured to be."""
 
     PLAIN = "plain"
     KIND = "kind"
+    MEASURED = "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +75,45 @@ def machine_of(kind: str) -> Machine:
     return MACHINES.get(kind, _PCIE)
 
 
+SAME_NETWORK = 0.5
+"""Messages between nodes that reach less of the stated rate went over another network than the stated one."""
+
+
+def as_measured(kind: str) -> Machine:
+    """The machine of a kind of device with the latency and bandwidth that a line through measured messages has, where
+    there is one of that link: measured between such devices, or between their kin joined by the same link."""
+    stated = machine_of(kind)
+    inside, between = measured_line(kind, "send in a node", 2), measured_line(kind, "send between nodes", 2)
+    if between is not None and between.bandwidth_bytes_per_s < SAME_NETWORK * stated.between.bandwidth_bytes_per_s:
+        between = None
+    return replace(stated, inside=_over(inside, stated.inside), between=_over(between, stated.between))
+
+
+def measured_line(kind: str, operation: str, devices: int) -> MeasuredLink | None:
+    """The line through an operation among so many devices of a kind, or of its kin if the same link joins them."""
+    alike = (near for near in (kind, *KIN.get(kind, ())) if near == kind or MACHINES.get(near) is MACHINES.get(kind))
+    return next((line for near in alike if (line := curves().link(near, operation, devices)) is not None), None)
+
+
+def _over(line: MeasuredLink | None, stated: LinkClass) -> LinkClass:
+    return stated if line is None else LinkClass(line.bandwidth_bytes_per_s, line.latency_s, stated.wire)
+
+
 def per_node(kinds: Sequence[str], asked: int | None) -> int:
     """How many devices a node has: as asked for, or as the smallest of the machines."""
     return asked or min(machine_of(kind).devices for kind in kinds)
 
 
-def wired(devices: Sequence[Device], latency_s: float | None, inside: float | None, between: float | None) -> Cluster:
+def wired(
+    devices: Sequence[Device],
+    latency_s: float | None,
+    inside: float | None,
+    between: float | None,
+    machine: Callable[[str], Machine] = machine_of,
+) -> Cluster:
     """Devices, which have their nodes, with the links of their kinds; in a node of several kinds, and between nodes,
-    those of the slower. inside, between: bytes/s that are asked for in place of these; so is latency_s."""
+    those of the slower. inside, between: bytes/s that are asked for in place of these; so is latency_s. machine: of a
+    kind, as its data sheet says or `as_measured`."""
     kinds: dict[int, set[str]] = {}
     for device in devices:
         kinds.setdefault(device.node, set()).update(() if device.is_cpu else (device.kind,))
@@ -94,7 +127,7 @@ def wired(devices: Sequence[Device], latency_s: float | None, inside: float | No
         return LinkClass(rate or one.bandwidth_bytes_per_s, seconds, one.wire)
 
     def of(group: int) -> list[Machine]:
-        return [machine_of(kind) for kind in named[group]] or [_PCIE]
+        return [machine(kind) for kind in named[group]] or [_PCIE]
 
     return Cluster(
         tuple(devices),

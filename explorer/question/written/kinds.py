@@ -24,6 +24,12 @@ MAX_PINS = 64
 MAX_PIN_TEXT = 8000
 MAX_GROUPS = 16
 """Of operators and modules that share a device."""
+AUTO_DEGREE = -1
+"""In place of a degree: all that divide a node are searched."""
+AUTO_WORD, SEARCHED = "auto", "search"
+"""How that is written in flags and names of models, and in links, where "auto" means that nothing is set."""
+MAX_DEGREE = 64
+"""Members of a group. More than a node has is a question of another kind."""
 MAX_MIX = 30 * MAX_DEVICES
 """Characters of a kind for each accelerator."""
 
@@ -124,6 +130,23 @@ class Whole(Number):
 
     def schema(self) -> Schema:
         return {"enum": list(self.choices)} if self.choices else {"type": "integer", "minimum": 0}
+
+
+@dataclass(frozen=True)
+class Degree(Whole):
+    """Over how many devices tensors are divided, or AUTO_DEGREE."""
+
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> int:
+        return AUTO_DEGREE if value == SEARCHED else super().from_link(key, value)
+
+    def to_link(self, value: object) -> object:
+        return SEARCHED if value == AUTO_DEGREE else value
+
+    def flag(self) -> dict[str, object]:
+        return {"type": argument(parse_degree)}
+
+    def schema(self) -> Schema:
+        return {"anyOf": [super().schema(), {"enum": [AUTO_WORD]}]}
 
 
 @dataclass(frozen=True)
@@ -404,6 +427,15 @@ class File(Kind):
 
     def schema(self) -> Schema:
         return {"type": "array", "items": {"type": "string"}} if self.several else {"type": "string"}
+
+
+def parse_degree(written: str) -> int:
+    """ "auto", or over how many devices tensors are divided. Raises InvalidProblem."""
+    if written == AUTO_WORD:
+        return AUTO_DEGREE
+    if not written.isascii() or not written.isdigit() or int(written[:12]) < 1:
+        raise InvalidProblem(f"must be {AUTO_WORD} or a whole number of at least 1, found {written!r}")
+    return int(written[:12])
 
 
 def argument(parse: Callable[[str], object]) -> Callable[[str], object]:

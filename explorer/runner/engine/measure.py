@@ -25,6 +25,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -63,7 +64,7 @@ class Measured:
     (iteration from 0, those of the warm-up counted, micro-batch, loss) that is no finite number."""
 
     lengths_s: list[float] = field(default_factory=list)
-    records: list[dict[str, Any]] = field(default_factory=list)
+    records: list[dict[str, list[list[object]]]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     peak_bytes: float = 0.0
     offset_s: float = 0.0
@@ -185,8 +186,12 @@ class CountedStorage(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._count(tensor)
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+        self,
+        func: OpOverload,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> object:
         self._settle()
         result = func(*args, **(kwargs or {}))
         if func is torch.ops.aten.add.Tensor and args[0].layout is torch.strided and _goes_back():
@@ -200,7 +205,7 @@ class CountedStorage(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._count(tensor)
         return result
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, *raised: object) -> None:
         super().__exit__(*raised)  # type: ignore[no-untyped-call]
         self._settle()
 

@@ -27,7 +27,7 @@ from explorer.runner.model.permission import why_not
 from explorer.words.text import first_line
 from solvers.errors import PlacementError, RunError
 
-Builder = Callable[[], Any]
+Builder = Callable[[], object]
 """() -> (module, example inputs) or (module, args, kwargs)."""
 
 
@@ -36,8 +36,8 @@ class Built:
     """module with its example: args and kwargs as given. notes: what a person should know."""
 
     module: nn.Module
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
     notes: tuple[str, ...] = field(default=())
 
     @property

@@ -69,7 +69,7 @@ def flatten(program: ExportedProgram, labels: dict[str, str], *, without_dropout
     return flat
 
 
-Context = tuple[Any, ...]
+Context = tuple[str, bool] | tuple[str, torch.device, torch.dtype | None, bool]
 """A block: (GRAD_MODE, enabled) or (AUTOCAST, device, dtype, enabled)."""
 
 T = TypeVar("T")
@@ -79,11 +79,11 @@ GRAD_MODE, AUTOCAST = "grad mode", "autocast"
 def inside(contexts: tuple[Context, ...], target: Callable[..., T], *args: object, **kwargs: object) -> T:
     """A call inside blocks, the outermost first. Casts of weights are not kept from call to call."""
     with ExitStack() as stack:
-        for kind, *given in contexts:
-            if kind == GRAD_MODE:
-                stack.enter_context(torch.set_grad_enabled(given[0] and torch.is_grad_enabled()))
+        for context in contexts:
+            if len(context) == 2:
+                stack.enter_context(torch.set_grad_enabled(context[1] and torch.is_grad_enabled()))
             else:
-                device, dtype, enabled = given
+                _, device, dtype, enabled = context
                 stack.enter_context(torch.autocast(device.type, dtype, enabled, cache_enabled=False))
         return target(*args, **kwargs)
 

@@ -59,7 +59,7 @@ def gradients_of(graph: OpGraph) -> tuple[frozenset[int], ...]:
         if not later:
             raise RunError(
                 f"what backward operator {operators[first.producer].name!r} sends is the gradient of no forward tensor;"
-                " only graphs traced from a model can be run: trace it anew"
+                " only graphs traced from a model can be run: trace it again"
             )
         match = first.sum_group if first.sum_group is not None and first.sum_group in later else later[0]
         found[match] = senders
@@ -72,7 +72,7 @@ def _home(graph: OpGraph, operator: int) -> int:
     if forward is None:
         raise RunError(
             f"operator {graph.operators[operator].name!r} belongs to no forward operator; only graphs traced from a"
-            " model can be run: trace it anew"
+            " model can be run: trace it again"
         )
     return forward
 

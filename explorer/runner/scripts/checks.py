@@ -83,12 +83,12 @@ def _coverage(problem: Problem, plan: Plan) -> Iterator[Finding]:
     operators, devices = problem.graph.operators, len(problem.cluster)
     for index, stage in enumerate(plan.stages):
         if any(not 0 <= device < devices for device in stage.devices):
-            yield _error(f"stage {index} is on {list(stage.devices)}, but there are {devices} devices: plan anew")
+            yield _error(f"stage {index} is on {list(stage.devices)}, but there are {devices} devices: plan again")
         if any(not 0 <= o < len(operators) for o in stage.operators):
             yield _error(f"stage {index} holds operators that the graph does not have: the plan is of another model")
             return
     if len(plan.order) != devices:
-        yield _error(f"the order is of {len(plan.order)} devices, the cluster has {devices}: plan anew")
+        yield _error(f"the order is of {len(plan.order)} devices, the cluster has {devices}: plan again")
     times = Counter(o for stage in plan.stages for o in stage.operators)
     wrong = {o for o, operator in enumerate(operators) if not times[o] or (times[o] > 1 and not operator.replicable)}
     shown = [o for o in sorted(wrong) if operators[o].forward_of not in wrong]  # a mirror goes where its forward goes
@@ -96,9 +96,9 @@ def _coverage(problem: Problem, plan: Plan) -> Iterator[Finding]:
         mine = [o for o in shown if (operators[o].param_bytes > 0) is owning]
         left, twice = [o for o in mine if not times[o]], [o for o in mine if times[o]]
         if left:
-            yield _error(f"{what}{_names(problem, left)}: on no device; every operator must be in a stage: plan anew")
+            yield _error(f"{what}{_names(problem, left)}: on no device; every operator must be in a stage: plan again")
         if twice:
-            yield _error(f"{what}{_names(problem, twice)}: in several stages; only replicable ones may be: plan anew")
+            yield _error(f"{what}{_names(problem, twice)}: in several stages; only replicable ones may be: plan again")
 
 
 def _replicas(problem: Problem, plan: Plan) -> Iterator[Finding]:
@@ -113,7 +113,7 @@ def _replicas(problem: Problem, plan: Plan) -> Iterator[Finding]:
         elif problem.mini_batch % size:
             yield _error(
                 f"stage {index}: micro-batches of {size} samples do not divide the mini-batch of"
-                f" {problem.mini_batch}; plan anew"
+                f" {problem.mini_batch}; plan again"
             )
 
 

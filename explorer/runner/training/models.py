@@ -12,7 +12,7 @@ from torch import nn
 from explorer.runner.model.construct import Built, Maker
 from solvers.errors import RunError
 
-Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+Inputs = tuple[tuple[object, ...], dict[str, object]]
 """Arguments by position and by name."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +19,7 @@ from solvers.problem.training import STATES
 
 Factory = Callable[[Sequence[nn.Parameter]], torch.optim.Optimizer]
 """Parameters -> their optimizer."""
-Loss = Callable[[Tensor, Any], Tensor]
+Loss = Callable[..., Tensor]
 """(the model's output, targets) of the same samples -> their mean loss."""
 PROBE = 64
 """Rows and columns of the parameters that an optimizer is tried on."""

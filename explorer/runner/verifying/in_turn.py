@@ -53,15 +53,15 @@ def in_order(program: Program, parts: Sequence[Part]) -> tuple[Part, ...]:
     read on several ranks, or parts wait for each other."""
     home = {operator: number for number, part in enumerate(parts) for operator in part.operators}
     if sorted(o for part in parts for o in part.operators) != list(range(len(program.folded.groups))):
-        raise RunError("the segments of the plan are not all of the model, each operator once: plan anew")
+        raise RunError("the segments of the plan are not all of the model, each operator once: plan again")
     for name, readers in program.readers.items():
         if len({parts[home[reader]].rank for reader in readers}) > 1:
-            raise RunError(f"the parameter {name} is read on several ranks: plan anew")
+            raise RunError(f"the parameter {name} is read on several ranks: plan again")
     before = {n: {home[program.edges[t].producer] for t in reads(program, part)} for n, part in enumerate(parts)}
     try:
         return tuple(parts[n] for n in TopologicalSorter(before).static_order())
     except CycleError as error:
-        raise RunError(f"segments {error.args[1]} wait for each other: plan anew") from None
+        raise RunError(f"segments {error.args[1]} wait for each other: plan again") from None
 
 
 def reads(program: Program, part: Part) -> tuple[int, ...]:

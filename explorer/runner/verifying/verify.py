@@ -133,7 +133,7 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
         raise RunError(f"a model with parameters of several dtypes cannot be compared: {sorted(map(str, dtypes))}")
     forgotten = home.keys() - {name for each in told for name in each[2]}
     if forgotten:
-        raise RunError(f"no rank updates the parameter {min(forgotten)}: plan anew")
+        raise RunError(f"no rank updates the parameter {min(forgotten)}: plan again")
     largest_gradient = max(each[1] for each in told)
     most = [largest(p.detach() for p in trained.values())]
     largest_parameter = reduced(most, machine.device, dist.ReduceOp.MAX)[0]

@@ -7,7 +7,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import cast
 
 from explorer.sweeps.asking.questions import (
     FAILED,
@@ -128,11 +128,12 @@ class Pool(WorkerPool[Search, GraphWorker]):
         worker.sent = [*(key for key in worker.sent if key != graph.key), graph.key][-GRAPHS:]
         return graph.key, text, question_text(search.question), start_text(search.start) if search.start else ""
 
-    def received(self, worker: GraphWorker, kind: str, *content: Any) -> None:
+    def received(self, worker: GraphWorker, kind: str, *content: object) -> None:
         if kind == "compiling":
-            self._done.put((content[1], content[2]))
+            _, kernel, seconds = cast("tuple[str, str, float]", content)
+            self._done.put((kernel, seconds))
         elif worker.task is not None:
-            worker.task.text = content[1]
+            _, worker.task.text = cast("tuple[str, str]", content)
 
     def finished(self, search: Search) -> None:
         self._done.put(Returned(search.identifier, None) if search.text is None else (search, search.text))

@@ -150,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the job. Returns the exit status: 0 only with all answers."""
     parser = argparse.ArgumentParser(prog="ray_driver")
     parser.add_argument("--most", type=int, required=True, help="questions at a time; 0: one a core")
-    parser.add_argument("--code", required=True, help="of whoever asks")
+    parser.add_argument("--code", required=True, help="of the client")
     arguments = parser.parse_args(argv)
     return drive(lambda: _ask(arguments.most, arguments.code), lambda failure: _print(refusal_line(failure.reason)))
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 MOST = 4096
 """Elements of what is worked out."""
@@ -32,7 +35,7 @@ def limited(nbytes: int, seconds: int) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
-def inferred(model: Any) -> Any:
+def inferred(model: ModelProto) -> ModelProto:
     """``model`` with the shape of everything that follows from its inputs."""
     from onnx import helper, inliner, numpy_helper, shape_inference
 

@@ -23,6 +23,7 @@ from explorer.tracing.sharding.choices import (
     change,
     partial_gradients,
 )
+from explorer.tracing.sharding.names import leaf_names, placement_words
 from explorer.tracing.sharding.program import Labels
 from solvers.problem import collectives
 from solvers.problem.collectives import COLLECTIVE
@@ -40,11 +41,12 @@ their like for sequences); others bear the name of the former."""
 @dataclass(slots=True)
 class Member:
     """The graph of one member while it is made. of: the whole graph at the batch at hand, with `choices` made at
-    another, perhaps. read_as: a value and the state of what it looks at -> its name here."""
+    another, perhaps. names: of leaves. read_as: a value and the state of what it looks at -> its name here."""
 
     choices: Choices
     labels: Labels
     of: Captured
+    names: Mapping[int, str]
     nodes: list[Node] = field(default_factory=list)
     values: dict[str, Value] = field(default_factory=dict)
     read_as: dict[tuple[str, State], str] = field(default_factory=dict)
@@ -61,7 +63,7 @@ class Member:
 
 def member_of(choices: Choices, labels: Labels, of: Captured) -> Captured:
     """The part of ``of`` that one member of a group runs when its calls are divided by ``labels``."""
-    made = Member(choices, labels, of)
+    made = Member(choices, labels, of, leaf_names(choices))
     placed = _held(made)
     for name in (*of.parameters, *of.buffers, *of.inputs):
         state, place = placed.get(name, (WHOLE, None))
@@ -183,8 +185,17 @@ def _exchange(made: Member, source: str, read: str, needed: State, forward: str,
     maker = made.choices.made_by.get(source)
     path, region = (made.of.nodes[maker].module_path, made.of.nodes[maker].region) if maker is not None else ("", "")
     exchange = _exchanged(made, forward, backward, made.of.values[source].nbytes)
-    made.nodes.append(Node(name, f"{COLLECTIVE}{kind}", path, (("input", read),), {}, (name,), (), region, exchange))
+    called = f"{COLLECTIVE}{kind}"
+    placement = _placement(made, source, needed)
+    made.nodes.append(Node(name, called, path, (("input", read),), {}, (name,), (), region, exchange, placement))
     return name
+
+
+def _placement(made: Member, name: str, state: State) -> str:
+    """What a value in a state is to the members of the group, for people."""
+    axes = range(len(made.of.values[name].shape))
+    place = next((axis for axis in axes if state in made.choices.leaves(name, axis)), None)
+    return placement_words(made.names, state, place)
 
 
 def _exchanged(made: Member, forward: str, backward: str, nbytes: float, update_bytes: float = 0.0) -> Exchange:
@@ -212,7 +223,8 @@ def _run(made: Member, at: int, node: Node, option: Option) -> None:
     rows = made.of.values[node.tensors[1][1]].numel if option.rows else 0
     exchange = _exchanged(made, "all_reduce" if rows else "", "", 2 * ROW_BYTES * rows, partial_bytes)
     made.moved_to[at] = len(made.nodes)
-    made.nodes.append(replace(node, tensors=tensors, mutates=mutates, exchange=exchange))
+    placement = _placement(made, node.outputs[0], option.outputs[0])
+    made.nodes.append(replace(node, tensors=tensors, mutates=mutates, exchange=exchange, placement=placement))
 
 
 def _saved(made: Member) -> list[Saved]:

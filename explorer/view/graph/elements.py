@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from explorer.view.graph.layered_layout import MOST_HEIGHT, Layout, layered_layout
 from explorer.view.plan_types import Skeleton
@@ -90,14 +90,14 @@ def graph_view(
     return GraphView(boxes, owner, labels, expandable, edges, expanded, layout, collapsed, depth)
 
 
-def cytoscape_elements(view: GraphView, skeleton: Skeleton) -> list[dict[str, Any]]:
+def cytoscape_elements(view: GraphView, skeleton: Skeleton) -> list[dict[str, object]]:
     """The elements of dash-cytoscape, without any device: classes are laid over them per plan."""
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     sources = [source for source, _ in view.edges]
     feeds = Counter(sources[number] for number in view.layout.fans)
     for (name, members), (x, y) in zip(view.boxes.items(), view.layout.positions, strict=True):
         label = text.short_path(view.labels[name], LABEL)
-        data: dict[str, Any] = {"id": name, "label": label, "name": label, "operators": len(members)}
+        data: dict[str, object] = {"id": name, "label": label, "name": label, "operators": len(members)}
         data["wide"] = view.layout.box_width
         if name.startswith("o:"):
             data["full"] = full_name(skeleton, name)
@@ -124,17 +124,22 @@ def cytoscape_elements(view: GraphView, skeleton: Skeleton) -> list[dict[str, An
     return found
 
 
-def assignment(
-    view: GraphView, skeleton: Skeleton, placement: Sequence[Sequence[int]], samples: float
-) -> dict[str, Any]:
-    """What a plan lays over the boxes: ``nodes`` {id: its devices, most operators first}, ``cuts`` {edge id: [label,
-    bytes]} and ``inside`` {id: [label, bytes]} of boxes that are cut themselves, by forward tensors; bytes are counted
-    once per tensor and destination device."""
+class Assignment(TypedDict):
+    """What a plan lays over boxes. nodes: of each its devices, most operators first; cuts: of edges label and bytes;
+    inside: the same of boxes that are cut themselves, by forward tensors."""
+
+    nodes: dict[str, list[int]]
+    cuts: dict[str, tuple[str, float]]
+    inside: dict[str, tuple[str, float]]
+
+
+def assignment(view: GraphView, skeleton: Skeleton, placement: Sequence[Sequence[int]], samples: float) -> Assignment:
+    """What a plan lays over the boxes; bytes are counted once per tensor and destination device."""
     nodes: dict[str, list[int]] = {}
     for name, members in view.boxes.items():
         used = Counter(device for i in members for device in placement[i])
         nodes[name] = [device for device, _ in sorted(used.items(), key=lambda kv: (-kv[1], kv[0]))]
-    cuts: dict[str, list[Any]] = {}
+    cuts: dict[str, tuple[str, float]] = {}
     for number, ((_, target), tensors) in enumerate(view.edges.items()):
         home = nodes[target]
         if len(home) == 1 and all(list(placement[skeleton["tensors"][t][0]]) == home for t in tensors):
@@ -148,8 +153,8 @@ def assignment(
             crosses = crosses or away > 0
             total += away * (fixed + per_sample * samples)
         if crosses:
-            cuts[f"e:{number}"] = [text.nbytes(total) if total else "", total]
-    inside: dict[str, list[Any]] = {}
+            cuts[f"e:{number}"] = (text.nbytes(total) if total else "", total)
+    inside: dict[str, tuple[str, float]] = {}
     for producer, consumers, fixed, per_sample in skeleton["tensors"]:
         box = view.owner[producer]
         if len(nodes[box]) < 2 or skeleton["phases"][producer] != FORWARD:
@@ -159,12 +164,12 @@ def assignment(
         }
         total = len(there - set(placement[producer])) * (fixed + per_sample * samples)
         if total:
-            total += inside.get(box, ["", 0.0])[1]
-            inside[box] = [text.nbytes(total), total]
+            total += inside.get(box, ("", 0.0))[1]
+            inside[box] = text.nbytes(total), total
     return {"nodes": nodes, "cuts": cuts, "inside": inside}
 
 
-def table(view: GraphView, skeleton: Skeleton, nodes: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
+def table(view: GraphView, skeleton: Skeleton, nodes: Mapping[str, Sequence[int]]) -> list[dict[str, object]]:
     """The graph's table twin: one row a box; pick: what its name selects."""
     after: dict[str, list[str]] = {}
     for source, target in view.edges:

@@ -9,12 +9,12 @@ quiet in both themes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 from explorer.view.graph.elements import GraphView, full_name
 from explorer.view.graph.palette import BLUE, ORANGE, SKY, SURFACES, VERMILLION, Theme, mix, text_on
-from explorer.view.plan_types import Skeleton
+from explorer.view.plan_types import Report, Skeleton
 from explorer.words import text
 
 STEPS_PER_OCTAVE = 4
@@ -59,16 +59,43 @@ def shades(theme: Theme) -> list[dict[str, str]]:
     return [*found, {**grey, "border_style": "dashed"}]
 
 
-def legend(theme: Theme) -> dict[str, Any]:
-    """title; stops: fill and label ("" but at whole octaves) from fast to slow; none: fill, border and label of
-    what was not measured; words: the ends of the scale."""
+class Stop(TypedDict):
+    fill: str
+    label: str
+
+
+class Unmeasured(Stop):
+    border: str
+
+
+class Legend(TypedDict):
+    """stops: label "" but at whole octaves, from fast to slow. none: of what was not measured. words: the ends of the
+    scale."""
+
+    title: str
+    stops: list[Stop]
+    none: Unmeasured
+    words: list[str]
+
+
+class BoxErrors(TypedDict):
+    """What a run lays over the boxes, each by element id. classes: of colours; labels: "1.4×", only where measured;
+    titles: "measured 1.4 ms, predicted 1 ms"."""
+
+    classes: dict[str, str]
+    labels: dict[str, str]
+    titles: dict[str, str]
+
+
+def legend(theme: Theme) -> Legend:
+    """The colours of errors in words."""
     labels = {-2: "¼×", -1: "½×", 0: "1×", 1: "2×", 2: "4×"}
     found = shades(theme)
-    stops = [
+    stops: list[Stop] = [
         {"fill": shade["fill"], "label": "" if i % STEPS_PER_OCTAVE else labels[i // STEPS_PER_OCTAVE - OCTAVES]}
         for i, shade in enumerate(found[:-1])
     ]
-    none = {"fill": found[-1]["fill"], "border": found[-1]["border"], "label": "no measurement"}
+    none: Unmeasured = {"fill": found[-1]["fill"], "border": found[-1]["border"], "label": "no measurement"}
     return {
         "title": "measured / predicted",
         "stops": stops,
@@ -77,14 +104,13 @@ def legend(theme: Theme) -> dict[str, Any]:
     }
 
 
-def box_errors(view: GraphView, comparison: Mapping[str, Any]) -> dict[str, Any]:
-    """What a comparison (`explorer.measured.comparison_object`) lays over the boxes: ``classes`` {element id:
-    class}, ``labels`` {id: "1.4×", only where measured} and ``titles`` {id: "measured 1.4 ms, predicted 1 ms"}.
+def box_errors(view: GraphView, comparison: Report) -> BoxErrors:
+    """What a comparison (`explorer.measured.comparison_object`) lays over the boxes.
 
     A box takes the seconds of an iteration of all its operators of which there is a measurement, backward and
     update with them.
     """
-    told: dict[str, dict[str, str]] = {"classes": {}, "labels": {}, "titles": {}}
+    told: BoxErrors = {"classes": {}, "labels": {}, "titles": {}}
     for name, members in view.boxes.items():
         predicted, measured = seconds_of(comparison, members)
         ratio = ratio_of(predicted, measured)
@@ -97,7 +123,7 @@ def box_errors(view: GraphView, comparison: Mapping[str, Any]) -> dict[str, Any]
     return told
 
 
-def seconds_of(comparison: Mapping[str, Any], members: Sequence[int]) -> tuple[float, float]:
+def seconds_of(comparison: Report, members: Sequence[int]) -> tuple[float, float]:
     """(predicted, measured) seconds of an iteration of those ``members`` (operators) that were measured."""
     known = [error for i in members if (error := comparison["operators"][i]) is not None]
     return (
@@ -118,7 +144,7 @@ def times_text(ratio: float | None) -> str:
     return f"{text.digits(ratio)}×" if ratio is not None and math.isfinite(ratio) else text.NOTHING
 
 
-def table(view: GraphView, skeleton: Skeleton, comparison: Mapping[str, Any], limit: int = 40) -> list[dict[str, str]]:
+def table(view: GraphView, skeleton: Skeleton, comparison: Report, limit: int = 40) -> list[dict[str, str]]:
     """The boxes whose prediction is most seconds off, the worst first: name, predicted, measured, off, ratio,
     and how it is known ("profiled", or "from its segment")."""
     found = []
@@ -137,7 +163,7 @@ def table(view: GraphView, skeleton: Skeleton, comparison: Mapping[str, Any], li
             "off": text.signed(measured - predicted, text.seconds),
             "ratio": times_text(ratio),
             "how": "profiled"
-            if any(operators[i] is not None and operators[i]["profiled"] for i in view.boxes[name])
+            if any((error := operators[i]) is not None and error["profiled"] for i in view.boxes[name])
             else "from its segment",
         }
         for _, name, predicted, measured, ratio in found[:limit]

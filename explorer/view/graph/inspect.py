@@ -93,6 +93,7 @@ def device_facts(device: int, plan: PlanView) -> Facts | None:
     cap = told["memory_bytes"]
     rows = (
         ("Kind", told["kind"]),
+        *([("Group", f"{size} GPUs; memory is per member")] if (size := told.get("members", 1)) > 1 else []),
         *([("Alike", told["alike"])] if told.get("alike") else []),
         *([] if plan["by_operator"] else [("Stages", text.listing([str(s) for s in stages], 6))]),
         ("Operators", text.count(held)),

@@ -81,7 +81,7 @@ def is_node_data(value: object) -> bool:
     return numbers and any(isinstance(one, float) for one in each)
 
 
-def read_node_data(value: Mapping[str, Any], where: str) -> NodeData:
+def read_node_data(value: Mapping[str, object], where: str) -> NodeData:
     """The values of a JSON for which `is_node_data` holds; those of all its graphs. where: the file's name, which is
     the title. Raises InvalidProblem."""
     return _Reader(where).read(value)

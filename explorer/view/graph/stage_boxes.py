@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from explorer.view.graph.inspect import Facts
 from explorer.view.graph.stage_layout import stage_columns, stage_lanes
@@ -18,16 +18,56 @@ CHIPS = 3
 Plan = PlanView
 
 
-def stage_boxes(plan: Plan) -> dict[str, Any]:
-    """What the stage view draws of a plan's view.
+class Box(TypedDict):
+    """A stage. who: its devices in words; times: forward and backward, apart; both: together; of_cap: the share of the
+    cap, None without one; label: all of it in a sentence."""
 
-    boxes: stage, column, lane, devices [index], who (its devices in words) and who_short, forward,
-    backward, both and times (both apart), share, flight, samples, peak and peak_short, of_cap (share of
-    the cap, or None), depth, glue, recompute, bottleneck and a label (all of it in a sentence). edges:
-    source, target, text, weight (0 to 1, of the largest), between (nodes), waits (nothing is sent: the
-    target only comes after). note: the depth in words. too_many: whether there are more than MAX_STAGES,
-    and no boxes then.
-    """
+    stage: int
+    column: int
+    lane: float
+    devices: list[int]
+    who: str
+    who_short: str
+    times: str
+    forward: str
+    backward: str
+    both: str
+    share: str
+    flight: int
+    samples: int
+    peak: str
+    peak_short: str
+    of_cap: float | None
+    depth: int
+    glue: bool
+    recompute: bool
+    bottleneck: bool
+    label: str
+
+
+class Arrow(TypedDict):
+    """weight: 0 to 1, of the largest; between: nodes; waits: nothing is sent, the target only comes after."""
+
+    source: int
+    target: int
+    text: str
+    weight: float
+    between: bool
+    waits: bool
+
+
+class StageScene(TypedDict):
+    """What the stage view draws. note: the depth in words; too_many: there are more than MAX_STAGES, and no boxes."""
+
+    boxes: list[Box]
+    edges: list[Arrow]
+    columns: int
+    note: str
+    too_many: bool
+
+
+def stage_boxes(plan: Plan) -> StageScene:
+    """What the stage view draws of a plan's view."""
     stages = plan["stages"]
     if len(stages) > MAX_STAGES:
         return {"boxes": [], "edges": [], "note": text.plural(len(stages), "stage"), "columns": 0, "too_many": True}
@@ -62,9 +102,9 @@ def depth(plan: Plan) -> int:
 
 
 def note(plan: Plan) -> str:
-    """ "9 stages, 2 of them glue, depth 3"."""
+    """ "9 stages, 2 of them auxiliary, depth 3"."""
     glue = sum(1 for stage in plan["stages"] if stage["glue"])
-    found = text.plural(len(plan["stages"]), "stage") + (f", {glue} of them glue" if glue else "")
+    found = text.plural(len(plan["stages"]), "stage") + (f", {glue} of them auxiliary" if glue else "")
     return f"{found}, depth {depth(plan)}"
 
 
@@ -123,13 +163,13 @@ def stage_facts(stage: int, plan: Plan) -> Facts | None:
     return Facts(f"Stage {stage}", tags, tuple(rows))
 
 
-def table(plan: Plan) -> list[dict[str, Any]]:
+def table(plan: Plan) -> list[dict[str, object]]:
     """The stage view's table twin: one row a stage; pick: what its name selects."""
     after: dict[int, list[str]] = {}
     for source, target, nbytes, between in plan["stage_edges"]:
         words = f"{target} ({text.nbytes(nbytes) if nbytes else 'waits only'}{', between nodes' if between else ''})"
         after.setdefault(source, []).append(words)
-    rows = []
+    rows: list[dict[str, object]] = []
     for i in range(len(plan["stages"])):
         box = _box(plan, i, 0, 0.0, False)
         rows.append(
@@ -149,7 +189,7 @@ def table(plan: Plan) -> list[dict[str, Any]]:
     return rows
 
 
-def _box(plan: Plan, stage: int, column: int, lane: float, slowest: bool) -> dict[str, Any]:
+def _box(plan: Plan, stage: int, column: int, lane: float, slowest: bool) -> Box:
     told = plan["stages"][stage]
     names = [d["name"] for d in plan["devices"]]
     peaks = [(plan["memory"][d]["peak_bytes"], plan["devices"][d]["memory_bytes"]) for d in told["devices"]]

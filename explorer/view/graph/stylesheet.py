@@ -19,6 +19,10 @@ TEXTURED = {
     "background-position-y": 0,
 }
 """How the texture of a device beyond the eighth fills its boxes."""
+DESCENT_PX = 2.0
+"""By which a name stands lower than the middle of its line, so that its letters are in the middle of its box."""
+CUT_ARROW_PX = 6.0
+"""By which the arrow of a cut is longer than others: what stands at its end stands so much nearer to the box."""
 LABEL_BESIDE = 28.0
 """From an edge to the middle of its label, in the gap between two rows."""
 
@@ -47,6 +51,7 @@ def _plain(theme: Theme) -> list[dict[str, object]]:
                 "font-family": "system-ui, -apple-system, Segoe UI, sans-serif",
                 "text-valign": "center",
                 "text-halign": "center",
+                "text-margin-y": DESCENT_PX,
                 "min-zoomed-font-size": 9,
                 "overlay-opacity": 0,
             },
@@ -158,6 +163,7 @@ def _marks(theme: Theme) -> list[dict[str, object]]:
         _rule("edge.wrapped.cut", label="", **{"target-label": "data(label)", **_above(-LABEL_BESIDE)}),
         # the bytes of a box that is cut itself stand above it, at the end of an edge into it
         _rule("edge.inner", **{"target-label": "data(inside)", **_above(LABEL_BESIDE)}),
+        _rule("edge.inner.cut", **{"target-text-margin-y": CUT_ARROW_PX - GAP_Y / 2}),
         _rule("node.pinned", **{"border-width": 3, "border-color": surface.text, "border-style": "double"}),
         _rule("node.selected", **{"border-width": 3, "border-color": surface.accent, "border-style": "solid"}),
     ]

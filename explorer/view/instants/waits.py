@@ -7,10 +7,10 @@ without holes: every link of it ends where the one after it begins, and the firs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import TypedDict
 
 from explorer.view.instants.played import SYNC, SpanWords
 from explorer.view.plan_types import Course
@@ -24,9 +24,36 @@ LEAST_QUEUED = 1e-3
 SPOKEN = 2
 """Legs of the chain that the sentence tells."""
 
-Told = dict[str, Any]
-"""JSON. title, when, sentence; steps: [{kind, device (that computes or sends), words, note, start_s, seconds}],
-backwards in time; started: what the chain begins with."""
+
+class WaitStep(TypedDict):
+    """device: that computes or sends."""
+
+    kind: str
+    device: int
+    words: str
+    note: str
+    start_s: float
+    seconds: float
+
+
+class Told(TypedDict):
+    """A wait for the panel. steps: backwards in time; started: what the chain begins with."""
+
+    device: int
+    title: str
+    when: str
+    sentence: str
+    steps: list[WaitStep]
+    started: str
+
+
+class ChainColumns(TypedDict):
+    """A chain in time order. resource: its name, "" for compute."""
+
+    device: list[int]
+    resource: list[str]
+    start_s: list[float]
+    end_s: list[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +156,10 @@ def wait_told(course: Course, wait: Wait, words: SpanWords) -> Told:
     }
 
 
-def chain_columns(course: Course, wait: Wait) -> dict[str, list[Any]]:
+def chain_columns(course: Course, wait: Wait) -> ChainColumns:
     """The chain in time order, as `explorer.view.timeline.path.path_view` has the columns of the critical path: spans
-    of one resource that follow on each other are one. resource: its name, "" for compute."""
-    columns: dict[str, list[Any]] = {"device": [], "resource": [], "start_s": [], "end_s": []}
+    of one resource that follow on each other are one."""
+    columns: ChainColumns = {"device": [], "resource": [], "start_s": [], "end_s": []}
     for leg in reversed(legs(course, wait.chain)):
         first = leg.spans[0]
         moves = course["kind"][first] == TRANSFER
@@ -158,7 +185,7 @@ def _sentence(course: Course, wait: Wait, found: Sequence[Leg], words: SpanWords
     return begin + ", which waits for ".join(told) + more
 
 
-def _step(course: Course, leg: Leg, words: SpanWords) -> Mapping[str, Any]:
+def _step(course: Course, leg: Leg, words: SpanWords) -> WaitStep:
     first, last = leg.spans[0], leg.spans[-1]
     device, seconds = course["device"][first], leg.end_s - leg.start_s
     note = ""

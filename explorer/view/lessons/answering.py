@@ -5,13 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from explorer.view.lessons.figures import FIGURES, figure_text, figures_of
 from explorer.view.lessons.lesson import CONTROLS, Goal, Question, Text
 from explorer.view.lessons.reading import RELATIONS
 from explorer.view.lessons.stated import changed
-from explorer.view.plan_types import PlanView
+from explorer.view.plan_types import PlanView, Report
 from explorer.view.session import Session
 from explorer.words import text
 
@@ -41,7 +40,7 @@ class Verdict:
     move: tuple[str, ...] = ()
 
 
-def known(plan: PlanView | None, ran: Mapping[str, Any] | None = None) -> Known:
+def known(plan: PlanView | None, ran: Report | None = None) -> Known:
     """The figures of a plan; ran: the comparison with its run."""
     return NONE if plan is None else figures_of({**plan, "ran": ran})
 

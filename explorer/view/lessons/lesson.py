@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from explorer.question.settings import declared
 
@@ -73,7 +72,7 @@ class Step:
 
     title: str
     text: Text
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     light: tuple[str, ...] = ()
     question: Question | None = None
 

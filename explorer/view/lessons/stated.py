@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from explorer.question.accelerators import DEFAULT_DEVICES
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
@@ -21,7 +20,7 @@ NOT_ASKED = frozenset({*LOOK, "theme", "pair"})
 MIB = 2**20
 
 
-def session_of(settings: Mapping[str, Any], choices: Choices) -> Session:
+def session_of(settings: Mapping[str, object], choices: Choices) -> Session:
     """What a page asks that shows a step. Raises InvalidProblem that names the setting."""
     for name, value in settings.items():
         if name not in STATED:
@@ -30,8 +29,9 @@ def session_of(settings: Mapping[str, Any], choices: Choices) -> Session:
             raise InvalidProblem(f"{name}: expected a text, a number, true or false")
     raw = {**settings}
     for name, read in (("memory", parse_bytes), ("bandwidth", parse_bandwidth)):
-        if isinstance(raw.get(name), str) and raw[name] not in ("", "auto"):
-            raw[name] = _read(name, raw[name], read)
+        value = raw.get(name)
+        if isinstance(value, str) and value not in ("", "auto"):
+            raw[name] = _read(name, value, read)
     if isinstance(memory := raw.get("memory"), int | float) and 0 < memory < 2**60:
         raw["memory"] = math.ceil(memory / MIB) * MIB  # as the page's slider gives it
     kind = raw.get("device_kind") or choices.device_kinds[0]
@@ -40,14 +40,14 @@ def session_of(settings: Mapping[str, Any], choices: Choices) -> Session:
     return parse({"devices": DEFAULT_DEVICES, "training": True, **raw, "device_kind": kind}, choices)
 
 
-def _read(name: str, value: str, read: Any) -> float:
+def _read(name: str, value: str, read: Callable[[str], float]) -> float:
     try:
         return float(read(value))
     except InvalidProblem as error:
         raise InvalidProblem(f"{name}: {error}") from None
 
 
-def as_stated(asked: Session, step: Session, settings: Mapping[str, Any]) -> bool:
+def as_stated(asked: Session, step: Session, settings: Mapping[str, object]) -> bool:
     """Whether a page asks what a step states. A cap above what a device has is none to the page."""
     now, then = to_dict(asked), to_dict(step)
     names = (set(settings) | {"model"}) - NOT_ASKED
@@ -60,7 +60,7 @@ def changed(asked: Session, begun: Session) -> frozenset[str]:
     return frozenset(name for name in now.keys() | then.keys() if now.get(name) != then.get(name)) - NOT_ASKED
 
 
-def controls_of(step: Session) -> dict[str, Any]:
+def controls_of(step: Session) -> dict[str, object]:
     """What a page sets its controls to: the question by the names of a link, pins as a link has them."""
     told = to_dict(step)
     return {name: told[name] for name in told if name not in NOT_ASKED} | {

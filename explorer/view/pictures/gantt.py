@@ -16,7 +16,7 @@ from explorer.view.timeline.gantt_rows import Row, Rows, rows_of
 from explorer.view.timeline.shapes import HATCHES, LINK_BAR, Lane, bands
 from explorer.view.timeline.shapes import lanes as lanes_of
 from explorer.words import text
-from explorer.words.actions import KIND_WORDS, TRANSFER
+from explorer.words.actions import EXCHANGE, KIND_WORDS, TRANSFER
 
 WIDTH = 1180.0
 HEIGHTS = ((12, 34.0), (24, 24.0), (10_000, 15.0))
@@ -134,7 +134,7 @@ def _bars(
                  paint.hatch if hatched else "", paint.ink, min(paint.strength, FAINTER), title)
         )  # fmt: skip
         low, high = bar.numbers
-        label = "" if low < 0 or kind in (*"RU", TRANSFER) else str(low) if low == high else f"{low}–{high}"
+        label = "" if low < 0 or kind in (*"RU", EXCHANGE, TRANSFER) else str(low) if low == high else f"{low}–{high}"
         longest = label if low != high else highest  # of a row all have their number, or none
         if label and tall >= 9 and bar.wide >= max(NUMBERED, text_width(longest, 9.5) + 3):
             rim = "" if kind == "F" and not paint.hatch else paint.fill
@@ -203,7 +203,7 @@ def _legend(plan: PlanView, lanes: Rows, left: float, y: float, scale: TimeScale
     kinds = set(plan["bars"]["kind"])
     found: list[Shape] = []
     x = left
-    for kind in (*"FRBIWU", TRANSFER):
+    for kind in (*"FRBIWU", EXCHANGE, TRANSFER):
         if kind not in kinds:
             continue
         if kind == TRANSFER:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from explorer.view.graph.elements import GraphView, assignment, full_name, graph_view
+from explorer.view.graph.elements import Assignment, GraphView, assignment, full_name, graph_view
 from explorer.view.graph.layered_layout import NODE_HEIGHT
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.palette import device, pattern_of
@@ -42,7 +42,7 @@ def graph_picture(
     expanded: the modules that are open (None: as many as can be read). aspect: width over height, about.
     """
     view = graph_view(skeleton, first_view(skeleton) if expanded is None else expanded, aspect)
-    laid: dict[str, Any] = {"nodes": {}, "cuts": {}}
+    laid: Assignment = {"nodes": {}, "cuts": {}, "inside": {}}
     names: list[str] = []
     if plan is not None:
         laid = assignment(view, skeleton, plan["placement"], plan["samples"])

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from explorer.view.plan_types import Bars
+from explorer.view.timeline.exchanges import NO_EXCHANGE, Exchange, OfActions
 from explorer.words import text
-from explorer.words.actions import BACKWARD, KIND_WORDS, REPEATED, TRANSFER, told
+from explorer.words.actions import BACKWARD, EXCHANGE, KIND_WORDS, REPEATED, TRANSFER, told
 from solvers.plan.schedule import Schedule, Span
 
 MAX_BARS = 5000
@@ -21,12 +22,15 @@ def bars(
     limit: int = MAX_BARS,
     again_s: Mapping[int, float] | None = None,
     links: Mapping[str, int] | None = None,
+    exchanged: OfActions | None = None,
 ) -> Bars:
     """At most ``limit`` bars (or one a lane): neighbours melt together as needed, first those of one
     micro-batch, then those of a stage and kind with a gap too small to see, then any of a stage, then any
     on a device. again_s: stage -> seconds at the begin of its backwards in which its forward runs again.
-    links: resource -> its position."""
-    rows = [row for span in schedule.spans for row in _rows(span, again_s or {}, links or {})]
+    links: resource -> its position. exchanged: of actions, what members of groups exchange: drawn at their end,
+    wherever in them it is."""
+    of = exchanged or {}
+    rows = [row for span in schedule.spans for row in _rows(span, again_s or {}, links or {}, of)]
     gap = schedule.makespan_s / 4000
     for alike, widest in ((7, 0.0), (4, gap * 16), (2, schedule.makespan_s), (1, schedule.makespan_s)):
         width = 0.0 if widest == 0 else gap
@@ -69,6 +73,8 @@ def words(found: Bars, i: int, devices: Sequence[str], operators: Sequence[str] 
     kind = KIND_WORDS[found["kind"][i]]
     if found["kind"][i] == TRANSFER:
         kind = f"transfer to {devices[found['to_device'][i]]}, {text.nbytes(found['nbytes'][i])}"
+    if found["kind"][i] == EXCHANGE:
+        kind = f"{kind}, {text.nbytes(found['nbytes'][i])} from each member"
     operator = found["operator"][i]
     where = f", stage {stage}" if stage >= 0 else ""
     if operators and operator >= 0:
@@ -80,15 +86,28 @@ def words(found: Bars, i: int, devices: Sequence[str], operators: Sequence[str] 
     return f"{kind}{where}{which}{merged}"
 
 
-def _rows(span: Span, again_s: Mapping[int, float], links: Mapping[str, int]) -> list[list[Any]]:
+def _rows(span: Span, again_s: Mapping[int, float], links: Mapping[str, int], exchanged: OfActions) -> list[list[Any]]:
     stage, kind, micro_batch = told(span)
     row = [span.device, span.start_s, span.end_s, kind, stage, micro_batch, span.to_device, span.nbytes, 1,
            links.get(span.resource, -1), -1, -1]  # fmt: skip
+    exchange = exchanged.get((stage, kind), NO_EXCHANGE)
     if stage not in again_s or kind == "W" or kind not in BACKWARD:
-        return [row]
+        return with_exchange(row, exchange)
     cut = min(span.end_s, span.start_s + again_s[stage])
     again = [span.device, span.start_s, cut, "R", stage, micro_batch, -1, 0.0, 1, -1, -1, -1]
-    return [again, [span.device, cut, *row[2:]]]
+    first = exchanged.get((stage, "F"), NO_EXCHANGE)
+    rest = Exchange(exchange.seconds - first.seconds, exchange.nbytes - first.nbytes)
+    return [*with_exchange(again, first), *with_exchange([span.device, cut, *row[2:]], rest)]
+
+
+def with_exchange(row: list[Any], exchange: Exchange) -> list[list[Any]]:
+    """A bar as it is, or as what it computes and what it exchanges."""
+    if exchange.seconds <= 0:
+        return [row]
+    device, start, end = row[:3]
+    cut = max(start, end - exchange.seconds)
+    compute = [] if cut - start <= 1e-9 * (end - start) else [[device, start, cut, *row[3:]]]
+    return [*compute, [device, cut, end, EXCHANGE, *row[4:7], exchange.nbytes, *row[8:]]]
 
 
 def _merged(rows: list[list[Any]], gap: float, alike: int) -> list[list[Any]]:

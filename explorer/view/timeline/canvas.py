@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from explorer.view.graph.palette import SURFACES, Theme, colour, mix, text_on
 from explorer.view.plan_types import Bars
@@ -21,6 +21,21 @@ ROOM = 0.005
 """Of the time axis, after its end."""
 
 
+class CanvasScene(TypedDict):
+    """What a canvas draws of a schedule, in the unit of its time axis. bands: a path in times and rows for each colour;
+    axis: end and unit; colours: of text and lines; high and low: the rows at top and bottom; left: pixels for their
+    names; mark: {at, words} or None."""
+
+    lanes: list[dict[str, object]]
+    bands: list[dict[str, str]]
+    axis: dict[str, float | str]
+    colours: dict[str, str]
+    left: int
+    high: float
+    low: float
+    mark: dict[str, float | str] | None
+
+
 def canvas(
     drawn: Sequence[Lane],
     rows: Rows,
@@ -28,14 +43,11 @@ def canvas(
     theme: Theme,
     until_s: float | None = None,
     mark: tuple[str, float] | None = None,
-) -> dict[str, Any]:
+) -> CanvasScene:
     """What a canvas draws of a schedule, in the unit of its time axis.
 
     drawn: the lanes. until_s: where the time axis ends, if not at span_s. mark: (label, seconds) of a line across all
     rows.
-
-    lanes: see `lanes_object`; bands: a path in times and rows for each colour; axis: end and unit; colours: of text and
-    lines; high and low: the rows at top and bottom; left: pixels for their names; mark: {at, words} or None.
     """
     surface = SURFACES[theme]
     end_s = until_s or span_s
@@ -59,10 +71,10 @@ def canvas(
 def lanes_object(drawn: Sequence[Lane], scale: float, theme: Theme) -> list[dict[str, object]]:
     """Lanes: name, of, y, tall, opacity; a column each of from, long, at and words; fill, ink (of what is written on
     it), hatch and edge. scale: seconds in a unit of the time axis."""
-    found = []
+    found: list[dict[str, object]] = []
     for lane in drawn:
         fill, starts = colour(lane.paint.fill, theme), lane.start_s
-        told = {
+        told: dict[str, object] = {
             "name": lane.name,
             "y": round(lane.middle, 4),
             "tall": lane.tall,
@@ -78,8 +90,8 @@ def lanes_object(drawn: Sequence[Lane], scale: float, theme: Theme) -> list[dict
     return found
 
 
-def _painted(lane: Lane, fill: str, theme: Theme) -> dict[str, Any]:
-    paint, told = lane.paint, dict[str, Any]()
+def _painted(lane: Lane, fill: str, theme: Theme) -> dict[str, object]:
+    paint, told = lane.paint, dict[str, object]()
     if paint.text:
         pale = mix(fill, SURFACES[theme].background, lane.opacity)
         told["ink"] = colour(paint.text, theme) if lane.opacity == 1.0 else text_on(pale)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TypedDict
 
-from explorer.view.plan_types import MemoryView, PlanView
+from explorer.view.plan_types import Device, MemoryView, PlanView
 from explorer.words import text
 
 POINTS = 160
@@ -23,6 +23,66 @@ MOST_ROWS = 16
 TOPS = (0.01, 0.02, 0.05, 0.1, 0.2, READABLE)
 """Shares of the cap at which the scale ends, where no device comes near the cap."""
 OVER = 1 + 1e-9
+
+
+class MemoryCard(TypedDict):
+    """Of a device. cap: share of the card's height at which the cap's line is, None without a cap. broken: whether the
+    scale is broken between the curves and that line, which lies so far above them that they could not be read beside
+    it. share: the peak's of the cap."""
+
+    device: int
+    name: str
+    peak: str
+    parts: str
+    limit: str
+    over: bool
+    share: str
+    cap: float | None
+    broken: bool
+    floor: float
+    points: list[list[float]]
+
+
+class Strip(TypedDict):
+    """Of a device. share: "78 %", "" where there is no cap. over: whether it breaks its cap. points: [share of the
+    time, place on the scale]; a place above 1 is above the cap."""
+
+    device: int
+    name: str
+    peak: str
+    share: str
+    over: bool
+    points: list[list[float]]
+
+
+class StripPanel(TypedDict):
+    label: str
+    rows: list[Strip]
+
+
+class Strips(TypedDict):
+    """See `memory_strips`."""
+
+    what: str
+    ticks: list[tuple[float, str]]
+    over: bool
+    panels: list[StripPanel]
+
+
+class DeviceRow(TypedDict):
+    """A row of the devices table."""
+
+    device: int
+    name: str
+    kind: str
+    stages: str
+    operators: str
+    busy: str
+    compute: str
+    load: str
+    parameters: str
+    peak: str
+    of_cap: str
 
 
 def memory_curve(times_s: Sequence[float], nbytes: Sequence[float], static_bytes: float, span_s: float) -> MemoryView:
@@ -43,18 +103,13 @@ def memory_curve(times_s: Sequence[float], nbytes: Sequence[float], static_bytes
     return {"points": points, "static_bytes": static_bytes, "peak_bytes": peak}
 
 
-def memory_cards(plan: PlanView) -> list[dict[str, Any]]:
-    """One card a device, all on one scale, so that they compare.
-
-    cap: share of the card's height at which the cap's line is; None without a cap. broken: whether the scale is broken
-    between the curves and that line, which lies so far above them that they could not be read beside it. share: the
-    peak's of the cap.
-    """
+def memory_cards(plan: PlanView) -> list[MemoryCard]:
+    """One card a device, all on one scale, so that they compare."""
     highest = max([c["peak_bytes"] for c in plan["memory"]] + [1.0])
     caps = [d["memory_bytes"] for d in plan["devices"] if d["memory_bytes"]]
     far = bool(caps) and highest < READABLE * max(caps)
     top = highest / BROKEN if far else max(highest / 0.8 if not caps else highest, *caps, 1.0)
-    cards = []
+    cards: list[MemoryCard] = []
     for device, curve in zip(plan["devices"], plan["memory"], strict=True):
         cap = device["memory_bytes"]
         cards.append(
@@ -62,7 +117,7 @@ def memory_cards(plan: PlanView) -> list[dict[str, Any]]:
                 "device": device["index"],
                 "name": device["name"],
                 "peak": text.nbytes(curve["peak_bytes"]),
-                "parts": parts_words(curve["parts"]),
+                "parts": parts_words(curve.get("parts", ()), device.get("members", 1)),
                 "limit": text.nbytes(cap) if cap else "no cap",
                 "over": bool(cap and curve["peak_bytes"] > cap * (1 + 1e-9)),
                 "share": text.percent(curve["peak_bytes"] / cap) if cap else "",
@@ -75,13 +130,15 @@ def memory_cards(plan: PlanView) -> list[dict[str, Any]]:
     return cards
 
 
-def parts_words(parts: Sequence[tuple[str, float]]) -> str:
-    """ "parameters 1.2 GiB, gradients 1.2 GiB, ...", the largest first."""
+def parts_words(parts: Sequence[tuple[str, float]], members: int = 1) -> str:
+    """ "parameters 1.2 GiB, gradients 1.2 GiB, ...", the largest first. members: of a tensor-parallel group, each of
+    which holds that."""
     ordered = sorted(parts, key=lambda part: -part[1])
-    return ", ".join(f"{name} {text.nbytes(nbytes)}" for name, nbytes in ordered)
+    of = f"; per member of a group of {members}" if members > 1 and ordered else ""
+    return ", ".join(f"{name} {text.nbytes(nbytes)}" for name, nbytes in ordered) + of
 
 
-def device_rows(plan: PlanView) -> list[dict[str, Any]]:
+def device_rows(plan: PlanView) -> list[DeviceRow]:
     """The devices table: what each holds and what it does with its time."""
     metrics, span = plan["metrics"], plan["span_s"]
     operators = [0] * len(plan["devices"])
@@ -89,7 +146,7 @@ def device_rows(plan: PlanView) -> list[dict[str, Any]]:
         for place in places:
             operators[place] += 1
     stages = [[i for i, s in enumerate(plan["stages"]) if d in s["devices"]] for d in range(len(operators))]
-    rows = []
+    rows: list[DeviceRow] = []
     for device in plan["devices"]:
         i = device["index"]
         cap, peak = device["memory_bytes"], plan["memory"][i]["peak_bytes"]
@@ -130,13 +187,11 @@ def _share(time_s: float, span_s: float) -> float:
     return 0.0 if span_s <= 0 or not math.isfinite(span_s) else min(1.0, time_s / span_s)
 
 
-def memory_strips(plan: PlanView) -> dict[str, Any] | None:
+def memory_strips(plan: PlanView) -> Strips | None:
     """Strips of a plan's view, or None for so few devices that each has a curve (`charts.memory_cards`).
 
     what: of which what is shown is a share. ticks: (place from 0 to 1, words) of the scale. panels: [{label, rows}],
-    one a node, or a run of devices where there is one node only; a row has device, name, peak, share ("78 %", "" where
-    there is no cap), over (whether it breaks its cap) and points [share of the time, place on the scale]; a place above
-    1 is above the cap.
+    one a node, or a run of devices where there is one node only.
     """
     devices, curves = plan["devices"], plan["memory"]
     if len(devices) <= MOST_CARDS:
@@ -152,25 +207,25 @@ def memory_strips(plan: PlanView) -> dict[str, Any] | None:
     rows = [_row(d, c, whole, top) for d, c, whole in zip(devices, curves, wholes, strict=True)]
     return {
         "what": "of the cap" if capped else f"of the highest peak, {text.nbytes(highest)}",
-        "ticks": [[place, text.percent(place * top)] for place in (0.0, 0.5, 1.0)],
+        "ticks": [(place, text.percent(place * top)) for place in (0.0, 0.5, 1.0)],
         "over": any(row["over"] for row in rows),
         "panels": [{"label": label, "rows": [rows[i] for i in members]} for label, members in _panels(devices)],
     }
 
 
-def _row(device: Mapping[str, Any], curve: Mapping[str, Any], whole: float, top: float) -> dict[str, Any]:
+def _row(device: Device, curve: MemoryView, whole: float, top: float) -> Strip:
     cap = device["memory_bytes"]
     return {
         "device": device["index"],
         "name": device["name"],
         "peak": text.nbytes(curve["peak_bytes"]),
         "share": text.percent(curve["peak_bytes"] / cap) if cap else "",
-        "over": bool(cap) and curve["peak_bytes"] > cap * OVER,
+        "over": bool(cap and curve["peak_bytes"] > cap * OVER),
         "points": [[round(x, 4), round(nbytes / whole / top, 4)] for x, nbytes in curve["points"]],
     }
 
 
-def _panels(devices: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[int]]]:
+def _panels(devices: Sequence[Device]) -> Iterator[tuple[str, list[int]]]:
     """Label and devices of each panel."""
     nodes = {device["node"] for device in devices}
     if len(nodes) > 1:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from explorer.view.graph.stage_boxes import device_words
 from explorer.view.graph.stage_layout import stage_columns, stage_lanes
-from explorer.view.plan_types import Bars, PlanView, RowPhases
+from explorer.view.plan_types import Bars, PlanView, RowPhases, Stage
 from explorer.view.timeline.phases import is_pipelined
 from explorer.words import text
 from explorer.words.actions import TRANSFER
@@ -62,7 +62,24 @@ class Rows:
         return sum(row.height for row in self.rows)
 
 
-def rows_told(rows: Rows, nodes: Sequence[int]) -> dict[str, Any]:
+Group = TypedDict("Group", {"label": str, "from": int, "to": int})
+"""Rows from ``from``, before ``to``."""
+
+
+class RowColumns(TypedDict):
+    """Rows as a drawing takes them, a list a property."""
+
+    kind: RowKind
+    label: list[str]
+    stages: list[int]
+    devices: list[tuple[int, ...]]
+    middle: list[float]
+    height: list[float]
+    link: list[bool]
+    groups: list[Group]
+
+
+def rows_told(rows: Rows, nodes: Sequence[int]) -> RowColumns:
     """Rows as a drawing takes them, a list a property. nodes: of the devices."""
     return {
         "kind": rows.kind,
@@ -76,10 +93,10 @@ def rows_told(rows: Rows, nodes: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def node_groups(rows: Sequence[Row], nodes: Sequence[int]) -> list[dict[str, Any]]:
-    """Neighbouring rows whose devices are all in one node, as {label, from, to}: rows from ``from``, before ``to``. []
+def node_groups(rows: Sequence[Row], nodes: Sequence[int]) -> list[Group]:
+    """Neighbouring rows whose devices are all in one node, []
     where there is one node only. nodes: of the devices."""
-    found: list[dict[str, Any]] = []
+    found: list[Group] = []
     if len(set(nodes)) < 2:
         return found
     before = -1
@@ -200,9 +217,7 @@ def stage_rows(plan: PlanView, found: Bars) -> Rows:
     return Rows("stages", tuple(rows), _of_bar(found, stages, row_of, shown))
 
 
-def _of_bar(
-    bars: Bars, stages: Sequence[Mapping[str, Any]], row_of: Mapping[int, int], shown: Sequence[int]
-) -> tuple[int, ...]:
+def _of_bar(bars: Bars, stages: Sequence[Stage], row_of: Mapping[int, int], shown: Sequence[int]) -> tuple[int, ...]:
     first = {i: stage["devices"][0] for i, stage in enumerate(stages)}
     home = {stages[number]["devices"][0]: row for row, number in reversed(list(enumerate(shown)))}
     return tuple(

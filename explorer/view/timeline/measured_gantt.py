@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from explorer.view.graph.palette import Theme
-from explorer.view.timeline.canvas import canvas
+from explorer.view.plan_types import Bars, MeasuredBars, Report
+from explorer.view.timeline.canvas import CanvasScene, canvas
 from explorer.view.timeline.gantt_rows import Row, Rows
 from explorer.view.timeline.shapes import BAR, Lane, Paint, paint
 from explorer.words import text
@@ -23,18 +23,16 @@ WAITING = Paint("grid", hatch="/", ink="quiet", strength=1.0)
 SAME = 0.005
 """Relative difference of two times that is none to people."""
 
-Columns = Mapping[str, Sequence[Any]]
 
-
-def figure(comparison: Mapping[str, Any], devices: Sequence[str], theme: Theme, both: bool = True) -> dict[str, Any]:
+def figure(comparison: Report, devices: Sequence[str], theme: Theme, both: bool = True) -> CanvasScene:
     """What a canvas draws of a run (`explorer.view.timeline.canvas.canvas`): rows are devices.
 
     comparison: of `explorer.measured.comparison_object`. devices: their names. both: whether the prediction is in a
     lane above the run's. The positions of the run's bars follow those of the predicted ones, where these are drawn. A
     dashed line marks the end of the prediction.
     """
-    upper: Columns = comparison["bars"]["predicted"]
-    lower: Columns = comparison["bars"]["measured"]
+    upper = comparison["bars"]["predicted"]
+    lower = comparison["bars"]["measured"]
     ends = comparison["predicted_s"], comparison["drawn_s"]
     rows = run_rows(comparison, devices)
     hover = _Hover(comparison, upper, lower, devices)
@@ -46,7 +44,7 @@ def figure(comparison: Mapping[str, Any], devices: Sequence[str], theme: Theme, 
     return canvas(drawn, rows, ends[1], theme, max(ends), mark)
 
 
-def run_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> Rows:
+def run_rows(comparison: Report, devices: Sequence[str]) -> Rows:
     """A row for every device that the run or the prediction uses."""
     columns = comparison["bars"]["predicted"], comparison["bars"]["measured"]
     used = {d for c in columns for d, kind in zip(c["device"], c["kind"], strict=True) if kind != TRANSFER}
@@ -62,9 +60,9 @@ def legend() -> list[dict[str, str]]:
     ]
 
 
-def table(comparison: Mapping[str, Any], devices: Sequence[str], limit: int = 400) -> list[dict[str, str]]:
+def table(comparison: Report, devices: Sequence[str], limit: int = 400) -> list[dict[str, str]]:
     """The chart's table twin in time order: device, what, start, took, predicted, off and waited."""
-    found: Columns = comparison["bars"]["measured"]
+    found = comparison["bars"]["measured"]
     order = sorted(range(len(found["device"])), key=lambda i: (found["start_s"][i], found["device"][i]))
     rows = []
     for i in order[:limit]:
@@ -72,7 +70,7 @@ def table(comparison: Mapping[str, Any], devices: Sequence[str], limit: int = 40
         rows.append(
             {
                 "device": devices[found["device"][i]],
-                "what": _what(found, i, "segment"),
+                "what": _what(found, i, _segment(found, i)),
                 "start": text.seconds(found["start_s"][i]),
                 "took": text.seconds(took),
                 "predicted": text.seconds(predicted),
@@ -91,8 +89,9 @@ def change(measured_s: float, predicted_s: float | None) -> str:
 class _Hover:
     """What a bar says: the time of its fellow on the other lane beside its own."""
 
-    def __init__(self, comparison: Mapping[str, Any], upper: Columns, lower: Columns, devices: Sequence[str]) -> None:
-        self.columns = {PREDICTED: upper, MEASURED: lower, WAIT: lower}
+    def __init__(self, comparison: Report, upper: Bars, lower: MeasuredBars, devices: Sequence[str]) -> None:
+        self.columns: dict[str, Bars] = {PREDICTED: upper, MEASURED: lower, WAIT: lower}
+        self.run = lower
         self.devices = devices
         segment_of = {stage: s["segment"] for s in comparison["segments"] for stage in s["stages"]}
         self.measured_s = {_key(lower, i, lower["segment"][i]): _took(lower, i) for i in range(len(lower["device"]))}
@@ -103,38 +102,45 @@ class _Hover:
         found = self.columns[lane]
         name = text.plain(self.devices[found["device"][i]])
         if lane == WAIT:
-            waits = text.seconds(found["wait_s"][i])
-            return f"<b>{name}</b> · waits {waits} for messages<br>before {_what(found, i, 'segment')}"
+            waits = text.seconds(self.run["wait_s"][i])
+            return f"<b>{name}</b> · waits {waits} for messages<br>before {_what(found, i, _segment(self.run, i))}"
         start, end = found["start_s"][i], found["end_s"][i]
         span = f"{text.seconds(start)} to {text.seconds(end)}"
         if lane == PREDICTED:
             fellow = self.measured_s.get(_key(found, i, self.segment_of.get(found["stage"][i], -1)))
             beside = f" · measured {text.seconds(fellow)}" if fellow is not None else ""
             told = f"predicted {text.seconds(_took(found, i))}{beside}"
-            return f"<b>{name}</b> · {_what(found, i, 'stage')}<br>{told}<br>{span}"
-        predicted = found["predicted_s"][i]
+            return f"<b>{name}</b> · {_what(found, i, _numbered('stage', found['stage'][i]))}<br>{told}<br>{span}"
+        predicted = self.run["predicted_s"][i]
         off = change(_took(found, i), predicted)
         beside = f" · predicted {text.seconds(predicted)}" + (f" ({off})" if off else "") if predicted else ""
-        waited = f"<br>waited {text.seconds(found['wait_s'][i])} before" if found["wait_s"][i] > 0 else ""
+        waited = f"<br>waited {text.seconds(self.run['wait_s'][i])} before" if self.run["wait_s"][i] > 0 else ""
         told = f"measured {text.seconds(_took(found, i))}{beside}"
-        return f"<b>{name}</b> · {_what(found, i, 'segment')}<br>{told}<br>{span}{waited}"
+        return f"<b>{name}</b> · {_what(found, i, _segment(self.run, i))}<br>{told}<br>{span}{waited}"
 
 
-def _took(found: Columns, i: int) -> float:
+def _took(found: Bars, i: int) -> float:
     took: float = found["end_s"][i] - found["start_s"][i]
     return took
 
 
-def _key(found: Columns, i: int, segment: int) -> tuple[int, int, str, int]:
+def _key(found: Bars, i: int, segment: int) -> tuple[int, int, str, int]:
     return found["device"][i], segment, found["kind"][i], found["micro_batch"][i]
 
 
-def _what(found: Columns, i: int, where: str) -> str:
-    """ "forward, segment 2, micro-batch 0"."""
+def _segment(found: MeasuredBars, i: int) -> str:
+    return _numbered("segment", found["segment"][i])
+
+
+def _numbered(what: str, number: int) -> str:
+    return f", {what} {number}" if number >= 0 else ""
+
+
+def _what(found: Bars, i: int, where: str) -> str:
+    """ "forward, segment 2, micro-batch 0". where: ", segment 2"."""
     micro_batch = found["micro_batch"][i]
-    number = f", {where} {found[where][i]}" if found[where][i] >= 0 else ""
     merged = f" ({found['spans'][i]} actions)" if found["spans"][i] > 1 else ""
-    return WORDS[found["kind"][i]] + number + (f", micro-batch {micro_batch}" if micro_batch >= 0 else "") + merged
+    return WORDS[found["kind"][i]] + where + (f", micro-batch {micro_batch}" if micro_batch >= 0 else "") + merged
 
 
 def _lanes(hover: _Hover, of: str, rows: Rows, offset: float, tall: float) -> list[Lane]:
@@ -165,7 +171,7 @@ def _lanes(hover: _Hover, of: str, rows: Rows, offset: float, tall: float) -> li
 
 def _waits(hover: _Hover, rows: Rows, offset: float, tall: float) -> list[Lane]:
     """What a device waited for messages, pale and hatched, on the measured lane."""
-    found = hover.columns[WAIT]
+    found = hover.run
     drawn = []
     for number, row in enumerate(rows.rows):
         at = [i for i, d in enumerate(found["device"]) if d == row.devices[0] and found["wait_s"][i] > 0]

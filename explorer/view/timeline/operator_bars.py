@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view.plan_types import Bars
-from explorer.view.timeline.bars import COLUMNS, columns_of, row_of
+from explorer.view.plan_types import Bars, LinkUse
+from explorer.view.timeline.bars import COLUMNS, columns_of, row_of, with_exchange
+from explorer.view.timeline.exchanges import NO_EXCHANGE, OfSpan
 from explorer.words import text
-from explorer.words.actions import BACKWARD, KIND_WORDS, TRANSFER, told
+from explorer.words.actions import BACKWARD, EXCHANGE, KIND_WORDS, TRANSFER, told
 from solvers.plan.schedule import Schedule
 
 MOST_KEPT = 20_000
@@ -32,17 +33,20 @@ SOON = 1e-6
 
 
 def operator_bars(
-    schedule: Schedule, senders: Sequence[tuple[int, int]], links: Mapping[str, int], most: int = MOST_KEPT
+    schedule: Schedule,
+    senders: Sequence[tuple[int, int]],
+    links: Mapping[str, int],
+    most: int = MOST_KEPT,
+    exchanged: OfSpan = lambda _: NO_EXCHANGE,
 ) -> tuple[Bars, bool]:
     """A bar a span, by lane and time, and whether all are there. senders: see `lanes.endpoints`; links: as for
-    `bars`."""
-    rows = []
+    `bars`; exchanged: what members of groups exchange in a span, which is a bar of its own at its end."""
+    rows: list[Row] = []
     for span, (sender, reader) in zip(schedule.spans, senders, strict=True):
         stage, kind, _ = told(span)
-        rows.append(
-            [span.device, span.start_s, span.end_s, kind, stage, -1, span.to_device, span.nbytes, 1,
-             links.get(span.resource, -1), sender, reader if kind == TRANSFER else -1]
-        )  # fmt: skip
+        row = [span.device, span.start_s, span.end_s, kind, stage, -1, span.to_device, span.nbytes, 1,
+               links.get(span.resource, -1), sender, reader if kind == TRANSFER else -1]  # fmt: skip
+        rows += with_exchange(row, exchanged(span))
     rows.sort(key=lambda row: (_lane(row), row[1]))
     shown = rows if len(rows) <= most else _thinned(rows, schedule.makespan_s / 1e5, most)
     return columns_of(shown), len(shown) == len(rows)
@@ -96,7 +100,8 @@ def _melted(rows: list[Row], pixel_s: float) -> list[Row]:
 
 
 def _goes_on(before: Row, row: Row, pixel_s: float) -> bool:
-    return _lane(before) == _lane(row) and family(before[3]) == family(row[3]) and row[1] - before[2] <= pixel_s
+    alike = EXCHANGE in (before[3], row[3]) or family(before[3]) == family(row[3])
+    return _lane(before) == _lane(row) and alike and row[1] - before[2] <= pixel_s
 
 
 def _as_bar(run: Sequence[Row]) -> list[Row]:
@@ -136,9 +141,7 @@ def _lane(row: Row) -> tuple[int, int, int]:
 class OperatorWords:
     """Words of bars. found: all bars of the schedule; operators, devices, links: names by position."""
 
-    def __init__(
-        self, found: Bars, operators: Sequence[str], devices: Sequence[str], links: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, found: Bars, operators: Sequence[str], devices: Sequence[str], links: Sequence[LinkUse]) -> None:
         self.operators, self.devices, self.links = operators, devices, links
         self.start: dict[int, float] = {}
         self.sent: dict[int, list[int]] = {}
@@ -176,6 +179,8 @@ class OperatorWords:
             sends = to == drawn["device"][i]
             return f"sends {size}" if sends else f"transfer to {self.devices[to]}, {size}"
         word = KIND_WORDS[kind]
+        if kind == EXCHANGE:
+            word = f"{word}, {text.nbytes(drawn['nbytes'][i])} from each member"
         return word if spans == 1 else f"{text.plural(spans, 'operator')}, {word}"
 
     def waits(self, drawn: Bars, i: int) -> str:

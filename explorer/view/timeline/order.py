@@ -19,6 +19,12 @@ NAMES = {
     "gpipe": "GPipe",
     "interleaved": "interleaved 1F1B",
     "zero-bubble": "zero-bubble",
+    "zb-v": "ZB-V",
+    "v-half": "V-Half",
+    "v-min": "V-Min",
+    "dualpipe": "DualPipe",
+    "dualpipe-v": "DualPipeV",
+    "looped-bfs": "looped breadth-first",
     "none": "one pass",
 }
 WORTH = 1e-3

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.view.plan_types import HeavySpan, PathPart, PathView
+from explorer.view.timeline.exchanges import NO_EXCHANGE, OfSpan
 from explorer.view.timeline.lanes import lane_label
 from explorer.words import text
 from explorer.words.actions import KIND_WORDS, told
@@ -20,9 +21,9 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A share of the makespan: compute on a device, transfers over a resource, or waiting.
+    """A share of the makespan: compute on a device, exchange among its members, transfers over a resource, or waiting.
 
-    device: of compute, else -1. resource: of transfers, else "". spans: how many of the path."""
+    device: of compute and exchange, else -1. resource: of transfers, else "". spans: how many of the path."""
 
     kind: str
     device: int
@@ -45,16 +46,23 @@ class Heavy:
     nbytes: float
 
 
-def path_parts(schedule: Schedule) -> list[Part]:
-    """What the makespan is made of, the largest part first; the parts add up to it."""
+def path_parts(schedule: Schedule, exchanged: OfSpan = lambda _: NO_EXCHANGE) -> list[Part]:
+    """What the makespan is made of, the largest part first; the parts add up to it. exchanged: what of a span is
+    exchange among the members of its device."""
     sums: dict[tuple[str, int, str], float] = defaultdict(float)
     spans: dict[tuple[str, int, str], int] = defaultdict(int)
     at = 0.0
     for position in schedule.critical:
         span = schedule.spans[position]
         key = ("transfer", -1, span.resource) if span.is_transfer else ("compute", span.device, "")
-        sums[key] += span.end_s - span.start_s
-        spans[key] += 1
+        exchange_s, here = exchanged(span).seconds, span.end_s - span.start_s
+        if exchange_s > 0:
+            sums["exchange", span.device, ""] += exchange_s
+            spans["exchange", span.device, ""] += 1
+            here -= exchange_s
+        if here > 0 or not exchange_s:
+            sums[key] += here
+            spans[key] += 1
         if span.start_s > at:
             sums["waiting", -1, ""] += span.start_s - at
         at = max(at, span.end_s)
@@ -82,8 +90,8 @@ def heaviest(schedule: Schedule, senders: Sequence[tuple[int, int]], most: int =
 
 def part_words(part: Part, names: Sequence[str]) -> str:
     """ "GPU 0 compute", "transfer GPU 0 → 1", "waiting"."""
-    if part.kind == "compute":
-        return f"{names[part.device]} compute"
+    if part.kind in ("compute", "exchange"):
+        return f"{names[part.device]} {part.kind}"
     return f"transfer {lane_label(part.resource, names)}" if part.kind == "transfer" else "waiting"
 
 
@@ -116,7 +124,7 @@ def summed(parts: Sequence[tuple[str, float]], shown: int) -> list[tuple[str, in
 
 def path_view(
     schedule: Schedule, senders: Sequence[tuple[int, int]], operators: Sequence[str], names: Sequence[str],
-    links: Mapping[str, int],
+    links: Mapping[str, int], exchanged: OfSpan = lambda _: NO_EXCHANGE,
 ) -> PathView:  # fmt: skip
     """The path as JSON. Columns, one entry a run of spans that follow on one lane: device, link (position in
     the links, -1 for compute), start_s, end_s; steps: spans on it; parts [{kind, device, words, share}];
@@ -132,7 +140,7 @@ def path_view(
             continue
         for name, value in (("device", span.device), ("link", link), ("start_s", span.start_s), ("end_s", span.end_s)):
             columns[name].append(value)
-    parts = path_parts(schedule)
+    parts = path_parts(schedule, exchanged)
     span_s = schedule.makespan_s or 1.0
     return {
         "device": columns["device"],
@@ -149,7 +157,7 @@ def path_view(
 def _part_object(part: Part, span_s: float, names: Sequence[str]) -> PathPart:
     return {
         "kind": part.kind,
-        "device": part.device,
+        "device": part.device if part.kind == "compute" else -1,
         "words": part_words(part, names),
         "share": part.seconds / span_s,
         "spans": part.spans,

@@ -10,7 +10,7 @@ first action begins, and drains from the end of its last.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from explorer.view.plan_types import PlanView, RowPhases
 from explorer.words import text
@@ -71,14 +71,24 @@ def is_pipelined(plan: PlanView) -> bool:
     return plan["pipeline"] != "none" and plan["objective"] != "makespan" and several and len(used) > 1
 
 
-def summary(plan: PlanView) -> list[dict[str, Any]]:
-    """The three phases of a plan's view over its devices: name, share of the device time and idle, the
-    share of the device time that is idle in it; those add up to the bubble. [] without a pipeline."""
+class PhaseShare(TypedDict):
+    """A phase: its share of the device time, and that of the device time that is idle in it."""
+
+    name: str
+    share: float
+    idle: float
+    text: str
+    idle_text: str
+
+
+def summary(plan: PlanView) -> list[PhaseShare]:
+    """The three phases of a plan's view over its devices; their idle shares add up to the bubble. [] without a
+    pipeline."""
     rows = [row for row in plan["phases"]["devices"] if row is not None]
     span_s = plan["span_s"]
     if not rows or not span_s or not is_pipelined(plan):
         return []
-    found = []
+    found: list[PhaseShare] = []
     for i, name in enumerate(NAMES):
         lengths = [(warm, drain - warm, span_s - drain)[i] for warm, drain, *_ in rows]
         idle = [max(0.0, length - row[2 + i]) for length, row in zip(lengths, rows, strict=True)]

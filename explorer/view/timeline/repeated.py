@@ -12,7 +12,7 @@ from typing import Any
 from explorer.view.plan_types import Bars, PlanView
 from explorer.view.timeline.bars import COLUMNS, columns_of, row_of
 from explorer.view.timeline.phases import is_pipelined
-from explorer.words.actions import REPEATED, TRANSFER
+from explorer.words.actions import EXCHANGE, REPEATED, TRANSFER
 
 PIXELS = 700
 """About as wide as a schedule is drawn."""
@@ -60,7 +60,8 @@ def label(found: Bars, i: int) -> str:
 
 def _repeats(found: Bars, work: list[int], warm_s: float, drain_s: float, pixel_s: float) -> list[int]:
     """The bars of a row's steady state but the first and the last rounds; none where bars can be told apart."""
-    if not work or median(found["end_s"][i] - found["start_s"][i] for i in work) >= LEGIBLE * pixel_s:
+    wide = [found["end_s"][i] - found["start_s"][i] for i in work if found["kind"][i] != EXCHANGE]
+    if not wide or median(wide) >= LEGIBLE * pixel_s:
         return []
     work = sorted(work, key=lambda i: (found["start_s"][i], found["end_s"][i]))
     rounds = len({found["micro_batch"][i] for i in work})

@@ -8,7 +8,7 @@ from explorer.words import text
 from explorer.words.actions import KIND_WORDS, TRANSFER
 
 KEYS = (("F", "forward"), ("B", "backward"), ("I", "inputs"), ("W", "weights"), ("R", "again"), ("U", "update"),
-        ("T", "transfer"))  # fmt: skip
+        ("X", "exchange"), ("T", "transfer"))  # fmt: skip
 """Kinds in the legend's order, with the name of their swatch."""
 VISIBLE = 1 / 400
 """Share of the schedule from which on a bar is more than a line."""

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from explorer.view.graph.palette import device, pattern_of
 from explorer.view.plan_types import Bars
 from explorer.view.timeline.gantt_rows import HIDDEN, Row, Rows
-from explorer.words.actions import KIND_WORDS, REPEATED, TRANSFER
+from explorer.words.actions import EXCHANGE, KIND_WORDS, REPEATED, TRANSFER
 
 BAR, LINK_BAR, LINK_OFFSET = 0.6, 0.085, 0.40
 """Of a row's height: a bar, a transfer where links have no rows, and how far below the middle that is."""
-HATCHES = {"B": "/", "I": "-", "W": "\\", "R": "x", "U": "."}
+HATCHES = {"B": "/", "I": "-", "W": "\\", "R": "x", "U": ".", EXCHANGE: "+"}
 """Of a kind; forwards are plain (devices from the ninth on have a hatch of their own)."""
 MOST_APART = 48
 """Stages up to which each has bars of its own: whether they are numbered does not depend on the narrow ones beside."""

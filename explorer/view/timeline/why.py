@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import NotRequired, TypedDict
 
-from explorer.view.plan_types import PlanView, used_devices
+from explorer.view.plan_types import PathPart, PlanView, used_devices
 from explorer.view.timeline.path import summed
 from explorer.words import text
 
@@ -14,19 +14,24 @@ TIGHT = 0.97
 """A device whose peak reaches this share of its cap has no room to take more work."""
 BUSY = 0.75
 """A device that computes for less of the step is not what binds: what it idles for is."""
+MOST_OF_NOTE = 280
+"""Characters."""
 SHOWN_PARTS = 6
 """Parts of a critical path in the panel; the rest is one more."""
 OBJECTIVE_WORDS = {"iteration": "iteration time", "makespan": "makespan", "max-load": "max-load"}
 CONTIGUITY_WORDS = {
-    "acyclic": "stages that never wait for one another in a circle",
+    "acyclic": "acyclic graphs of stages",
     "convex": "convex stages",
     "none": "any set of operators on a device",
 }
 
 
-def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_s: float) -> dict[str, float]:
-    """Seconds of one device's step: compute, transfers (idle while data comes to it or leaves it),
-    warm_up (before its first compute), drain (after its last) and waiting. They add up to span_s.
+def breakdown(
+    spans: Sequence[tuple[int, int, float, float]], device: int, span_s: float, exchange_s: float = 0.0
+) -> dict[str, float]:
+    """Seconds of one device's step: compute, exchange (of what is busy, so much; where there is any), transfers (idle
+    while data comes to it or leaves it), warm_up (before its first compute), drain (after its last) and waiting. They
+    add up to span_s.
 
     spans: (device, to_device or -1, start_s, end_s).
     """
@@ -40,8 +45,10 @@ def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_
     compute = sum(end - start for start, end in work)
     transfers = _overlap(gaps, _union(moving))
     idle = sum(end - start for start, end in gaps)
+    exchange = min(exchange_s, compute)
     return {
-        "compute": compute,
+        "compute": compute - exchange,
+        **({"exchange": exchange} if exchange else {}),
         "transfers": transfers,
         "warm_up": first,
         "drain": max(0.0, span_s - last),
@@ -49,9 +56,42 @@ def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_
     }
 
 
-def explain(plan: PlanView) -> dict[str, Any]:
-    """The why panel: headline, parts [{key, device, name, share, text}], binding, heaviest [{operator, start_s,
-    end_s, name, text}], proof, and the gauge's numbers. Where operators are scheduled one by one, the parts
+class Part(TypedDict):
+    """A part of the step. device: of a critical path, -1 for several."""
+
+    key: str
+    name: str
+    share: float
+    text: str
+    device: NotRequired[int]
+
+
+class Heavy(TypedDict):
+    """A span among the longest on the critical path."""
+
+    operator: int
+    start_s: float
+    end_s: float
+    name: str
+    text: str
+
+
+class Why(TypedDict):
+    """The why panel; bound and objective as text, bound_share for the gauge."""
+
+    headline: str
+    parts: list[Part]
+    binding: str
+    heaviest: list[Heavy]
+    proof: str
+    bound: str
+    objective: str
+    bound_share: float
+    notes: list[str]
+
+
+def explain(plan: PlanView) -> Why:
+    """The why panel. Where operators are scheduled one by one, the parts
     are those of the critical path and heaviest the longest spans on it; else they are the bottleneck's."""
     on_path = plan["by_operator"]
     return {
@@ -68,8 +108,14 @@ def explain(plan: PlanView) -> dict[str, Any]:
         "bound": text.seconds(plan["bound_s"]),
         "objective": text.seconds(plan["objective_s"]),
         "bound_share": _ratio(plan["bound_s"], plan["objective_s"]),
-        "notes": [note[:1].upper() + note[1:] for note in plan["notes"]],
+        "notes": [_note(note) for note in plan["notes"]],
     }  # fmt: skip
+
+
+def _note(note: str) -> str:
+    """A note as a sentence of the panel; of what lists too much, its beginning."""
+    words = note[:1].upper() + note[1:]
+    return words if len(words) <= MOST_OF_NOTE else f"{words[:MOST_OF_NOTE].rpartition(' ')[0]} …"
 
 
 def _headline(plan: PlanView) -> str:
@@ -105,12 +151,13 @@ def _span_of(held: Sequence[str], other: Sequence[str]) -> str:
     return f": it holds {tops[0]} to {tops[-1]} ({len(tops)} modules)"
 
 
-def _parts(plan: PlanView) -> list[dict[str, object]]:
+def _parts(plan: PlanView) -> list[Part]:
     span = plan["span_s"]
     parts = plan["breakdown"]
     name = plan["devices"][plan["bottleneck"]]["name"]
     words = [
         ("compute", f"{name} compute", parts["compute"]),
+        *([("exchange", "exchange in the group", parts["exchange"])] if "exchange" in parts else []),
         ("transfers", "waits for transfers", parts["transfers"]),
         (
             "ramp",
@@ -125,15 +172,16 @@ def _parts(plan: PlanView) -> list[dict[str, object]]:
     ]
 
 
-def path_parts(parts: Sequence[Mapping[str, Any]], shown: int = SHOWN_PARTS) -> list[dict[str, object]]:
+def path_parts(parts: Sequence[PathPart], shown: int = SHOWN_PARTS) -> list[Part]:
     """The parts of a critical path for the panel: the largest ones, the others as one; whole percents that
     add up."""
     told = summed([(part["words"], part["share"]) for part in parts], shown)
-    rest = {"kind": "others", "device": -1, "share": sum(part["share"] for part in parts[len(told) - 1 :])}
-    of = list(parts) if len(told) == len(parts) else [*parts[: len(told) - 1], rest]
+    of = [(part["kind"], part["device"], part["share"]) for part in parts]
+    if len(told) < len(parts):
+        of = [*of[: len(told) - 1], ("others", -1, sum(share for _, _, share in of[len(told) - 1 :]))]
     return [
-        {"key": part["kind"], "device": part["device"], "name": words, "share": part["share"], "text": f"{percent} %"}
-        for part, (words, percent) in zip(of, told, strict=True)
+        {"key": kind, "device": device, "name": words, "share": share, "text": f"{percent} %"}
+        for (kind, device, share), (words, percent) in zip(of, told, strict=True)
     ]
 
 
@@ -145,16 +193,16 @@ def _binding_path(plan: PlanView) -> str:
     moving = sum(part["share"] for part in plan["path"]["parts"] if part["kind"] == "transfer")
     used = [busy for busy in plan["busy_s"] if busy > 0]
     if moving >= 0.5:
-        return f"Transfers bind: the critical path spends {text.percent(moving)} on links." + room
+        return f"Transfers are the bottleneck: the critical path spends {text.percent(moving)} on links." + room
     busiest = max(used, default=0.0) / (plan["span_s"] or 1.0)
     if busiest >= TIGHT:
         name = plan["devices"][plan["busy_s"].index(max(used))]["name"]
-        return f"Work on {name} binds: it is busy {text.percent(busiest)} of the step." + room
-    return f"Dependencies bind: no device is busy more than {text.percent(busiest)} of the step." + room
+        return f"Compute on {name} is the bottleneck: it is busy {text.percent(busiest)} of the step." + room
+    return f"Waiting on dependencies: no device is busy more than {text.percent(busiest)} of the step." + room
 
 
 def _memory(plan: PlanView) -> tuple[str, str]:
-    """("Memory binds: ...", "") or ("", that it does not, if there are caps)."""
+    """("Memory is the bottleneck: ...", "") or ("", that it does not, if there are caps)."""
     full = [
         (curve["peak_bytes"] / device["memory_bytes"], device["name"])
         for device, curve in zip(plan["devices"], plan["memory"], strict=True)
@@ -163,8 +211,8 @@ def _memory(plan: PlanView) -> tuple[str, str]:
     tight = sorted((f for f in full if f[0] >= TIGHT), reverse=True)
     if tight:
         names = text.listing([n for _, n in tight], 3)
-        return f"Memory binds: {names} at {text.percent(tight[0][0])} of the cap.", ""
-    return "", f" Memory does not: {text.percent(1 - max(full)[0])} free at the fullest device." if full else ""
+        return f"Memory is the bottleneck: {names} at {text.percent(tight[0][0])} of the cap.", ""
+    return "", f" Memory is not: {text.percent(1 - max(full)[0])} free at the fullest device." if full else ""
 
 
 def _binding(plan: PlanView) -> str:
@@ -178,21 +226,26 @@ def _binding(plan: PlanView) -> str:
     parts, span = plan["breakdown"], plan["span_s"]
     name = plan["devices"][plan["bottleneck"]]["name"]
     share = {key: _ratio(value, span) for key, value in parts.items()}
-    if share["compute"] >= BUSY:
-        return f"Work on {name} binds: it computes {text.percent(share['compute'])} of the step." + room
+    exchange = share.get("exchange", 0.0)
+    if share["compute"] + exchange >= BUSY:
+        among = f" and exchanges in the group {text.percent(exchange)}" if exchange else ""
+        return (
+            f"Compute on {name} is the bottleneck: it computes {text.percent(share['compute'])}{among} of the step."
+            + room
+        )
     idle = {"ramp": share["warm_up"] + share["drain"], "transfers": share["transfers"], "waiting": share["waiting"]}
     key, most = max(idle.items(), key=lambda item: item[1])
     told = text.percent(most)
     ramp = (
-        f"The one pass binds: {name} idles {told} of it, before its first operator and after its last."
+        f"The single pass is the bottleneck: {name} idles {told} of it, before its first operator and after its last."
         if plan["objective"] == "makespan"
-        else f"Warm-up and drain bind: {name} idles {told} of the step while the pipeline fills and empties; more"
-        " micro-batches make that less."
+        else f"Warm-up and drain are the bottleneck: {name} idles {told} of the step while the pipeline fills and"
+        " empties; more micro-batches make that less."
     )
     words = {
         "ramp": ramp,
-        "transfers": f"Transfers bind: {name} idles {told} of the step while data moves.",
-        "waiting": f"Dependencies bind: {name} waits {told} of the step for other devices.",
+        "transfers": f"Transfers are the bottleneck: {name} idles {told} of the step while data moves.",
+        "waiting": f"Waiting on dependencies: {name} waits {told} of the step for other devices.",
     }
     return words[key] + room
 
@@ -204,7 +257,7 @@ def _binding_load(plan: PlanView) -> str:
     share = min(1.0, _ratio(plan["busy_s"][device] / plan["mini_batch"], load))
     if share >= 0.5:
         return f"Work on {name} binds: {text.percent(share)} of its load is compute."
-    return f"Transfers bind: {text.percent(1 - share)} of the load of {name} is data that moves."
+    return f"Transfers are the bottleneck: {text.percent(1 - share)} of the load of {name} is data that moves."
 
 
 def _proof(plan: PlanView) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from explorer.question.settings import SETTINGS
 from explorer.question.written.declaring import AUTO
-from explorer.view.events import Event, unpacked
+from explorer.view.events import GivenView, ReplannedView, ResultEvent, unpacked
 from explorer.view.figures import figures
 from explorer.view.graph.opening import first_view
-from explorer.view.plan_types import PlanView, Skeleton, Step
+from explorer.view.plan_types import PlanView, RunView, Skeleton, Step
 from explorer.view.session import Session, to_query
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Props
@@ -62,7 +62,7 @@ def _objectives(usual: str) -> list[dict[str, str]]:
     assert control is not None
     labels = {**control.labels}
     if usual in labels:
-        labels[AUTO] = f"{labels[usual]}, as usual"
+        labels[AUTO] = f"{labels[usual]} (default)"
     return [{"value": key, "label": label} for key, label in labels.items()]
 
 
@@ -72,9 +72,9 @@ def drop_search(page: PageState) -> None:
     page.turn = next(page.turns)
 
 
-def show_result(page: PageState, event: Event, query: str | None = None, again: bool = False) -> None:
+def show_result(page: PageState, event: ResultEvent, query: str | None = None, again: bool = False) -> None:
     """A finished search. query: the link of its question, where that is new; again: whether it was known before."""
-    plan: PlanView | None = event["plan"]
+    plan = event["plan"]
     page.current = plan is not None
     if plan is None:
         look_for_ways_out(page, event)
@@ -86,13 +86,15 @@ def show_result(page: PageState, event: Event, query: str | None = None, again: 
     page.plan, page.drawn, page.answered = plan, page.session, event
     _draw_final(page, plan, list(plan["trace"]), event["runtime_s"])
     state, planner, words = _outcome(event, plan)
-    stand(page, state, planner, words + (" · from before" if again else ""), query)
+    stand(page, state, planner, words + (" · cached" if again else ""), query)
     if event.get("cut_off"):
         banner(page, panels.cut_off(event["cut_off"]))
     _offer_what_it_allows(page)
 
 
-def show_known(page: PageState, session: Session, event: Event, moved: Mapping[str, object] | None = None) -> None:
+def show_known(
+    page: PageState, session: Session, event: ResultEvent, moved: Mapping[str, object] | None = None
+) -> None:
     """A plan that is known already, with the session that it answers. moved: the settings that this one has anew beside
     those of the planner, by the names of `explorer.view.session.to_dict`."""
     page.session = session
@@ -104,9 +106,11 @@ def show_known(page: PageState, session: Session, event: Event, moved: Mapping[s
     show_result(page, event, to_query(session))
 
 
-def show_other(page: PageState, told: Event, source: str = "") -> None:
+def show_other(
+    page: PageState, told: GivenView | RunView | ReplannedView, source: str = "", run: RunView | None = None
+) -> None:
     """The plan of a run or a file, with its graph. The controls are left as they are: they may ask for another. source:
-    the path of the file."""
+    the path of the file. run: the one that it is of, if that was measured."""
     plan, skeleton = unpacked(told["plan"]), told["skeleton"]
     if not page.fits(plan):
         show_model(page, skeleton)
@@ -114,7 +118,7 @@ def show_other(page: PageState, told: Event, source: str = "") -> None:
     page.earlier, page.asked_at = None, time.perf_counter()  # of other settings or costs: no better or worse
     page.plan = {**plan, "costs_from": skeleton["costs_from"], "source": source}
     page.drawn = page.answered = None
-    page.run.laid = told if told.get("report") is not None else None
+    page.run.laid = run
     page.current = True
     _draw_final(page, page.plan, list(plan["trace"]), plan["runtime_s"])
     stand(page, "feasible", plan["planner"], told["words"])
@@ -137,7 +141,7 @@ def _offer_what_it_allows(page: PageState) -> None:
     drop_other_plans(page)
 
 
-def _outcome(event: Event, plan: PlanView) -> tuple[str, str, str]:
+def _outcome(event: ResultEvent, plan: PlanView) -> tuple[str, str, str]:
     """(state, planner, words) of a finished search that has a plan."""
     took = text.seconds(event["runtime_s"])
     searched = f", {event['searched']}" if event.get("searched") else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, cast
 
 from explorer.exports.formats import FORMATS, format_named
 from explorer.jobs.requests import ExportRequest, ReviewRequest
@@ -15,6 +16,10 @@ from explorer.web.parts import review_panel
 from explorer.web.state.outlet import Taken
 from explorer.web.state.page_state import PageState
 from explorer.web.state.shelf import safe_name
+
+if TYPE_CHECKING:
+    from explorer.jobs.answers import Exported
+    from explorer.reviews.review import ReviewView
 
 NEAREST = "+nearest"
 """After the name of a format: with whole modules, where it has no others."""
@@ -42,11 +47,13 @@ def _exported(page: PageState, event: Event, to: str, nearest: bool) -> None:
             failed["nearest"] = to + NEAREST
         page.send(failed)
         return
-    found = event["told"]
+    if event["kind"] != "told":
+        return
+    found = cast("Exported", event["told"])
     stem = ENDINGS.sub("", safe_name(found["of"].rpartition(":")[2])) or "plan"
     name = f"{stem}.{found['to'].removesuffix('-' + found['ending'][1:])}{found['ending']}"
     address = page.server.outlet.put(Taken(name, found["media_type"], found["data"]), page.visitor)
-    lines = [f"Changed: {line}" for line in found["changed"]] + [f"Not said: {line}" for line in found["lost"]]
+    lines = [f"Changed: {line}" for line in found["changed"]] + [f"Not included: {line}" for line in found["lost"]]
     page.send({"type": "take", "href": address, "name": name, "stay": bool(lines)})
     if lines:
         page.send({"type": "taking", "can": True, "why": f"{name} is written.", "lines": lines})
@@ -72,9 +79,12 @@ def review(page: PageState) -> None:
     def reviewed(event: Event) -> None:
         if page.review is None or page.review[0] != source:
             return
-        failed = event["kind"] == "failed"
-        page.review = None if failed else (source, event["told"])
-        _show_review(page, event["message"] if failed else "")
+        if event["kind"] == "failed":
+            page.review = None
+            _show_review(page, event["message"])
+        elif event["kind"] == "told":
+            page.review = source, cast("ReviewView", event["told"])
+            _show_review(page)
 
     start_beside(page, ReviewRequest(source), reviewed)
 

@@ -4,9 +4,11 @@ run."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from explorer.jobs.requests import LeanRequest, PlanSource, ShowRunRequest
-from explorer.view.events import Event, unpacked_plan
+from explorer.view.events import Event, ResultEvent, unpacked_plan
+from explorer.view.plan_types import PlanView, RunView
 from explorer.view.session import parse, to_dict
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Pressed
@@ -23,6 +25,9 @@ from explorer.web.redraw.picture import draw, lean_plans
 from explorer.web.state.page_state import PageState
 from solvers.search.effort import Effort
 
+if TYPE_CHECKING:
+    from explorer.jobs.answers import LeanPlan
+
 
 def show_lean(page: PageState, message: Pressed) -> None:
     """A plan beside the answer on the page, in place of the picture only; or the answer again."""
@@ -32,10 +37,11 @@ def show_lean(page: PageState, message: Pressed) -> None:
     if message.element == "answer":
         _lay(page, answer, answer, None)
         return
-    held, turn = answer["plan"]["held"], page.turn
-    place = message.position(len(answer["plan"]["front"]))
-    if place is None:
+    shown, turn = answer["plan"], page.turn
+    place = message.position(len(shown["front"])) if shown is not None else None
+    if shown is None or place is None:
         return
+    held = shown["held"]
 
     def found(event: Event) -> None:
         if page.turn != turn:
@@ -43,13 +49,14 @@ def show_lean(page: PageState, message: Pressed) -> None:
         if event["kind"] == "failed":
             page.send({"type": "props", "props": {ids.BESIDE: {"children": lean_plans(page, event["message"])}}})
             return
-        plan = {**event["told"]["plan"], "beside": held}
-        _lay(page, answer, {**answer, "plan": plan, "status": "FEASIBLE"}, place)
+        if event["kind"] == "told":
+            plan: PlanView = {**cast("LeanPlan", event["told"])["plan"], "beside": held}
+            _lay(page, answer, {**answer, "plan": plan, "status": "FEASIBLE"}, place)
 
     start_beside(page, LeanRequest(PlanSource(held=held), place), found)
 
 
-def _lay(page: PageState, answer: Event, event: Event, place: int | None) -> None:
+def _lay(page: PageState, answer: ResultEvent, event: ResultEvent, place: int | None) -> None:
     """A plan of the answer's search on the page."""
     page.turn = next(page.turns)
     page.earlier = page.shown
@@ -62,14 +69,14 @@ def show_changed(page: PageState, message: Pressed) -> None:
     """Put the plan that was found for a change on the page, and the change into its controls."""
     place = message.position(len(page.changes.answers))
     one = page.changes.answers[place] if place is not None else None
-    if one is None or one.get("answer") is None or page.session is None:
+    if one is None or one["answer"] is None or page.session is None:
         return
     session = parse({**to_dict(page.session), **one["controls"]}, page.server.known())
     drop(page, page.turn)
     drop_what_if(page)
     drop_why_here(page)
     page.turn = next(page.turns)
-    answer = {**unpacked_plan(one["answer"]), "searched": f"{Effort.QUICK.value} search"}
+    answer: ResultEvent = {**unpacked_plan(one["answer"]), "searched": f"{Effort.QUICK.value} search"}
     show_known(page, replace(session, look=page.look), answer, one["controls"])
     follow_pair(page)
 
@@ -85,11 +92,11 @@ def show_past_run(page: PageState, message: Pressed) -> None:
         page.run.opening = start(page, ShowRunRequest(bundle), lambda event: _on_past_run(page, event))
 
 
-def show_with_plan(page: PageState, ended: Event) -> None:
+def show_with_plan(page: PageState, ended: RunView) -> None:
     """A run that has ended, wherever that was, on the plan that it was of."""
     _show_ended(page, ended)
     page.server.runs.keep(ended["held"], ended["text"])
-    show_other(page, ended)
+    show_other(page, ended, run=ended if ended["report"] is not None else None)
 
 
 def _on_past_run(page: PageState, event: Event) -> None:
@@ -123,7 +130,7 @@ def on_running(page: PageState, event: Event) -> None:
     show_run(page)
 
 
-def _show_ended(page: PageState, ended: Event) -> None:
+def _show_ended(page: PageState, ended: RunView) -> None:
     """A run that has ended, for the panel, and for the schedule if it was measured."""
     page.run.shown, page.run.replanned, page.run.complaint = ended, None, None
     if ended["report"] is not None and ended["held"] == page.held:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 from explorer.jobs.requests import LayTracesRequest, PlaceRequest, ReadRequest
-from explorer.view.events import Event, before_you
-from explorer.view.graph.node_data import NodeData
+from explorer.view.events import Event, OpenedEvent, before_you
 from explorer.web.contract.messages import Controls, Plain, Pressed
 from explorer.web.handlers.answering import drop_search, show_model, show_other
 from explorer.web.handlers.jobs import drop, start
@@ -78,7 +77,7 @@ def _on_read(page: PageState, event: Event, kept: Kept, since: float) -> None:
             _refuse(page, words)
 
 
-def use(page: PageState, kept: Kept, event: Event, since: float = 0.0) -> None:
+def use(page: PageState, kept: Kept, event: OpenedEvent, since: float = 0.0) -> None:
     """What a file holds takes the place of what the page had."""
     if event["what"] == "placement":
         _place(page, kept, since)
@@ -89,7 +88,7 @@ def use(page: PageState, kept: Kept, event: Event, since: float = 0.0) -> None:
     if event["what"] == "traces":
         _lay_over(page, kept, since)
         return
-    plan = event["told"]
+    plan = event["plan"]
     controls = dict(plan["controls"]) if plan else {}
     if event["devices"]:
         controls["devices"] = event["devices"]
@@ -103,9 +102,10 @@ def use(page: PageState, kept: Kept, event: Event, since: float = 0.0) -> None:
         stand_as_before(page)
 
 
-def _colour(page: PageState, kept: Kept, event: Event) -> None:
+def _colour(page: PageState, kept: Kept, event: OpenedEvent) -> None:
     """Numbers on operators: colours of the graph on the page, if it has any of them."""
-    data: NodeData = event["told"]["data"]
+    data = event["values"]
+    assert data is not None
     known = {*page.skeleton["names"], *page.skeleton["modules"]} if page.skeleton is not None else set()
     inside = {".".join(parts[:i]) for parts in (name.split(".") for name in known) for i in range(1, len(parts) + 1)}
     if not data.values.keys() & (known | inside):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.view.graph.pinning import joined, merged, names
+from explorer.view.graph.pinning import joined, merged, names, pin_cost, pin_words
 from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Pin, Plain
@@ -29,7 +29,7 @@ def pin(page: PageState, message: Pin) -> None:
     if chosen is None:
         return
     pins = merged(session.settings.pins, chosen, selected_operators(page), page.skeleton, device)
-    words = pin_panel.words(chosen, device, devices)
+    words = pin_words(chosen, device, devices)
     if page.plan is not None and page.source.known and page.current and page.plan["objective_s"]:
         page.pinning = Pinning(words, session, page.plan["objective_s"])
     page.send({"type": "pins", "pins": pins, "together": session.settings.together, "words": words})
@@ -64,7 +64,12 @@ def tie_to_selected(page: PageState) -> None:
 def tell_cost(page: PageState) -> None:
     """What the last pin costs, once the plan with it is there; nothing where more changed than pins."""
     pinning, plan, session = page.pinning, page.plan, page.session
-    if pinning is None or session is None or plan is None or not plan["objective_s"]:
+    if session is None or plan is None or not plan["objective_s"]:
+        return
+    if pinning is None:
+        if page.pin_told is not None and _question(page.pin_told) != _question(session):
+            page.pin_told = None
+            _show_cost(page, "")
         return
     page.pinning = None
     if _question(replace(session, settings=replace(session.settings, pins=pinning.before.settings.pins))) != _question(
@@ -72,7 +77,8 @@ def tell_cost(page: PageState) -> None:
     ):
         _show_cost(page, "")
         return
-    told = pin_panel.cost(pinning.words, pinning.objective_s, plan["objective_s"])
+    page.pin_told = session
+    told = pin_cost(pinning.words, pinning.objective_s, plan["objective_s"])
     _show_cost(page, told)
     page.send({"type": "say", "text": told})
 

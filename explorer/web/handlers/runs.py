@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest
-from explorer.view.events import Event
+from explorer.view.events import Event, Prepared
+from explorer.view.plan_types import RunView
 from explorer.view.run_events import PastRun
 from explorer.view.session import parse_run
 from explorer.web.contract import ids
@@ -141,7 +142,7 @@ def _begin(page: PageState) -> None:
     _start(page, RunPlanRequest(found["held"], found["text"], asked.target, asked.steps, asked.verify, allowed))
 
 
-def _measure(page: PageState, of: Event, packed: bytes) -> None:
+def _measure(page: PageState, of: Prepared | RunView, packed: bytes) -> None:
     """Plan again what the page asks, with costs measured. of: a run, or what was found before one; packed: the file of
     its plan."""
     session = page.session

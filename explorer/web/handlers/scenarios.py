@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from explorer.jobs.requests import DifferRequest, HashRequest
 from explorer.view.cards import cards, micro_batches
@@ -16,10 +17,13 @@ from explorer.web.contract import ids
 from explorer.web.contract.messages import Plain, Pressed, Rename, Same
 from explorer.web.handlers.jobs import start_beside
 from explorer.web.parts import scenario_panel
-from explorer.web.parts.scenario_panel import thumbnail
+from explorer.web.parts.scenario_panel import ScenarioRow, thumbnail
 from explorer.web.state.page_state import PageState, Scenario
 from explorer.words import text
 from solvers.errors import printable
+
+if TYPE_CHECKING:
+    from explorer.jobs.answers import Differing, Hashed
 
 MOST = 8
 """Plans kept by one page: as many as one can look over."""
@@ -102,14 +106,16 @@ def differ(page: PageState, message: Pressed) -> None:
             page.compared = None
             show_scenarios(page, event["message"])
             return
-        page.compared = one.number, event["told"]
-        show_scenarios(page)
-        _mark_moved(page, base, one, event["told"])
+        if event["kind"] == "told":
+            difference = cast("Differing", event["told"])
+            page.compared = one.number, difference
+            show_scenarios(page)
+            _mark_moved(page, base, one, difference)
 
     start_beside(page, DifferRequest(base.source, one.source), compared)
 
 
-def _mark_moved(page: PageState, base: Scenario, one: Scenario, difference: Event) -> None:
+def _mark_moved(page: PageState, base: Scenario, one: Scenario, difference: Differing) -> None:
     """The boxes with operators that moved, bright in the graph."""
     if page.view is None or page.skeleton is None or not page.skeleton["hash"] == base.model == one.model:
         return
@@ -129,7 +135,7 @@ def _baseline(page: PageState) -> Scenario | None:
 def show_scenarios(page: PageState, words: str = "") -> None:
     """words: what came of the last wish, in place of a hint."""
     base, source = _baseline(page), page.source
-    rows = [
+    rows: list[ScenarioRow] = [
         {
             "number": one.number,
             "name": one.name,
@@ -183,7 +189,7 @@ def _with_hash(page: PageState, then: Callable[[str], None]) -> None:
 
     def hashed(event: Event) -> None:
         if page.turn == turn:
-            then(event["told"]["sha256"][:SHOWN_HASH] if event["kind"] == "told" else "")
+            then(cast("Hashed", event["told"])["sha256"][:SHOWN_HASH] if event["kind"] == "told" else "")
 
     if not start_beside(page, HashRequest(source), hashed):
         then("")

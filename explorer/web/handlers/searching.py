@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from explorer.jobs.requests import SolveRequest
 from explorer.library.answer import is_known
-from explorer.view.events import Event
+from explorer.view.events import Event, ProgressEvent, ResultEvent
 from explorer.view.graph import search as search_steps
-from explorer.view.plan_types import PlanView
 from explorer.view.session import Session, parse, to_query
 from explorer.web.contract.messages import Ask, Plain, Pressed
 from explorer.web.handlers.answering import drop_search, show_known, show_model, show_result
@@ -135,7 +134,7 @@ def _on_search(page: PageState, event: Event) -> None:
             failed(page, GONE if gone else event["message"])
 
 
-def _finish(page: PageState, event: Event, again: bool) -> None:
+def _finish(page: PageState, event: ResultEvent, again: bool) -> None:
     if page.fits(event["plan"]):
         show_result(page, event, again=again)
         if event["plan"] is not None:
@@ -157,8 +156,8 @@ def _contradicted(page: PageState) -> None:
     search(page, page.session, fresh=True, repeated=True)
 
 
-def _on_progress(page: PageState, event: Event) -> None:
-    plan: PlanView | None = event["plan"]
+def _on_progress(page: PageState, event: ProgressEvent) -> None:
+    plan = event["plan"]
     if not page.fits(plan):
         _contradicted(page)
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 
-from explorer.view.events import Event, before_you
+from explorer.view.events import Compiling, Event, before_you
 from explorer.view.session import to_query
 from explorer.view.timeline.order import export_words
 from explorer.web.contract.messages import Status
@@ -75,7 +75,7 @@ def before_search(page: PageState, event: Event) -> bool:
     return True
 
 
-def _show_compiling(page: PageState, event: Event) -> None:
+def _show_compiling(page: PageState, event: Compiling) -> None:
     """Kernels are compiled once per installation, and nobody's time limit pays for it. Afterwards what went on before
     goes on."""
     before = page.status_before or page.status

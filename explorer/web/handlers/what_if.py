@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from explorer.jobs.requests import HelpRequest, RemedyRequest, SolveRequest, SweepRequest
 from explorer.question.written.kinds import MAX_DEVICES
 from explorer.sweeps.points import SWEPT
-from explorer.view.events import Event
+from explorer.view.events import Event, ResultEvent
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Plain, Pressed, SweepMessage
 from explorer.web.handlers.jobs import drop, start_beside
@@ -15,11 +17,14 @@ from explorer.web.state.page_state import Changes, PageState, SweepState
 from explorer.words import text
 from solvers.search.effort import Effort
 
+if TYPE_CHECKING:
+    from explorer.jobs.answers import ChangeAnswer, HowMany, SweepPart, SweepValues, WayOut
+
 QUICK_LIMIT_S = 15.0
 """For each search: it only guards."""
 MOST_DEVICES = min(16, MAX_DEVICES)
 """That a change may ask for."""
-LOOKING = "Looking for ways out …"
+LOOKING = "Looking for remedies …"
 CONTROL = {
     "devices": "devices",
     "memory_bytes": "memory",
@@ -73,9 +78,9 @@ def _on_change(page: PageState, event: Event) -> None:
         changes.turn = 0
         words = event["message"] if event["kind"] == "failed" else ""
     elif "of" in event["part"]:
-        changes.of = event["part"]["of"]
+        changes.of = cast("HowMany", event["part"])["of"]
     else:
-        changes.answers = (*changes.answers, event["part"])
+        changes.answers = (*changes.answers, cast("ChangeAnswer", event["part"]))
     show_changes(page, words)
 
 
@@ -102,7 +107,7 @@ def show_changes(page: PageState, words: str = "") -> None:
 # -- ways out ---------------------------------------------------------------------------------------
 
 
-def look_for_ways_out(page: PageState, event: Event) -> None:
+def look_for_ways_out(page: PageState, event: ResultEvent) -> None:
     """The search ended without a plan: look for changes under which there is one."""
     ask = _quick(page)
     page.changes = changes = Changes(none=event)
@@ -115,26 +120,24 @@ def look_for_ways_out(page: PageState, event: Event) -> None:
 def _on_way_out(page: PageState, event: Event) -> None:
     changes = page.changes
     if event["kind"] == "part":
-        changes.answers = (*changes.answers, event["part"])
+        changes.ways = (*changes.ways, cast("WayOut", event["part"]))
         _show_ways_out(page, LOOKING)
         return
     changes.turn = 0
-    words = (
-        "Found by quick searches, the cheapest change first." if changes.answers else "No change was found that fits."
-    )
+    words = "Found by quick searches, the cheapest change first." if changes.ways else "No change was found that fits."
     _show_ways_out(page, event["message"] if event["kind"] == "failed" else words)
 
 
 def _show_ways_out(page: PageState, words: str) -> None:
     if page.changes.none is not None:
-        banner(page, panels.no_plan(page.changes.none, page.changes.answers, words))
+        banner(page, panels.no_plan(page.changes.none, page.changes.ways, words))
 
 
 def go_way_out(page: PageState, message: Pressed) -> None:
     """Ask the question with a way out."""
-    place = message.position(len(page.changes.answers))
+    place = message.position(len(page.changes.ways))
     if place is not None and page.changes.none is not None:
-        page.send({"type": "go", "controls": page.changes.answers[place]["controls"]})
+        page.send({"type": "go", "controls": page.changes.ways[place]["controls"]})
 
 
 # -- sweeps -----------------------------------------------------------------------------------------
@@ -160,9 +163,10 @@ def _on_sweep(page: PageState, event: Event) -> None:
     if event["kind"] == "part":
         part = event["part"]
         if "row" in part:
-            sweep.rows = (*sweep.rows, part["row"])
+            sweep.rows = (*sweep.rows, cast("SweepPart", part)["row"])
         else:
-            sweep.values, sweep.words = tuple(part["values"]), tuple(part["words"])
+            first = cast("SweepValues", part)
+            sweep.values, sweep.words = tuple(first["values"]), tuple(first["words"])
         of = len(sweep.values)
         _show_sweep(page, f"Solving {min(len(sweep.rows) + 1, of)} of {of} …")
         return

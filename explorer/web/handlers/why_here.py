@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from explorer.jobs.requests import WhyHereRequest
 from explorer.view.events import Event
 from explorer.web.contract.messages import Plain
@@ -9,6 +11,9 @@ from explorer.web.handlers.jobs import drop, start_beside
 from explorer.web.parts import why_here_panel
 from explorer.web.redraw.inspector import about_selected, inspect, selected_operators
 from explorer.web.state.page_state import Elsewhere, PageState
+
+if TYPE_CHECKING:
+    from explorer.jobs.answers import MovePart, Places, Tried
 
 QUICK_S = 0.3
 """An answer that took less is given for the next selection without being asked for."""
@@ -33,17 +38,18 @@ def _on_place(page: PageState, event: Event) -> None:
     if event["kind"] == "part":
         part = event["part"]
         if "of" in part:
-            asked.of, asked.along = part["of"], part["along"]
+            first = cast("Places", part)
+            asked.of, asked.along = first["of"], first["along"]
         else:
-            asked.answers = (*asked.answers, part["move"])
+            asked.answers = (*asked.answers, cast("MovePart", part)["move"])
             if asked.quick and len(asked.answers) < (asked.of or 0):
                 return  # all of it is there in a moment
     else:
         asked.turn = 0
         if event["kind"] == "failed":
             asked.words, asked.quick = event["message"], False
-        else:
-            asked.quick = event["told"]["took_s"] < QUICK_S
+        elif event["kind"] == "told":
+            asked.quick = cast("Tried", event["told"])["took_s"] < QUICK_S
     if asked.about == about_selected(page):
         inspect(page)
         if not asked.turn:

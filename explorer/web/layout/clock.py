@@ -29,7 +29,7 @@ def clock() -> Component:
                     "aria-valuemin": "0",
                     "aria-valuemax": str(STEPS),
                     "aria-valuenow": "0",
-                    "aria-valuetext": "at rest",
+                    "aria-valuetext": "stopped",
                 },
             ),
             html.Span(id=ids.CLOCK_TIME, className="clock-time"),

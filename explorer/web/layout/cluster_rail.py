@@ -73,6 +73,8 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
                 className="pairing",
             ),
             *setting("wiring", session),
+            *setting("tensor_parallel", session),
+            html.Div(setting("sequence_parallel", session), className="set of-groups"),
             _each_gpu(),
             _more_cluster(session, kinds, second),
         ],
@@ -93,7 +95,7 @@ def _named(catalogue: Catalogue) -> list[Component]:
         for c in catalogue.clusters
     ]
     chosen = html.Select(
-        [html.Option("as set below", value=""), *options],
+        [html.Option("custom", value=""), *options],
         id=ids.NAMED_CLUSTER,
         className="field named-cluster",
         **{"aria-label": "A cluster by name"},
@@ -135,11 +137,11 @@ def _each_gpu() -> Component:
     """A table of kinds and caps, one for each, that the page's scripts fill."""
     return html.Details(
         [
-            told(html.Summary(["Each GPU by itself ", html.Span(id=ids.FLEET_NOTE, className="tag")]), "each-gpu"),
+            told(html.Summary(["Per-GPU settings ", html.Span(id=ids.FLEET_NOTE, className="tag")]), "each-gpu"),
             html.Table(
                 html.Tbody(id=ids.FLEET), className="fleet", **{"aria-label": "Kind and memory cap of each GPU"}
             ),
-            html.Button("All alike again", id=ids.FLEET_ALIKE, className="tool small", hidden=True),
+            html.Button("Use the same for all", id=ids.FLEET_ALIKE, className="tool small", hidden=True),
         ],
         className="more each",
     )
@@ -153,7 +155,7 @@ def _more_cluster(session: Session, kinds: list[str], second: tuple[str, int]) -
     count = Control(id=ids.KIND_TWO_COUNT, label="", meaning="", whole=True, empty="half")
     rows = [
         *placed(RARE, session),
-        row("Mixed with", select(ids.KIND_TWO, second[0], others, "Second device kind", WIDTH), "mixed-kind"),
+        row("Second GPU type", select(ids.KIND_TWO, second[0], others, "Second device kind", WIDTH), "mixed-kind"),
         row(
             "of which",
             number(count, second[1] or "", "GPUs of the second kind"),

@@ -10,14 +10,17 @@ from explorer.web.contract.terms import TERMS
 from explorer.words.glossary import PARTS
 
 SEEN = (
-    ("Left", "the question: model, GPUs, their memory, how the mini-batch runs, who searches. Every change asks anew."),
+    (
+        "Left",
+        "the question: model, GPUs, memory, how the mini-batch runs, which planner. Every change solves again.",
+    ),
     ("Middle", "the answer: operators in the colour of their GPU, beside the schedule of one iteration; memory below."),
     ("Right", "why it takes as long as it does, what is proved, what would help, and what you selected."),
 )
 KEYS = (
     ("?", "this help"),
     ("/", "find an operator or module: words of its name, /regexp/, or type:, module:, shape: and one"),
-    ("arrows, Enter, Esc", "between boxes, open one, let go"),
+    ("arrows, Enter, Esc", "between boxes, open one, deselect"),
     ("+ − 0", "zoom the schedule, show all of it"),
     ("space , .", "play the schedule, step back and forward"),
     ("m", "one part in place of all, and back"),

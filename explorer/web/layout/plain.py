@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from html import escape
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dash import Dash
 from dash.development.base_component import Component
@@ -57,7 +57,7 @@ def called_back(app: Dash) -> frozenset[str]:
     return frozenset(found)
 
 
-def with_plain(part: Any, of_dash: Set[str]) -> Any:
+def with_plain(part: object, of_dash: Set[str]) -> object:
     """The same layout with every part that can be plain made so. of_dash: ids that stay Dash's."""
     if isinstance(part, list | tuple):
         return [with_plain(each, of_dash) for each in part]
@@ -72,7 +72,7 @@ def with_plain(part: Any, of_dash: Set[str]) -> Any:
     return part
 
 
-def markup(part: Any) -> str:
+def markup(part: object) -> str:
     """HTML of components of `dash.html`; everything else is text, and escaped."""
     if part is None:
         return ""
@@ -85,7 +85,7 @@ def markup(part: Any) -> str:
     return f"<{tag}{''.join(_attribute(*each) for each in _props(part).items())}>{inside}"
 
 
-def _attribute(name: str, value: Any) -> str:
+def _attribute(name: str, value: object) -> str:
     if name in _OF_DASH or value is None:
         return ""
     told = _NAMES.get(name, name if "-" in name else name.lower())
@@ -96,12 +96,12 @@ def _attribute(name: str, value: Any) -> str:
     return f' {told}="{escape(str(value))}"'
 
 
-def _props(part: Component) -> dict[str, Any]:
+def _props(part: Component) -> dict[str, object]:
     """By name: Dash keeps those with a hyphen in the order of a set, another in every process."""
     return dict(sorted(part.to_plotly_json()["props"].items()))
 
 
-def _can_be(part: Any, of_dash: Set[str]) -> bool:
+def _can_be(part: object, of_dash: Set[str]) -> bool:
     if isinstance(part, list | tuple):
         return all(_can_be(each, of_dash) for each in part)
     if not isinstance(part, Component):

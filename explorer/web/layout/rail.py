@@ -102,7 +102,7 @@ def number(control: Control, value: float | str, what: str) -> Component:
     )
 
 
-def slider(label: str, shown: Component, term: str, **props: Any) -> Component:
+def slider(label: str, shown: Component, term: str, **props: object) -> Component:
     """shown: its value, as text or as a field."""
     control = Slider(**props, **{"aria-label": label})
     return told(html.Div([html.Div([html.Span(label, className="label"), shown], className="spread"), control]), term)

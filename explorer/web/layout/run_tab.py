@@ -49,7 +49,7 @@ def _asked(catalogue: Catalogue) -> list[Component]:
         children=[html.Span("Compare with the ", className="long"), "model itself"],
         id=ids.RUN_VERIFY,
         checked=False,
-        **{"aria-label": "Compare losses, gradients and parameters with the model itself"},
+        **{"aria-label": "Verify losses, gradients and parameters against the whole model"},
     )
     return [
         html.Label([html.Span("on", className="label"), target], className="pick"),

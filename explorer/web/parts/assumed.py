@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 
 from explorer.question.accelerators import DEFAULT_DEVICES, DEFAULT_KIND
 from explorer.question.nodes.described import DEFAULT_BANDWIDTH
-from explorer.question.nodes.wired import Wiring, machine_of
+from explorer.question.nodes.wired import Wiring, as_measured, machine_of
 from explorer.question.settings import SETTINGS, Settings
 from explorer.question.written.device_lists import kinds_text
 from explorer.web.contract import ids
@@ -65,8 +65,8 @@ def _links(settings: Settings, cluster: str) -> Assumed:
         return Assumed(cluster, ids.NAMED_CLUSTER, "Devices and links of a machine by name.")
     kinds = settings.device_kind or DEFAULT_KIND
     kind = kinds if isinstance(kinds, str) else kinds[0]
-    machine = machine_of(kind)
-    bought = settings.wiring is Wiring.KIND and settings.links is None
+    machine = as_measured(kind) if settings.wiring is Wiring.MEASURED else machine_of(kind)
+    bought = settings.wiring is not Wiring.PLAIN and settings.links is None
     rate = settings.bandwidth_bytes_per_s or (machine.inside.bandwidth_bytes_per_s if bought else DEFAULT_BANDWIDTH)
     name = machine.name if bought else "links of"
     words = f"{name} {rate / GB:.3g} GB/s"

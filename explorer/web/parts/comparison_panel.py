@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.view.comparison import TableRow
 from explorer.words import text
 
 HINTS = {
@@ -17,11 +17,12 @@ HINTS = {
     "rate": "Samples per second",
     "peak": "Of the accelerator that needs most",
 }
+ALIKE = "Not distinguished from the best: what they do otherwise is estimated to no better than their times differ"
 TITLES = {"iteration": "Iteration time", "max-load": "Max-load", "makespan": "Makespan"}
 
 
 def comparison_table(
-    rows: Sequence[Mapping[str, Any]], left_out: Sequence[Mapping[str, str]], objective: str, several: bool
+    rows: Sequence[TableRow], left_out: Sequence[Mapping[str, str]], objective: str, several: bool
 ) -> Component:
     """rows and left_out: of `explorer.view.comparison`, with can_show in each of rows. several: whether
     contiguities differ."""
@@ -33,7 +34,7 @@ def comparison_table(
         ("word", "Status", ""),
         ("peak", "Peak memory", "n"),
         ("runtime", "Solver time", "n"),
-        *([("sample", "Per sample", "n wide")] if any(row["sample"] != text.NOTHING for row in rows) else []),
+        *([("sample", "Per sample", "n wide")] if any(row["cells"]["sample"] != text.NOTHING for row in rows) else []),
         *([] if steady else [rate]),
         *((name, title, "n wide") for name, title in reversed(TITLES.items()) if name != objective),
         *([rate] if steady else []),
@@ -53,25 +54,29 @@ def comparison_table(
     )
 
 
-def _row(row: Mapping[str, Any], columns: Sequence[tuple[str, str, str]]) -> Component:
-    what = f"{row['guarantee']}; {row['source']}"
-    name: list[Any] = [
-        html.Button(row["planner"], className="row-link", title=f"Show this plan ({what})")
-        if row["can_show"]
-        else html.Span(row["planner"], title=what)
+def _row(row: TableRow, columns: Sequence[tuple[str, str, str]]) -> Component:
+    shown = row["cells"]
+    what = f"{shown['guarantee']}; {shown['source']}"
+    name: list[str | Component] = [
+        html.Button(shown["planner"], className="row-link", title=f"Show this plan ({what})")
+        if row.get("can_show")
+        else html.Span(shown["planner"], title=what)
     ]
     if row["best"]:
         name += [" ", html.Span("best", className="tag")]
+    if row["alike"]:
+        name += [" ", html.Span("alike", className="tag", title=ALIKE)]
     if row["current"]:
         name += [" ", html.Span("shown", className="tag plain")]
-    told: dict[str, Any] = {"key": f"row{row['place']}", "className": "out"}
+    told: dict[str, str] = {"key": f"row{row['place']}", "className": "out"}
     if row["current"]:
         told["aria-current"] = "true"
-    if row["can_show"]:
+    if row.get("can_show"):
         told |= {"className": "plan", "data-act": "show-row", "data-arg": str(row["place"])}
-    each = [f"{row['sample']} a sample"] if row["sample"] != text.NOTHING else []
-    titles = {"word": row["status"], "objective": ", ".join([*each, f"{row['rate']} samples/s"])}
-    cells = [html.Td(row[key], className=side, title=titles.get(key)) for key, _, side in columns]
+    each = [f"{shown['sample']} a sample"] if shown["sample"] != text.NOTHING else []
+    within = [shown["within"]] if shown["within"] != text.NOTHING else []
+    titles = {"word": shown["status"], "objective": ", ".join([*within, *each, f"{shown['rate']} samples/s"])}
+    cells = [html.Td(shown[key], className=side, title=titles.get(key)) for key, _, side in columns]
     return html.Tr([html.Th(name, scope="row"), *cells], **told)
 
 

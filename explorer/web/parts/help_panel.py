@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dash import html
 from dash.development.base_component import Component
@@ -11,8 +10,13 @@ from dash.development.base_component import Component
 from explorer.web.state.page_state import Changes
 from explorer.words import text
 
+if TYPE_CHECKING:
+    from explorer.jobs.answers import ChangeAnswer
+
 SAME = 0.002
 """Gains below are none to people."""
+NO_GAIN = -9.0
+"""Of a change without a plan, which stands last."""
 
 
 def helps(changes: Changes, words: str = "") -> list[Component]:
@@ -23,7 +27,8 @@ def helps(changes: Changes, words: str = "") -> list[Component]:
         ask = html.Button("Try single changes", className="tool", **{"data-act": "help"})
         note = words or "More GPUs, memory, faster links, other micro-batches: each is solved, not guessed."
         return [*head, html.P(note, className="small quiet"), html.Div(ask, className="actions")]
-    order = sorted(range(len(rows)), key=lambda i: -(rows[i]["gain"] if rows[i]["gain"] is not None else -9.0))
+    gains = [NO_GAIN if (gain := row["gain"]) is None else gain for row in rows]
+    order = sorted(range(len(rows)), key=lambda i: -gains[i])
     found = html.Ul([_row(rows[i], i) for i in order], className="helps")
     if not going:
         note = words or "Throughput against this plan; quick searches that begin with it. Go shows the plan found."
@@ -33,7 +38,7 @@ def helps(changes: Changes, words: str = "") -> list[Component]:
     return [*head, found, html.Div([html.Span(at, className="small quiet"), stop], className="spread")]
 
 
-def _row(row: Mapping[str, Any], place: int) -> Component:
+def _row(row: ChangeAnswer, place: int) -> Component:
     gain = row["gain"]
     if gain is None:
         return html.Li([row["words"], html.Span("no plan", className="none", title=row["reason"]), None])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dash import html
 from dash.development.base_component import Component
 
 from explorer.view.cards import Card, cards
+from explorer.view.events import ResultEvent
 from explorer.view.figures import Figures
 from explorer.view.graph.course import course, members
 from explorer.view.graph.inspect import Facts
@@ -16,9 +17,13 @@ from explorer.view.no_plan import no_plan_words
 from explorer.view.plan_types import PlanView, Skeleton
 from explorer.view.timeline import charts, why
 from explorer.view.timeline.order import order_words
+from explorer.view.timeline.why import Heavy, Part
 from explorer.web.contract.terms import KEYS
 from explorer.words import text
 from solvers.problem.problem import Pipeline
+
+if TYPE_CHECKING:
+    from explorer.jobs.answers import WayOut
 
 
 def kpis(plan: PlanView, before: Figures | None, measured_s: float | None = None) -> list[Component]:
@@ -39,11 +44,11 @@ def _kpi(card: Card) -> Component:
     )
 
 
-def chip(skeleton: Skeleton, costs_from: str | None = None) -> list[Any]:
+def chip(skeleton: Skeleton, costs_from: str | None = None) -> list[str | Component]:
     """costs_from: of the plan on the page, if not the model's own."""
     parameters = skeleton["parameters"]
     name = skeleton["reference"].rsplit("/", 1)[-1]
-    facts: list[Any] = [text.plural(skeleton["operators"], "operator")]
+    facts: list[str | Component] = [text.plural(skeleton["operators"], "operator")]
     if parameters:
         facts.append(f" · {text.large(parameters)} parameters")
     costs = costs_from or skeleton["costs_from"]
@@ -90,7 +95,7 @@ def why_panel(plan: PlanView) -> list[Component]:
     ]
 
 
-def _part(part: Mapping[str, Any]) -> str:
+def _part(part: Part) -> str:
     """The class of a part's swatch: a device's colour, or a grey."""
     device = part.get("device", -1)
     return f"part s{device % 64}" if device >= 0 else f"part {part['key']}"
@@ -107,7 +112,7 @@ def _order(plan: PlanView) -> list[Component]:
     return [html.P([words.replace(" %", "\u00a0%") + " ", go], className="order small")]
 
 
-def _heaviest(rows: Sequence[Mapping[str, Any]]) -> list[Component]:
+def _heaviest(rows: Sequence[Heavy]) -> list[Component]:
     """The longest spans of the critical path; a click shows where they are."""
     if not rows:
         return []
@@ -166,24 +171,24 @@ def device_table(plan: PlanView) -> list[Component]:
 
 
 def table(
-    columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, Any]], caption: str, text_columns: int = 1
+    columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, object]], caption: str, text_columns: int = 1
 ) -> Component:
     sides = ["" if i < text_columns else "n" for i in range(len(columns))]
     head = [html.Th(title, scope="col", className=side) for (_, title), side in zip(columns, sides, strict=True)]
     body = []
     for row in rows:
         cells = [html.Td(row[key], className=side) for (key, _), side in zip(columns, sides, strict=True)]
-        if isinstance(row.get("device"), int):
-            cells[0].children = [html.I(className=f"swatch s{row['device'] % 64}"), row[columns[0][0]]]
-        if "pick" in row:
-            kind, which = row["pick"]
+        if isinstance(device := row.get("device"), int):
+            cells[0].children = [html.I(className=f"swatch s{device % 64}"), row[columns[0][0]]]
+        if isinstance(pick := row.get("pick"), tuple):
+            kind, which = pick
             button = html.Button(row[columns[0][0]], className="row-link", **{"data-pick": kind, "data-arg": which})
             cells[0].children = button
         body.append(html.Tr(cells))
     return html.Table([html.Caption(caption, className="sr"), html.Thead(html.Tr(head)), html.Tbody(body)])
 
 
-def no_plan(event: Mapping[str, Any], ways: Sequence[Mapping[str, Any]] = (), words: str = "") -> list[Component]:
+def no_plan(event: ResultEvent, ways: Sequence[WayOut] = (), words: str = "") -> list[Component]:
     """The banner when there is no plan: why, what is too large, and ways out. ways: changes under which a plan was
     found, see `explorer.sweeps.remedies.Remedy.as_object`. words: how the look for more stands."""
     told = no_plan_words(event)
@@ -198,7 +203,7 @@ def no_plan(event: Mapping[str, Any], ways: Sequence[Mapping[str, Any]] = (), wo
     return parts
 
 
-def _way_out(way: Mapping[str, Any], place: int) -> Component:
+def _way_out(way: WayOut, place: int) -> Component:
     took, held = text.seconds(way["objective_s"]), f"{text.nbytes(way['peak_memory_bytes'])} at most"
     go = html.Button(
         "Go",

@@ -7,11 +7,8 @@ from collections.abc import Collection, Sequence
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.view.graph.pinning import listed
 from explorer.web.contract import ids
-from explorer.words import text
-
-SAME = 1e-4
-"""A relative difference below this is none."""
 
 
 def choices(names: Sequence[str], pinned_on: Collection[int]) -> list[Component]:
@@ -48,26 +45,9 @@ def choices(names: Sequence[str], pinned_on: Collection[int]) -> list[Component]
 
 def choose_next(chosen: Sequence[str]) -> str:
     """What to do once something shall stay with something else."""
-    return f"Now choose what shall share a device with {_listed(chosen)}; Escape leaves it."
+    return f"Now choose what shall share a device with {listed(chosen)}; Escape leaves it."
 
 
 def together_words(kept: Sequence[str], chosen: Sequence[str]) -> str:
     """ "blocks.0 stays with head", for those who hear the page."""
-    return f"{_listed(kept)} stays with {_listed(chosen)}"
-
-
-def _listed(chosen: Sequence[str]) -> str:
-    return text.listing([text.short(name, 40) for name in chosen], 2)
-
-
-def cost(words: str, before_s: float, now_s: float) -> str:
-    """ "pinned blocks.9 to GPU 0: +310 ms (+11 %)"."""
-    if abs(now_s / before_s - 1) < SAME:
-        return f"{words}: costs nothing"
-    return f"{words}: {text.signed(now_s - before_s, text.seconds)} ({text.signed(now_s / before_s - 1)})"
-
-
-def words(chosen: Sequence[str], device: int | None, names: Sequence[str]) -> str:
-    """ "pinned blocks.0 to GPU 1", for those who hear the page."""
-    what = _listed(chosen)
-    return f"unpinned {what}" if device is None else f"pinned {what} to {names[device]}"
+    return f"{listed(kept)} stays with {listed(chosen)}"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dash import html
 from dash.development.base_component import Component
 
 from explorer.web.parts.markup import titled_table
+
+if TYPE_CHECKING:
+    from explorer.reviews.review import LineView, ReviewView
 
 MARKS = {"pass": "✓", "warn": "!", "fail": "✕"}
 WORDS = {
@@ -20,7 +22,7 @@ SHOWN_HASH = 16
 HIDDEN = {"aria-hidden": "true"}
 
 
-def review(told: Mapping[str, Any] | None, words: str) -> list[Component]:
+def review(told: ReviewView | None, words: str) -> list[Component]:
     """told: see `explorer.reviews.review.review_object`; None if there is none, for the reason in ``words``."""
     if told is None:
         return [html.P(words, className="quiet empty-tab")]
@@ -68,7 +70,7 @@ def _rank(verdict: str) -> int:
     return ("fail", "warn", "pass").index(verdict)
 
 
-def _line(line: Mapping[str, str]) -> Component:
+def _line(line: LineView) -> Component:
     verdict = line["verdict"]
     return html.Tr(
         [

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dash import html
 from dash.development.base_component import Component
 
 from explorer.view import measured_panel
+from explorer.view.events import Prepared, ReplannedView
+from explorer.view.plan_types import RunView
 from explorer.web.parts import panels
 from explorer.web.parts.markup import titled_table
 from explorer.web.state.runs import Going
@@ -34,7 +35,7 @@ def idle() -> list[Component]:
     ]
 
 
-def checked(prepared: Mapping[str, Any], asked: bool) -> list[Component]:
+def checked(prepared: Prepared, asked: bool) -> list[Component]:
     """What the checks before a run found (`explorer.view.run_events.prepared`). asked: whether a run waits for
     somebody to agree that the costs are of other hardware."""
     ranks, refused, warnings = prepared["ranks"], prepared["refused"], prepared["warnings"]
@@ -109,7 +110,7 @@ def log(lines: Sequence[str], what: str, tail: int = TAIL) -> Component:
     return html.Pre("\n".join(lines[-tail:]), className="run-log", tabIndex=0, **{"aria-label": what})
 
 
-def report(run: Mapping[str, Any], is_drawn: bool) -> list[Component]:
+def report(run: RunView, is_drawn: bool) -> list[Component]:
     """A run that has ended. run: see `explorer.jobs.run_kinds.run_view`. is_drawn: whether its plan is on the page."""
     if run["report"] is None:
         ended = failure(_title(run), run["reason"], run["log"], run["notes"], run["status"] != "cancelled")
@@ -138,24 +139,24 @@ def report(run: Mapping[str, Any], is_drawn: bool) -> list[Component]:
     ]
 
 
-def told_in_a_line(run: Mapping[str, Any]) -> str:
+def told_in_a_line(run: RunView) -> str:
     """How a run ended, for those who listen."""
     if run["report"] is None:
         return f"{_title(run)} {run['reason']}"
     return measured_panel.statement(run["report"])
 
 
-def replanned_in_a_line(told: Mapping[str, Any]) -> str:
-    after, before = (text.seconds(told[which]["measured_s"]) for which in ("after", "before"))
+def replanned_in_a_line(told: ReplannedView) -> str:
+    after, before = (text.seconds(of["measured_s"]) for of in (told["after"], told["before"]))
     return f"Planned again with measured costs: {after}, before {before}"
 
 
-def _title(run: Mapping[str, Any]) -> str:
-    told = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was ended."}
+def _title(run: RunView) -> str:
+    told = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was stopped."}
     return told.get(run["status"], "The run failed.")
 
 
-def replanned(told: Mapping[str, Any]) -> list[Component]:
+def replanned(told: ReplannedView) -> list[Component]:
     """A plan made again with measured costs, beside the one it replaces."""
     before, after = told["before"], told["after"]
     estimated, measured = text.seconds(before["estimated_s"]), text.seconds(before["measured_s"])
@@ -183,7 +184,7 @@ def replanned(told: Mapping[str, Any]) -> list[Component]:
     ]
 
 
-def _headline(told: Mapping[str, Any]) -> Component:
+def _headline(told: measured_panel.Panel) -> Component:
     figures = [
         html.Div([html.Span(kpi["name"]), html.B(kpi["value"]), html.Em(kpi["note"])], className="figure")
         for kpi in told["kpis"]
@@ -191,7 +192,7 @@ def _headline(told: Mapping[str, Any]) -> Component:
     return html.Div(figures, className="figures", title=told["statement"])
 
 
-def _elsewhere(run: Mapping[str, Any]) -> Component:
+def _elsewhere(run: RunView) -> Component:
     return html.Div(
         [
             html.Span("This run is of another plan than the one on the page."),
@@ -201,7 +202,7 @@ def _elsewhere(run: Mapping[str, Any]) -> Component:
     )
 
 
-def _parts(told: Mapping[str, Any]) -> Component:
+def _parts(told: measured_panel.Panel) -> Component:
     return html.Div(
         [
             html.Div(
@@ -224,13 +225,13 @@ def _parts(told: Mapping[str, Any]) -> Component:
     )
 
 
-def _small(columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, Any]], caption: str) -> Component:
+def _small(columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, str]], caption: str) -> Component:
     found = panels.table(columns, rows, caption)
     found.className = "small-table"
     return found
 
 
-def _more(told: Mapping[str, Any]) -> Component:
+def _more(told: measured_panel.Panel) -> Component:
     return html.Details(
         [
             html.Summary("Devices and links"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from dash import html
 from dash.development.base_component import Component
@@ -15,10 +15,27 @@ from explorer.view.pictures.gantt import gantt_picture
 from explorer.view.plan_types import PlanView
 from explorer.words import text
 
+if TYPE_CHECKING:
+    from explorer.reviews.difference import DifferenceView
+
 HINT = "Keeps the plan on the page in this table, to go back to it and to compare it with others."
 SHOWN_MOVES = 60
 SAME = 0.002
 WIDTH = 420.0
+
+
+class ScenarioRow(TypedDict):
+    """A kept plan. cells: figures by name; against: how much faster than the baseline it is, None where they do not
+    compare; shown: whether it is on the page."""
+
+    number: int
+    name: str
+    cells: Mapping[str, str]
+    picture: str
+    baseline: bool
+    against: float | None
+    asked_alike: bool
+    shown: bool
 
 
 def thumbnail(plan: PlanView) -> dict[str, str]:
@@ -30,7 +47,7 @@ def thumbnail(plan: PlanView) -> dict[str, str]:
 
 
 def scenarios(
-    rows: Sequence[Mapping[str, Any]], told: Mapping[str, Any] | None, names: tuple[str, str], words: str
+    rows: Sequence[ScenarioRow], told: DifferenceView | None, names: tuple[str, str], words: str
 ) -> list[Component]:
     """told: how the second of ``names`` differs from the first, see `explorer.reviews.difference.difference_object`."""
     head = html.Div(
@@ -51,7 +68,7 @@ def scenarios(
     ]
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Component:
+def _table(rows: Sequence[ScenarioRow]) -> Component:
     figures = list(rows[0]["cells"])
     titles = ["Plan", "", "Rate", *figures]
     head = html.Tr([html.Th(title, scope="col", className="n" if i > 1 else "") for i, title in enumerate(titles)])
@@ -65,7 +82,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Component:
     )
 
 
-def _row(row: Mapping[str, Any], figures: Sequence[str]) -> Component:
+def _row(row: ScenarioRow, figures: Sequence[str]) -> Component:
     number = str(row["number"])
     named = html.B(
         row["name"],
@@ -78,8 +95,9 @@ def _row(row: Mapping[str, Any], figures: Sequence[str]) -> Component:
     )
     against = row["against"]
     change = "baseline" if row["baseline"] else text.change(1.0, against, SAME, "as fast")
-    better = row["asked_alike"] and against is not None and abs(against - 1) > SAME
-    tone = "" if not better else "good" if against > 1 else "bad"
+    tone = ""
+    if row["asked_alike"] and against is not None and abs(against - 1) > SAME:
+        tone = "good" if against > 1 else "bad"
     title = None if row["asked_alike"] or not change else "It answers another question: neither is the better one"
     buttons = [_button("Show", "show-kept", number, row["name"])]
     if not row["baseline"]:
@@ -105,7 +123,7 @@ def _button(words: str, act: str, number: str, what: str) -> Component:
     return html.Button(words, className="tool", title=what, **{"data-act": act, "data-arg": number, **label})
 
 
-def _difference(told: Mapping[str, Any] | None, names: tuple[str, str]) -> Component | None:
+def _difference(told: DifferenceView | None, names: tuple[str, str]) -> Component | None:
     if told is None:
         return None
     title = html.H2(f"{text.short(names[1], 30)} against {text.short(names[0], 30)}")

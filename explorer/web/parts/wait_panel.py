@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.view.instants.waits import Told, WaitStep
 from explorer.words import text
 
 FIRST = 6
@@ -16,7 +14,7 @@ MOST = 200
 """Steps of a chain in the panel; a line through the schedule shows all."""
 
 
-def waits(told: Mapping[str, Any]) -> list[Component]:
+def waits(told: Told) -> list[Component]:
     """told: see `explorer.view.instants.waits.wait_told`."""
     steps = told["steps"]
     rest = steps[FIRST:MOST]
@@ -51,7 +49,7 @@ def waits(told: Mapping[str, Any]) -> list[Component]:
     ]
 
 
-def _step(step: Mapping[str, Any]) -> Component:
+def _step(step: WaitStep) -> Component:
     mark = html.I(className=f"swatch s{step['device'] % 64} {step['kind']}", **{"aria-hidden": "true"})
     note = [html.Span(step["note"], className="quiet")] if step["note"] else []
     return html.Li([mark, html.Span([html.Span(step["words"]), *note]), html.B(text.seconds(step["seconds"]))])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dash import html
 from dash.development.base_component import Component
 
 from explorer.web.state.page_state import Elsewhere
 from explorer.words import text
+
+if TYPE_CHECKING:
+    from explorer.sweeps.why_here import MoveRow
 
 SAME_S = 1e-12
 """Changes below are none."""
@@ -28,8 +31,8 @@ def why_here(asked: Elsewhere) -> Component:
     order = sorted(rows, key=lambda row: (row["delta_s"] is None, row["delta_s"] or 0.0, row["device"]))
     found = html.Div(
         [
-            html.Ul([_row(row) for row in order if not row.get("edge")], className="places"),
-            *_edges([row for row in rows if row.get("edge")]),
+            html.Ul([_row(row) for row in order if not row["edge"]], className="places"),
+            *_edges([row for row in rows if row["edge"]]),
         ]
     )
     if asked.turn:
@@ -41,20 +44,20 @@ def why_here(asked: Elsewhere) -> Component:
     return _box([found, html.P(note, className="small quiet")])
 
 
-def _edges(rows: Sequence[Mapping[str, Any]]) -> list[Component]:
+def _edges(rows: Sequence[MoveRow]) -> list[Component]:
     """What moving the edges of the stage costs."""
     if not rows:
         return []
     return [html.H3("If the stage's edge moved"), html.Ul([_row(row) for row in rows], className="places edges")]
 
 
-def spoken(rows: Sequence[Mapping[str, Any]], words: str = "") -> str:
+def spoken(rows: Sequence[MoveRow], words: str = "") -> str:
     """The answer for those who hear the page."""
     if words:
         return words
-    rows = [row for row in rows if not row.get("edge")]
+    rows = [row for row in rows if not row["edge"]]
     allowed = [row for row in rows if row["delta_s"] is not None and not row["here"]]
-    least = min(allowed, key=lambda row: row["delta_s"], default=None)
+    least = min(allowed, key=lambda row: row["delta_s"] or 0.0, default=None)
     forbidden = sum(row["delta_s"] is None for row in rows)
     told = f"best elsewhere: {least['name']}, {least['delta']}" if least else "nowhere else is allowed"
     return f"Why here: {told}" + (f"; {text.plural(forbidden, 'place')} not allowed" if least and forbidden else "")
@@ -64,7 +67,7 @@ def _box(children: Sequence[Component]) -> Component:
     return html.Div([html.H2("Why here"), *children], className="why-here")
 
 
-def _row(row: Mapping[str, Any]) -> Component:
+def _row(row: MoveRow) -> Component:
     delta = row["delta_s"]
     tone = "none" if delta is None or row["here"] else "good" if delta < -SAME_S else ""
     told = re.sub(r"(?<=\d) (?=[nµm]?s\b|[KMGT]?i?B\b)", "\u00a0", row["reason"] or "; ".join(row["changes"]))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dash import html
 
 from explorer.view.figures import Figures
 from explorer.view.graph import elements, search, stage_boxes
 from explorer.view.graph.elements import GraphView
+from explorer.view.graph.errors import BoxErrors
 from explorer.view.graph.palette import Theme
 from explorer.view.plan_types import PlanView, Report, Skeleton, Step
 from explorer.view.scene import graph_scene, overlay_scene, schedule_scene, window_scene
@@ -66,7 +67,7 @@ def plan_message(
     if beside is not None and abs(beside[1] / (plan["span_s"] or 1.0) - 1) > SAME_END:
         mark = (f"{beside[0]} ends at {text.seconds(beside[1])}", beside[1])
     scene = schedule_scene(skeleton, plan, theme, look, until_s, mark)
-    props: dict[str, dict[str, object]] = {
+    props: dict[str, Mapping[str, object]] = {
         ids.KPIS: {"children": panels.kpis(plan, before, _took_s(plan, ran))},
         ids.WHY: {"children": panels.why_panel(plan)},
         ids.MINI_BATCH: {"placeholder": f"auto: {plan['mini_batch']:,}"},
@@ -83,7 +84,7 @@ def plan_message(
     return {"type": "plan", "of": plan["graph"], "props": props, **scene, **overlay}
 
 
-def _errors(view: GraphView, ran: Report | None) -> Report | None:
+def _errors(view: GraphView, ran: Report | None) -> BoxErrors | None:
     return None if ran is None else run_drawing.over_graph(view, ran)
 
 
@@ -149,7 +150,7 @@ def tables(
     look: Look | None = None,
 ) -> Props:
     """Properties of the tables in ``shown``: those a person has opened. ran and look: as in `plan_message`."""
-    props: dict[str, dict[str, object]] = {}
+    props: dict[str, Mapping[str, object]] = {}
     if "devices" in shown:
         props[ids.DEVICE_TABLE] = {"children": panels.device_table(plan)}
     if "log" in shown:
@@ -157,15 +158,15 @@ def tables(
         props[ids.FOUND_BY] = {"children": panels.found_by(plan)}
     if ids.GANTT_TABLE in shown:
         names = [d["name"] for d in plan["devices"]]
-        rows = bars_table(plan["bars"], names, operators=skeleton["names"])
-        props[ids.GANTT_TABLE] = {"children": panels.table(SCHEDULE, rows, "Schedule", text_columns=2)}
+        bars = bars_table(plan["bars"], names, operators=skeleton["names"])
+        props[ids.GANTT_TABLE] = {"children": panels.table(SCHEDULE, bars, "Schedule", text_columns=2)}
     if ids.STAGE_TABLE in shown:
-        rows = stage_boxes.table(plan)
-        props[ids.STAGE_TABLE] = {"children": panels.table(STAGES, rows, "Stages", text_columns=2)}
+        stages = stage_boxes.table(plan)
+        props[ids.STAGE_TABLE] = {"children": panels.table(STAGES, stages, "Stages", text_columns=2)}
     if ids.GRAPH_TABLE in shown:
         nodes = elements.assignment(view, skeleton, plan["placement"], plan["samples"])["nodes"]
-        rows = elements.table(view, skeleton, nodes)
-        props[ids.GRAPH_TABLE] = {"children": panels.table(GRAPH, rows, "Graph", text_columns=1)}
+        boxes = elements.table(view, skeleton, nodes)
+        props[ids.GRAPH_TABLE] = {"children": panels.table(GRAPH, boxes, "Graph", text_columns=1)}
     if ran is not None:
         props |= run_drawing.tables(view, skeleton, plan, shown, ran, look or Look())
     return props

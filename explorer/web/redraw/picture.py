@@ -119,8 +119,10 @@ def around(page: PageState) -> Props:
     """What stands around a plan and changes with it: the pair that it is of, the costs that it was made with, and what
     its search found besides."""
     plan = page.plan
-    if page.lean is not None and (plan.get("beside") if plan is not None else None) != page.lean[0]["plan"].get("held"):
-        page.lean = None
+    if page.lean is not None:
+        answer = page.lean[0]["plan"]
+        if (plan.get("beside") if plan is not None else None) != (answer.get("held") if answer is not None else None):
+            page.lean = None
     if page.answered is not None and plan is not None and plan.get("front"):
         page.lean = page.answered, None
     props = {ids.PAIR: {"children": pair_strip(page)}, ids.BESIDE: {"children": lean_plans(page)}}
@@ -133,7 +135,8 @@ def around(page: PageState) -> Props:
 
 def lean_plans(page: PageState, words: str = "") -> list[object]:
     """words: why one cannot be shown."""
-    return [] if page.lean is None else beside_panel.beside(page.lean[0]["plan"], page.lean[1], words)
+    answer = page.lean[0]["plan"] if page.lean is not None else None
+    return [] if page.lean is None or answer is None else beside_panel.beside(answer, page.lean[1], words)
 
 
 def pair_strip(page: PageState) -> list[object]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dash import html
+from dash.development.base_component import Component
 
 from explorer.view.graph import errors
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme
-from explorer.view.plan_types import PlanView, Report, Skeleton
-from explorer.view.scene import Path, PlanScene
+from explorer.view.plan_types import Bars, PlanView, Report, Skeleton
+from explorer.view.scene import BarColumns, Path, PlanScene
 from explorer.view.session import Look
 from explorer.view.timeline import measured_gantt
 from explorer.view.timeline.gantt_rows import rows_told
 from explorer.web.contract import ids
+from explorer.web.contract.messages import Props
 from explorer.web.parts import panels
 from explorer.words import text
 
@@ -60,7 +61,7 @@ def schedule(predicted: PlanScene, plan: PlanView, comparison: Report, times: st
     }
 
 
-def legend(times: str) -> list[Any]:
+def legend(times: str) -> list[Component]:
     """What the lanes are, for the schedule's legend."""
     shown = ("predicted", "measured", "wait") if times == "both" else ("measured", "wait")
     words = {told["key"]: told["label"] for told in measured_gantt.legend()}
@@ -74,7 +75,7 @@ def legend(times: str) -> list[Any]:
     ]
 
 
-def over_graph(view: GraphView, comparison: Report) -> dict[str, Any]:
+def over_graph(view: GraphView, comparison: Report) -> errors.BoxErrors:
     """Class and label of every box, for the colouring by errors."""
     found = errors.box_errors(view, comparison)
     for name, members in view.boxes.items():
@@ -108,7 +109,7 @@ def facts(kind: str, which: str, view: GraphView, comparison: Report) -> list[tu
     ]
 
 
-def error_legend(theme: Theme) -> dict[str, Any]:
+def error_legend(theme: Theme) -> Props:
     """Properties of the legend of the errors' colours."""
     told = errors.legend(theme)
     stops = [
@@ -139,9 +140,9 @@ def tables(
     shown: frozenset[str],
     comparison: Report,
     look: Look,
-) -> dict[str, Any]:
+) -> Props:
     """The table twins of what is drawn of a run, those in ``shown``."""
-    props: dict[str, Any] = {}
+    props: dict[str, Mapping[str, object]] = {}
     if ids.GANTT_TABLE in shown and look.times != "predicted":
         rows = measured_gantt.table(comparison, [device["name"] for device in plan["devices"]])
         props[ids.GANTT_TABLE] = {"children": panels.table(SCHEDULE, rows, "Measured schedule", text_columns=2)}
@@ -151,9 +152,7 @@ def tables(
     return props
 
 
-def _columns(
-    found: Mapping[str, Sequence[Any]], place: Mapping[int, int], scale: float, by_operator: bool
-) -> dict[str, list[Any]]:
+def _columns(found: Bars, place: Mapping[int, int], scale: float, by_operator: bool) -> BarColumns:
     """Bars as the browser needs them; see `explorer.web.redraw.drawing`."""
     return {
         "row": [place.get(device, -1) if kind != "T" else -1
@@ -170,5 +169,5 @@ def _columns(
     }  # fmt: skip
 
 
-def _joined(parts: Sequence[dict[str, list[Any]]]) -> dict[str, list[Any]]:
-    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
+def _joined(parts: Sequence[BarColumns]) -> BarColumns:
+    return {name: [value for part in parts for value in part[name] or ()] for name in parts[0]}

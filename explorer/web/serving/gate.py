@@ -56,7 +56,7 @@ input {{ box-sizing: border-box; width: 100%; margin: .3rem 0 .8rem; }}
 <h1>Placement Explorer</h1>
 <p role="alert">{told}</p>
 <form method="post" action="{action}">
-<label for="token">Token, as whoever runs this server gave it to you</label>
+<label for="token">Token, as given by the owner of this server gave it to you</label>
 <input id="token" name="token" type="password" required autofocus autocomplete="current-password" maxlength="512">
 <button>Sign in</button>
 </form>

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from demo_models import MODELS
 from explorer.jobs.past_runs import past_runs
@@ -32,6 +32,9 @@ KIND_WORDS = {"local": "this machine", "ray": "Ray cluster"}
 FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
 
 
+Asked = TypeVar("Asked")
+
+
 @dataclass(frozen=True, slots=True)
 class OwnersFile:
     """name: what pages call it, in place of a path of this machine. path: the model as workers load it."""
@@ -39,13 +42,14 @@ class OwnersFile:
     name: str
     path: str
 
-    def located(self, request: Any) -> Any:
+    def located(self, request: Asked) -> Asked:
         """A request of a page (one of `explorer.jobs.requests`) with the path in place of the name."""
-        if getattr(request, "model", None) == self.name:
-            return replace(request, model=self.path)
-        if getattr(getattr(request, "ask", None), "model", None) == self.name:
-            return replace(request, ask=replace(request.ask, model=self.path))
-        return request
+        found: Any = request
+        if getattr(found, "model", None) == self.name:
+            found = replace(found, model=self.path)
+        elif getattr(getattr(found, "ask", None), "model", None) == self.name:
+            found = replace(found, ask=replace(found.ask, model=self.path))
+        return cast(Asked, found)
 
 
 def owners_file(model: str) -> OwnersFile:

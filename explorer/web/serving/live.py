@@ -12,7 +12,6 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
@@ -112,7 +111,7 @@ def add_live_route(
     server.add_api_websocket_route(PATH, live)
 
 
-def decoded(raw: str) -> dict[str, Any] | None:
+def decoded(raw: str) -> dict[str, object] | None:
     """The message that a page sent, all texts in it printable; None if it is none."""
     if len(raw) > MAX_MESSAGE:
         return None
@@ -123,7 +122,7 @@ def decoded(raw: str) -> dict[str, Any] | None:
     return message if isinstance(message, dict) else None
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     """A value whose texts may be said back."""
     if isinstance(value, str):
         return printable(value)
@@ -132,7 +131,7 @@ def _shown(value: Any) -> Any:
     return [_shown(item) for item in value] if isinstance(value, list) else value
 
 
-async def _receive(socket: WebSocket, inbox: Inbox, receive: Callable[[dict[str, Any]], None]) -> None:
+async def _receive(socket: WebSocket, inbox: Inbox, receive: Callable[[dict[str, object]], None]) -> None:
     """Until the page is gone, or sends what is no message."""
     try:
         while True:

@@ -9,9 +9,8 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
-from typing import Any
 
-from explorer.view.events import Event
+from explorer.view.events import Event, ProgressEvent
 from explorer.web.contract.messages import Outgoing
 
 MOST_WAITING = 32
@@ -24,7 +23,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
-        self._waiting: dict[int, Event] = {}
+        self._waiting: dict[int, ProgressEvent] = {}
         """The progress that waits, by turn."""
         self._room = asyncio.Semaphore(MOST_WAITING)
 
@@ -51,10 +50,10 @@ class Inbox:
             plan = waits["plan"] if event["plan"] is None else event["plan"]
             waits.update({**event, "plan": plan, "steps": [*waits["steps"], *event["steps"]]})
         else:
-            self._waiting[turn] = waits = dict(event)
+            self._waiting[turn] = waits = event.copy()
             self.put(lambda: self._take(turn, waits, on_event))
 
-    def _take(self, turn: int, event: Event, on_event: Callable[[int, Event], None]) -> None:
+    def _take(self, turn: int, event: ProgressEvent, on_event: Callable[[int, Event], None]) -> None:
         if self._waiting.get(turn) is event:
             del self._waiting[turn]
         on_event(turn, event)
@@ -102,12 +101,12 @@ SLOW_S = 30.0
 """A connection that has much to take, or a file to give, and neither takes nor gives a byte for this long is closed."""
 
 
-def patient(protocol: type[Any], seconds: float) -> type[Any]:
+def patient(protocol: type[asyncio.Protocol], seconds: float) -> type[asyncio.Protocol]:
     """A protocol of uvicorn's that ends a connection whose peer takes nothing for so long. It counts only while more is
     waiting than the transport likes to hold (64 KiB): a connection where nothing is to be sent may be silent, and a
     slow one may take all the time it needs, as long as something moves."""
 
-    class Patient(protocol):
+    class Patient(protocol):  # type: ignore[valid-type, misc]
         _alarm: asyncio.TimerHandle | None = None
         _untaken = 0
         """Bytes that waited at the last look."""

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
-from explorer.view.events import Event, packed, unpacked
+from explorer.view.events import ModelEvent, ResultEvent, packed, unpacked
 from explorer.view.session import Look, Session, to_query
 
 MAX_ANSWERS = 96
@@ -19,9 +19,9 @@ MAX_BYTES = 96 * 2**20
 class Answer:
     """A ``result`` event without its plan, the packed view of that, and the ``model`` event before it."""
 
-    event: Event
+    event: ResultEvent
     plan: bytes | None
-    model: Event
+    model: ModelEvent
 
 
 def question_hash(session: Session) -> str:
@@ -37,7 +37,7 @@ class Answers:
         self._kept: OrderedDict[str, Answer] = OrderedDict()
         self._lock = threading.RLock()
 
-    def keep(self, session: Session, event: Event, model: Event) -> None:
+    def keep(self, session: Session, event: ResultEvent, model: ModelEvent) -> None:
         """Keep the ``result`` event of a session's question, unless somebody cut the search short. model: the ``model``
         event of the same search, with the graph that was planned."""
         if event["stop_reason"] == "CANCELLED":
@@ -49,7 +49,7 @@ class Answers:
             while len(self._kept) > MAX_ANSWERS or self._bytes() > MAX_BYTES:
                 self._kept.popitem(last=False)
 
-    def get(self, session: Session) -> tuple[Event, Event] | None:
+    def get(self, session: Session) -> tuple[ResultEvent, ModelEvent] | None:
         """The event that answered the same question before, and the ``model`` event before that."""
         with self._lock:
             asked = question_hash(session)

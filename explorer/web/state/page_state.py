@@ -6,21 +6,28 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from explorer.jobs.requests import PlanSource, Request
-from explorer.view.events import Event
+from explorer.view.events import Event, ModelEvent, Prepared, ReplannedView, ResultEvent
 from explorer.view.figures import Figures
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.node_data import NodeData
 from explorer.view.graph.palette import Theme
 from explorer.view.lessons.answering import Known
 from explorer.view.lessons.lesson import Lesson
-from explorer.view.plan_types import PlanView, Report, Skeleton, Step
+from explorer.view.plan_types import PlanView, Report, RunView, Skeleton, Step
 from explorer.view.session import Look, RunAsked, Session
 from explorer.view.timeline.gantt_rows import RowKind
 from explorer.web.contract.messages import Outgoing, Status
 from explorer.web.state.pairing import Comparing, Pairing
 from explorer.web.state.server import Server
+
+if TYPE_CHECKING:  # planners that a page does not load
+    from explorer.jobs.answers import ChangeAnswer, Differing, WayOut
+    from explorer.reviews.review import ReviewView
+    from explorer.sweeps.sweep import RowView
+    from explorer.sweeps.why_here import MoveRow
 
 Hears = Callable[[Event], None]
 """What is done with an event of a job."""
@@ -48,16 +55,16 @@ class RunState:
     plan with measured costs was made to replace; stage and drawn_at: of the progress drawn last, and when."""
 
     target: str = ""
-    shown: Event | None = None
-    laid: Event | None = None
-    checked: Event | None = None
+    shown: RunView | None = None
+    laid: RunView | None = None
+    checked: Prepared | None = None
     checking: int = 0
     opening: int = 0
     wanted: RunAsked | None = None
     postponed: RunAsked | None = None
     agreed: tuple[str, str] | None = None
     complaint: tuple[str, str, tuple[str, ...]] | None = None
-    replanned: Event | None = None
+    replanned: ReplannedView | None = None
     stage: tuple[float, str, bool] | None = None
     drawn_at: float = 0.0
 
@@ -65,13 +72,14 @@ class RunState:
 @dataclass
 class Changes:
     """Single changes that are tried. turn: of the job that goes on, or 0; of: how many will be answered, None before
-    that is known; answers: so far. none: the result without a plan whose ways out they are, None where they are
-    changes of a plan's question."""
+    that is known; answers: so far. none: the result without a plan to which there are ways out, None where
+    changes of a plan's question are tried."""
 
     turn: int = 0
     of: int | None = None
-    answers: tuple[Event, ...] = ()
-    none: Event | None = None
+    answers: tuple[ChangeAnswer, ...] = ()
+    ways: tuple[WayOut, ...] = ()
+    none: ResultEvent | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ class SweepState:
     axis: str = ""
     values: tuple[float, ...] = ()
     words: tuple[str, ...] = ()
-    rows: tuple[Event, ...] = ()
+    rows: tuple[RowView, ...] = ()
 
 
 About = tuple[tuple[str, str], PlanSource]
@@ -109,7 +117,7 @@ class Elsewhere:
     about: About | None = None
     of: int | None = None
     along: int = 0
-    answers: tuple[Event, ...] = ()
+    answers: tuple[MoveRow, ...] = ()
     words: str = ""
     quick: bool = False
 
@@ -164,7 +172,8 @@ class PageState:
     alone: session and answer from before there was a pair; wants_pair: whether the missing plans shall be looked for.
     lean: the finished search whose front is shown beside the plan, and which of it is on the page (None: the answer
     itself). review: the plan that was looked over, and what was found (None while that goes on). tying: the names that
-    shall share a device with what is selected next. kept: plans kept beside each other, the first one first; baseline:
+    shall share a device with what is selected next. pinning: a pin whose plan is looked for; pin_told: the question of
+    which it is told what a pin costs. kept: plans kept beside each other, the first one first; baseline:
     the number of the one that others are compared with; compared: the number of the one whose difference is shown, and
     that (None while it is looked for). reading: the turn of the job that reads a file, or 0.
     """
@@ -190,7 +199,7 @@ class PageState:
     view: GraphView | None = None
     plan: PlanView | None = None
     drawn: Session | None = None
-    answered: Event | None = None
+    answered: ResultEvent | None = None
     current: bool = False
     shown: Figures | None = None
     earlier: Figures | None = None
@@ -201,7 +210,7 @@ class PageState:
     rebound_at: float = -math.inf
 
     searched: Session | None = None
-    planned: Event | None = None
+    planned: ModelEvent | None = None
     repeated: bool = False
     cancelling: bool = False
     steps: list[Step] = field(default_factory=list)
@@ -211,16 +220,17 @@ class PageState:
 
     comparing: Comparing = field(default_factory=Comparing)
     pairing: Pairing = field(default_factory=Pairing)
-    alone: tuple[Session, Event] | None = None
+    alone: tuple[Session, ResultEvent] | None = None
     wants_pair: bool = False
-    lean: tuple[Event, int | None] | None = None
-    review: tuple[PlanSource, Event | None] | None = None
+    lean: tuple[ResultEvent, int | None] | None = None
+    review: tuple[PlanSource, ReviewView | None] | None = None
     tying: tuple[str, ...] | None = None
     pinning: Pinning | None = None
+    pin_told: Session | None = None
     kept: tuple[Scenario, ...] = ()
     baseline: int = 0
     numbered: int = 0
-    compared: tuple[int, Event | None] | None = None
+    compared: tuple[int, Differing | None] | None = None
     reading: int = 0
     run: RunState = field(default_factory=RunState)
     changes: Changes = field(default_factory=Changes)
@@ -256,7 +266,7 @@ class PageState:
         return PlanSource(packed, self.plan.get("source", ""), self.held)
 
     @property
-    def ran(self) -> Event | None:
+    def ran(self) -> RunView | None:
         """The run of the plan on the page, with measurements to lay over it."""
         laid = self.run.laid
         return laid if laid is not None and laid["held"] == self.held else None

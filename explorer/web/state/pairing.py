@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from explorer.jobs.requests import CompareRequest
 from explorer.view import versus
 from explorer.view.comparison import Row
-from explorer.view.events import Event, packed, unpacked
+from explorer.view.events import ComparedEvent, ResultEvent, RowEvent, answered, packed, unpacked
 from explorer.view.session import IN_SEQUENCE, Look, Session, compare_limit_s, member, to_query
 from solvers.problem.problem import Contiguity
 
@@ -47,7 +47,7 @@ class Comparing:
         limit_s = compare_limit_s(session)
         return CompareRequest(session.model, session.settings, (), contiguities, limit_s, session.seed, session.effort)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: RowEvent) -> None:
         """Keep the row of a ``row`` event, and its plan if there is room."""
         held = sum(len(plan) for plan in self.plans if plan is not None)
         plan = event["plan"]
@@ -55,7 +55,7 @@ class Comparing:
         self.rows.append(event["row"])
         self.plans.append(plan if plan is not None and held + len(plan) <= PLANS_BYTES else None)
 
-    def end(self, event: Event) -> None:
+    def end(self, event: ComparedEvent) -> None:
         """After the ``compared`` event."""
         self.runs, self.wrong = event["runs"], tuple(event["contradictions"])
 
@@ -69,7 +69,7 @@ class Comparing:
         settings = replace(asked.settings, contiguity=Contiguity.ACYCLIC) if self.every else asked.settings
         return question(replace(asked, settings=settings))
 
-    def shown(self, place: int, session: Session | None, model: str) -> tuple[Session, Event] | None:
+    def shown(self, place: int, session: Session | None, model: str) -> tuple[Session, ResultEvent] | None:
         """The session that would have led to the plan of a row, and its ``result`` event; None if there
         is no such plan or it is of other settings or of a model that is not on the page."""
         if not 0 <= place < len(self.rows) or not self.fits(session) or model != self.model:
@@ -79,14 +79,7 @@ class Comparing:
             return None
         named = Contiguity(row.contiguity) if self.every else session.settings.contiguity
         settings = replace(session.settings, contiguity=named)
-        event = {
-            "kind": "result",
-            "status": row.status,
-            "stop_reason": row.stop_reason,
-            "planner": row.planner,
-            "runtime_s": row.runtime_s,
-            "plan": unpacked(packed),
-        }
+        event = answered(row.status, row.stop_reason, row.planner, row.runtime_s or 0.0, unpacked(packed))
         return replace(session, planner=row.planner, settings=settings), event
 
 
@@ -159,7 +152,7 @@ class Pairing:
         limit_s = session.time_limit_s  # of one alone: both plans are given the same
         return CompareRequest(session.model, one.settings, planners, (), limit_s, session.seed, session.effort)
 
-    def add_row(self, event: Event) -> None:
+    def add_row(self, event: RowEvent) -> None:
         """An answer to what was asked for last, as a ``row`` event."""
         row, plan = event["row"], event["plan"]
         if row.stop_reason == "CANCELLED":
@@ -172,7 +165,7 @@ class Pairing:
             Answer(name, row.status, row.stop_reason, row.runtime_s or 0.0, facts, plan, why, self.model),
         )
 
-    def add_result(self, session: Session, event: Event, model: str) -> None:
+    def add_result(self, session: Session, event: ResultEvent, model: str) -> None:
         """The answer of a solve of ``model``, if its planner is one of the pair and nobody cancelled it."""
         plan, name = event["plan"], member(event["planner"], session.settings)
         if name not in session.look.pair or plan is None or event["stop_reason"] == "CANCELLED":
@@ -186,17 +179,11 @@ class Pairing:
         )
         self._keep(asked, answer)
 
-    def result(self, answer: Answer) -> Event:
+    def result(self, answer: Answer) -> ResultEvent:
         """The ``result`` event that would have brought an answer with a plan."""
         assert answer.plan is not None
-        return {
-            "kind": "result",
-            "status": answer.status,
-            "stop_reason": answer.stop_reason,
-            "planner": answer.member.removesuffix(IN_SEQUENCE),
-            "runtime_s": answer.runtime_s,
-            "plan": unpacked(answer.plan),
-        }
+        planner = answer.member.removesuffix(IN_SEQUENCE)
+        return answered(answer.status, answer.stop_reason, planner, answer.runtime_s, unpacked(answer.plan))
 
     def _keep(self, asked: str, answer: Answer) -> None:
         self.kept.setdefault(asked, {})[answer.member] = answer

@@ -7,10 +7,10 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from explorer.jobs.requests import ReplanRequest, RunPlanRequest
 from explorer.view.events import LAST, Event
+from explorer.view.run_events import running
 from explorer.web.contract.backend import Backend
 from solvers.errors import InvalidProblem
 
@@ -72,7 +72,7 @@ class Runs:
         except BaseException:
             self.going = None
             raise
-        self._tell({"kind": "running"})
+        self._tell(running(going.phase, going.done, going.of, ()))
 
     def cancel(self) -> None:
         """Ask the run to end; it says so when it has."""
@@ -80,7 +80,7 @@ class Runs:
         if going is not None and going.job is not None and not going.stopping:
             going.stopping = True
             self.backend.cancel(going.job)
-            self._tell({"kind": "running"})
+            self._tell(running(going.phase, going.done, going.of, ()))
 
     def keep(self, held: str, text: bytes) -> None:
         with self._lock:
@@ -93,7 +93,7 @@ class Runs:
         """The packed file of a plan, if it is known here."""
         return self._texts.get(held)
 
-    def _on_event(self, going: Going, event: dict[str, Any]) -> None:
+    def _on_event(self, going: Going, event: Event) -> None:
         with self._lock:
             if going is not self.going:
                 return
@@ -102,7 +102,7 @@ class Runs:
                 going.lines.extend(event["lines"])
             elif event["kind"] in LAST:
                 self.going = None
-                if event["kind"] == "replanned" and event.get("text"):
+                if event["kind"] == "replanned" and event["text"]:
                     self.keep(event["held"], event["text"])
         self._tell(event if event["kind"] != "failed" else {**event, "lines": list(going.lines)})
 

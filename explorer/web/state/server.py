@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from explorer.costs.times.store import PROFILE, TIMES, place_of
 from explorer.jobs.requests import Files
-from explorer.view.events import Event, unpacked_graph
+from explorer.view.events import ModelEvent, unpacked_graph
 from explorer.view.lessons.lesson import Lesson
 from explorer.view.plan_types import Skeleton
 from explorer.view.session import Choices, Session
@@ -37,7 +37,7 @@ class Server:
     def __post_init__(self) -> None:
         self.runs = self.runs or Runs(self.backend)
 
-    def graph(self, event: Event) -> Skeleton:
+    def graph(self, event: ModelEvent) -> Skeleton:
         """The graph of a ``model`` event: one for all pages that showed it lately."""
         found = self.skeletons.pop(event["hash"], None) or unpacked_graph(event["skeleton"])
         self.skeletons[event["hash"]] = found
@@ -57,7 +57,7 @@ class Server:
 
     def model_of(self, session: Session) -> str:
         """What a worker is asked for: a name, or the path of a file that was handed in."""
-        return self.path(session.model) or session.model
+        return self.path(session.model) or session.asked_model
 
     def files_of(self, session: Session) -> Files:
         """What takes the place of settings: paths, or the name of a cluster."""

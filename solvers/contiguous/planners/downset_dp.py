@@ -18,7 +18,7 @@ from solvers.contiguous.planners.chain_dp import (
     unsupported_chain,
 )
 from solvers.plan.result import StopReason
-from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.problem.problem import Contiguity, Objective, Problem
 from solvers.search.monitor import PROVED, Monitor, Stop, at_most
 
 
@@ -92,7 +92,7 @@ class _Search:
         self.over_budget = False
         self.lattices: dict[Shape, Downsets | None] = {}
         # Whether the load searched for is the objective asked for, over the same set of plans.
-        contiguous = problem.contiguity is Contiguity.ACYCLIC and problem.pipeline is not Pipeline.INTERLEAVED
+        contiguous = problem.contiguity is Contiguity.ACYCLIC and not problem.by_stage
         self.own = problem.objective is Objective.MAX_LOAD and contiguous and problem.sizes_alike
         # Replicas are costed with the slowest link of all, which is not the one they use where links differ.
         speeds = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.speeds}

@@ -174,7 +174,7 @@ def clustered(model: PassModel, label: Sequence[int] | Ints, unit_of_group: Ints
     Clusters are numbered in a topological order, equal ones by their first operator in the model's order.
     label: [operators], any number. unit_of_group: [groups], numbers from 0 of what is to share a device, at least the
     groups of a cluster; by default no more than these.
-    Raises ValueError if the clusters wait for each other in a circle.
+    Raises ValueError if the clusters wait for each other in a cycle.
     """
     rough: dict[int, list[int]] = {}
     for operator in model.order:
@@ -184,7 +184,7 @@ def clustered(model: PassModel, label: Sequence[int] | Ints, unit_of_group: Ints
     after = labels_after(edges_of(model.successors), rough_of, len(rough))
     order = topological_order(after)
     if len(order) < len(rough):
-        raise ValueError("the clusters wait for each other in a circle")
+        raise ValueError("the clusters wait for each other in a cycle")
     position = {old: new for new, old in enumerate(order)}
     rows = list(rough.values())
     members = tuple(tuple(rows[old]) for old in order)

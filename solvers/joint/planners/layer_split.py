@@ -148,7 +148,7 @@ class _Split:
         return None
 
     def _plan(self, place: Sequence[int], count: int) -> Plan | None:
-        """None where, with operators pinned or set apart, some layers make tensors flow round the devices."""
+        """None where, with operators pinned or set apart, some layers make the devices form a cycle."""
         placement: list[Place] = [()] * len(self.problem.graph)
         for operators, device in zip(self.members, place, strict=True):
             for operator in operators:

@@ -22,7 +22,7 @@ from solvers.noncontiguous.planners.host_starts import START_ROUNDS, start_on_ho
 from solvers.noncontiguous.slots import Order, orders_of, slots_of, speeds
 from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
-from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.problem.problem import Contiguity, Objective, Problem
 from solvers.programs.mip_search import Solver, no_solver, solve_model
 from solvers.programs.scaled_model import TOLERANCE
 from solvers.schedules.assemble import assemble
@@ -128,8 +128,8 @@ class _Search:
         self.problem, self.monitor, self.solver, self.nodes = problem, monitor, solver, nodes
         self.condensed = Condensed(problem)
         # Whether the load searched for is the objective asked for, over the same set of plans.
-        # INTERLEAVED asks contiguity of stages, the program asks it of devices.
-        narrower = problem.pipeline is Pipeline.INTERLEAVED and problem.contiguity is not Contiguity.NONE
+        # Pipelines of several stages a device ask contiguity of stages, the program asks it of devices.
+        narrower = problem.by_stage and problem.contiguity is not Contiguity.NONE
         narrower |= not problem.sizes_alike
         self.own = problem.objective is Objective.MAX_LOAD and not narrower
         hosts = problem.contiguity is Contiguity.ACYCLIC and not problem.transfers_alike

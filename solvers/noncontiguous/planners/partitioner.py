@@ -137,7 +137,7 @@ def _why_none(problem: Problem, tried: int, cyclic: int, misfit: int) -> str:
         return "some operators cannot run on an accelerator, and there is no CPU to take them"
     reasons = []
     if cyclic:
-        reasons.append(f"in {cyclic} of them tensors flow round the devices")
+        reasons.append(f"in {cyclic} of them devices form a cycle")
     if misfit:
         reasons.append(f"{misfit} of them do not fit the devices' memory or break another rule")
     hint = "" if problem.contiguity is Contiguity.NONE else "; it may have one with --contiguity none"

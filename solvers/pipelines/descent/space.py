@@ -16,7 +16,7 @@ from solvers.pipelines.descent.facts import SIZE, Costs, Facts, Graph, Rules, St
 from solvers.pipelines.descent.looks_kernel import FirstLook, first_look, tidied
 from solvers.pipelines.seating import Seating
 from solvers.plan.drafts import Draft, DraftStage
-from solvers.problem.problem import Pipeline
+from solvers.problem.problem import SEVERAL_STAGES, Pipeline
 
 GLUE_SHARE = 0.05
 """Stages on the devices of another may together take this share of the average work of a device: pipelines that run
@@ -98,7 +98,7 @@ class Space:
             runs_ahead=problem.may_run_ahead,
             recompute=problem.recompute,
             mixed=problem.mixed_micro_batches,
-            by_stage=problem.pipeline is Pipeline.INTERLEAVED,
+            by_stage=problem.pipeline in SEVERAL_STAGES,
             sizes=np.array([problem.mini_batch // count for count in problem.micro_batch_choices()], np.int64),
             caps=np.array(caps, np.float64),
             kinds=counts.astype(np.int64),

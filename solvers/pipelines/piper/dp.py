@@ -156,7 +156,7 @@ class _Search:
             degree = int(costed.costs.degrees[option])
             flights = min(-(-int(at.least[here, k]) // degree), int(costed.costs.flights[option]))
             stage = costed.measured(self.downsets.difference(here, source), option, flights)
-            assert stage is not None, "a stage that the programme took does not fit"
+            assert stage is not None, "a stage that the program took does not fit"
             stages.append(stage)
         return tuple(stages)
 

@@ -29,6 +29,8 @@ from solvers.search.planner import at_least
 
 FIRST_PIECES = 4
 """Pieces a device, about, of the question that gives the first plan."""
+MOST_NAMED = 3
+"""Kinds of blocks that a note lists."""
 COVERED = 0.5
 """Share of the co-location groups that must be in repeated blocks for these to be what the first plan is made of."""
 
@@ -164,4 +166,8 @@ def contracted(problem: Problem, blocks: list[Blocks], count: int) -> Contractio
 
 
 def _told(blocks: list[Blocks]) -> str:
-    return ", ".join(f"{len(family.members)} equal blocks of {family.container or 'the model'}" for family in blocks)
+    named = [
+        f"{len(family.members)} equal blocks of {family.container or 'the model'}" for family in blocks[:MOST_NAMED]
+    ]
+    more = len(blocks) - len(named)
+    return ", ".join(named) + (f" and blocks of {more} more kinds" if more else "")

@@ -9,7 +9,7 @@ from solvers.errors import InvalidPlan
 from solvers.pipelines.folded import folded, late_ends, part_of
 from solvers.pipelines.offers import ask
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
-from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.problem.problem import SEVERAL_STAGES, Contiguity, Objective, Problem
 from solvers.schedules.assemble import assemble
 from solvers.search.monitor import Monitor
 
@@ -32,7 +32,7 @@ class TiedEnds:
     def unsupported(self, problem: Problem) -> str | None:
         if problem.objective is not Objective.ITERATION:
             return "objectives other than iteration; use auto"
-        if problem.contiguity is not Contiguity.NONE and problem.pipeline is not Pipeline.INTERLEAVED:
+        if problem.contiguity is not Contiguity.NONE and problem.pipeline not in SEVERAL_STAGES:
             return "devices with one stage each, which cannot hold two ends of a model; use --contiguity none"
         if not part_of(problem.graph):
             return "models of which no late part must share the device of an early one; use graph-pipeline"

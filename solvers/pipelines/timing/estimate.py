@@ -33,7 +33,7 @@ from solvers.pipelines.timing.tables import (
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import ACTION_KINDS, Plan, parse_action
 from solvers.plan.segments import Place
-from solvers.problem.problem import Objective, Pipeline, Transfers
+from solvers.problem.problem import SEVERAL_STAGES, Objective, Pipeline, Transfers
 from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.stage_actions import splits
 from solvers.schedules.realise import realise
@@ -235,7 +235,7 @@ class Estimator:
         pipeline = self.problem.pipeline
         if pipeline is Pipeline.GPIPE:
             return GPIPE
-        if pipeline is Pipeline.INTERLEAVED and shared:
+        if pipeline in SEVERAL_STAGES and shared:
             return GIVEN
         if pipeline is Pipeline.ZERO_BUBBLE and self._splits:
             return GIVEN if not self._quick else ONE_F_ONE_B if shared else IN_PARTS

@@ -9,13 +9,14 @@ from solvers.errors import NoLink
 from solvers.evaluation.simulation import simulate
 from solvers.kernels.arrays import Floats
 from solvers.plan.plan import Action, Plan, Stage
-from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.problem.problem import IN_A_V, IN_TURN, Objective, Pipeline, Problem
 from solvers.schedules.ordering.eager_order import Waits
 from solvers.schedules.ordering.flight_room import Room
 from solvers.schedules.ordering.interleaving import interleaved
 from solvers.schedules.ordering.orders import append_updates, pipeline_order
 from solvers.schedules.ordering.patterns import most_held
 from solvers.schedules.ordering.stage_actions import Run, StageActions, splits
+from solvers.schedules.ordering.v_shaped import v_shaped
 from solvers.schedules.ordering.zero_bubble import zero_bubble
 
 TRIES, TRIES_OF_LARGE = 8, 3
@@ -31,15 +32,18 @@ def arranged(problem: Problem, stages: Sequence[Stage], waits: Waits, blocks: Se
     stages have those counted in its orders. waits: see `stage_waits`; blocks: see `pipeline_order`.
     ZERO_BUBBLE has I and W in place of B (a stage without parameters I only, one that sends no gradients on
     W only), unless the graph has no operators for gradients of parameters, or other backward operators
-    read what these make, or memory has no room for it: then it is 1F1B. INTERLEAVED is 1F1B too where no
-    device has several stages, and PLANNER is 1F1B until a search is over, see `own_order`. A single pass has
-    no pipeline: B is whole.
+    read what these make, or memory has no room for it: then it is 1F1B. Where every two stages of a chain share a
+    device so that they make a V, it has the orders of `v_shaped`, as those named after these have. INTERLEAVED and
+    the others of several stages a device are 1F1B too where no device has several, and PLANNER is 1F1B until a
+    search is over, see `own_order`. A single pass has no pipeline: B is whole.
     """
     candidates: tuple[StageActions, list[Run]] | None = None
     in_parts = splits(problem.graph) and problem.objective is not Objective.MAKESPAN
-    if problem.pipeline is Pipeline.ZERO_BUBBLE and in_parts:
+    if problem.pipeline in (*IN_A_V, Pipeline.DUAL_PIPE, Pipeline.ZERO_BUBBLE) and _several(stages):
+        candidates = v_shaped(problem, stages, waits)
+    if candidates is None and problem.pipeline is Pipeline.ZERO_BUBBLE and in_parts:
         candidates = zero_bubble(problem, stages)
-    elif problem.pipeline is Pipeline.INTERLEAVED and _several(stages):
+    elif problem.pipeline in IN_TURN and _several(stages):
         candidates = interleaved(problem, stages, waits)
     if candidates is not None:
         plan = _first_that_fits(problem, stages, waits, *candidates)

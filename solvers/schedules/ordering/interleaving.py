@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from solvers.plan.plan import Action, Stage
-from solvers.problem.problem import Problem
+from solvers.problem.problem import Pipeline, Problem
 from solvers.schedules.ordering.eager_order import Waits
 from solvers.schedules.ordering.flight_room import Room
 from solvers.schedules.ordering.orders import kinds_of
-from solvers.schedules.ordering.patterns import interleave, most_held
+from solvers.schedules.ordering.patterns import breadth_first, interleave, most_held
 from solvers.schedules.ordering.stage_actions import Run, StageActions, shortest_first, stage_actions
 
 SHARES = (1.0, 0.5, 0.6, 0.7, 0.85)
@@ -26,9 +26,12 @@ def interleaved(problem: Problem, stages: Sequence[Stage], waits: Waits) -> tupl
     are no multiple of the devices, that of the next multiple without what is too much. They and others too
     have those of event simulations with the time transfers take, in which no stage keeps more than its
     in-flight number (or than the textbook) and a device no more than a share of the sum. Of equally long
-    ones the textbook is first.
+    ones the textbook is first. LOOPED_BFS has its textbook's order, see `breadth_first`, and no other.
     """
     actions = stage_actions(problem, stages, split=False)
+    if problem.pipeline is Pipeline.LOOPED_BFS:
+        orders = dealt_in_turn(problem, stages, waits)
+        return actions, shortest_first([None if orders is None else actions.follow(orders)])
     room = Room(problem, stages, actions.received_bytes, actions.waiting_bytes)
     limits = [[stage.in_flight for stage in stages]]
     runs: list[Run | None] = []
@@ -67,7 +70,10 @@ def dealt_in_turn(problem: Problem, stages: Sequence[Stage], waits: Waits) -> li
     orders: list[list[Action]] = [[] for _ in problem.cluster.devices]
     for rank in range(several):
         chunks = range(rank, len(stages), several)
-        order = interleave(rank, several, chunks, whole_groups, trains=kinds == {"FB"})
+        if problem.pipeline is Pipeline.LOOPED_BFS:
+            order = breadth_first(chunks, micro_batches, trains=kinds == {"FB"})
+        else:
+            order = interleave(rank, several, chunks, whole_groups, trains=kinds == {"FB"})
         for device in stages[rank].devices:
             orders[device] = [action for action in order if action.micro_batch < micro_batches]
     return orders

@@ -61,6 +61,13 @@ def interleave(rank: int, devices: int, chunks: Sequence[int], micro_batches: in
     return order + backwards[len(forwards) - warm_up :]
 
 
+def breadth_first(chunks: Sequence[int], micro_batches: int, trains: bool = True) -> list[Action]:
+    """The order of one device of looped breadth-first pipelines (Lamy-Poirier, MLSys 2023, section 4.1): all
+    micro-batches on one of its stages, ``chunks``, then on the next; backwards likewise from the last stage on."""
+    forwards = [action for chunk in chunks for action in actions_of(chunk, "F", micro_batches)]
+    return forwards + [a for chunk in reversed(chunks) for a in actions_of(chunk, "B", micro_batches) if trains]
+
+
 def last_parts(orders: Sequence[Sequence[Action]]) -> dict[int, str]:
     """Stage -> the kind that ends a micro-batch there: W, else I, else B; without a backward none."""
     kinds = {(action.stage, action.kind) for actions in orders for action in actions}

@@ -108,6 +108,14 @@ Megatron-LM (Narayanan et al., SC 2021), table 1, first row: no pipeline, 32 rep
 again counted; how many samples a micro-batch has is not said, 4 are taken."""
 
 
+LAYER = Published("Piper", "layer", 3840, 1, 32, 1024, 2048, 1, 2, (1,), 30.49e-3, {}, "fused")
+LAYER_FORWARD_S = 40.69e-3 - 30.49e-3
+"""One layer of 3,840 columns, 4,096 tokens, on one A100-80GB, profiled in PyTorch for Piper (Tarnawski et al., NeurIPS
+2021; inputs/bert32a100.json of msr-fiddle/piper): forward and backward, and by how much longer it takes to run the
+forward again. Sequences have 2,048 tokens: of the embedding's 52,298 rows 2,050 are not divided among devices, which
+are positions and the two kinds of tokens. Attention of that time was not fused; that there are 32 heads is assumed."""
+
+
 class UnfusedAttention(nn.Module):
     """Megatron-LM's core attention: scores, masked softmax and dropout are tensors of their own."""
 

@@ -13,11 +13,13 @@ import pytest
 
 import explorer
 from explorer.costs.interval import Interval, interval
+from explorer.costs.shapes import shapes
 from solvers.plan.result import Result
 from solvers.planners.expert import Expert
+from solvers.problem.graph import Phase
 from solvers.problem.groups import together
 from tests.benchmarks.costs.picture import Point, picture
-from tests.benchmarks.costs.published import PUBLISHED, Published, model_of
+from tests.benchmarks.costs.published import LAYER, LAYER_FORWARD_S, PUBLISHED, Published, model_of
 from tests.benchmarks.table import show
 
 pytestmark = pytest.mark.benchmark
@@ -94,3 +96,30 @@ def test_published_iterations() -> None:
     )
     if "PICTURE" in os.environ:
         Path(os.environ["PICTURE"]).write_text(picture(points), encoding="utf-8")
+
+
+def test_published_layer() -> None:
+    model, example = model_of(LAYER)
+    graph = explorer.trace(model, example, name="layer")
+    rows: list[list[object]] = []
+    for stack in STACKS:
+        problem = explorer.plan(
+            graph, planner="single", devices=1, device_kind="A100-80GB", mini_batch=LAYER.samples, micro_batches=1,
+            memory="1TiB", precision=LAYER.precision, stack=stack,
+        ).problem  # fmt: skip
+        seconds = problem.compute.at("A100-80GB", LAYER.samples)
+        work = shapes(problem.graph).work
+        forward = layer = 0.0
+        by_class: dict[str, float] = {}
+        for o, operator in enumerate(problem.graph.operators):
+            if operator.module_path.startswith("blocks") and operator.phase is not Phase.UPDATE:
+                layer += seconds[o]
+                forward += seconds[o] * (operator.phase is Phase.FORWARD)
+                by_class[work[o]] = by_class.get(work[o], 0.0) + seconds[o]
+        parts = (f"{1e3 * by_class[name]:.1f}" for name in ("products", "memory", "elementwise", "norm"))
+        rows.append([stack, f"{1e3 * layer:.1f} ({layer / LAYER.seconds:.2f})",
+                     f"{1e3 * forward:.1f} ({forward / LAYER_FORWARD_S:.2f})", *parts])  # fmt: skip
+    show(
+        f"Piper's layer, milliseconds (over the {1e3 * LAYER.seconds:.1f} and {1e3 * LAYER_FORWARD_S:.1f} published)",
+        ["stack", "forward and backward", "forward", "products", "memory", "elementwise", "norm"], rows, "torch",
+    )  # fmt: skip

@@ -27,16 +27,24 @@ for (const box of document.querySelectorAll('.kpi *, .card-head > *, [role=tab],
 }
 return found;
 """
+BELOW = """
+const button = document.querySelector('[data-whole-of=details]').getBoundingClientRect();
+return [...document.querySelectorAll('[role=tab]')].filter((tab) => {
+  const box = tab.getBoundingClientRect();
+  return box.right > button.left && box.left < button.right && box.bottom > button.top && box.top < button.bottom;
+}).map((tab) => tab.innerText);
+"""
 LABELLED = """
 const cy = document.getElementById('graph')._cyreg.cy;
 return cy.zoom() * cy.nodes()[0].numericStyle('font-size') >= cy.nodes()[0].numericStyle('min-zoomed-font-size');
 """
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1280, 720), (900, 900)])
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1280, 720), (1024, 768), (900, 900)])
 def test_figures_buttons_tabs_and_names_are_whole(fake, width, height):
     page = fake.at(CHAIN)
     with page.sized(width, height):
         page.js(CHANGES)
         assert page.js(CLIPPED) == []
+        assert page.js(BELOW) == [], "of tabs, names that the button for one part covers"
         page.until(lambda: page.js(LABELLED))

@@ -32,3 +32,29 @@ def test_the_table_over_degrees_is_beside_the_plan(real, theme, size):
     if FOLDER:
         page.browser.save_screenshot(str(Path(FOLDER) / f"degrees-{theme}.png"))
     real.browser.set_window_size(1440, 900)
+
+
+PRESS = """
+const all = [...document.querySelectorAll('#tensor-parallel label')];
+all.find((one) => one.innerText.trim() === arguments[0]).click();
+"""
+DRAWN = "return document.querySelector('#gantt canvas') ? window.explorer.gantt.drawn().lanes.length : 0"
+
+
+def test_the_control_divides_tensors_and_a_search_over_degrees_can_be_cancelled(real):
+    page = real.open("model=gpt-small&devices=4&planner=equal&effort=quick&v=3")
+    assert page.js("return getComputedStyle(document.querySelector('.of-groups')).display") == "none"
+    page.change(lambda: page.js(PRESS, "2"))
+    assert "model=gpt-small&" in page.query
+    assert "tensor_parallel=2" in page.query
+    assert page.js("return getComputedStyle(document.querySelector('.of-groups')).display") != "none"
+    assert "tensor-parallel=2" in page.text("model-chip")
+    assert "groups" not in page.text("degrees")
+    page.js(PRESS, "auto")
+    page.until(lambda: "tensor_parallel=search" in page.query)
+    page.click("#cancel")
+    page.until(lambda: page.state in ("cancelled", "feasible", "optimal", "none"))
+    page.settle()
+    page.change(lambda: page.js(PRESS, "1"))
+    assert "tensor_parallel" not in page.query
+    assert "tensor-parallel" not in page.text("model-chip")

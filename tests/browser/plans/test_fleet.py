@@ -89,6 +89,6 @@ def test_a_cluster_by_name_takes_the_place_of_the_settings_until_it_is_left_out(
     assert named().first_selected_option.get_attribute("value") == "v100-node"
     assert len(page.js(CAPS)) == 4
     page.change(lambda: page.find("#opened-files .opened button").click())
-    assert named().first_selected_option.text == "as set below"
+    assert named().first_selected_option.text == "custom"
     assert asked(page, "cluster") == ""
     assert not page.text("opened-files")

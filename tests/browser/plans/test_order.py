@@ -40,6 +40,9 @@ def test_what_is_assumed_stands_in_the_header_one_press_from_being_changed(real)
     assert "precision=mixed" in page.query
     page.click("#assumed [data-arg=wiring]")
     assert page.js("return document.activeElement.closest('[data-term]').dataset.term") == "wiring"
+    page.change(lambda: page.put("wiring", "measured"))
+    assert "NVLink 356 GB/s" in page.text("assumed")
+    assert "wiring=measured" in page.query
     page.change(lambda: page.put("wiring", "plain"))
     assert "links of 25 GB/s" in page.text("assumed")
     page.change(lambda: page.put("dtype", "fp32"))

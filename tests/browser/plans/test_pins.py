@@ -49,6 +49,22 @@ def test_a_module_is_pinned_by_keys_moved_by_a_button_and_let_go_by_its_chip(rea
     assert page.js(PINNED) == []
 
 
+def test_what_a_pin_costs_is_told_once_its_plan_is_there(real):
+    page = real.open(START + "&planner=local-search")
+    before = page.text("kpis").split("Iteration time")[1].split()[0]
+    box = next(name for name, paint in page.boxes.items() if paint == "d0")
+    page.js("window.explorer.graph.select(arguments[0])", box)
+    page.until(lambda: "Pin to" in page.text("inspector"))
+    page.change(lambda: press(page, "p", "1"))
+    (name,) = pins(page)
+    told = page.until(lambda: page.text("pin-cost"))
+    assert told.startswith(f"pinned {name} to GPU 1: ")
+    after = page.text("kpis").split("Iteration time")[1].split()[0]
+    assert ("costs nothing" in told) == (before == after)
+    page.change(lambda: page.choose("kind", "L4"))
+    assert page.text("pin-cost") == "", "more changed than the pin"
+
+
 def groups(page):
     return json.loads(parse_qs(page.query.lstrip("?")).get("together", ["[]"])[0])
 

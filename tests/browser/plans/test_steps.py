@@ -44,7 +44,7 @@ def test_back_and_the_buttons_undo_and_redo_and_a_drag_is_one_step(real):
     assert page.js("return history.state.step") == 3  # history.length stops at 50
     page.change(page.browser.back)
     assert page.query == two
-    assert "from before" in page.text("status")
+    assert "cached" in page.text("status")
     assert {name.split(" · ")[0][:5] for name, _ in page.bars} == {"GPU 0", "GPU 1"}
     page.change(lambda: page.click("#undo"))
     assert ("memory=" in page.query, "micro_batches=8" in page.query) == (False, True)

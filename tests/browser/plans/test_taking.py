@@ -65,8 +65,8 @@ def test_what_a_launcher_cannot_be_told_is_said_and_whole_modules_are_one_click_
     page.until(lambda: "is written" in page.text("export-note"))
     lines = page.js("return [...document.querySelectorAll('#export-note li')].map((line) => line.innerText)")
     assert lines[0].startswith("Changed: blocks.2 is whole in stage 1, which does ")
-    assert lines[1].startswith("Changed: predicted iteration with whole modules: ")
-    assert lines[-1].startswith("Not said: ")
+    assert lines[1].startswith("Changed: predicted iteration, snapped to module boundaries: ")
+    assert lines[-1].startswith("Not included: ")
     assert page.js("return document.getElementById('export-menu').open") is True
     page.click("#export-menu summary")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -41,6 +43,30 @@ def test_single_changes_are_solved_and_the_best_is_gone_to(real):
     assert predicted in page.text("kpis")
     assert "quick search" in page.text("status")
     assert "Try single changes" in page.text("help")
+
+
+def test_what_a_change_is_said_to_give_is_what_its_click_gives(real):
+    """Said by a search with little effort, of which the click shows the very plan, whichever planner is asked."""
+    page = real.open(START.replace("equal", "auto"))
+    page.js("document.querySelector('[data-act=help]').click()")
+    page.until(lambda: "Throughput against this plan" in page.text("help"), 150)
+    count = len(all_of(page, "[data-act=go-help]"))
+    assert count >= 4
+    go = all_of(page, "[data-act=go-help]")[0]
+    name = go.get_attribute("aria-label")
+    row = page.js("return arguments[0].closest('li').innerText", go)
+    page.change(lambda: page.js("arguments[0].click()", go))
+    said = name.rpartition(", ")[2]
+    assert said in page.text("kpis"), row
+    assert "from before" not in page.text("why"), "a plan of another question beats none"
+    before = page.query
+    page.change(lambda: press_undo(page))
+    assert page.query != before
+
+
+def press_undo(page):
+    page.js("document.activeElement.blur()")
+    ActionChains(page.browser).key_down(Keys.CONTROL).send_keys("z").key_up(Keys.CONTROL).perform()
 
 
 def test_what_is_tried_is_dropped_when_the_question_changes(real):

@@ -66,7 +66,7 @@ def test_an_answer_that_is_known_needs_no_planner_bound_or_compiler(tmp_path: Pa
     code = f"from explorer.cli import main; main({asked!r}); import sys; print(*sys.modules)"
     assert "solvers.planners.portfolio" in run(code).splitlines()[-1].split()
     lines = run(code).splitlines()
-    assert any(line.startswith("note       known since") for line in lines)
+    assert any(line.startswith("note       cached result of") for line in lines)
     loaded = set(lines[-1].split())
     searching = {home.partition(":")[0] for home in HOMES.values()} - {"solvers.planners.auto"}
     searching |= {"solvers.planners.solve", "solvers.planners.portfolio", "solvers.bounds"}

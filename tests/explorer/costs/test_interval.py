@@ -105,3 +105,74 @@ def test_a_report_tells_between_which_times_a_plan_may_lie(
     lines = review(result.problem, result.plan, result).lines
     (compute,) = (line for line in lines if line.what == "compute times")
     assert found.words() in compute.reason
+
+
+def test_tables_lines_and_rows_tell_it_too(planned: dict[str, Result], capsys: pytest.CaptureFixture[str]) -> None:
+    from explorer.cli.reports.sweep_report import print_sweep, row_objects
+    from explorer.notebook.values import result_line
+    from explorer.sweeps.answers import Sweep
+    from explorer.sweeps.points import Point
+    from explorer.sweeps.sweep import Row
+    from explorer.view.comparison import cells, ranked, result_row
+    from solvers.evaluation.evaluate import evaluate
+
+    result = planned["equal"]
+    assert result.plan is not None
+    found = interval(result.problem, result.plan, result.objective_s)
+    assert found is not None
+    metrics = evaluate(result.problem, result.plan)
+    rows = [Row(Point(2), result, metrics, "FEASIBLE"), Row(Point(64))]
+    print_sweep("gpt-small", rows)
+    table = capsys.readouterr().out.splitlines()
+    assert "within" in table[2]
+    assert found.words() in table[3]
+    told = row_objects(rows, (None, None))
+    assert [(row["low_s"], row["high_s"]) for row in told] == [tuple(found), (None, None)]
+    assert f", {found.words()} iteration" in result_line(result)
+    assert found.words() in str(Sweep(rows))
+    (cell,) = cells(ranked([result_row("equal", "heuristic", "", result, metrics)]))
+    assert cell["within"] == found.words()
+
+
+def test_a_run_beside_its_prediction_tells_it_too(planned: dict[str, Result]) -> None:
+    from explorer.measured import compare_run, comparison_object
+    from explorer.measured.telling import rows
+    from explorer.view.measured_panel import panel
+    from tests.explorer.measured.measured_runs import run_of
+
+    result = planned["equal"]
+    assert result.plan is not None
+    compared = compare_run(result.problem, result.plan, run_of(result.problem, result.plan))
+    assert compared.within == interval(result.problem, result.plan, compared.predicted_s)
+    assert compared.within is not None
+    assert rows(compared)[0][2] == compared.within.words()
+    told = panel(comparison_object(compared), [device.name for device in result.problem.cluster.devices])
+    assert any(compared.within.words() in figure["note"] for figure in told["kpis"])
+
+
+def test_a_comparison_names_those_that_are_not_told_apart_from_the_best(
+    planned: dict[str, Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from explorer.cli.reports.comparison_report import comparison_list, print_comparison
+    from explorer.jobs.comparison import compare, entries
+    from explorer.view.comparison import ranked, table
+    from explorer.web.parts.comparison_panel import comparison_table
+
+    first = planned["equal"]
+    coarser = explorer.plan(
+        explorer.trace("gpt-small", dtype="bf16"), devices=2, device_kind="A100-80GB", planner="equal", mini_batch=16,
+        micro_batches=2,
+    )  # fmt: skip
+    coarser = replace(coarser, objective_s=1.01 * first.objective_s)
+    problem = replace(first.problem, micro_batches=None)
+    given = iter((coarser, first, planned["single"]))
+    done = list(compare(entries(problem, ("pipedream", "equal", "single")), ask=lambda *_, **__: next(given)))
+    rows = [one.row for one in done]
+    assert [row.alike for row in rows] == [(), ("pipedream",), ()]
+    assert {one.row.planner: one.apart for one in ranked(rows)} == {"equal": None, "pipedream": False, "single": True}
+    told = comparison_list("gpt-small", problem, done)
+    assert [row["told_apart_from_best"] for row in told] == [None, False, True]
+    print_comparison("gpt-small", problem, done, 1.0)
+    assert "alike  pipedream: not distinguished from the best" in capsys.readouterr().out
+    shown = [row | {"can_show": True} for row in table(rows, None)]
+    assert str(comparison_table(shown, [], "iteration", False)).count("'alike'") == 1

@@ -38,7 +38,7 @@ def test_a_known_question_is_not_searched_again(tmp_path: Path) -> None:
         first, second, other = ask(chain(), "equal"), ask(chain(), "equal"), ask(chain(2.0), "equal")
     assert counted.times == 2
     assert second.plan == first.plan
-    assert second.notes[-1].startswith("known since 20")
+    assert second.notes[-1].startswith("cached result of 20")
     assert other.objective_s > first.objective_s
 
 
@@ -63,7 +63,7 @@ def test_a_fresh_search_that_finds_less_says_what_is_kept(tmp_path: Path) -> Non
     with Asking(path, fresh=True, solve=lambda *_, **__: bad) as ask:
         found = ask(chain(), "equal")
     assert found.objective_s == bad.objective_s
-    assert found.notes[-1].startswith("the library keeps a better answer, of 28 s, known since ")
+    assert found.notes[-1].startswith("the library keeps a better answer, of 28 s, cached result of ")
     with Asking(path) as ask:
         assert ask(chain(), "equal").objective_s == good.objective_s
 
@@ -184,7 +184,7 @@ def test_a_dropped_answer_is_searched_again_and_kept_again(tmp_path: Path) -> No
             file.execute("UPDATE answers SET bound_s = bound_s * 2")
         file.close()
         assert ask(chain(), "equal").notes == ()
-        assert ask(chain(), "equal").notes[-1].startswith("known since")
+        assert ask(chain(), "equal").notes[-1].startswith("cached result of")
     assert counted.times == 2
     assert len(said) == 1
     assert "is dropped: it is damaged; it is searched for again" in said[0]
@@ -220,7 +220,7 @@ def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
         ask(chain(), "equal")
     assert (tmp_path / name).stat().st_size > 0
     with Asking(tmp_path / name) as ask:
-        assert ask(chain(), "equal").notes[-1].startswith("known since")
+        assert ask(chain(), "equal").notes[-1].startswith("cached result of")
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 

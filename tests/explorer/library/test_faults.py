@@ -230,7 +230,7 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path_factory: pytest.TempPa
         folder.chmod(0o555)
         known, said, plan = Child(ask_as_nobody, path).told()
         assert known[:2] == ("plan", 28.0)
-        assert known[2][0].startswith("known since")
+        assert known[2][0].startswith("cached result of")
         assert said == ("said", f"the library of plans {path} can be read, and not written; the answer is not kept")
         assert plan == ("plan", 52.0, ())
         said, *plans = Child(ask_as_nobody, folder / "more" / "plans.sqlite").told()
@@ -249,7 +249,7 @@ def test_a_library_that_another_process_holds_costs_no_answer(path: Path, monkey
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
         with Asking(path, tell=said.append) as ask:
-            assert ask(chain(), "equal").notes[-1].startswith("known since")  # whoever reads waits for nobody
+            assert ask(chain(), "equal").notes[-1].startswith("cached result of")  # whoever reads waits for nobody
             assert ask(chain(2.0), "equal").plan is not None
         holder.execute("ROLLBACK")
     (line,) = said

@@ -52,7 +52,7 @@ def test_an_answer_is_found_by_its_question_as_it_was(path: Path) -> None:
         assert known is not None
         same(known.result, result)
         assert known.told.model == "mine"
-        assert known.result.notes[-1].startswith(f"known since {known.told.kept_at[:10]}, ")
+        assert known.result.notes[-1].startswith(f"cached result of {known.told.kept_at[:10]}, ")
         assert library.find(asked(seed=1)) is None
 
 
@@ -146,7 +146,7 @@ def test_a_time_limit_is_said(path: Path) -> None:
 
 def test_compiling_is_no_part_of_an_answer(path: Path) -> None:
     question = asked()
-    result = replace(answer(question), notes=("worth knowing", "compiling kernels took 12 s more, this once"))
+    result = replace(answer(question), notes=("worth knowing", "compiling kernels took 12 s, one time only"))
     with Library(path) as library:
         library.keep(question, result, "")
         known = library.find(question)

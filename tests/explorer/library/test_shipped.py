@@ -60,7 +60,7 @@ def test_whoever_has_a_library_gets_what_ships(folder: Path, tmp_path: Path) -> 
     with Asking(tmp_path / "plans.sqlite", solve=searched_for) as ask:
         found = ask(chain(), "equal")
     assert found.plan == answer(asked()).plan
-    assert found.notes[-1].startswith("known since 2026-11-23, ")
+    assert found.notes[-1].startswith("cached result of 2026-11-23, ")
 
 
 def test_without_a_library_and_afresh_it_is_searched_for(folder: Path, tmp_path: Path) -> None:

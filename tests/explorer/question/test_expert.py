@@ -110,7 +110,7 @@ def test_what_is_no_placement_of_this_problem(tmp_path: Path, placement: tuple[i
 @pytest.mark.parametrize(
     ("placement", "changes", "message"),
     [
-        ((0, 1, 0, 1), {}, "tensors flow round the devices"),
+        ((0, 1, 0, 1), {}, "the devices form a cycle"),
         ((0, 0, 0, 0), {"maxSizePerFPGA": 30.0}, "needs 40 bytes at its peak"),
     ],
 )

@@ -256,10 +256,10 @@ def test_panels_of_one_pass_speak_of_no_micro_batches():
 def test_memory_binds_in_a_pass_too():
     peak = max(SCHEDULE.peak_bytes())
     tight = lattice_problem(*SMALL, memory_bytes=peak * 1.01)
-    assert why.explain(view(tight))["binding"].startswith("Memory binds: GPU ")
+    assert why.explain(view(tight))["binding"].startswith("Memory is the bottleneck: GPU ")
     slow = replace(PROBLEM, cluster=replace(PROBLEM.cluster, links=tuple(
         replace(link, bandwidth_bytes_per_s=2e9) for link in PROBLEM.cluster.links)))  # fmt: skip
-    assert why.explain(view(slow))["binding"].startswith("Transfers bind: ")
+    assert why.explain(view(slow))["binding"].startswith("Transfers are the bottleneck: ")
 
 
 def test_a_figure_of_operators_has_a_lane_for_each_row_and_kind():

@@ -62,7 +62,7 @@ def test_a_device_without_work_only_waits_for_the_start():
 
 
 def test_why_says_what_is_proved_for_which_contiguity():
-    proved = "Proved optimal for iteration time, over stages that never wait for one another in a circle."
+    proved = "Proved optimal for iteration time, over acyclic graphs of stages."
     assert why.explain(view())["proof"] == proved
     told = why.explain(view(status=Status.FEASIBLE, bound_share=0.8))["proof"]
     assert told.startswith("No plan can be more than 20 % faster")
@@ -80,12 +80,15 @@ def test_why_speaks_of_one_pass_where_one_pass_is_asked_for():
 
 def test_why_names_memory_when_it_binds():
     peak = max(METRICS.peak_memory_bytes)
-    assert why.explain(view(chain_problem(memory_bytes=peak * 1.01)))["binding"].startswith("Memory binds: GPU 0")
-    assert "Memory does not" in why.explain(view())["binding"]
+    assert why.explain(view(chain_problem(memory_bytes=peak * 1.01)))["binding"].startswith(
+        "Memory is the bottleneck: GPU 0"
+    )
+    assert "Memory is not" in why.explain(view())["binding"]
 
 
 @pytest.mark.parametrize(
-    ("micro_batches", "words"), [(1, "Warm-up and drain bind: GPU "), (8, "Dependencies bind: GPU ")]
+    ("micro_batches", "words"),
+    [(1, "Warm-up and drain are the bottleneck: GPU "), (8, "Waiting on dependencies: GPU ")],
 )
 def test_a_device_that_idles_much_of_the_step_is_not_bound_by_its_work(micro_batches, words):
     told = why.explain(view(chain_problem(4, mini_batch=16, micro_batches=micro_batches)))
@@ -94,7 +97,7 @@ def test_a_device_that_idles_much_of_the_step_is_not_bound_by_its_work(micro_bat
 
 def test_work_binds_where_nothing_else_takes_time():
     told = why.explain(view(chain_problem(1)))
-    assert told["binding"].startswith("Work on GPU 0 binds: it computes 100 % of the step.")
+    assert told["binding"].startswith("Compute on GPU 0 is the bottleneck: it computes 100 % of the step.")
 
 
 def test_memory_cards_share_one_scale_and_show_the_cap_when_it_is_near():

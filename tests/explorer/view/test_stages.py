@@ -93,7 +93,7 @@ def test_glue_shares_a_device_and_adds_no_depth():
     problem.compute.seconds["toy"][:] = free
     told = view(drafted(problem, HALVES, hosts={6: 5}), problem)
     assert told["stages"][6]["glue"]
-    assert stage_boxes.note(told) == "7 stages, 1 of them glue, depth 2"
+    assert stage_boxes.note(told) == "7 stages, 1 of them auxiliary, depth 2"
 
 
 def test_the_facts_and_the_table_tell_a_stage():

@@ -12,6 +12,7 @@ ASSETS = ROOT / "assets"
 OPENERS = {"(": ")", "{": "}", "[": "]"}
 SHARED = {
     "finding().draw": ("shared/find.js", "draw"),
+    "ex.clock.drawn": ("time/clock.js", "drawn"),
     "chart.draw": ("shared/chart.js", "draw"),
     "chart.refine": ("shared/chart.js", "refine"),
     "ex.graph.draw": ("shared/boxes.js", "draw"),

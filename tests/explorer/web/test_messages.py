@@ -58,7 +58,7 @@ def test_scripts_act_on_every_message_of_the_server_and_read_only_what_it_has():
         ("plans/pins.js", "device: device", "gpu: device"),
         ("plans/sweep.js", "told.points", "told.spots"),
         ("shared/find.js", "message.matches", "message.found"),
-        ("time/clock.js", "ex.on.course", "ex.on.curse"),
+        ("time/page.js", "ex.on.course", "ex.on.curse"),
     ],
 )
 def test_a_script_with_another_name_is_noticed(monkeypatch, script, now, wrong):

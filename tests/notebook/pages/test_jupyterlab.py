@@ -138,6 +138,49 @@ def test_the_theme_of_the_notebook_is_followed(lab):
     lab.until(lambda: lab.js("return document.querySelector('.placement-explorer').dataset.theme") == "light")
 
 
+def test_panels_beside_the_plan_are_answered_by_the_worker(lab):
+    lab.python("w.devices, w.memory, w.pins, w.planner, w.selection = 4, None, {}, 'equal', None")
+    settled(lab)
+    lab.find(".clock .tool[title^='To the next']").click()
+    lab.until(lambda: lab.find(".clock-time").text)
+    lab.python("w.selection = 'blocks.0'")
+    lab.until(lambda: lab.find(".why-here button")).click()
+    lab.until(lambda: len(lab.js("return document.querySelectorAll('.why-here .places li')")) >= 4)
+    lab.find("[data-act='keep']").click()
+    lab.find("[data-act='review']").click()
+    lab.until(lambda: lab.find(".review-lines"))
+    lab.python("w.planner = 'local-search'")
+    settled(lab)
+    lab.js("const s = document.querySelector('.pin-to select'); s.value = '3'; s.dispatchEvent(new Event('change'))")
+    lab.until(lambda: "pinned blocks.0 to GPU 3: " in lab.find(".pinned").text)
+    lab.find(".pinned button").click()
+    lab.until(lambda: lab.python("print(w.pins)") == "{}")
+    settled(lab)
+    lab.find("[data-act='differ']").click()
+    lab.until(lambda: lab.find(".difference") and "planner" in lab.find(".difference").text)
+    lab.find("[data-act='compare']").click()
+    lab.until(lambda: lab.find(".comparison .row-link"))
+    lab.until(lambda: not lab.js("return document.querySelectorAll('.compared .tool').length"))
+    lab.js("[...document.querySelectorAll('.row-link')].find((one) => one.textContent === 'single').click()")
+    lab.until(lambda: lab.python("print(w.result.planner)") == "single")
+
+
+def test_ways_out_are_found_by_the_worker_and_one_press_away(lab):
+    lab.python("w.micro_batches, w.planner, w.memory = 4, 'auto', '40MiB'")
+    lab.until(lambda: lab.state() in ("infeasible", "none"))
+    lab.until(lambda: lab.find(".ways .strong")).click()
+    settled(lab)
+    assert lab.python("print(w.memory != '40MiB' or w.recompute or w.devices > 4)") == "True"
+    lab.python("w.memory, w.recompute, w.planner, w.devices = None, False, 'equal', 4")
+    settled(lab)
+
+
+def settled(lab: Notebook) -> None:
+    lab.until(lambda: lab.python("print(w.result is not None and w.result.plan is not None)") == "True")
+    lab.solved()
+    lab.until(lambda: not lab.js("return document.querySelector('.shell').classList.contains('stale')"))
+
+
 def test_a_cell_does_not_wait_and_a_search_can_be_cancelled(lab):
     lab.python(f"v = explorer.PlacementWidget(graph, {LONG})")
     assert lab.python("print(v.result)") == "None"

@@ -126,8 +126,109 @@ def test_a_refusal_and_an_infeasible_cap_are_told_with_a_way_out(page, answered)
     banner = {"title": "No plan fits.", "lines": ["Proved."], "cap": {"bytes": 7e9, "words": "Set the cap"}}
     told = {**drawn(answered)["_told"], "state": "infeasible", "refused": None, "banner": banner}
     page.execute_script("put({_told: arguments[0]})", told)
-    find(page, ".banner .strong").click()
+    find(page, ".banner .tool").click()
     assert sent(page, "set")[-1] == {"type": "set", "name": "memory", "value": 7000000000}
+
+
+def test_the_instant_is_stepped_to_and_says_what_every_device_does(page, answered):
+    chart = find(page, ".gantt-card .canvas")
+    chart.send_keys(".")
+    until(lambda: sent(page, "course"))
+    page.execute_script("tell(arguments[0])", {"type": "course", **answered._showing.course()})
+    chart.send_keys(".")
+    until(lambda: find(page, ".cursor.on .line").is_displayed())
+    assert find(page, ".clock-time").text.endswith("s")
+    readings = [each.text for each in page.find_elements("css selector", ".cursor .reading")]
+    assert len(readings) == 4
+    assert any("forward" in words for words in readings), readings
+    assert len(page.find_elements("css selector", ".shell.timed .mem-now")) == 4
+    assert len(sent(page, "course")) == 1, "it is asked for once"
+    find(page, ".clock .tool[title^='What an idle']").click()
+    asked = until(lambda: sent(page, "waits"))[-1]
+    told = answered._showing.waits(asked["device"], asked["at_s"])
+    page.execute_script("tell(arguments[0])", {"type": "waits", **told})
+    assert find(page, ".inspector b").text == told["told"]["title"]
+    chart.send_keys(Keys.ESCAPE)
+    until(lambda: not page.find_elements("css selector", ".shell.timed"))
+
+
+def test_the_schedule_plays_and_stops_with_its_view(page, answered):
+    find(page, ".clock .tool[title^='Play']").click()
+    until(lambda: sent(page, "course"))
+    page.execute_script("tell(arguments[0])", {"type": "course", **answered._showing.course()})
+    first = until(lambda: find(page, ".clock-time").text)
+    until(lambda: find(page, ".clock-time").text != first)
+    page.execute_script("window.dispose()")
+    before = page.execute_script("return document.querySelector('.clock-time').textContent")
+    time.sleep(0.3)
+    assert page.execute_script("return document.querySelector('.clock-time').textContent") == before
+
+
+def test_without_a_plan_no_box_keeps_the_colour_of_the_one_before(page, answered):
+    page.execute_script("put({_plan: {}, _overlay: {}})")
+    time.sleep(0.5)  # each look at the pixels is one more of which a browser complains
+    assert "0,114,178" not in colours(page, "canvas[data-id='layer2-node']")
+    assert page.execute_script("return document.querySelector('.gantt-card .canvas').dataset.empty")
+
+
+def test_planners_are_compared_in_a_table_whose_rows_are_pressed(page, answered):
+    find(page, "[data-act='compare']").click()
+    assert sent(page, "compare")
+    row = {"planner": "equal", "place": 3, "guarantee": "heuristic", "source": "baseline", "can_show": True,
+           "best": True, "current": True, "objective": "1 s", "gap": "0 %", "bound": "1 s", "word": "optimal",
+           "peak": "1 GiB", "runtime": "2 s"}  # fmt: skip
+    out = {"planners": "downset-dp, piper", "status": "unsupported", "reason": "<b>no</b>"}
+    tried = {"rows": [row], "left_out": [out], "going": "2 of 3: single", "words": ""}
+    told = drawn(answered)["_told"]
+    page.execute_script("put({_told: arguments[0]})", {**told, "tried": tried})
+    find(page, ".compared .tool").click()
+    assert sent(page, "stop")
+    find(page, ".comparison .row-link").click()
+    assert sent(page, "show")[-1] == {"type": "show", "place": 3}
+    find(page, ".left-out summary").click()
+    assert "2 planners" in find(page, ".left-out summary").text
+    assert "<b>no</b>" in find(page, ".left-out p").text
+    page.execute_script("put({_told: arguments[0]})", {**told, "busy": True})
+    assert find(page, ".beside-card").find_elements("css selector", "table") == [], "of another question"
+
+
+def test_ways_out_pins_and_what_they_cost_are_one_press_away(page, answered):
+    told = drawn(answered)["_told"]
+    banner = {"title": "No plan fits.", "lines": ["Proved."], "cap": None}
+    ways = {"list": [{"change": "1 GPU more", "held": "3 GiB at most", "took": "2 s"}], "words": "Found."}
+    pins = {"pins": [["blocks.0", "GPU 1"]], "cost": "pinned blocks.0 to GPU 1: +0.3 s (+11 %)"}
+    page.execute_script("put({_told: arguments[0]})", {**told, "banner": banner, "ways": ways, **pins})
+    find(page, ".ways button[aria-label='Go to: 1 GPU more, 2 s']").click()
+    assert sent(page, "way")[-1] == {"type": "way", "place": 0}
+    assert "+0.3 s" in find(page, ".pinned").text
+    find(page, "button[aria-label='Unpin blocks.0']").click()
+    assert sent(page, "unpin")[-1] == {"type": "unpin", "name": "blocks.0"}
+
+
+def test_why_here_review_and_a_difference_are_shown_as_they_come(page, answered):
+    answered.selection = "stage 1"
+    page.execute_script("put({_selected: arguments[0]})", drawn(answered)["_selected"])
+    find(page, ".why-here button").click()
+    assert sent(page, "elsewhere")
+    place = {"edge": False, "here": False, "device": 2, "name": "GPU 2", "delta_s": 0.5, "delta": "+500 ms",
+             "reason": "", "changes": ["GPU 2 +3 GiB"]}  # fmt: skip
+    page.execute_script("tell(arguments[0])", {"type": "elsewhere", "rows": [place, {**place, "edge": True}]})
+    assert "+500 ms" in find(page, ".why-here").text
+    assert "stage's edge" in find(page, ".why-here").text.lower()
+    for press in ("review", "keep"):
+        find(page, f"[data-act='{press}']").click()
+        assert sent(page, press)
+    lines = [
+        {"verdict": "pass", "what": "rules", "reason": "all"},
+        {"verdict": "warn", "what": "times", "reason": "est"},
+    ]
+    page.execute_script("tell(arguments[0])", {"type": "review", "verdict": "warn", "lines": lines})
+    assert [row.text.split()[0] for row in page.find_elements("css selector", ".review-lines tr")] == ["warn", "pass"]
+    page.execute_script("tell(arguments[0])", {"type": "kept", "words": "Kept: equal, 1 s"})
+    find(page, "[data-act='differ']").click()
+    assert sent(page, "differ")
+    page.execute_script("tell(arguments[0])", {"type": "difference", "lines": ["asked  micro-batches"]})
+    assert find(page, ".difference").text.startswith("asked")
 
 
 @pytest.mark.parametrize("width", [360, 480, 760, 1280, 1920])

@@ -18,7 +18,7 @@ from solvers.formats.json_text import dump_json
 from solvers.formats.plan_json import read_plan
 from tests.explorer.cli.command import SEEN, Command, workload, write
 
-KNOWN = re.compile(r"known since \d{4}-\d\d-\d\d, [\d.]+ .?s then")
+KNOWN = re.compile(r"cached result of \d{4}-\d\d-\d\d, the search took [\d.]+ .?s")
 
 
 @pytest.fixture

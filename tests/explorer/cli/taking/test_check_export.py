@@ -83,7 +83,7 @@ def test_what_a_launcher_cannot_be_told_is_refused_or_moved_and_told(command: Co
     ran = command("export", plan, "--to", "megatron", "--nearest", "-o", out)
     assert (ran.status, ran.err) == (0, "")
     assert "changed    blocks.2 is whole in stage 1" in ran.out
-    assert "changed    predicted iteration with whole modules: " in ran.out
+    assert "changed    predicted iteration, snapped to module boundaries: " in ran.out
     assert "not said   the model" in ran.out
     assert '--pipeline-model-parallel-layout "Ett|ttL"' in out.read_text()
     assert "nearest is for launchers" in command.refused("export", plan, "--to", "plan", "--nearest", "-o", out)

@@ -51,7 +51,7 @@ def test_a_module_on_two_devices_is_refused_or_moved_whole() -> None:
     found = export(file, "device-map", nearest=True)
     assert json.loads(found.data)["blocks.2"] == 1
     assert found.changed[0].startswith("blocks.2 is whole on GPU 1, which does ")
-    assert found.changed[1].startswith("predicted iteration with whole modules: ")
+    assert found.changed[1].startswith("predicted iteration, snapped to module boundaries: ")
 
 
 def test_replicas_are_refused() -> None:

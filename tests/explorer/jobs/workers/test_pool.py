@@ -198,10 +198,10 @@ def test_a_job_that_shows_no_sign_of_getting_on_is_ended_and_told_why(monkeypatc
         deaf = start(jobs, "place", Ask("deaf", LONG_S, time_limit_s=0.1))
         told = deaf.end()
         assert told["kind"] == "failed"
-        assert "time limit of 100 ms, took more than 400 ms and was ended" in told["message"]
+        assert "time limit of 100 ms, took more than 400 ms and was stopped" in told["message"]
         heeds = start(jobs, "ask", Ask("heeds", LONG_S, time_limit_s=0.1)).end()
         assert heeds["told"]["stopped"]
-        assert "was ended" in heeds["cut_off"]
+        assert "was stopped" in heeds["cut_off"]
 
 
 def test_a_search_has_its_own_limit_once_there_is_a_model(monkeypatch):

@@ -149,7 +149,7 @@ def test_a_plan_of_another_model_or_cluster() -> None:
     plan = replace(PLAN, stages=(PLAN.stages[0], Stage((2, 3, 40), (1,))))
     only(told(sound(), plan), Level.ERROR, "stage 1 holds operators that the graph does not have")
     found = told(sound(gpus=1), PLAN)
-    assert ("error", "stage 1 is on [1], but there are 1 devices: plan anew") in found
+    assert ("error", "stage 1 is on [1], but there are 1 devices: plan again") in found
     assert all(level == "error" for level, _ in found)
 
 

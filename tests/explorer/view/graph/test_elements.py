@@ -80,7 +80,7 @@ def test_cuts_are_told_where_neighbours_are_on_different_devices():
     told = assignment(view, CHAIN, plan["placement"], plan["samples"])
     assert told["nodes"]["m:blocks.0"] == [0]
     assert told["nodes"]["m:blocks.7"] == [3]
-    assert list(told["cuts"].values()) == [["8 MiB", 8 * MIB]] * 3
+    assert list(told["cuts"].values()) == [("8 MiB", 8 * MIB)] * 3
 
 
 def test_a_box_that_is_cut_itself_has_the_bytes_that_cross_in_it():
@@ -88,7 +88,7 @@ def test_a_box_that_is_cut_itself_has_the_bytes_that_cross_in_it():
     plan = plan_view(chain_problem(), even_plan(chain_problem()), planner="even", objective_s=1.0, bound_s=1.0)
     placement = [[1] if 18 <= i < 36 or 156 <= i < 174 else [0] for i in range(CHAIN["operators"])]
     told = assignment(view, CHAIN, placement, 2)
-    assert told["inside"] == {"m:blocks.1": ["8 MiB", 8 * MIB]}
+    assert told["inside"] == {"m:blocks.1": ("8 MiB", 8 * MIB)}
     assert set(told["nodes"]["m:blocks.1"]) == {0, 1}
     shown = overlay_scene(view, CHAIN, {**plan, "placement": placement})
     assert shown["inside"] == {"m:blocks.1": "8 MiB"}

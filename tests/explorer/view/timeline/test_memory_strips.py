@@ -33,13 +33,13 @@ def test_a_place_on_the_scale_is_the_share_of_the_cap():
     last = told["panels"][-1]["rows"][-1]
     assert last["points"] == [[0.0, 0.4], [0.5, 0.8], [0.6, 0.4]]
     assert (last["share"], last["over"]) == ("80 %", False)
-    assert told["ticks"] == [[0.0, "0 %"], [0.5, "50 %"], [1.0, "100 %"]]
+    assert told["ticks"] == [(0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %")]
     assert told["what"] == "of the cap"
 
 
 def test_far_below_the_cap_the_scale_ends_sooner_and_says_where():
     told = memory_strips(view(32, 4.0))
-    assert told["ticks"][-1] == [1.0, "5 %"]
+    assert told["ticks"][-1] == (1.0, "5 %")
     assert told["panels"][-1]["rows"][-1]["points"][1] == [0.5, 0.8]
 
 

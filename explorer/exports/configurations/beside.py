@@ -1,0 +1,129 @@
+"""A launcher's configuration beside the best plan that a search gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from explorer.exports.configurations.configuration import Configuration
+from explorer.exports.configurations.configured import configured_plan
+from explorer.question.models.example import join_example, split_example
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
+from explorer.reviews.difference import difference, difference_object
+from explorer.reviews.shown import number_lines
+from explorer.view.versus import EQUAL, factor
+from explorer.words import text
+from solvers.evaluation.evaluate import evaluate, judge
+from solvers.formats.json_text import finite_or_none
+from solvers.formats.op_graph_json import graph_hash
+from solvers.formats.workload import Workload
+from solvers.plan.plan import Plan
+from solvers.plan.result import Result
+from solvers.problem.problem import Problem
+
+
+@dataclass(frozen=True)
+class Configured:
+    """The plan of a configuration.
+
+    problem: what it answers, with its schedule. violation: the rule that it breaks, such as a cap; "" for none.
+    objective_s: seconds of an iteration. peak_bytes: of the fullest device.
+    """
+
+    configuration: Configuration
+    problem: Problem
+    plan: Plan
+    violation: str
+    objective_s: float
+    peak_bytes: float
+
+    @property
+    def words(self) -> str:
+        """ "12.4 s and 71 GiB on the fullest device", with what it breaks."""
+        told = f"{text.seconds(self.objective_s)} and {text.nbytes(self.peak_bytes)} on the fullest device"
+        return told + (f"; it cannot run: {self.violation}" if self.violation else "")
+
+
+def named_model(model: str, configuration: Configuration) -> str:
+    """The model divided as the configuration says, unless its name says otherwise."""
+    if split_example(model)[1].tensor_parallel is not None or configuration.tensor == 1:
+        return model
+    whole = None if configuration.sequence_parallel else 0
+    return join_example(model, tensor_parallel=configuration.tensor, sequence_parallel=whole)
+
+
+def configured(configuration: Configuration, workload: Workload, settings: Settings) -> Configured:
+    """What a configuration comes to.
+
+    workload: the model, divided over as many devices as the configuration says. settings: of the question that is
+    searched; devices, memory and costs are taken, the schedule is the configuration's. Raises InvalidProblem or
+    InvalidPlan, in one line.
+    """
+    problem = replace(make_problem(workload, settings), pipeline=configuration.schedule)
+    plan = configured_plan(problem, configuration)
+    metrics = evaluate(problem, plan)
+    peak = max(metrics.peak_memory_bytes)
+    seconds = metrics.objective_s(problem.objective)
+    return Configured(configuration, problem, plan, judge(problem, plan).violation or "", seconds, peak)
+
+
+def start_of(one: Configured, problem: Problem) -> Plan | None:
+    """The configuration's plan, where a search for ``problem`` can begin with it."""
+    alike = graph_hash(one.problem.graph) == graph_hash(problem.graph)
+    return one.plan if alike and not judge(problem, one.plan).violation else None
+
+
+def verdict(one: Configured, result: Result) -> str:
+    """The search's answer beside the configuration: "10.9 s and 66 GiB: 1.14× faster than the configuration"."""
+    if result.plan is None:
+        return "no plan was found; the configuration cannot run either" if one.violation else "nothing better was found"
+    peak = max(evaluate(result.problem, result.plan).peak_memory_bytes)
+    numbers = f"{text.seconds(result.objective_s)} and {text.nbytes(peak)} on the fullest device"
+    if one.violation:
+        return f"{numbers}, where the configuration cannot run"
+    times = one.objective_s / result.objective_s
+    if abs(times - 1) < EQUAL:
+        return f"{numbers}: as fast as the configuration"
+    return f"{numbers}: {factor(max(times, 1 / times))} {'faster' if times > 1 else 'slower'} than the configuration"
+
+
+def lines(one: Configured, result: Result) -> list[str]:
+    """For a terminal: what the file says and comes to, the verdict, and both plans' numbers side by side."""
+    said = one.configuration
+    found = [f"from       {said.path} ({said.launcher}): {said.words(_devices(one))}", f"           {one.words}"]
+    found += [f"not said   {flag} of {said.path} is not planned here" for flag in said.ignored]
+    found.append(f"instead    {verdict(one, result)}")
+    if result.plan is not None and _comparable(one, result):
+        told = difference((one.problem, one.plan), (result.problem, result.plan))
+        found += [f"asked      {words}" for words in told.questions]
+        found += ["", *number_lines(told, "configured", "instead")]
+    return found
+
+
+def beside_object(one: Configured, result: Result) -> dict[str, object]:
+    """As JSON: seconds, bytes, and the difference of both plans where they are of one graph."""
+    said = one.configuration
+    told: dict[str, object] = {
+        "launcher": said.launcher,
+        "file": said.path,
+        "configuration": said.words(_devices(one)),
+        "degrees": {"data": said.replicas(_devices(one)), "tensor": said.tensor, "pipeline": said.pipeline},
+        "objective_s": finite_or_none(one.objective_s),
+        "peak_memory_bytes": finite_or_none(one.peak_bytes),
+        "violation": one.violation or None,
+        "not_planned": list(said.ignored),
+        "verdict": verdict(one, result),
+    }
+    if result.plan is not None and _comparable(one, result):
+        both = (one.problem, one.plan), (result.problem, result.plan)
+        told["difference"] = difference_object(difference(*both))
+    return told
+
+
+def _devices(one: Configured) -> int:
+    return len(one.problem.cluster.accelerators) * one.configuration.tensor
+
+
+def _comparable(one: Configured, result: Result) -> bool:
+    first, second = one.problem, result.problem
+    return first.graph is second.graph or graph_hash(first.as_traced.graph) == graph_hash(second.as_traced.graph)

@@ -1,0 +1,97 @@
+"""The words of a shell script, as data: nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+import shlex
+from collections.abc import Callable, Mapping
+
+from solvers.errors import InvalidProblem
+
+MAX_CHARACTERS = 1_000_000
+MAX_WORDS = 20_000
+MAX_NUMBER = 2**40
+DEPTH = 10
+"""Variables inside of variables."""
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+ASSIGNMENT = re.compile(rf"(?P<name>{NAME})(?P<more>\+?)=(?P<value>.*)", re.DOTALL)
+VARIABLE = re.compile(rf"\$(?:(?P<plain>{NAME})|\{{(?P<braced>{NAME})(?:\[[@*]\])?(?::?-(?P<usual>[^{{}}]*))?\}})")
+COMMENT = re.compile(r"(?m)^\s*#.*$|(?<=\s)#[^\n\"']*$")
+BRACKET = "()"
+"""Stands for both brackets of an array."""
+SUM = re.compile(r"\$\(\((?P<text>[^;|&<>`]*?)\)\)")
+OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+}  # fmt: skip
+
+
+def words_of(script: str, path: str) -> list[str]:
+    """Every word after quotes, comments and continued lines. Variables and arrays that the script itself sets are
+    replaced by what they are set to, sums of them ("$((NODES * 8))") by their value; others stay as they are written
+    ("$HOSTNAME"). What is set and never read comes last, as in a fragment that another script reads.
+
+    Raises InvalidProblem if quotes do not close or the script is too long.
+    """
+    if len(script) > MAX_CHARACTERS:
+        raise InvalidProblem(f"{path}: {len(script):,} characters, at most {MAX_CHARACTERS:,} are read")
+    script = re.sub(r"\\\r?\n", " ", COMMENT.sub("", script))
+    script = SUM.sub(lambda found: re.sub(r"\s", "", found[0]), script)
+    script = re.sub(r"(?<==)\(|(?<!\))\)(?=\s|;|$)", f" {BRACKET} ", script)
+    try:
+        found = shlex.split(script)
+    except ValueError as error:
+        raise InvalidProblem(f"{path}: not read as a shell script: {str(error).lower()}") from None
+    set_to: dict[str, str] = {}
+    words: list[str] = []
+    array = last = ""
+    for word in found[:MAX_WORDS]:
+        assigned = ASSIGNMENT.fullmatch(word)
+        if word == BRACKET:
+            array, last = ("", "") if array else (last, "")
+        elif assigned:
+            last = assigned["name"]
+            before = set_to.get(last, "") + " " if assigned["more"] else ""
+            set_to[last] = before + _replaced(assigned["value"], set_to)
+        elif array:
+            set_to[array] += " " + _replaced(word, set_to)
+        else:
+            words += _replaced(word, set_to).split()
+    used = {found["plain"] or found["braced"] for found in VARIABLE.finditer(script)}
+    used |= {name for found in SUM.finditer(script) for name in re.findall(NAME, found["text"])}
+    return words + [word for name, value in set_to.items() if name not in used for word in value.split()]
+
+
+def _replaced(word: str, set_to: Mapping[str, str]) -> str:
+    for _ in range(DEPTH):
+        before = word
+        word = VARIABLE.sub(lambda found: _value(found, set_to), word)
+        if word == before or len(word) > MAX_CHARACTERS:
+            break
+    return SUM.sub(lambda found: _sum(found, set_to), word[:MAX_CHARACTERS])
+
+
+def _value(found: re.Match[str], set_to: Mapping[str, str]) -> str:
+    usual = found["usual"]
+    return set_to.get(found["plain"] or found["braced"], found[0] if usual is None else usual)
+
+
+def _sum(found: re.Match[str], set_to: Mapping[str, str]) -> str:
+    """The value of a sum of whole numbers; what it stands as where it holds anything else."""
+    text = re.sub(NAME, lambda name: set_to.get(name[0], name[0]), found["text"]).replace("/", "//")
+    try:
+        return str(_number(ast.parse(text[:200], mode="eval").body))
+    except (ValueError, SyntaxError, ZeroDivisionError, RecursionError):
+        return found[0]
+
+
+def _number(node: ast.expr) -> int:
+    """Raises ValueError for anything but sums and products of whole numbers."""
+    if isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) <= MAX_NUMBER:
+        return node.value
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        value = OPERATORS[type(node.op)](_number(node.left), _number(node.right))
+        if abs(value) <= MAX_NUMBER:
+            return value
+    raise ValueError

@@ -1,0 +1,81 @@
+"""What of a schedule's compute is exchange among the members of tensor-parallel groups: a view of the times that are
+simulated already, in which an operator takes as long as its compute and its exchange, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from explorer.words.actions import told
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import Span
+from solvers.problem.graph import Operator, Phase
+from solvers.problem.problem import Objective, Problem
+from solvers.problem.regions import regions_of
+
+
+class Exchange(NamedTuple):
+    """What members of a group exchange, each of them: seconds, one message after the other; bytes."""
+
+    seconds: float
+    nbytes: float
+
+
+NO_EXCHANGE = Exchange(0.0, 0.0)
+OfActions = Mapping[tuple[int, str], Exchange]
+"""By stage and kind of action (F, B, I, W or U)."""
+OfSpan = Callable[[Span], Exchange]
+_KIND = {Phase.FORWARD: "F", Phase.BACKWARD_INPUT: "I", Phase.BACKWARD_WEIGHT: "W", Phase.UPDATE: "U"}
+
+
+def exchange_of(problem: Problem, operator: Operator, samples: float) -> Exchange:
+    """What an operator exchanges when it runs on so many samples; none where it is not known over what."""
+    link, nbytes = problem.group_link, operator.exchanged_bytes.at(samples)
+    if link is None:
+        return NO_EXCHANGE
+    return Exchange(operator.exchange_steps * link.latency_s + nbytes / link.bandwidth_bytes_per_s, nbytes)
+
+
+def exchanges(problem: Problem, plan: Plan) -> OfActions:
+    """What each action of a stage exchanges for a micro-batch, forwards that run again before their backward once more;
+    {} where devices are no groups."""
+    if problem.group_link is None:
+        return {}
+    operators = problem.graph.operators
+    again = {
+        operator
+        for members in (regions_of(problem.graph).members.values() if problem.plain is not None else ())
+        for operator in members
+        if not operators[operator].cached
+    }
+    found: dict[tuple[int, str], Exchange] = {}
+    for number, stage in enumerate(plan.stages):
+        size = problem.mini_batch if problem.objective is Objective.MAKESPAN else stage.micro_batch_size
+        for position in stage.operators:
+            operator = operators[position]
+            each = exchange_of(problem, operator, size / len(stage.devices))
+            kind = _KIND[operator.phase]
+            kinds = {"F": "F", "U": "U"}.get(kind, f"B{kind}")
+            if kind == "F" and (stage.recompute or position in again):
+                kinds += "BI"
+            for one in kinds if each.seconds else "":
+                before = found.get((number, one), NO_EXCHANGE)
+                found[number, one] = Exchange(before.seconds + each.seconds, before.nbytes + each.nbytes)
+    return found
+
+
+def of_spans(problem: Problem, plan: Plan) -> OfSpan:
+    """What a span of the plan's schedule exchanges among the members of its device, at most as long as it is."""
+    by_action = exchanges(problem, plan)
+
+    def of(span: Span) -> Exchange:
+        if span.is_transfer or problem.group_link is None:
+            return NO_EXCHANGE
+        stage, kind, _ = told(span)
+        if span.operator >= 0:
+            found = exchange_of(problem, problem.graph.operators[span.operator], problem.mini_batch)
+        else:
+            found = by_action.get((stage, kind), NO_EXCHANGE)
+        return found._replace(seconds=min(found.seconds, span.end_s - span.start_s))
+
+    return of

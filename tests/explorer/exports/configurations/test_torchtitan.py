@@ -1,0 +1,62 @@
+"""TOML files of torchtitan."""
+
+from __future__ import annotations
+
+import pytest
+
+from explorer.exports.configurations.torchtitan import torchtitan
+from solvers.errors import InvalidProblem
+from solvers.problem.problem import Pipeline, Precision
+
+FILE = """
+[model]
+name = "llama3"
+flavor = "8B"
+[training]
+local_batch_size = 8
+seq_len = 8192
+[parallelism]
+data_parallel_shard_degree = 2
+tensor_parallel_degree = 2
+pipeline_parallel_degree = 4
+pipeline_parallel_schedule = "Interleaved1F1B"
+[activation_checkpoint]
+mode = "full"
+[compile]
+enable = true
+"""
+
+
+def test_a_file_becomes_a_configuration() -> None:
+    found = torchtitan(FILE, "f")
+    assert (found.tensor, found.pipeline, found.chunks, found.data) == (2, 4, 2, 2)
+    assert (found.schedule, found.recompute, found.zero) == (Pipeline.INTERLEAVED, "layers", 2)
+    assert (found.dtype, found.precision) == ("bf16", Precision.MIXED)
+    assert found.settings(None)["devices"] == 16
+    assert found.settings(16)["mini_batch"] == 16
+    assert found.micro_batch == 1
+    assert found.ignored == ("[compile]",)
+    assert (found.layers, found.ends) == (None, (1, 1))
+
+
+def test_without_pipelines_a_local_batch_is_one_micro_batch() -> None:
+    found = torchtitan("[training]\nlocal_batch_size = 4\nglobal_batch_size = 64\n", "f")
+    assert (found.micro_batch, found.replicas(8), found.samples(8), found.zero) == (4, 8, 64, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a =", "not read as TOML"),
+        ("a = 1", r"no \[parallelism\] or \[training\]"),
+        ("training = 3", r"\[training\] must be a section"),
+        ("[parallelism]\npipeline_parallel_degree = true", "must be a whole number"),
+        ("[parallelism]\ncontext_parallel_degree = 2", "experts and contexts are not divided here"),
+        ('[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = "X"', "'X': only GPipe, 1F1B"),
+        ("[parallelism]\nmodule_fqns_per_model_part = [3]", "must be a list of lists of names"),
+        ('[training]\ndtype = "int8"', "dtype 'int8': only"),
+    ],
+)
+def test_what_is_refused(text: str, why: str) -> None:
+    with pytest.raises(InvalidProblem, match=why):
+        torchtitan(text, "f")

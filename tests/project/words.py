@@ -1,0 +1,154 @@
+"""``python -m tests.project.words``: find words that are out in what users read.
+
+The words are those of the table "Words that are out" in CONTRIBUTING.md; what is read is prose of the pages, help texts
+and settings, messages and labels in Python, scripts of the page and lessons. Code, names and addresses are not prose.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**/*.md")
+HISTORY = "CHANGELOG.md"
+"""Of which only what is not released yet is read: releases stay as they were told."""
+HEADING = "### Words that are out"
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`\n]*`")
+PLACEHOLDER = re.compile(r"\{\w+\}")
+ADDRESS = re.compile(r"\]\([^)]*\)|https?://\S+")
+SCRIPT_TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
+
+
+@dataclass(frozen=True)
+class Text:
+    """A passage that somebody reads, and where it stands."""
+
+    path: Path
+    line: int
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {' '.join(self.words.split())[:160]}"
+
+
+@dataclass(frozen=True)
+class Out:
+    """A phrase that is out, with what to say in its place."""
+
+    phrase: str
+    better: str
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Whole words, in any case; ``*`` stands for the rest of a word."""
+        words = [re.escape(word).replace(r"\*", r"\w*") for word in self.phrase.split()]
+        return re.compile(r"(?<![\w-])" + r"\s+".join(words) + r"(?![\w-])", re.IGNORECASE)
+
+
+def words_out() -> list[Out]:
+    """The table of CONTRIBUTING.md."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.split(HEADING, 1)[1].split("\n## ", 1)[0].split("\n### ", 1)[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")
+    ]
+    return [Out(phrase, better) for cell, better in rows[2:] for phrase in cell.split("; ")]
+
+
+def prose(path: Path) -> Iterator[Text]:
+    """The lines of a page without code and addresses; of the changelog, those of what is not released."""
+    text = path.read_text(encoding="utf-8")
+    if path.name == HISTORY:
+        text = "\n## ".join(text.split("\n## ")[:2])
+    if path.name == "CONTRIBUTING.md":
+        before, _, after = text.partition(HEADING)
+        table, _, rest = after.partition("\n## ")
+        text = before + "\n" * table.count("\n") + "\n" + rest
+    text = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
+    text = ADDRESS.sub("]", CODE.sub("``", text))
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            yield Text(path, number, line)
+
+
+def messages(path: Path) -> Iterator[Text]:
+    """Texts of several words in a Python file that are not docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    silent = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            words = PLACEHOLDER.sub("{}", CODE.sub("``", node.value))
+            if re.search(r"[A-Za-z]{2,} +[A-Za-z]{2,}", words):
+                yield Text(path, node.lineno, words)
+
+
+def script(path: Path) -> Iterator[Text]:
+    """Texts of several words in a script of the page."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.lstrip().startswith(("//", "*", "/*")):
+            for match in SCRIPT_TEXT.finditer(line):
+                words = match[1] or match[2] or ""
+                if re.search(r"[A-Za-z]{2,} +[A-Za-z]{2,}", words):
+                    yield Text(path, number, words)
+
+
+def lesson(path: Path) -> Iterator[Text]:
+    """What a lesson says."""
+    value = tomllib.loads(path.read_text(encoding="utf-8"))
+    for step in [value, *value.get("steps", [])]:
+        for words in [*step.values(), *step.get("question", {}).values()]:
+            if isinstance(words, str):
+                yield Text(path, 1, words)
+
+
+READERS = (
+    (PAGES, prose),
+    ((HISTORY,), prose),
+    (("explorer/**/*.py", "solvers/**/*.py", "demo_models/**/*.py"), messages),
+    (("assets/**/*.js",), script),
+    (("explorer/view/lessons/shipped/*.toml",), lesson),
+)
+
+
+def texts() -> list[Text]:
+    """All that users read, in the order of files."""
+    return [
+        text for globs, read in READERS for glob in globs for path in sorted(ROOT.glob(glob)) for text in read(path)
+    ]
+
+
+def faults() -> list[str]:
+    """Every word that is out, with where it stands and what to say in its place."""
+    said = texts()
+    return [
+        f'{text}\n    "{found[0]}" is out: {out.better}'
+        for out in words_out()
+        for text in said
+        if (found := out.pattern.search(text.words))
+    ]
+
+
+def main(arguments: list[str]) -> int:
+    """``--sample N [SEED]`` prints N texts picked at random, in place of the check."""
+    if arguments[:1] == ["--sample"]:
+        chance = random.Random(int(arguments[2]) if len(arguments) > 2 else 0)
+        print(*chance.sample(texts(), int(arguments[1])), sep="\n")
+        return 0
+    wrong = faults()
+    print(*wrong, sep="\n", file=sys.stderr, end="\n" if wrong else "")
+    print(f"{len(words_out())} phrases are out, {len(texts()):,} texts read, {len(wrong)} to be changed")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
