@@ -307,17 +307,22 @@ def _held(derived: _Derived) -> Iterator[str]:
 
 
 def _computed(derived: _Derived) -> Iterator[str]:
-    """Forward operators that no call is part of, or whose products are less than their calls'."""
+    """Forward operators that no call is part of, whose stated placement is none of their calls', or whose products are
+    less than their calls'."""
     graph = derived.graph
     targets: dict[int, set[str]] = defaultdict(set)
+    letters: dict[int, set[str]] = defaultdict(set)
     for call in derived.division.calls:
         if call.operator is not None:
             targets[call.operator].add(call.target)
+            letters[call.operator] |= {tensor.placement[:1] for tensor in derived.tensors(call.outputs)}
     for position, operator in enumerate(graph.operators):
         if operator.phase is not Phase.FORWARD:
             continue
         if operator.op_type.removesuffix("_") not in {each.removesuffix("_") for each in targets[position]}:
             yield f"{operator.name!r} is {operator.op_type}, of which no divided call is a part"
+        if operator.placement and operator.placement[:1] not in letters[position]:
+            yield f"{operator.name!r} is said to make {operator.placement}, and no call of it does"
         flops = operator.flops.at(graph.samples)
         if derived.products[position] > flops * (1 + CLOSE):
             wanted = derived.products[position]

@@ -54,6 +54,14 @@ def test_a_division_comes_back_from_its_file() -> None:
     assert graph_hash(graph) == graph_hash(replace(graph, division=None))
 
 
+def test_a_placement_that_is_shown_is_one_that_a_call_makes() -> None:
+    graph = graph_of(parts_of("gpt-small", 0))
+    at = next(at for at, one in enumerate(graph.operators) if one.placement.startswith("S("))
+    operators = list(graph.operators)
+    operators[at] = replace(operators[at], placement="P")
+    assert any("is said to make P" in line for line in division(replace(graph, operators=tuple(operators))))
+
+
 def exchanges(part: Captured) -> list[int]:
     return [at for at, node in enumerate(part.nodes) if node.exchange != NO_EXCHANGE]
 
