@@ -73,6 +73,7 @@ class ExampleSizes(TypedDict, total=False):
 class SweepTerms(TypedDict, total=False):
     """How the points of a sweep are searched: see `sweep`."""
 
+    pipelines: Sequence[str]
     one_at_a_time: bool
     fresh: bool
     effort: str
@@ -98,8 +99,8 @@ EXAMPLE: ExampleSizes = {
     "sequence_parallel": None,
 }  # fmt: skip
 SWEEP: SweepTerms = {
-    "one_at_a_time": False, "fresh": False, "effort": "normal", "time_limit_s": 60.0, "seed": 0, "should_stop": never,
-    "library": False, "search_again": False,
+    "pipelines": (), "one_at_a_time": False, "fresh": False, "effort": "normal", "time_limit_s": 60.0, "seed": 0,
+    "should_stop": never, "library": False, "search_again": False,
 }  # fmt: skip
 TRAINING: TrainingTerms = {"schedule": None, "clip": None, "accumulate": 1, "seed": 0, "resume": None}
 
@@ -165,16 +166,21 @@ def trace(
     dtype: torch.dtype | str | None = None,
     **example: Unpack[ExampleSizes],
 ) -> Workload:
-    """The operator graph of a module, given example inputs (a tensor, a tuple of arguments or a dict by
-    name, and example_kwargs more by name; only shapes and dtypes matter, and dimension ``batch_dim`` is the
-    batch, by default the first), in the module's own dtype unless ``dtype`` says another ("bf16", "bfloat16",
-    torch.bfloat16, ...); or of whatever the command line takes for a MODEL. training: whether with backward and update;
-    by default yes, but for a .pt2 that was exported in eval mode. batch, sequence and image: of the example of a model
-    that is named. expert_rows: how many rows a selection by value takes, such as the tokens of an expert.
-    tensor_parallel: over how many devices every tensor is divided; such a group is one device to a planner.
-    sequence_parallel: 0 for tokens that stay together outside of attention and products, too.
+    """The operator graph of a module, or of a model by name.
 
-    Raises TraceError or InvalidProblem.
+    model: a module, on any device or on meta; or whatever the command line takes for a MODEL.
+    example_inputs: a tensor, a tuple of arguments or a dict by name. Only shapes and dtypes matter.
+    example_kwargs: more arguments, by name.
+    name: what the graph is called; by default the module's class.
+    training: whether with backward and update; by default yes, but for a .pt2 that was exported in eval mode.
+    dtype: traced in this dtype ("bf16", "bfloat16", torch.bfloat16, ...) in place of the module's.
+    batch, sequence, image: samples, tokens of a sample and pixels of a side of the example of a model by name.
+    batch_dim: the dimension of the first input that counts samples; by default the first.
+    expert_rows: rows that a selection by value takes, such as the tokens of an expert.
+    tensor_parallel: devices over which every tensor is divided; such a group is one device to a planner.
+    sequence_parallel: 0 keeps tokens together outside of attention and products, too.
+
+    Raises TraceError for a module that cannot be traced, InvalidProblem for arguments that make no sense.
     """
     if _is_named_dtype(dtype):
         dtype = parse_dtype(str(dtype))
@@ -228,10 +234,12 @@ def plan(
     ``pipeline=PipelineSettings(...)``, ``search=SearchSettings(...)``. Sizes are numbers (bytes, bytes/s, seconds) or
     text ("16GiB"). What is None takes the model's word, then the command line's defaults.
     start: a plan of the same model to start from, made for other devices, caps or batches maybe.
-    should_stop: asked while it searches; True ends the search.
-    library: True for that of the user, or the path of one, to be given what is known at once (a note says since when)
-    and to keep what is found; without, the answer depends on nothing but what is given, and on the code.
-    fresh: search even what is known.
+    devices, memory: the settings that are asked for most, also by position.
+    planner: a name of `placement-explorer planners`, or a planner.
+    should_stop: polled while it searches; True ends the search.
+    library: True for that of the user, or the path of one: cached answers are reused (a note says of which date), new
+    ones are cached. Without, the answer depends on nothing but the arguments and the code.
+    fresh: search even what is cached.
 
     Ctrl-C ends the search: the result is the best plan so far, with stop_reason CANCELLED; without a plan yet, and the
     second time, it is a KeyboardInterrupt.
@@ -331,12 +339,16 @@ def review(plan: Result | PlanFile | str) -> Review:
 def export(
     plan: Result | PlanFile | str, to: str, path: str | None = None, *, theme: Theme = "light", nearest: bool = False
 ) -> bytes:  # fmt: skip
-    """A plan in another format, written to ``path`` if there is one. to: a name of `explorer.exports.formats.FORMATS`:
-    "plan", "placement-csv", "gantt-svg", "megatron", ...; theme: of pictures; nearest: for launchers that place whole
-    modules, each in the stage that does most of its work (`explorer.exports.formats.export` tells what that changes,
-    and what the file does not say).
+    """A plan in another format: its bytes, written to ``path`` if there is one.
 
-    Raises PlacementError, in one line, also where a launcher cannot be told the plan.
+    plan: a result, or a plan.json by its path or as it was read.
+    to: "plan", "placement-csv", "gantt-svg", "megatron", ...: a name of `explorer.exports.formats.FORMATS`.
+    path: the file to write.
+    theme: of pictures.
+    nearest: for launchers that place whole modules, each in the stage that does most of its work; what that changes,
+        and what the file leaves out, is reported by `explorer.exports.formats.export`.
+
+    Raises PlacementError, in one line, also where a launcher cannot run the plan.
     """
     from explorer.exports.formats import export_bytes
     from explorer.files import write_file
@@ -392,16 +404,25 @@ def sweep(
     *,
     micro_batches: Sequence[int] = (),
     bandwidth: Sequence[str | float] = (),
-    pipelines: Sequence[str] = (),
     settings: Settings | None = None,
     on_row: Callable[[Row], None] = lambda _: None,
     **terms: Unpack[SweepTerms],
 ) -> Sweep:
-    """A plan at every combination of devices, memory caps, micro-batches, bandwidths and pipelines (or one of them
-    varied at a time): rows with `point`, `status`, `result` and `metrics`; that nothing fits is a row, too. settings:
-    all that is not swept. fresh: begin every search anew (see `explorer.sweeps.sweep`). on_row gets each row as it is
-    found. library: as in `plan`, for every row; search_again: even what is known. A notebook shows the rows with their
-    curve, over memory caps a line for each pipeline.
+    """A plan at every combination of devices, memory caps, micro-batches, bandwidths and pipelines: rows with `point`,
+    `status`, `result` and `metrics`. That nothing fits is a row, too. A notebook shows the rows with their curve, over
+    memory caps a line for each pipeline.
+
+    model: what `trace` returned, or a name that it takes.
+    devices, memory, micro_batches, bandwidth, pipelines: the values that are swept; sizes as text or in bytes.
+    planner: of every row.
+    settings: all that is not swept.
+    on_row: called with each row as it is solved.
+    one_at_a_time: vary one of them at a time, in place of every combination.
+    fresh: no row starts from another one's plan (see `explorer.sweeps.sweep`).
+    effort, time_limit_s, seed: of every search, as in `plan`.
+    should_stop: polled between and during searches; True ends the sweep.
+    library: as in `plan`, for every row.
+    search_again: search also what the library has.
 
     Raises InvalidProblem if there is nothing to sweep, or too much.
     """
@@ -416,7 +437,7 @@ def sweep(
         tuple(micro_batches),
         tuple(parse_bandwidth(rate) if isinstance(rate, str) else rate for rate in bandwidth),
         tuple(parse_bytes(size) if isinstance(size, str) else size for size in memory),
-        tuple(pipeline(each) for each in pipelines),
+        tuple(pipeline(each) for each in terms["pipelines"]),
     )
     rows: list[Row] = []
     with noting(_library(terms["library"]), workload.reference, terms["search_again"]) as (ask, noted):

@@ -44,9 +44,13 @@
         return;
       }
       const words = told.labels[i] + ": " + point.text;
+      if (told.knee === i) {
+        const ring = ex.svg("circle", { cx: X(i), cy: Y(point.objective_s), r: 10, class: "knee" }, svg);
+        ex.svg("title", {}, ring, "The knee: more memory than this helps little");
+      }
       const dot = ex.svg("circle", { cx: X(i), cy: Y(point.objective_s), r: 5, class: "point", tabindex: "0", role: "button", "data-act": "go-sweep", "data-arg": i, "aria-label": "Go to " + words }, svg);
       ex.svg("title", {}, dot, words + " (a click asks it)");
-      ex.svg("text", { x: X(i), y: Y(point.objective_s) - 10, "text-anchor": "middle", class: "value" }, svg, point.text);
+      ex.svg("text", { x: X(i), y: Y(point.objective_s) - (told.knee === i ? 17 : 10), "text-anchor": "middle", class: "value" }, svg, point.text);
     });
   }
 

@@ -36,6 +36,7 @@
   const LABEL_PX = 8; /* of a box's width that its label leaves free */
   const MARGIN_PX = 6; /* as in explorer/view/graph/layered_layout.py */
   const PEEK_MS = 140;
+  const CHIP_ZOOM = 1.2; /* from which on their words are as large as min-zoomed-font-size */
   const MOST_ZOOM = 1.2; /* of a graph that is fitted: few boxes are not blown up */
   const having = (told, which) => new Set(Object.keys(told).filter((id) => told[id].includes(which)));
 
@@ -87,6 +88,7 @@
 
     /* Labels change what there is to lay out, so they are written once somebody can read them. */
     function write(cy) {
+      writeChips(cy);
       const first = cy.nodes()[0];
       if (!view.unwritten || !first || cy.zoom() * first.numericStyle("font-size") < first.numericStyle("min-zoomed-font-size")) return;
       view.unwritten = false;
@@ -97,6 +99,14 @@
         const label = fitting(node.data("name") + reads, node.scratch("beside"), font, room);
         if (node.data("label") !== label) node.data("label", label);
       }));
+    }
+
+    /* What members of a group have of tensors stands on edges, which it would move apart, once somebody can read it. */
+    function writeChips(cy) {
+      const near = cy.zoom() >= CHIP_ZOOM;
+      if (near === view.near) return;
+      view.near = near;
+      cy.batch(() => cy.edges().forEach((edge) => edge.toggleClass("chip", near && edge.scratch("chipped"))));
     }
 
     function overlay(message) {
@@ -124,6 +134,10 @@
             const cut = message.cuts[edge.id()];
             edge.toggleClass("cut", !!cut);
             if (cut) edge.data({ label: cut[0], width: cut[1] });
+            const chip = (message.chips || {})[edge.id()];
+            edge.toggleClass("exchanged", !!chip && chip[1]);
+            if (chip) edge.data("chip", chip[0]);
+            edge.scratch("chipped", !!chip && !cut);
             edge.removeClass("inner");
           });
           for (const [box, bytes] of Object.entries(message.inside || {})) {
@@ -132,6 +146,7 @@
             if (by) by.addClass("inner").data("inside", "▾ " + bytes);
           }
           view.unwritten = true;
+          view.near = null;
           write(cy);
         });
         mapped();

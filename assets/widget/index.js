@@ -47,7 +47,7 @@ function clockParts(card, frame) {
   parts.play = button("▶", "Play the schedule (space)");
   parts.on = button("▸", "To the next event (full stop)");
   parts.at = made("div", "clock-at", null, bar, { role: "slider", tabindex: "0", "aria-label": "Instant of the schedule",
-    "aria-valuemin": "0", "aria-valuemax": "1000", "aria-valuenow": "0", "aria-valuetext": "at rest" });
+    "aria-valuemin": "0", "aria-valuemax": "1000", "aria-valuenow": "0", "aria-valuetext": "stopped" });
   made("div", "knob", null, parts.at);
   parts.time = made("span", "clock-time", "", bar);
   parts.words = made("span", "quiet clock-words", "", bar);

@@ -30,6 +30,8 @@ nitpicky = False
 html_theme = "furo"
 html_title = f"{project} {release}"
 html_favicon = "../../assets/mark.svg"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
@@ -74,10 +76,12 @@ def fields_of_docstring(app: object, what: str, name: str, value: object, option
         if found and names.issuperset(re.split(r", | and ", found[1])):
             if not field and written and written[-1]:
                 written.append("")
-            written.append(f":param {found[1]}: {found[2]}")
+            names_here = "/".join(re.split(r", | and ", found[1]))
+            written.append(f":param {names_here}: {found[2]}")
             field = True
         elif line.startswith("Raises ") and (raised := RAISES.match(line)):
-            written += ["", f":raises {raised[1]}: {raised[2].strip() or 'as its name says'}.", ""]
+            reason = raised[2].strip(" ,")
+            written += ["", f":raises {raised[1]}: {reason}." if reason else f":raises {raised[1]}:", ""]
             field = False
             written.append(line[raised.end() :].strip())
         elif field and line and not line.startswith(" "):

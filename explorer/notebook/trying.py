@@ -29,7 +29,7 @@ from solvers.search.planner import Planner
 
 POLL_S = 0.1
 """Between two looks whether what is tried is still wanted."""
-LOOKING = "Looking for ways out …"
+LOOKING = "Looking for remedies …"
 FOUND = "Found by quick searches, the cheapest change first."
 NONE = "No change was found that fits."
 
@@ -115,7 +115,11 @@ class Trying:
                 subject.workload, asked, planner, LIMITS, should_stop=lambda: not going(), ask=self._asking(subject)
             ):
                 self._set(going, partial(self.ways.append, way))
-            self._set(going, partial(setattr, self, "_words", FOUND if self.ways else NONE))
+
+            def end() -> None:  # once the last way has been added
+                self._words = FOUND if self.ways else NONE
+
+            self._set(going, end)
 
         self._begin(work, LOOKING)
 

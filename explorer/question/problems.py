@@ -10,13 +10,13 @@ from explorer.costs.regions import ASKED, asked_regions
 from explorer.costs.stack import Stack
 from explorer.question.clusters import collectives_as_measured, make_cluster
 from explorer.question.names import resolve_pins
-from explorer.question.nodes.groups import grouped, with_exchanges
+from explorer.question.nodes.groups import exchange_links, grouped, with_exchanges
 from explorer.question.settings import MemoryModel, Settings
 from explorer.question.together import in_units, kept_together
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.pipelines.folded import enclosed_share
-from solvers.problem.cluster import Cluster
+from solvers.problem.cluster import Cluster, Link
 from solvers.problem.gradient_room import with_gradient_room
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Precision, Problem
@@ -62,6 +62,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     compute, costs_from = _compute(workload, cluster, dtype, settings, precision)
     if link is not None:
         compute = with_exchanges(compute, graph, link, measured=collectives_as_measured(settings))
+    over, sums_over = _group_links(cluster, workload.graph.tensor_parallel, link, settings)
     objective = settings.objective or workload.objective
     execution = settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1
@@ -90,7 +91,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         pins=pins,
         costs_from=costs_from,
         engine=None if settings.profile is None or settings.profile.engine is None else settings.profile.engine.costs,
-        group_link=link,
+        group_link=over,
+        group_sum_link=sums_over,
     )
     if workload.compute is not None:
         _check_times(problem, workload.reference)
@@ -104,6 +106,21 @@ def _check_phase(workload: Workload, settings: Settings) -> None:
         raise InvalidProblem(
             f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it again"
         )
+
+
+def _group_links(
+    cluster: Cluster, degree: int, link: Link | None, settings: Settings
+) -> tuple[Link | None, Link | None]:
+    """What members of groups exchange over, and what they add up over, where that is another; None where it differs
+    from group to group, and where there are no groups."""
+    if link is None:
+        return None, None
+    measured = collectives_as_measured(settings)
+    found = {exchange_links(device.kind, degree, link, measured) for device in cluster.devices}
+    if len(found) > 1:
+        return None, None
+    over, sums_over = found.pop()
+    return over, None if sums_over == over else sums_over
 
 
 def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Problem:

@@ -237,11 +237,17 @@ def _check_graphs(first: Problem, second: Problem) -> None:
     hashes = [graph_hash(problem.as_traced.graph) for problem in (first, second)]
     if hashes[0] != hashes[1]:
         told = " and ".join(
-            f"{text.short(problem.graph.name, 40)} ({text.plural(len(problem.graph), 'operator')}, sha256"
+            f"{text.short(problem.graph.name, 40)} ({text.plural(len(problem.graph), 'operator')}"
+            f"{_divided(problem)}, sha256"
             f" {found[:SHOWN_HASH]}...)"
             for problem, found in zip((first, second), hashes, strict=True)
         )
         raise InvalidProblem(f"the plans are of different graphs: {told}; compare plans of one model, traced alike")
+
+
+def _divided(problem: Problem) -> str:
+    degree = problem.graph.tensor_parallel
+    return f" divided over {degree}" if degree > 1 else ""
 
 
 def _changes(

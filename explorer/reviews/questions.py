@@ -15,6 +15,8 @@ from explorer.reviews.transfers import Transfer
 from explorer.view.graph.stage_boxes import device_words
 from explorer.view.plan_types import PlanView
 from explorer.view.timeline.charts import parts_words
+from explorer.view.timeline.exchanges import tensor_placements
+from explorer.view.timeline.sent import sent_bytes
 from explorer.words import text
 from solvers.evaluation.evaluate import MEMORY_SLACK, Metrics
 from solvers.evaluation.memory_parts import memory_parts
@@ -109,6 +111,23 @@ def held_words(problem: Problem) -> str:
         parts += [STATES[problem.optimizer]] if problem.optimizer in STATES else []
     parts += ["module buffers"] if any(operator.buffer_bytes for operator in problem.graph.operators) else []
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+
+
+def divided(problem: Problem, plan: Plan) -> list[Line]:
+    """Over how many devices tensors are divided, how many operators have which placement, and what a member of a
+    group sends in an iteration; nothing where tensors are whole."""
+    placements = tensor_placements(problem)
+    if placements is None:
+        return []
+    times = Counter(placements.values()).most_common()
+    words = f"over {problem.graph.tensor_parallel} devices"
+    if times:
+        words += "; outputs " + ", ".join(f"{placement} {count:,}" for placement, count in times)
+    if problem.objective is Objective.ITERATION:
+        sent = {kind: float(nbytes.max()) for kind, nbytes in sent_bytes(problem, plan).items()}
+        told = [f"{text.nbytes(most)} {kind.replace('_', '-')}" for kind, most in sent.items() if most]
+        words += f"; a member sends at most {', '.join(told)} in an iteration" if told else ""
+    return [Line("tensors divided", Verdict.PASS, words)]
 
 
 def memory(problem: Problem, plan: Plan, peaks: Sequence[float], names: Sequence[str]) -> list[Line]:

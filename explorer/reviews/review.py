@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from explorer.reviews import questions
 from explorer.reviews.lines import Line, Verdict, worst
@@ -16,6 +16,7 @@ from explorer.view.graph.stage_graph import again_s
 from explorer.view.plan_types import Device, PlanView
 from explorer.view.plan_view import devices, plan_view, result_view
 from explorer.view.timeline.bars import MAX_BARS, bars
+from explorer.view.timeline.exchanges import exchanges, tensor_placements
 from explorer.words import text
 from solvers.errors import PlacementError
 from solvers.evaluation.evaluate import Metrics, evaluate, judge
@@ -74,6 +75,7 @@ def review(problem: Problem, plan: Plan, result: Result | None = None) -> Review
         names = [told["name"] for told in view["devices"]]
         lines += questions.counted(problem, plan, metrics, sent)
         peaks = [metrics.peak_memory_bytes[same[0]] for same in shown.every]
+        lines += questions.divided(problem, plan)
         lines += questions.memory(shown.problem, shown.plan, peaks, names)
         lines += [questions.waiting(shown.problem, shown.plan, shown.schedule), questions.largest(sent, view)]
         lines += questions.balance(view, metrics)
@@ -106,9 +108,10 @@ def view_of(problem: Problem, plan: Plan, result: Result | None = None) -> PlanV
         told = plan_view(problem, plan, planner="", objective_s=objective, bound_s=0.0)
     if told["by_operator"] or not MAX_BARS < told["spans"] <= FINE:
         return told
+    exchanged = exchanges(problem, plan)
     _, plan, schedule, _ = folded(problem, plan, simulate(problem, plan))
     links = {use["resource"]: i for i, use in enumerate(told["links"])}
-    return {**told, "bars": bars(schedule, 2 * FINE, again_s(plan, schedule), links)}
+    return {**told, "bars": bars(schedule, 2 * FINE, again_s(plan, schedule), links, exchanged)}
 
 
 class LineView(TypedDict):
@@ -135,17 +138,21 @@ class ReviewView(TypedDict):
     graph_sha256: str
     lines: list[LineView]
     largest_transfers: list[TransferView]
+    tensor_placements: NotRequired[dict[str, str]]
 
 
 def review_object(told: Review, problem: Problem) -> ReviewView:
     """A review as JSON: verdict, hashes, lines [{what, verdict, reason}] and the largest transfers."""
-    return {
+    found: ReviewView = {
         "verdict": told.verdict.value,
         "plan_sha256": told.plan_sha256,
         "graph_sha256": told.graph_sha256,
         "lines": [{"what": line.what, "verdict": line.verdict.value, "reason": line.reason} for line in told.lines],
         "largest_transfers": transfer_rows(told, devices(problem) if told.view is None else told.view["devices"]),
     }
+    if (divided := tensor_placements(problem)) is not None:
+        found["tensor_placements"] = divided
+    return found
 
 
 def transfer_rows(told: Review, devices: Sequence[Device]) -> list[TransferView]:

@@ -118,8 +118,9 @@ def curves_picture(lines: Mapping[str, Sequence[float | None]], values: Sequence
         for (x, y), (value, took_s) in zip(corners, found, strict=True):
             title = f"{name}, {text.nbytes(value)}: {text.seconds(took_s)}"
             shapes.append(Rect(x - DOT, y - DOT, 2 * DOT, 2 * DOT, colour, radius=DOT, title=title))
-        if (bend := knee(values, line)) is not None and (time := line[bend]) is not None:
-            shapes += _knee(*at(values[bend], time), colour)
+        bend = knee(values, line)
+        if bend is not None and (least := line[bend]) is not None:
+            shapes += _knee(*at(values[bend], least), colour)
         x, y = LEFT + 8 + KEY_WIDE * (number % KEYS), TALL + 4 + KEY * (number // KEYS)
         shapes.append(Stroke(((x, y), (x + 18, y)), colour, 2.4, dashed=dashed))
         shapes.append(Label(x + 24, y, name, "text", 10.5))

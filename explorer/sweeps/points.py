@@ -42,8 +42,8 @@ class Point:
 
     def apart(self, other: Point) -> int:
         """In how many of its values another point differs; the plan of another pipeline is of least use."""
-        differing = [axis for axis in AXES if getattr(self, axis) != getattr(other, axis)]
-        return len(differing) + (self.pipeline != other.pipeline)
+        differ = [axis for axis in AXES if getattr(self, axis) != getattr(other, axis)]
+        return len(differ) + ("pipeline" in differ)
 
     def words(self) -> str:
         """ "4 devices, 16 GiB"."""

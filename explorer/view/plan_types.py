@@ -292,13 +292,26 @@ class PlanView(Answered, ScheduleView):
     figures: FigureView
 
 
+class Sharding(TypedDict):
+    """How tensors are divided over a group. members: of the group. Per operator: placements (of its output, see
+    `solvers.problem.graph.Operator`), before (of what a forward operator reads first), kinds (of what members exchange
+    for it, "" for nothing) and exchanged ([fixed, per sample] bytes that each of them sends)."""
+
+    members: int
+    placements: list[str]
+    before: list[str]
+    kinds: list[str]
+    exchanged: list[tuple[float, float]]
+
+
 class Skeleton(TypedDict):
     """A graph. hash; graph: see `explorer.view.graph.skeleton.structure_hash`; operators: their number; stated: whether
     the source brings its own times; memory_bytes: of the largest device of such a source, 0 without a cap (None:
     devices are chosen). Per operator: names, types, modules, phases, anchors (the forward operator that stands for it
     on screen), work (FLOPs, or seconds where the source states them), params (bytes), saved ([fixed, per sample]
     bytes). tensors: (producer, consumers, fixed bytes, bytes per sample); shapes: of each, "8×1024
-    float32", or ""."""
+    float32", or "".
+    sharding: where tensors are divided over a group."""
 
     hash: str
     graph: str
@@ -323,6 +336,7 @@ class Skeleton(TypedDict):
     saved: list[list[float]]
     tensors: list[tuple[int, list[int], float, float]]
     shapes: list[str]
+    sharding: NotRequired[Sharding]
 
 
 def used_devices(plan: PlanView) -> int:

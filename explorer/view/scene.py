@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from explorer.view.graph import elements, pinning, stage_boxes
+from explorer.view.graph import elements, pinning, sharding, stage_boxes
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.errors import BoxErrors
 from explorer.view.graph.palette import Theme
@@ -47,11 +47,13 @@ class GraphScene(TypedDict):
 
 class OverlayScene(TypedDict):
     """What a plan lays over a graph, by box. cuts: label and width of the edges whose tensors cross devices; inside: of
-    the boxes that are cut themselves, the bytes; keys: the forward operators, where those are scheduled one by one."""
+    the boxes that are cut themselves, the bytes; chips: of edges what members of a group have of the tensor, and
+    whether they exchanged something for that; keys: the forward operators, where those are scheduled one by one."""
 
     nodes: Mapping[str, list[int]]
     cuts: Mapping[str, tuple[str, float]]
     inside: Mapping[str, str]
+    chips: Mapping[str, tuple[str, bool]]
     stages: Mapping[str, list[int]]
     keys: Mapping[str, list[int]] | None
     pinned: list[str]
@@ -135,6 +137,7 @@ def overlay_scene(view: GraphView, skeleton: Skeleton, plan: PlanView, errors: B
             for edge, (label, size) in cuts.items()
         },
         "inside": {box: text.nbytes(size) for box, size in bytes_at.items()},
+        "chips": sharding.chips(view, skeleton, plan),
         "stages": {name: sorted({plan["stage_of"][i] for i in members}) for name, members in view.boxes.items()},
         "keys": {name: sorted({skeleton["anchors"][i] for i in members}) for name, members in view.boxes.items()}
         if plan["by_operator"]

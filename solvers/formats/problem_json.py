@@ -23,9 +23,10 @@ _REQUIRED = (
 )  # fmt: skip
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
-    "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied", "group_link",
+    "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied", "group_link", "group_sum_link",
 )  # fmt: skip
 
+_GROUP_LINKS = ("group_link", "group_sum_link")
 _ALWAYS = (
     "objective", "contiguity", "transfers", "execution", "mini_batch", "micro_batches", "training",
     "optimizer", "max_replicas", "recompute", "mixed_micro_batches", "subgraphs_per_device", "costs_from", "transfer_s",
@@ -46,7 +47,7 @@ def problem_json(problem: Problem) -> dict[str, object]:
         **({"copy_tied": True} if problem.copy_tied else {}),
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
         **({} if problem.engine is None else {"engine": record_json(problem.engine)}),
-        **({} if problem.group_link is None else {"group_link": record_json(problem.group_link)}),
+        **{name: record_json(link) for name in _GROUP_LINKS if (link := getattr(problem, name)) is not None},
         "cluster": cluster_json(problem.cluster),
         "compute": compute_json(problem.as_traced.compute),
     }
@@ -77,7 +78,7 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "subgraphs_per_device": None if subgraphs is None or subgraphs.is_null else subgraphs.integer(1),
         "pins": _read_pins(parts["pins"], len(graph)) if "pins" in parts else {},
         "costs_from": parts["costs_from"].text() if "costs_from" in parts else "given",
-        "group_link": read_link(parts["group_link"]) if "group_link" in parts else None,
+        **{name: read_link(parts[name]) for name in _GROUP_LINKS if name in parts},
         "engine": read_record(parts["engine"], EngineCosts) if "engine" in parts else None,
     }
     cluster, compute = read_cluster(parts["cluster"]), read_compute(parts["compute"], len(graph))

@@ -244,6 +244,7 @@ class Problem:
     its plan is done at once. copy_tied: whether `graph` has a copy of each tied parameter
     at every operator that reads it (`solvers.problem.tied`), which `plain` has not. group_link: what joins members of
     tensor-parallel groups, where devices are such; what they exchange over it is in the compute times already.
+    group_sum_link: that of their all-reduces, where it is another.
     """
 
     graph: OpGraph
@@ -273,6 +274,7 @@ class Problem:
     copy_tied: bool = False
     repeats: Repeats = ONCE
     group_link: Link | None = None
+    group_sum_link: Link | None = None
 
     def __post_init__(self) -> None:
         clean_names(self, "costs_from")

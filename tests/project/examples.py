@@ -33,7 +33,7 @@ class Example:
     @property
     def commands(self) -> list[list[str]]:
         """The words of each command, in order."""
-        return [shlex.split(line) for line in block(self.page, "sh").splitlines()]
+        return [shlex.split(line) for line in block(self.page, "sh").replace("\\\n", " ").splitlines()]
 
     @property
     def output(self) -> str:

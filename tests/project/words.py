@@ -50,7 +50,8 @@ class Out:
     def pattern(self) -> re.Pattern[str]:
         """Whole words, in any case; ``*`` stands for the rest of a word."""
         words = [re.escape(word).replace(r"\*", r"\w*") for word in self.phrase.split()]
-        return re.compile(r"(?<![\w-])" + r"\s+".join(words) + r"(?![\w-])", re.IGNORECASE)
+        before = r"(?<![\w-])" if re.match(r"\w", self.phrase) else ""
+        return re.compile(before + r"\s+".join(words) + r"(?![\w-])", re.IGNORECASE)
 
 
 def words_out() -> list[Out]:

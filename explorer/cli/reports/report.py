@@ -17,6 +17,7 @@ from explorer.costs.trained_in import assumed_notes, notes_of_model
 from explorer.costs.utilisation import utilisation
 from explorer.view.figures import metrics_object
 from explorer.view.folded import numbers_words
+from explorer.view.timeline.exchanges import exchanges_object, tensor_placements
 from explorer.view.timeline.sent import sent_bytes
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
@@ -73,6 +74,8 @@ def result_object(
         "by_degrees": [degree_json(row) for row in result.by_degrees],
         "degrees": None if plan is None else degrees_object(problem, plan),
         "sent_bytes": None if plan is None else _sent_object(problem, plan),
+        "tensor_placements": tensor_placements(problem),
+        "exchanges": None if plan is None else exchanges_object(problem, plan),
         "nodes": [device.node for device in problem.cluster.devices],
         "placement": None if plan is None else placement_object(problem, plan),
         "stages": None if plan is None else stages_object(problem, plan),

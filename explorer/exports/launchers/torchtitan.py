@@ -51,9 +51,8 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
             "the order of micro-batches, which is none of torch's schedules: export torch-actions too, and set"
             ' pipeline_parallel_schedule = "PipelineScheduleMulti" and pipeline_parallel_schedule_csv'
         )
-        names: tuple[str, ...] = ("1F1B", "GPipe") if chain.per_rank == 1 else ("Interleaved1F1B", "LoopedBFS")
-        if in_a_v:
-            names = ("ZBVZeroBubble",)
+        several = ("ZBVZeroBubble",) if in_a_v else ("Interleaved1F1B", "LoopedBFS")
+        names = ("1F1B", "GPipe") if chain.per_rank == 1 else several
         schedule = next(name for name in names if takes(name, chain.micro_batches, ranks, stages))
     if named == ONE_STAGE["1f1b"]:
         lost += filter(None, [launched_words(chain.problem, chain.plan, "torch", Pipeline.ONE_F_ONE_B)])

@@ -122,9 +122,8 @@ def _as_one(members: tuple[Device, ...], first: int) -> Device:
 
 
 def with_exchanges(compute: ComputeTable, graph: OpGraph, link: Link, *, measured: bool = False) -> ComputeTable:
-    """Compute times with what members of a group exchange during them: steps of the link's latency, and bytes.
-    measured: as lines through collectives of as many devices are (`costs.curves`), where they were measured: those of
-    all-reduces where a member sends twice as often as it has fellows, else of reduce-scatters."""
+    """Compute times with what members of a group exchange during them: steps of a link's latency, and bytes. measured:
+    see `exchange_links`."""
     degree = graph.tensor_parallel
     samples = np.array(compute.samples, dtype=np.float64)
     fixed = np.array([operator.exchanged_bytes.fixed for operator in graph.operators])
@@ -133,10 +132,23 @@ def with_exchanges(compute: ComputeTable, graph: OpGraph, link: Link, *, measure
     nbytes = fixed[:, None] + per_sample[:, None] * samples
     found = {}
     for kind, table in compute.seconds.items():
-        latency, rate = np.full(len(graph), link.latency_s), np.full(len(graph), link.bandwidth_bytes_per_s)
-        for operation, has in (("reduce_scatter", steps < 2 * (degree - 1)), ("all_reduce", steps >= 2 * (degree - 1))):
-            line = measured_line(kind, operation, degree) if measured else None
-            if line is not None:
-                latency[has], rate[has] = line.latency_s, line.bandwidth_bytes_per_s
+        others, sums = exchange_links(kind, degree, link, measured)
+        adds = steps >= 2 * (degree - 1)
+        latency = np.where(adds, sums.latency_s, others.latency_s)
+        rate = np.where(adds, sums.bandwidth_bytes_per_s, others.bandwidth_bytes_per_s)
         found[kind] = table + (steps * latency)[:, None] + nbytes / rate[:, None]
     return replace(compute, seconds=found)
+
+
+def exchange_links(kind: str, degree: int, link: Link, measured: bool) -> tuple[Link, Link]:
+    """What members of a group exchange over: all but all-reduces, and these, which are what a member sends twice as
+    often for as it has fellows. measured: as lines through collectives of as many devices of the kind are
+    (`costs.curves`), where they were measured; else over ``link``."""
+    lines = [measured_line(kind, one, degree) if measured else None for one in ("reduce_scatter", "all_reduce")]
+    others, sums = (
+        link
+        if line is None
+        else replace(link, latency_s=line.latency_s, bandwidth_bytes_per_s=line.bandwidth_bytes_per_s)
+        for line in lines
+    )
+    return others, sums

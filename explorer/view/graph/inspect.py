@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from explorer.costs.times.share import WORDS
 from explorer.view.graph.elements import GraphView, full_name
+from explorer.view.graph.sharding import sharding_rows
 from explorer.view.plan_types import PlanView, Skeleton
 from explorer.words import text
 from explorer.words.actions import TRANSFER
@@ -34,6 +35,7 @@ def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: PlanView 
     rows = [("Operators", text.count(len(members)))]
     if element.startswith("o:"):
         rows.append(("Type", text.short(skeleton["types"][int(element[2:])], 26)))
+    rows += sharding_rows(members, skeleton, plan)
     tags: tuple[str, ...] = ()
     if plan is not None:
         used = sorted({d for i in members for d in plan["placement"][i]})
@@ -65,7 +67,7 @@ def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: PlanView 
     return Facts(full_name(skeleton, element), tags, tuple(rows), tuple(actions))
 
 
-POINTED = ("Type", "Fwd / bwd time", "Parameters", "Gives", "Receives", "Sends")
+POINTED = ("Type", "Exchanges", "Exchanges back", "Fwd / bwd time", "Parameters", "Gives", "Receives", "Sends")
 """The facts on a box that are told where it is only pointed at."""
 
 
@@ -78,7 +80,7 @@ def box_words(element: str, view: GraphView, skeleton: Skeleton, plan: PlanView 
     sources = [source for source, _ in view.edges] if view.layout.fans else []
     read = sum(sources[number] == element for number in view.layout.fans)
     known = [f"{name[0].lower()}{name[1:]} {value}" for name, value in facts.rows
-             if value != text.NOTHING and name in POINTED]  # fmt: skip
+             if value != text.NOTHING and (name in POINTED or name.startswith("On each of"))]  # fmt: skip
     known += [f"read by {read + 1:,} boxes"] if read else []
     return " · ".join([*([", ".join(facts.tags)] if facts.tags else []), *known])
 
@@ -180,6 +182,7 @@ def operator_facts(operator: int, skeleton: Skeleton, plan: PlanView) -> Facts |
     if not runs:
         return None
     rows = [("Type", text.short(skeleton["types"][own], 26))]
+    rows += sharding_rows([i for i, anchor in enumerate(anchors) if anchor == own], skeleton, plan)
     for i in runs:
         took = text.seconds(found["end_s"][i] - found["start_s"][i])
         rows.append((TITLES.get(found["kind"][i], "Runs"), f"{took} at {text.seconds(found['start_s'][i])}"))

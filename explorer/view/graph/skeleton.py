@@ -10,6 +10,7 @@ import numpy as np
 
 from explorer.question.accelerators import make_accelerators
 from explorer.question.settings import Settings
+from explorer.view.graph.sharding import sharding_of
 from explorer.view.plan_types import Skeleton
 from solvers.formats.workload import Workload
 from solvers.problem.graph import NOTHING, OpGraph, Phase, per_graph
@@ -47,6 +48,8 @@ def skeleton(workload: Workload) -> Skeleton:
         "tensors": [(t.producer, list(t.consumers), t.nbytes.fixed, t.nbytes.per_sample) for t in graph.tensors],
         "shapes": [f"{'×'.join(map(str, t.shape))} {t.dtype}".strip() for t in graph.tensors],
     }
+    if (divided := sharding_of(graph)) is not None:
+        found["sharding"] = divided
     return {**found, "hash": _hash({name: value for name, value in found.items() if name not in ("hash", "shapes")})}
 
 

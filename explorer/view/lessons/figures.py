@@ -64,6 +64,15 @@ def _imbalance(plan: View) -> float | None:
     return max(used) * len(used) / sum(used) if used else None
 
 
+def _members(plan: View) -> float:
+    return max((device.get("members", 1) for device in plan["devices"]), default=1)
+
+
+def _exchange(plan: View) -> float:
+    """Share of the bottleneck's step in which it exchanges within its group."""
+    return plan["breakdown"].get("exchange", 0.0) / plan["span_s"] if plan["span_s"] else 0.0
+
+
 def _gap(plan: View) -> float | None:
     return 1 - plan["bound_s"] / plan["objective_s"] if plan["bound_s"] and plan["objective_s"] else None
 
@@ -99,6 +108,8 @@ FIGURES: Mapping[str, Figure] = {
     ),
     "micro_batches": Figure("micro-batches", _micro_batches, text.count),
     "mini_batch": Figure("mini-batch", lambda plan: plan["mini_batch"], text.count),
+    "members": Figure("devices that divide tensors", _members, text.count),
+    "exchange": Figure("exchange in the group", _exchange, text.percent),
     "measured": Figure("measured time", _measured, text.seconds),
     "measured_ratio": Figure("measured over predicted", _measured_ratio, lambda value: f"{value:.3g}"),
 }

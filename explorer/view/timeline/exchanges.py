@@ -9,6 +9,7 @@ from typing import NamedTuple
 from explorer.words.actions import told
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Span
+from solvers.problem.collectives import exchange_kind
 from solvers.problem.graph import Operator, Phase
 from solvers.problem.problem import Objective, Problem
 from solvers.problem.regions import regions_of
@@ -31,8 +32,10 @@ _KIND = {Phase.FORWARD: "F", Phase.BACKWARD_INPUT: "I", Phase.BACKWARD_WEIGHT: "
 def exchange_of(problem: Problem, operator: Operator, samples: float) -> Exchange:
     """What an operator exchanges when it runs on so many samples; none where it is not known over what."""
     link, nbytes = problem.group_link, operator.exchanged_bytes.at(samples)
-    if link is None:
+    if link is None or not operator.exchange_steps:
         return NO_EXCHANGE
+    if problem.group_sum_link is not None and operator.exchange_steps >= 2 * (problem.graph.tensor_parallel - 1):
+        link = problem.group_sum_link
     return Exchange(operator.exchange_steps * link.latency_s + nbytes / link.bandwidth_bytes_per_s, nbytes)
 
 
@@ -79,3 +82,26 @@ def of_spans(problem: Problem, plan: Plan) -> OfSpan:
         return found._replace(seconds=min(found.seconds, span.end_s - span.start_s))
 
     return of
+
+
+def tensor_placements(problem: Problem) -> dict[str, str] | None:
+    """What each forward operator's output is to the members of a group, by name; None where tensors are whole."""
+    if problem.graph.tensor_parallel == 1:
+        return None
+    return {one.name: one.placement for one in problem.graph.operators if one.phase is Phase.FORWARD and one.placement}
+
+
+def exchanges_object(problem: Problem, plan: Plan) -> list[dict[str, object]] | None:
+    """The operators that exchange among members of a group, each with the kind, the bytes that a member sends for a
+    micro-batch and the seconds that this takes; None where tensors are whole."""
+    if problem.graph.tensor_parallel == 1:
+        return None
+    found: list[dict[str, object]] = []
+    for stage in plan.stages:
+        size = problem.mini_batch if problem.objective is Objective.MAKESPAN else stage.micro_batch_size
+        for operator in (problem.graph.operators[position] for position in stage.operators):
+            if operator.exchange_steps:
+                seconds, nbytes = exchange_of(problem, operator, size / len(stage.devices))
+                kind = exchange_kind(operator)
+                found.append({"operator": operator.name, "kind": kind, "bytes": nbytes, "seconds": seconds})
+    return found

@@ -397,6 +397,8 @@ class SweepPoint(TypedDict):
 
 
 class SweepMessage(TypedDict):
+    """knee: the position of the value beyond which more helps little."""
+
     type: Literal["sweep"]
     going: bool
     words: str
@@ -404,6 +406,7 @@ class SweepMessage(TypedDict):
     axis: NotRequired[str]
     values: NotRequired[Sequence[float]]
     labels: NotRequired[Sequence[str]]
+    knee: NotRequired[int | None]
 
 
 class Graph(GraphScene):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from explorer.jobs.requests import HelpRequest, RemedyRequest, SolveRequest, SweepRequest
 from explorer.question.written.kinds import MAX_DEVICES
+from explorer.sweeps.knee import knee
 from explorer.sweeps.points import SWEPT
 from explorer.view.events import Event, ResultEvent
 from explorer.web.contract import ids
@@ -208,4 +209,6 @@ def _show_sweep(page: PageState, words: str) -> None:
     }
     if sweep.axis:
         message.update({"axis": sweep.axis, "values": sweep.values, "labels": sweep.words})
+        if sweep.axis == "memory_bytes":
+            message["knee"] = knee(sweep.values, [row["objective_s"] for row in sweep.rows])
     page.send(message)

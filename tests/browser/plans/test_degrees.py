@@ -58,3 +58,37 @@ def test_the_control_divides_tensors_and_a_search_over_degrees_can_be_cancelled(
     page.change(lambda: page.js(PRESS, "1"))
     assert "tensor_parallel" not in page.query
     assert "tensor-parallel" not in page.text("model-chip")
+
+
+NEAR = """
+const cy = document.getElementById('graph')._cyreg.cy;
+cy.zoom(arguments[0]);
+cy.center(cy.nodes()[8]);
+return cy.edges('.chip').map((edge) => edge.data('chip'));
+"""
+EXCHANGES = """
+const lanes = window.explorer.gantt.drawn().lanes.filter((lane) => lane.name.includes('exchange'));
+return lanes.map((lane) => [lane.hatch.shape, lane.words[0]]);
+"""
+DIVIDED = "model=gpt-small&tensor_parallel=2&devices=4&planner=equal&effort=quick&micro_batches=4&v=3"
+
+
+@pytest.mark.parametrize(("theme", "size"), [("light", (1440, 900)), ("dark", (1180, 760))])
+def test_placements_and_exchanges_of_a_group_are_seen(real, theme, size):
+    real.browser.set_window_size(*size)
+    page = real.open(f"{DIVIDED}&theme={theme}")
+    lanes = page.js(EXCHANGES)
+    assert lanes
+    assert all(shape == "+" and "exchange in the group" in words for shape, words in lanes)
+    assert "exchange in the group" in page.js("return document.getElementById('gantt-legend').textContent")
+    assert "exchange in the group" in page.text("why")
+    assert "GPU 0-1" in page.js("return document.querySelector('.gantt-card').innerText")
+    assert page.js(NEAR, 0.5) == []
+    found = page.js(NEAR, 1.5)
+    assert "S(width)" in found
+    assert any(chip.startswith("all-gather ") and chip.endswith("→ R") for chip in found)
+    if FOLDER:
+        page.browser.save_screenshot(str(Path(FOLDER) / f"chips-{theme}.png"))
+    page.js("window.explorer.graph.select('o:4')")
+    page.until(lambda: "S(width) → R" in page.text("inspector"))
+    real.browser.set_window_size(1440, 900)

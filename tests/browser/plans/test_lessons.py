@@ -49,6 +49,10 @@ def micro_batches(page, number: int) -> None:
     page.js("document.querySelector('#micro-batches input[value=\"' + arguments[0] + '\"]').click()", str(number))
 
 
+def divided(page, degree: str) -> None:
+    page.js("document.querySelector('#tensor-parallel input[value=\"' + arguments[0] + '\"]').click()", degree)
+
+
 def cap(page, text: str) -> None:
     field = page.find("#memory-field")
     field.send_keys(Keys.CONTROL, "a")
@@ -69,6 +73,7 @@ WAYS = {
         lambda p: p.js("document.getElementById('recompute').click()"),
     ],
     "measured": [lambda p: micro_batches(p, 1), lambda p: micro_batches(p, 8)],
+    "divided-tensors": [lambda p: divided(p, "2"), lambda p: divided(p, "1")],
 }
 """What a reader moves: to a plan that does not answer, then to one that does."""
 

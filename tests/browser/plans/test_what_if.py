@@ -90,3 +90,19 @@ def test_a_sweep_draws_a_plan_a_point_that_a_click_asks_for(real):
     point = next(p for p in all_of(page, "#sweep-plot .point") if "Go to 16:" in p.get_attribute("aria-label"))
     page.change(point.click)
     assert "micro_batches=16" in page.query
+
+
+def test_the_knee_of_a_sweep_over_memory_has_a_ring(real):
+    page = real.open(START)
+    tab(page, "Sweep")
+    page.click("#sweep-axis [data-value=memory_bytes]")
+    plan = {"bound_s": 2.0, "status": "feasible", "reason": ""}
+    points = [{"objective_s": s, "text": f"{s} s", **plan} for s in (4.0, 2.5, 2.4)]
+    message = {"type": "sweep", "going": False, "words": "3 plans", "points": points, "axis": "memory_bytes",
+               "values": [8e9, 16e9, 32e9], "labels": ["8 GB", "16 GB", "32 GB"], "knee": 1}  # fmt: skip
+    page.js("window.explorer.sweep.draw(arguments[0])", message)
+    (ring,) = all_of(page, "#sweep-plot .knee")
+    dots = all_of(page, "#sweep-plot .point")
+    assert [dot.get_attribute("cx") == ring.get_attribute("cx") for dot in dots] == [False, True, False]
+    page.js("window.explorer.sweep.draw(arguments[0])", {**message, "knee": None})
+    assert not all_of(page, "#sweep-plot .knee")

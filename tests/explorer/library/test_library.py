@@ -141,7 +141,7 @@ def test_a_time_limit_is_said(path: Path) -> None:
         library.keep(question, replace(answer(question), stop_reason=StopReason.TIME_LIMIT), "")
         known = library.find(question)
         assert known is not None
-        assert known.result.notes[-1].endswith("then, when the time limit ended it")
+        assert known.result.notes[-1].endswith("ms, when the time limit ended it")
 
 
 def test_compiling_is_no_part_of_an_answer(path: Path) -> None:

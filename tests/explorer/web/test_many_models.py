@@ -126,7 +126,7 @@ def test_an_answer_from_before_comes_with_the_graph_that_was_planned(room):
     ask(late, 2, devices=3)
     assert not room.worker.waiting
     assert (len(late.skeleton["names"]), len(late.plan["placement"])) == (48, 48)
-    assert late.status["more"].endswith("from before")
+    assert late.status["more"].endswith("cached")
 
 
 def test_a_plan_of_another_graph_is_told_and_asked_again_and_neither_drawn_nor_kept(room):

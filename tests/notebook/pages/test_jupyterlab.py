@@ -157,7 +157,7 @@ def test_panels_beside_the_plan_are_answered_by_the_worker(lab):
     lab.until(lambda: lab.python("print(w.pins)") == "{}")
     settled(lab)
     lab.find("[data-act='differ']").click()
-    lab.until(lambda: lab.find(".difference") and "planner" in lab.find(".difference").text)
+    lab.until(lambda: lab.find(".difference") and "iteration" in lab.find(".difference").text)
     lab.find("[data-act='compare']").click()
     lab.until(lambda: lab.find(".comparison .row-link"))
     lab.until(lambda: not lab.js("return document.querySelectorAll('.compared .tool').length"))
@@ -166,11 +166,11 @@ def test_panels_beside_the_plan_are_answered_by_the_worker(lab):
 
 
 def test_ways_out_are_found_by_the_worker_and_one_press_away(lab):
-    lab.python("w.micro_batches, w.planner, w.memory = 4, 'auto', '40MiB'")
+    lab.python("w.micro_batches, w.planner, w.memory = 4, 'auto', '1MiB'")
     lab.until(lambda: lab.state() in ("infeasible", "none"))
     lab.until(lambda: lab.find(".ways .strong")).click()
     settled(lab)
-    assert lab.python("print(w.memory != '40MiB' or w.recompute or w.devices > 4)") == "True"
+    assert lab.python("print(w.memory != '1MiB' or w.recompute or w.devices > 4)") == "True"
     lab.python("w.memory, w.recompute, w.planner, w.devices = None, False, 'equal', 4")
     settled(lab)
 

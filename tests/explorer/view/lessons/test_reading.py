@@ -135,12 +135,12 @@ def test_what_is_wrong_with_a_folder_is_told(tmp_path):
         read_file(tmp_path / "sub", CHOICES)
 
 
-def test_seven_lessons_are_shipped_and_an_owners_one_takes_the_place_of_its_namesake(tmp_path):
+def test_eight_lessons_are_shipped_and_an_owners_one_takes_the_place_of_its_namesake(tmp_path):
     from demo_models import MODELS
 
     choices = Choices(tuple(MODELS), tuple(PLANNERS), tuple(DEVICES))
     shipped = all_lessons(choices)
-    assert len(shipped) == len(list(SHIPPED.glob("*.toml"))) == 7
+    assert len(shipped) == len(list(SHIPPED.glob("*.toml"))) == 8
     assert all(lesson.steps[-1].question for lesson in shipped)
     (tmp_path / "bubbles.toml").write_text(GOOD.replace('"chain"', '"gpt-small"'))
     both = all_lessons(choices, str(tmp_path))

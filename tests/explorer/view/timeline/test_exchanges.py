@@ -30,7 +30,7 @@ pytest.importorskip("torch")
 FAST = 1e30
 
 
-@pytest.fixture(scope="module", params=["pipeline", "recompute", "one pass"])
+@pytest.fixture(scope="module", params=["pipeline", "recompute", "one pass", "measured"])
 def asked(request):
     """Two groups of 2, and the same where exchanges take no time."""
     workload = load("gpt-small,tensor-parallel=2", training=True)
@@ -39,8 +39,10 @@ def asked(request):
         "pipeline": {"micro_batches": 4},
         "recompute": {"micro_batches": 4, "recompute": "stage"},
         "one pass": {"objective": "makespan"},
+        "measured": {"micro_batches": 4},
     }[request.param]
-    problem = make_problem(workload, Settings(**said, **more))
+    own = {"devices": 4, "mini_batch": 32, "wiring": "measured"} if request.param == "measured" else said
+    problem = make_problem(workload, Settings(**own, **more))
     fast = make_problem(workload, Settings(**{**said, "bandwidth": FAST, "latency": 0.0}, **more))
     plan = solve(problem, EqualSplit()).plan
     assert plan is not None

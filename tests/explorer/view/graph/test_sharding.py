@@ -1,0 +1,97 @@
+"""Boxes and edges say what members of a group have of tensors, and what they exchange."""
+
+from __future__ import annotations
+
+import pytest
+
+from explorer.question.loading import load
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
+from explorer.view.graph.elements import expanded_to, graph_view
+from explorer.view.graph.inspect import box_facts, box_words, device_facts
+from explorer.view.graph.sharding import chips
+from explorer.view.graph.skeleton import skeleton
+from explorer.view.plan_view import plan_view
+from explorer.view.scene import overlay_scene, schedule_scene
+from explorer.view.session import Look
+from solvers.planners.baselines import EqualSplit
+from solvers.planners.solve import solve
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    workload = load("gpt-small,tensor-parallel=2", training=True)
+    problem = make_problem(workload, Settings(devices=4, mini_batch=32, micro_batches=4))
+    plan = solve(problem, EqualSplit()).plan
+    assert plan is not None
+    told = skeleton(workload)
+    return workload.graph, told, plan_view(problem, plan, planner="equal", objective_s=1.0, bound_s=0.0)
+
+
+def box_of(graph, view, name: str) -> str:
+    return view.owner[next(i for i, one in enumerate(graph.operators) if one.name == name)]
+
+
+def test_one_edge_out_of_every_box_has_a_chip(drawn):
+    graph, told, plan = drawn
+    view = graph_view(told, expanded_to(told, 4))
+    found = chips(view, told, plan)
+    edges = list(view.edges)
+    sources = [edges[int(edge[2:])][0] for edge in found]
+    assert len(set(sources)) == len(sources)
+    assert set(sources) == {source for source, _ in edges}
+    by_source = {source: found[edge] for source, edge in zip(sources, found, strict=True)}
+    assert by_source[box_of(graph, view, "blocks.0.attn.qkv/linear")] == ("S(heads)", False)
+    words, exchanged = by_source[box_of(graph, view, "blocks.0.attn/all_gather")]
+    gather = next(one for one in graph.operators if one.name == "blocks.0.attn/all_gather")
+    nbytes = gather.exchanged_bytes.at(plan["samples"])
+    assert exchanged
+    assert words == f"all-gather {nbytes / 2**10:.0f} KiB → R"
+    assert overlay_scene(view, told, plan)["chips"] == found
+
+
+def test_a_shut_module_says_what_leaves_it(drawn):
+    _, told, plan = drawn
+    view = graph_view(told, expanded_to(told, 1))
+    found = chips(view, told, plan)
+    edges = list(view.edges)
+    of_block = next(words for edge, (words, _) in found.items() if edges[int(edge[2:])][0] == "m:blocks")
+    assert of_block == "R"
+
+
+def test_facts_name_the_change_and_what_goes_over_links(drawn):
+    graph, told, plan = drawn
+    view = graph_view(told, expanded_to(told, 4))
+    box = box_of(graph, view, "blocks.0.attn/all_gather")
+    facts = box_facts(box, view, told, plan)
+    assert facts is not None
+    rows = dict(facts.rows)
+    assert rows["On each of 2"] == "S(heads) → R"
+    assert rows["Exchanges"].startswith("all-gather ")
+    assert rows["Exchanges back"].startswith("reduce-scatter ")
+    words = box_words(box, view, told, plan)
+    assert words is not None
+    assert "S(heads) → R" in words
+
+
+def test_memory_says_that_it_is_of_each_member(drawn):
+    _, told, plan = drawn
+    cards = schedule_scene(told, plan, "light", Look())["memory"]
+    assert all(card["parts"].endswith("; per member of a group of 2") for card in cards)
+    facts = device_facts(0, plan)
+    assert facts is not None
+    assert ("Group", "2 GPUs; memory is per member") in facts.rows
+
+
+def test_a_whole_model_has_no_chips():
+    workload = load("gpt-small", training=True)
+    problem = make_problem(workload, Settings(devices=2, mini_batch=8))
+    plan = solve(problem, EqualSplit()).plan
+    assert plan is not None
+    told = skeleton(workload)
+    assert "sharding" not in told
+    view = plan_view(problem, plan, planner="equal", objective_s=1.0, bound_s=0.0)
+    assert chips(graph_view(told, frozenset()), told, view) == {}
+    assert all("members" not in device for device in view["devices"])

@@ -1,0 +1,98 @@
+"""Words, coverage and what workflows and releases rely on."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.project import words
+from tests.project.coverage import by_room, table
+from tests.project.words import Out
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_no_text_that_users_read_has_a_word_that_is_out() -> None:
+    assert words.faults() == []
+
+
+def test_a_word_that_is_out_is_found_in_pages_messages_and_scripts(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One\n\nIt is told here.\n\n```\nand told here\n```\n\n`told` and [a link](told.md)\n")
+    assert [text.line for text in words.prose(page) if Out("told", "").pattern.search(text.words)] == [3]
+    module = tmp_path / "module.py"
+    module.write_text('"""What is told of it."""\nraise ValueError(f"what {told} is told")\nname = "told"\n')
+    assert [text.line for text in words.messages(module) if Out("told", "").pattern.search(text.words)] == [2]
+    script = tmp_path / "script.js"
+    script.write_text('// what is told\nconst label = "as set below";\n')
+    assert [text.words for text in words.script(script)] == ["as set below"]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "found"),
+    [
+        ("told", "he TOLD them", True),
+        ("told", "untold", False),
+        ("let go", "let\n  go of it", True),
+        ("seconds that no * can beat", "seconds that no iteration can beat", True),
+        (", as usual", "the iteration, as usual", True),
+    ],
+)
+def test_phrases_are_whole_words_in_any_case(phrase: str, text: str, found: bool) -> None:
+    assert bool(Out(phrase, "").pattern.search(text)) == found
+
+
+def test_the_word_lists_are_tables_with_what_to_say_instead() -> None:
+    assert len(words.words_out()) >= 60
+    assert all(out.phrase and out.better for out in words.words_out())
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    terms = contributing.split("| term | meaning | source |\n")[1].split("\n\n")[0].splitlines()[1:]
+    assert all(len([cell for cell in row.strip("|").split("|") if cell.strip()]) == 3 for row in terms)
+
+
+def test_places_to_change_things_are_there() -> None:
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = contributing.split("## Where do I change ...\n")[1].split("\n\n")[0]
+    places = re.findall(r"`((?:solvers|explorer|assets|docs|demo_models)/[\w/.]*)`", table)
+    assert len(table.splitlines()) - 2 >= 20
+    assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+def test_coverage_is_added_up_by_room() -> None:
+    files = {
+        path: {"summary": {"covered_lines": ran, "num_statements": lines}}
+        for path, ran, lines in (
+            ("solvers/plan/a.py", 3, 4),
+            ("solvers/plan/x/b.py", 0, 4),
+            ("solvers/errors.py", 2, 2),
+        )
+    }
+    rooms = by_room(files)
+    assert rooms == {"solvers": (5, 10), "solvers/plan": (3, 8)}
+    assert table(rooms).splitlines()[1].split() == ["solvers", "10", "5", "50.0", "%"]
+
+
+def test_the_changelog_begins_with_what_is_not_released_and_names_releases_by_number_and_date() -> None:
+    titles = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert titles[0] == "Unreleased"
+    assert all(re.fullmatch(r"\d+\.\d+ \(\d{4}-\d\d-\d\d\)", title) for title in titles[1:])
+    assert titles[1:] == sorted(titles[1:], key=lambda title: int(title.split()[0].split(".")[1]), reverse=True)
+
+
+def test_version_and_citation_agree() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_what_docs_and_coverage_install_is_pinned() -> None:
+    pinned = {
+        line.split("==")[0].lower().replace("_", "-")
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if "==" in line
+    }
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    wanted = {re.split(r"[\[><=]", one)[0] for one in extras["docs"]} | {"coverage"}
+    assert wanted <= pinned
