@@ -61,7 +61,7 @@ def unpacked_plan(packed: PackedPlan) -> tuple[Result, str]:
 
 def packed_graph(graph: OpGraph) -> PackedGraph:
     """To be made once for a graph that is asked about again and again."""
-    parts = (graph.operators, graph.tensors, graph.samples, graph.name, graph.tensor_parallel)
+    parts = (graph.operators, graph.tensors, graph.samples, graph.name, graph.tensor_parallel, graph.division)
     content = pickle.dumps(parts, pickle.HIGHEST_PROTOCOL)
     return PackedGraph(hashlib.sha256(content).hexdigest(), content)
 

@@ -7,15 +7,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from explorer.tracing import backward
-from explorer.tracing.captured import Captured
+from explorer.tracing.captured import ITEM_BYTES, Captured
 from explorer.tracing.flops import GROUPED, has_formula
 from explorer.tracing.fold import Folded, fold, is_view
 from explorer.tracing.forward import Forward, forward
 from explorer.tracing.sizes import measure
 from solvers.errors import TraceError
 from solvers.formats.workload import Workload
+from solvers.problem.collectives import DividedCall, DividedTensor, Division
 from solvers.problem.graph import OpGraph
 
+ALONG = frozenset(["dim", "dim0", "dim1", "dims", "groups", "normalized_shape", "keepdim", "repeats", "start", "step"])
+"""Arguments that say along which dimensions a call works, and where."""
 SHOWN = 3
 """Operators that a note names."""
 
@@ -36,7 +39,12 @@ def build(small: Captured, large: Captured, *, reference: str, training: bool, t
     step = backward.training(made) if training else backward.inference(made)
     return Workload(
         graph=OpGraph(
-            step.operators, step.tensors, samples=small.samples, name=small.name, tensor_parallel=tensor_parallel
+            step.operators,
+            step.tensors,
+            samples=small.samples,
+            name=small.name,
+            tensor_parallel=tensor_parallel,
+            division=division_of(small, large, folded) if small.whole else None,
         ),
         reference=reference,
         training=training,
@@ -53,6 +61,44 @@ def operators(small: Captured, large: Captured) -> tuple[Folded, Forward]:
         raise TraceError(f"{small.name}: the forward calls no operator")
     sizes = list(zip(measure(small, folded), measure(large, folded), strict=True))
     return folded, forward(small, large, folded, sizes)
+
+
+def division_of(small: Captured, large: Captured, folded: Folded) -> Division:
+    """How the values of what one member runs lie over its group, and the calls that it makes."""
+    operator = {position: group for group, members in enumerate(folded.groups) for position in members}
+    number = {name: at for at, name in enumerate(small.values)}
+    tensors = []
+    for name, value in small.values.items():
+        whole, more = small.whole[name], math.prod(large.whole[name].shape)
+        tensors.append(
+            DividedTensor(
+                name,
+                whole.shape,
+                whole.placement,
+                ITEM_BYTES.get(value.dtype, 4),
+                (more - math.prod(whole.shape)) / (large.samples - small.samples),
+                value.requires_grad,
+                name in small.parameters,
+            )
+        )
+    calls = [
+        DividedCall(
+            node.target.removesuffix("_") if node.mutates else node.target,
+            tuple(argument for argument, _ in node.tensors),
+            tuple(number[name] for _, name in node.tensors),
+            tuple(number[name] for name in node.outputs),
+            operator.get(at),
+            {key: found for key, value in node.constants.items() if key in ALONG and (found := _integers(value))},
+        )
+        for at, node in enumerate(small.nodes)
+        if node.outputs
+    ]
+    return Division(tuple(tensors), tuple(calls), tuple(number[name] for name in small.outputs))
+
+
+def _integers(value: object) -> tuple[int, ...]:
+    values = value if isinstance(value, (list, tuple)) else (value,)
+    return tuple(map(int, values)) if all(isinstance(each, int) for each in values) else ()
 
 
 def build_all(small: Captured, large: Captured, *, training: bool) -> tuple[OpGraph, Folded]:

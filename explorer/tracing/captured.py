@@ -100,11 +100,21 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """A value of which a member of a group has a part. shape: of all of it; placement: see
+    `solvers.problem.collectives`."""
+
+    shape: tuple[int, ...]
+    placement: str
+
+
+@dataclass(frozen=True, slots=True)
 class Captured:
     """A model at one batch: values by name, nodes in an order that runs, and what came from outside.
 
     parameters: value name -> the parameter's name in the module (several names joined by " = " when
-    tied). inputs and outputs are value names; so are buffers (with constant tensors).
+    tied). inputs and outputs are value names; so are buffers (with constant tensors). whole: where it is what one
+    member of a tensor-parallel group runs, what each value is a part of.
     """
 
     name: str
@@ -117,6 +127,7 @@ class Captured:
     outputs: tuple[str, ...]
     saved: tuple[Saved, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    whole: Mapping[str, Whole] = field(default_factory=dict)
 
     def root(self, value: str) -> str:
         """The value that owns the storage."""

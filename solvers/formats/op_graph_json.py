@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
+from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import MAX_OPERATORS
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json
-from solvers.formats.records import reader_of
+from solvers.formats.records import reader_of, record_json
+from solvers.problem.collectives import DividedCall, DividedTensor, Division
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 
 MAX_TENSORS = 4_000_000
@@ -57,6 +59,7 @@ def graph_json(graph: OpGraph, *, whole: bool = True) -> dict[str, object]:
         "name": graph.name,
         "samples": graph.samples,
         **({"tensor_parallel": graph.tensor_parallel} if graph.tensor_parallel > 1 else {}),
+        **({"division": _division_json(graph.division)} if whole and graph.division is not None else {}),
         "operators": [_operator_json(operator, whole) for operator in graph.operators],
         "tensors": [_written(tensor, tuple(_DEFAULT[Tensor])) for tensor in graph.tensors],
     }
@@ -64,12 +67,59 @@ def graph_json(graph: OpGraph, *, whole: bool = True) -> dict[str, object]:
 
 def read_op_graph(field: Field) -> OpGraph:
     """Raises InvalidProblem."""
-    parts = field.fields(("name", "samples", "operators", "tensors"), ("tensor_parallel",))
+    parts = field.fields(("name", "samples", "operators", "tensors"), ("tensor_parallel", "division"))
     operators = tuple(_read_operator(item) for item in parts["operators"].items(MAX_OPERATORS))
     tensors = tuple(map(_tensor_reader(len(operators)), parts["tensors"].items(MAX_TENSORS)))
     samples, name = parts["samples"].integer(1), parts["name"].text()
     degree = parts["tensor_parallel"].integer(1, MAX_DEGREE) if "tensor_parallel" in parts else 1
-    return field.located(lambda: OpGraph(operators, tensors, samples, name, degree))
+    division = _read_division(parts["division"], len(operators)) if "division" in parts else None
+    return field.located(lambda: OpGraph(operators, tensors, samples, name, degree, division))
+
+
+def _division_json(division: Division) -> dict[str, object]:
+    return {
+        "tensors": [_record_json(tensor) for tensor in division.tensors],
+        "calls": [_record_json(call) for call in division.calls],
+        "outputs": list(division.outputs),
+    }
+
+
+def _record_json(record: DividedTensor | DividedCall) -> dict[str, object]:
+    """Without what is at its default."""
+    given = ((each, getattr(record, each.name)) for each in fields(record))
+    return {each.name: record_json(value) for each, value in given if value != each.default and value != {}}
+
+
+def _integers(field: Field) -> tuple[int, ...]:
+    return tuple(item.integer(-MAX_RANK) for item in field.items(MAX_RANK))
+
+
+def _positions(field: Field) -> tuple[int, ...]:
+    return tuple(item.integer() for item in field.items(MAX_OPERATORS))
+
+
+_read_tensor = reader_of(DividedTensor, shape=lambda field: tuple(item.integer() for item in field.items(MAX_RANK)))
+_read_call = reader_of(
+    DividedCall,
+    arguments=lambda field: tuple(item.text() for item in field.items(MAX_OPERATORS)),
+    inputs=_positions,
+    outputs=_positions,
+    integers=lambda field: {name: _integers(item) for name, item in field.mapping(MAX_RANK).items()},
+)
+
+
+def _read_division(field: Field, operators: int) -> Division:
+    parts = field.fields(("tensors", "calls", "outputs"))
+    tensors = tuple(map(_read_tensor, parts["tensors"].items(MAX_TENSORS)))
+    calls = tuple(map(_read_call, parts["calls"].items(MAX_TENSORS)))
+    outputs = tuple(item.integer(0, len(tensors) - 1) for item in parts["outputs"].items(MAX_TENSORS))
+    for number, call in enumerate(calls):
+        places = (*call.inputs, *call.outputs)
+        if any(place >= len(tensors) for place in places) or (call.operator or 0) >= operators:
+            raise InvalidProblem(f"{parts['calls'].where}.rows[{number}]: there is no such tensor or operator")
+        if len(call.arguments) != len(call.inputs):
+            raise InvalidProblem(f"{parts['calls'].where}.rows[{number}]: expected an argument for every input")
+    return Division(tensors, calls, outputs)
 
 
 def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:

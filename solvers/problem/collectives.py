@@ -1,6 +1,9 @@
-"""What members of a tensor-parallel group exchange for an operator."""
+"""What members of a tensor-parallel group exchange for an operator, and how a divided graph states its placements."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from solvers.problem.graph import Operator, Phase
 
@@ -17,6 +20,56 @@ BACKWARD_KIND = {
     "all_to_all": "all_to_all",
 }
 """By what such an operator is called: what its forward exchanges, and its backward, which is its mirror image."""
+
+
+WHOLE, UNSUMMED, PARTIAL = "R", "R+", "P"
+"""Placements of a tensor over a group: every member has all of it, and all of its gradient; all of it, and a part of
+its gradient's sum; a part of its sum (DTensor's Replicate and Partial)."""
+
+
+def shard(dim: int, outer: int = 1) -> str:
+    """Divided along a dimension (DTensor's Shard); outer: into so many pieces first, each of which is divided over all
+    members (its _StridedShard)."""
+    return f"S({dim})" if outer == 1 else f"S({dim},{outer})"
+
+
+@dataclass(frozen=True, slots=True)
+class DividedTensor:
+    """A tensor of a divided model. shape: of the whole, at the graph's samples; grows: entries more with every other
+    sample. item_bytes: of an entry. placement: `WHOLE`, `UNSUMMED`, `PARTIAL` or a `shard`. differentiable: whether it
+    has a gradient. parameter: whether it is one."""
+
+    name: str
+    shape: tuple[int, ...]
+    placement: str
+    item_bytes: int
+    grows: float = 0.0
+    differentiable: bool = False
+    parameter: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DividedCall:
+    """A call that each member makes. operator: of which forward operator it is a part, by position; None for a look at
+    what comes from outside. arguments, inputs: names, and which tensors they are. integers: of its other arguments
+    those that say along which dimensions it works."""
+
+    target: str
+    arguments: tuple[str, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operator: int | None = None
+    integers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How the tensors of a graph lie over its groups: what one member runs, in an order that runs. outputs: tensors
+    that the model returns."""
+
+    tensors: tuple[DividedTensor, ...]
+    calls: tuple[DividedCall, ...]
+    outputs: tuple[int, ...]
 
 
 def exchange_kind(operator: Operator) -> str:

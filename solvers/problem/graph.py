@@ -9,12 +9,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from solvers.errors import InvalidProblem
 from solvers.problem.displayed import Displayed
 from solvers.problem.names import clean_names
 from solvers.problem.rebuilt import Rebuilt
+
+if TYPE_CHECKING:
+    from solvers.problem.collectives import Division
 
 
 class Phase(StrEnum):
@@ -129,6 +132,7 @@ class OpGraph(Displayed, Rebuilt):
     """A directed acyclic graph of operators, traced at a batch of ``samples``.
 
     tensor_parallel: of how many members of a group it is what each runs; 1 for a model whose tensors are whole.
+    division: how its tensors lie over the group, where that is stated; `solvers.verify.division` checks it.
 
     Raises InvalidProblem if names repeat, a position is out of range, a size is negative or not
     finite, or the tensors form a cycle (the message names the operators on it).
@@ -139,6 +143,7 @@ class OpGraph(Displayed, Rebuilt):
     samples: int = 1
     name: str = "graph"
     tensor_parallel: int = 1
+    division: Division | None = field(default=None, repr=False, compare=False)
     outputs: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
     """Per operator: positions of the tensors it produces."""
     inputs: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)

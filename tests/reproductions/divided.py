@@ -4,6 +4,7 @@
     python -m tests.reproductions.divided megatron 1      (the row of its table, 1 to 10)
     python -m tests.reproductions.divided alpa 1          (1 to 7)
     python -m tests.reproductions.divided torchtitan
+    python -m tests.reproductions.divided program llama 8    (the size of the program that divides a demo)
 
 Sources. Piper: msr-fiddle/piper, inputs/bert32a100.json. Megatron-LM: Narayanan and others, SC 2021, table 1. Alpa:
 Zheng and others, OSDI 2022, its artifact. torchtitan: its benchmarks of Llama 3.1 8B. Nothing was fitted to them.
@@ -11,6 +12,7 @@ Zheng and others, OSDI 2022, its artifact. torchtitan: its benchmarks of Llama 3
 
 from __future__ import annotations
 
+import resource
 import sys
 import time
 from collections.abc import Mapping
@@ -26,12 +28,16 @@ from explorer.costs.roofline import estimate
 from explorer.question.asking import question_of
 from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider, with_exchanges
 from explorer.question.problems import make_problem
-from explorer.tracing.trace import trace_module
+from explorer.tracing.captured import Captured
+from explorer.tracing.sharding.divide import Group
+from explorer.tracing.sharding.program import GroupLink
+from explorer.tracing.trace import trace_demo, trace_module
 from solvers.formats.workload import Workload
+from solvers.kernels.arrays import Floats
 from solvers.plan.degrees import DegreePlan
 from solvers.planners.uniform import uniform_plan
 from solvers.problem.cluster import Link
-from solvers.problem.graph import Phase
+from solvers.problem.graph import OpGraph, Phase
 
 LOOK_S = 600.0
 TOKENS = 2048
@@ -177,6 +183,32 @@ def torchtitan() -> None:
         print(f"torchtitan 8B, recompute {again}: measured 5,762 tokens/s, 82.4 GiB; predicted {found.reason or known}")
 
 
+def program(name: str, degree: int) -> None:
+    """How large the program is that divides a demo, and how far its answer may be from the best; seconds are of this
+    process and of the solver's."""
+
+    def seconds(graph: OpGraph) -> Floats:
+        return estimate(graph, [ANY_MEMBERS.kind], "bf16").at(ANY_MEMBERS.kind, graph.samples)
+
+    link = GroupLink(ANY_MEMBERS.bandwidth_bytes_per_s, ANY_MEMBERS.latency_s)
+
+    def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
+        began = cpu_s()
+        found = Group(degree, seconds, ANY_MEMBERS.kind, link).divide(small, large, training)
+        division, calls = found.division, len(found.choices.options)
+        gap = 1 - division.bound_s / division.cost_s
+        print(f"{name} over {degree}: {calls} calls, {division.variables:,} variables, {cpu_s() - began:.1f} CPU s,"
+              f" at most {gap:.2%} from the best")  # fmt: skip
+        return found.small, found.large, degree
+
+    trace_demo(name, dtype="bf16", divide=divide)
+
+
+def cpu_s() -> float:
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
 def told(name: str, row: Row, found: DegreePlan, work: float) -> None:
     rate = work / found.objective_s / row.devices / 1e12
     off = ", ".join(f"{rate / measured - 1:+.0%}" for measured in row.measured)
@@ -190,7 +222,9 @@ def told(name: str, row: Row, found: DegreePlan, work: float) -> None:
 def main(asked: list[str]) -> None:
     began = time.process_time()
     name, *numbers = asked
-    if name in ("piper", "torchtitan"):
+    if name == "program":
+        program(numbers[0], int(numbers[1]))
+    elif name in ("piper", "torchtitan"):
         {"piper": piper, "torchtitan": torchtitan}[name]()
     else:
         {"megatron": megatron, "alpa": alpa}[name](int(numbers[0]))

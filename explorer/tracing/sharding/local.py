@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from explorer.tracing.captured import Captured, Exchange, Node, Saved, Value
+from explorer.tracing.captured import Captured, Exchange, Node, Saved, Value, Whole
 from explorer.tracing.fold import is_bookkeeping
 from explorer.tracing.sharding.choices import (
+    PARTIAL,
     ROW_BYTES,
     SHARED,
     WHOLE,
@@ -24,6 +25,7 @@ from explorer.tracing.sharding.choices import (
 )
 from explorer.tracing.sharding.names import leaf_names, placement_words
 from explorer.tracing.sharding.program import Labels
+from solvers.problem import collectives
 from solvers.problem.collectives import COLLECTIVE
 
 NAMES = {
@@ -50,6 +52,7 @@ class Member:
     read_as: dict[tuple[str, State], str] = field(default_factory=dict)
     storage: dict[str, str] = field(default_factory=dict)
     """A value here -> what owns its storage, seen through changes that copy nothing."""
+    whole: dict[str, Whole] = field(default_factory=dict)
     moved_to: dict[int, int] = field(default_factory=dict)
     """Position of a call that computes -> its position here."""
 
@@ -71,7 +74,7 @@ def member_of(choices: Choices, labels: Labels, of: Captured) -> Captured:
             _run(made, at, node, labels[at])
         elif is_bookkeeping(of, node) and all(name in made.values for _, name in node.tensors):
             for output in node.outputs:
-                made.values[output] = of.values[output]
+                made.values[output] = _local(made, output, WHOLE)
                 made.storage[output] = output
             made.nodes.append(node)
     outputs = tuple(dict.fromkeys(_read(made, name, WHOLE) for name in of.outputs))
@@ -83,6 +86,7 @@ def member_of(choices: Choices, labels: Labels, of: Captured) -> Captured:
         parameters={name: label for name, label in of.parameters.items() if name in made.values},
         outputs=outputs,
         saved=tuple(_saved(made)),
+        whole=made.whole,
     )
 
 
@@ -105,7 +109,18 @@ def _local(
     strides, step = [0] * len(shape), 1
     for axis in sorted(range(len(shape)), key=lambda axis: (made.of.values[name].strides[axis], -axis)):
         strides[axis], step = step, step * max(shape[axis], 1)
+    made.whole[new or name] = Whole(made.of.values[name].shape, _laid_out(made.choices, name, state, place))
     return replace(made.of.values[name], name=new or name, shape=shape, strides=tuple(strides), base=base)
+
+
+def _laid_out(choices: Choices, name: str, state: State, place: int | None) -> str:
+    """A state in the words of a graph. place: as in `Choices.local_shape`."""
+    if state < 0:
+        return {WHOLE: collectives.WHOLE, SHARED: collectives.UNSUMMED, PARTIAL: collectives.PARTIAL}[state]
+    axes = [axis for axis in range(len(choices.captured.values[name].shape)) if state in choices.leaves(name, axis)]
+    dim = axes[0] if place is None else place
+    leaves = choices.leaves(name, dim)
+    return collectives.shard(dim, choices.known.dimensions.length(leaves[: leaves.index(state)]))
 
 
 def _native(made: Member, source: str) -> State:
@@ -163,7 +178,8 @@ def _changed(made: Member, source: str, needed: State) -> str:
 
 def _exchange(made: Member, source: str, read: str, needed: State, forward: str, backward: str) -> str:
     kind = NAMES.get((forward, backward), forward or backward or "slice")
-    name = f"{source}@{kind}{needed if needed >= 0 else ''}"
+    mark = "@@" if needed == WHOLE else "@"  # beside one that every member has a part of the gradient of
+    name = f"{source}{mark}{kind}{needed if needed >= 0 else ''}"
     made.values[name] = _local(made, source, needed, new=name)
     made.storage[name] = made.storage[read] if kind == "copy" else name
     maker = made.choices.made_by.get(source)

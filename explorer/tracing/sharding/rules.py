@@ -385,7 +385,9 @@ def _piece(known: Known, node: Node) -> tuple[Loop, ...]:
     inner: Leaves | None = None
     first = known.value(node.outputs[0]).shape
     drops = len(first) < len(shape)
-    if not drops and first[dim] and shape[dim] % first[dim] == 0 and shape[dim] > first[dim]:
+    start = node.constants.get("start", 0)
+    equal = bool(not drops and first[dim]) and shape[dim] > first[dim] and shape[dim] % first[dim] == 0
+    if equal and (not isinstance(start, int) or start % first[dim] == 0):
         split = known.dimensions.reshape([own[dim]], [shape[dim] // first[dim], first[dim]])
         inner = split[1] if known.dimensions.length(split[1]) == first[dim] else None
     for output in node.outputs:

@@ -22,10 +22,10 @@ MODELS = ("gpt-small", "llama-small", "bert-small", "multimodal-small", "gnmt-sm
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", MODELS)
-def test_any_labels_give_the_loss_of_the_whole_model(name: str, seed: int) -> None:
+def testany_labels_give_the_loss_of_the_whole_model(name: str, seed: int) -> None:
     small, large = demo(name)
     choices = Choices(analyse(small), large, 2, whole_weights=True)
-    labels = _any_labels(choices, random.Random(seed))
+    labels = any_labels(choices, random.Random(seed))
     part = member_of(choices, labels, small)
     assert any(node.target.startswith(COLLECTIVE) for node in part.nodes)
     given = _given(small)
@@ -38,7 +38,7 @@ def test_any_labels_give_the_loss_of_the_whole_model(name: str, seed: int) -> No
 def test_a_forgotten_exchange_is_noticed() -> None:
     small, large = demo("gpt-small")
     choices = Choices(analyse(small), large, 2)
-    labels = _any_labels(choices, random.Random(0))
+    labels = any_labels(choices, random.Random(0))
     part = member_of(choices, labels, small)
     given = _given(small, most=100)
     whole = run_whole(small, given)[small.outputs[0]]
@@ -62,7 +62,7 @@ def test_a_model_whose_calls_are_all_whole_is_the_model(name: str) -> None:
     assert divided.graph == build(small, large, reference=name, training=True).graph
 
 
-def _any_labels(choices: Choices, chance: random.Random) -> Mapping[int, Option]:
+def any_labels(choices: Choices, chance: random.Random) -> Mapping[int, Option]:
     """An option of every call; readers of one parameter divide it alike."""
     held: dict[str, tuple[int, int | None]] = {}
     labels: dict[int, Option] = {}

@@ -1,0 +1,329 @@
+"""Does a divided graph exchange and hold what its placements ask for? Told again from the placements alone.
+
+Every call must be one that its operator allows (`placements`); a tensor has one placement, which the call that makes it
+and all that read it agree on, so that what changes placements must be there; and what the graph's operators exchange,
+hold and compute follows from shapes, placements and ring collectives (Patarasuk and Yuan, 2009). How calls were divided
+is not known here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, DividedCall, DividedTensor, Division
+from solvers.problem.graph import Operator, OpGraph, Phase
+from solvers.verify.placements import Call, digit_of, outputs_of
+
+MOST = 10
+CLOSE = 1e-6
+"""Relative: bytes are written as a line through two batches."""
+STATISTIC_BYTES = 8.0
+"""Of a row whose classes are divided: the largest score and the sum of exponentials, fp32."""
+EXCHANGE = "collective."
+REDUCE, GATHER, SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
+CALLED = {
+    ("all_reduce",): (REDUCE, ""),
+    ("copy",): ("", REDUCE),
+    ("slice",): ("", GATHER),
+    ("all_gather",): (GATHER, SCATTER),
+    ("reduce_scatter",): (SCATTER, GATHER),
+    ("all_to_all",): (ALL_TO_ALL, ALL_TO_ALL),
+}
+"""By what an operator is called: what it may exchange in the forward, and in the backward."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """Bytes at two batches, and messages one after the other."""
+
+    nbytes: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    steps: int = 0
+
+    def add(self, kind: str, sizes: Sequence[float], members: int) -> None:
+        if not kind:
+            return
+        share = (members - 1) / members
+        factor = {REDUCE: 2 * share, ALL_TO_ALL: share / members}.get(kind, share)
+        self.nbytes = [sent + factor * size for sent, size in zip(self.nbytes, sizes, strict=True)]
+        self.steps += (members - 1) * (2 if kind == REDUCE else 1)
+
+
+@dataclass(slots=True)
+class _Derived:
+    """What follows from the placements of a graph. forward, backward, update: by forward operator. held: bytes of the
+    parameters of which it is the first reader; products: operations."""
+
+    graph: OpGraph
+    division: Division
+    found: list[str] = field(default_factory=list)
+    forward: dict[int, Sent] = field(default_factory=lambda: defaultdict(Sent))
+    backward: dict[int, Sent] = field(default_factory=lambda: defaultdict(Sent))
+    update: dict[int, Sent] = field(default_factory=lambda: defaultdict(Sent))
+    held: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    products: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    makes: dict[int, set[float]] = field(default_factory=lambda: defaultdict(set))
+
+    @property
+    def members(self) -> int:
+        return self.graph.tensor_parallel
+
+    def tensors(self, numbers: Sequence[int]) -> list[DividedTensor]:
+        return [self.division.tensors[number] for number in numbers]
+
+    def whole_bytes(self, tensor: DividedTensor) -> list[float]:
+        """At the batch of the graph, and at twice that."""
+        entries = math.prod(tensor.shape)
+        return [entries * tensor.item_bytes, (entries + tensor.grows * self.graph.samples) * tensor.item_bytes]
+
+    def share(self, tensor: DividedTensor) -> float:
+        """Of a tensor that a member has."""
+        return 1.0 if digit_of(tensor.placement, tensor.shape, self.members) is None else 1 / self.members
+
+
+def division(graph: OpGraph) -> tuple[str, ...]:
+    """What is wrong with how a graph is divided, a sentence each, at most MOST; nothing where it states nothing."""
+    if graph.division is None:
+        return ()
+    derived = _Derived(graph, graph.division)
+    try:
+        derived.found += _placed(derived)
+        derived.found += _exchanged(derived)
+        derived.found += _held(derived)
+        derived.found += _computed(derived)
+    except ValueError as error:
+        derived.found.append(f"division: {error}")
+    except (IndexError, KeyError, ZeroDivisionError):
+        derived.found.append("division: a call lacks tensors or arguments that calls of its kind have")
+    return tuple(derived.found[:MOST])
+
+
+def _placed(derived: _Derived) -> Iterator[str]:
+    """Calls that their operators do not allow, and tensors that are read as they are not."""
+    division = derived.division
+    made = _from_outside(division)
+    for number in made:
+        tensor = division.tensors[number]
+        digit_of(tensor.placement, tensor.shape, derived.members)
+        if tensor.placement in (PARTIAL, UNSUMMED):
+            yield f"division: {tensor.name!r} comes from outside and is placed {tensor.placement}"
+    held = {number for number in made if division.tensors[number].parameter}
+    first: dict[int, int] = {}
+    partial: set[int] = set()
+    source: dict[int, int] = {}
+    for call in division.calls:
+        if not set(call.inputs) <= made:
+            yield f"division: {call.target} reads what nothing has made before it"
+        if made & set(call.outputs):
+            yield f"division: {call.target} makes a tensor that is there already"
+        made |= set(call.outputs)
+        if call.inputs and call.inputs[0] in held and _is_look(derived, call):
+            held |= set(call.outputs)
+            source.update(dict.fromkeys(call.outputs, source.get(call.inputs[0], call.inputs[0])))
+        yield from _called(derived, call, held)
+        if call.operator is None:
+            continue
+        for number in call.inputs:
+            if number in held:
+                owner = source.get(number, number)
+                first.setdefault(owner, call.operator)
+                if _is_divided(derived, call) and division.tensors[number].placement == WHOLE:
+                    partial.add(owner)
+        derived.makes[call.operator] |= {
+            derived.whole_bytes(tensor)[0] * derived.share(tensor) for tensor in derived.tensors(call.outputs)
+        }
+    for number, tensor in enumerate(derived.tensors(division.outputs)):
+        if tensor.placement != WHOLE:
+            yield f"division: output {number} of the model is {tensor.placement}, not whole at every member"
+    for number, operator in first.items():
+        tensor = division.tensors[number]
+        derived.held[operator] += derived.whole_bytes(tensor)[0] * derived.share(tensor)
+        if number in partial and tensor.differentiable:
+            derived.update[operator].add(REDUCE, derived.whole_bytes(tensor)[:1] * 2, derived.members)
+            derived.update[operator].steps = 2 * (derived.members - 1)
+
+
+def _from_outside(division: Division) -> set[int]:
+    """Tensors that no call makes: parameters, buffers, what the model is given."""
+    return set(range(len(division.tensors))) - {number for call in division.calls for number in call.outputs}
+
+
+def _is_divided(derived: _Derived, call: DividedCall) -> bool:
+    shares = [tensor.placement for tensor in derived.tensors((*call.inputs, *call.outputs))]
+    return any(placement not in (WHOLE, UNSUMMED) for placement in shares)
+
+
+def _is_look(derived: _Derived, call: DividedCall) -> bool:
+    """Whether a call of a parameter only looks at it: it is part of no operator, or of its reader's."""
+    return not call.target.startswith(EXCHANGE) and len(call.inputs) == 1 and call.operator is None
+
+
+def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[str]:
+    """One call: whether it is allowed, and what it exchanges and computes."""
+    inputs, outputs = derived.tensors(call.inputs), derived.tensors(call.outputs)
+    where = f"division: {call.target} of {_name(derived, call)}"
+    if call.target.startswith(EXCHANGE):
+        yield from _change(derived, call, where)
+        return
+    placements, stated = [one.placement for one in inputs], [one.placement for one in outputs]
+    gradients = [
+        one for number, one in zip(call.inputs, inputs, strict=True) if one.differentiable and number not in held
+    ]
+    if not _is_divided(derived, call):
+        mixed = {one.placement for one in gradients} | {one.placement for one in outputs if one.differentiable}
+        if len(mixed) > 1:
+            yield f"{where}: of its tensors some have whole gradients and others parts of sums"
+    else:
+        shapes = tuple(one.shape for one in inputs), tuple(one.shape for one in outputs)
+        asked = Call(call.target, derived.members, call.arguments, *shapes, call.integers)
+        allowed = outputs_of(asked, placements)
+        if allowed is None or allowed[0] != stated:
+            read = ", ".join(f"{name} {each}" for name, each in zip(call.arguments, placements, strict=True))
+            yield f"{where} does not make {', '.join(stated)} of {read}"
+        elif allowed[1] and call.operator is not None:
+            rows = [size / inputs[1].item_bytes * STATISTIC_BYTES for size in derived.whole_bytes(inputs[1])]
+            derived.forward[call.operator].add(REDUCE, rows, derived.members)
+        unsummed = [one for one in gradients if one.placement == WHOLE]
+        if unsummed and any(one.differentiable for one in outputs):
+            yield f"{where}: nobody adds up the gradients of {unsummed[0].name!r}, of which every member has a part"
+    if call.operator is not None:
+        derived.products[call.operator] += _operations(derived, call, inputs, outputs)
+
+
+def _name(derived: _Derived, call: DividedCall) -> str:
+    return "the model" if call.operator is None else repr(derived.graph.operators[call.operator].name)
+
+
+def _operations(
+    derived: _Derived, call: DividedCall, inputs: Sequence[DividedTensor], outputs: Sequence[DividedTensor]
+) -> float:
+    """Of a product, a member's share; of others none are told here."""
+    if call.target not in ("aten.linear", "aten.mm", "aten.bmm", "aten.matmul") or len(outputs) != 1:
+        return 0.0
+    if call.target == "aten.matmul" and len(inputs[1].shape) < 2:
+        return 0.0
+    whole = 2.0 * math.prod(outputs[0].shape) * inputs[0].shape[-1]
+    return whole / derived.members if _is_divided(derived, call) else whole
+
+
+def _change(derived: _Derived, call: DividedCall, where: str) -> Iterator[str]:
+    """A change of placement, and its mirror image for the gradient."""
+    (before,), (after,) = derived.tensors(call.inputs), derived.tensors(call.outputs)
+    if call.operator is None or before.shape != after.shape:
+        yield f"{where} is no operator of the graph, or changes more than a placement"
+        return
+    forward, backward = _kinds(before.placement, after.placement)
+    if forward is None:
+        yield f"{where}: {before.placement} cannot become {after.placement}"
+        return
+    may = CALLED.get((call.target.removeprefix(EXCHANGE),), ("", ""))
+    if (forward and forward != may[0]) or (backward and before.differentiable and backward != may[1]):
+        yield f"{where}: {before.placement} becomes {after.placement} by {forward or backward}"
+    sizes = derived.whole_bytes(before)
+    derived.forward[call.operator].add(forward, sizes, derived.members)
+    if before.differentiable:
+        derived.backward[call.operator].add(backward, sizes, derived.members)
+
+
+def _kinds(before: str, after: str) -> tuple[str | None, str]:
+    """What is exchanged, and what is of its gradient; None where nothing makes the one of the other."""
+    divided = after not in (WHOLE, UNSUMMED, PARTIAL)
+    if after == PARTIAL or before == UNSUMMED:
+        return None, ""
+    if before == PARTIAL:
+        return (SCATTER, GATHER) if divided else (REDUCE, REDUCE if after == UNSUMMED else "")
+    if before == WHOLE:
+        return "", GATHER if divided else REDUCE if after == UNSUMMED else ""
+    if divided:
+        return (ALL_TO_ALL, ALL_TO_ALL) if before != after else ("", "")
+    return GATHER, SCATTER if after == UNSUMMED else ""
+
+
+def _exchanged(derived: _Derived) -> Iterator[str]:
+    """Operators that exchange other than what placements ask for."""
+    graph = derived.graph
+    phases: dict[tuple[int, Phase], Operator] = {
+        (operator.forward_of, operator.phase): operator
+        for operator in graph.operators
+        if operator.forward_of is not None
+    }
+    named = {call.target for call in derived.division.calls} | {""}
+    for position, operator in enumerate(graph.operators):
+        if operator.phase is Phase.FORWARD:
+            yield from _compared(graph, operator, derived.forward.get(position, Sent()))
+            if operator.op_type.startswith(EXCHANGE) and operator.op_type not in named:
+                yield f"{operator.name!r} changes a placement that no tensor has"
+            for phase, wanted in ((Phase.BACKWARD_INPUT, derived.backward), (Phase.UPDATE, derived.update)):
+                mirror, sent = phases.get((position, phase)), wanted.get(position, Sent())
+                if mirror is not None:
+                    yield from _compared(graph, mirror, sent)
+                elif sent.steps and graph.trains and _goes_back(graph, position, phase, phases):
+                    yield f"{operator.name!r} has no {phase.value}, in which its members exchange what they have"
+        elif operator.phase is Phase.BACKWARD_WEIGHT:
+            yield from _compared(graph, operator, Sent())
+
+
+def _goes_back(graph: OpGraph, position: int, phase: Phase, phases: Mapping[tuple[int, Phase], Operator]) -> bool:
+    """Whether a gradient comes to what an operator makes."""
+    after = (one for one in graph.successors[position] if graph.operators[one].phase is Phase.FORWARD)
+    return phase is Phase.UPDATE or any((one, Phase.BACKWARD_INPUT) in phases for one in after)
+
+
+def _compared(graph: OpGraph, operator: Operator, wanted: Sent) -> Iterator[str]:
+    fixed = operator.phase is Phase.UPDATE
+    for factor, nbytes in zip((1, 1 if fixed else 2), wanted.nbytes, strict=True):
+        stated = operator.exchanged_bytes.at(graph.samples * factor)
+        if not math.isclose(stated, nbytes, rel_tol=CLOSE):
+            yield (
+                f"{operator.name!r} exchanges {stated:,.0f} B for {graph.samples * factor} samples, and by its"
+                f" placements {nbytes:,.0f} B"
+            )
+            return
+    if operator.exchange_steps != wanted.steps:
+        yield f"{operator.name!r} sends {operator.exchange_steps} messages, and by its placements {wanted.steps}"
+
+
+def _held(derived: _Derived) -> Iterator[str]:
+    """Operators that hold other than their share of parameters, or make other than their share of tensors."""
+    graph = derived.graph
+    for position, operator in enumerate(graph.operators):
+        if operator.phase is not Phase.FORWARD:
+            continue
+        share = derived.held.get(position, 0.0)
+        if not math.isclose(operator.param_bytes, share, rel_tol=CLOSE):
+            yield (
+                f"{operator.name!r} holds {operator.param_bytes:,.0f} B of parameters, and by their placements a member"
+                f" has {share:,.0f} B"
+            )
+    for tensor in graph.tensors:
+        producer = graph.operators[tensor.producer]
+        if producer.phase is not Phase.FORWARD or not tensor.shape:
+            continue
+        nbytes = tensor.nbytes.at(graph.samples)
+        if not any(math.isclose(nbytes, each, rel_tol=CLOSE) for each in derived.makes.get(tensor.producer, ())):
+            yield f"{producer.name!r} makes a tensor of {nbytes:,.0f} B, which none of a member's is"
+
+
+def _computed(derived: _Derived) -> Iterator[str]:
+    """Forward operators that no call is part of, whose stated placement is none of their calls', or whose products are
+    less than their calls'."""
+    graph = derived.graph
+    targets: dict[int, set[str]] = defaultdict(set)
+    letters: dict[int, set[str]] = defaultdict(set)
+    for call in derived.division.calls:
+        if call.operator is not None:
+            targets[call.operator].add(call.target)
+            letters[call.operator] |= {tensor.placement[:1] for tensor in derived.tensors(call.outputs)}
+    for position, operator in enumerate(graph.operators):
+        if operator.phase is not Phase.FORWARD:
+            continue
+        if operator.op_type.removesuffix("_") not in {each.removesuffix("_") for each in targets[position]}:
+            yield f"{operator.name!r} is {operator.op_type}, of which no divided call is a part"
+        if operator.placement and operator.placement[:1] not in letters[position]:
+            yield f"{operator.name!r} is said to make {operator.placement}, and no call of it does"
+        flops = operator.flops.at(graph.samples)
+        if derived.products[position] > flops * (1 + CLOSE):
+            wanted = derived.products[position]
+            yield f"{operator.name!r} computes {flops:,.0f} operations, and its member's products {wanted:,.0f}"
