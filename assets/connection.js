@@ -125,7 +125,7 @@
 
   ex.on = {
     status: function (message) {
-      ex.status(message.state, message.what, message.more, message.elapsed_s);
+      ex.status(message.state, message.what, message.more || ex.files.without(message.what), message.elapsed_s);
       if (message.asked) ex.scenarios.asked();
       ex.settled(message);
       ex.scenarios.answered(message);

@@ -11,9 +11,11 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 
+from demo_models import MODELS
 from explorer.costs.times.library_json import write_library
 from explorer.costs.times.store import save
 from explorer.jobs.requests import UPLOAD_BYTES
+from explorer.tracing import load_pt2
 from explorer.web.state.shelf import MAX_FILES, PREFIX, Shelf, safe_name
 from solvers.formats.graph_json import write_graph
 from solvers.formats.plan_json import write_plan
@@ -21,6 +23,8 @@ from solvers.problem.problem import ComputeTable
 from tests.browser.conftest import serve, watched
 from tests.browser.test_safety import connect
 from tests.explorer.costs.times.libraries import library_of_linear
+from tests.explorer.tracing.files.pt2_bytes import with_weights
+from tests.explorer.tracing.test_pt2 import exported
 from tests.explorer.view.small import GIB, chain_problem, chain_workload, even_plan
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
@@ -161,6 +165,32 @@ def test_what_is_refused_is_told_in_a_line_and_changes_nothing(real):
     page.change(lambda: page.put("micro-batches", "4"))
     assert "cached" in page.text("status")
     assert page.js("return window.__pe_timing.length") == told + 1
+
+
+def test_weights_of_a_pt2_stay_where_they_are_and_what_is_too_large_all_the_same_is_refused(real, tmp_path):
+    page = real.at(START)
+    large = with_weights(tmp_path / "large.pt2", exported(*MODELS["gpt-small"].build()), 5 * 2**30)
+    page.js(
+        "window.said = []; const status = window.explorer.status;"
+        "window.explorer.status = (...words) => { said.push(words.slice(1, 3).join(': ')); status(...words); };"
+    )
+    chosen = page.find("#open-input")
+    page.change(lambda: chosen.send_keys(str(large)))
+    assert "model=file-" in page.query
+    assert f"{len(load_pt2(large).graph)} operators" in page.text("model-chip")
+    said = page.js("return window.said")
+    assert "sending large.pt2: weights of 5 GiB left out" in said
+    assert "reading large.pt2: weights of 5 GiB left out" in said
+    before = page.query
+    for name, advice in (("none.pt2", 'torch.device("meta")'), ("none.onnx", "placement-explorer app FILE")):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(UPLOAD_BYTES + 2**20)
+        chosen.send_keys(str(tmp_path / name))
+        page.until(lambda: f"{name}: 129 MiB; at most 128 MiB" in page.text("banner"))  # noqa: B023
+        assert advice in page.text("banner")
+        page.settle()
+        assert page.query == before
+    page.js("localStorage.clear()")
 
 
 def test_only_a_page_with_its_token_hands_files_in_and_only_so_large(real_server):

@@ -27,3 +27,7 @@ def test_a_wheel_holds_types_graphs_and_answers() -> None:
     assert {"explorer:py.typed", "solvers:py.typed", "demo_models:py.typed"} <= held
     assert {"explorer.question.graphs:traced/gpt.json.gz", "placement_explorer_assets:page.css"} <= held
     assert [name for name in held if name.startswith("explorer.library:answers/")]
+    assets = ROOT / "assets"
+    page = {path.relative_to(assets).as_posix() for path in assets.rglob("*") if path.suffix in {".js", ".css"}}
+    shipped = {name.removeprefix("placement_explorer_assets:") for name in held}
+    assert {name for name in page - shipped if not name.startswith("widget/")} == set()

@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,15 @@ import torch
 from torch import nn
 
 from demo_models import MODELS
+from explorer.jobs.read_kind import opened
+from explorer.question.loading import load_file
 from explorer.tracing import load_pt2
 from explorer.tracing.batching import NOTE
 from explorer.tracing.capture import quiet
 from explorer.tracing.files import archive
 from solvers.errors import InvalidProblem
 from solvers.problem.graph import Phase
+from tests.explorer.tracing.files.pt2_bytes import with_weights
 from tests.explorer.tracing.models import Tied, demo
 
 SMALL = [
@@ -168,6 +172,22 @@ def test_an_expression_in_a_size_is_not_evaluated(gpt: bytes) -> None:
     values["linear"]["sizes"][0] = {"as_expr": {"expr_str": "s0", "hint": None}}
     with pytest.raises(InvalidProblem, match="no example value"):
         load_pt2(with_document(gpt, document))
+
+
+def bytes_read() -> int:
+    """By this process so far, from files and whatever else, as Linux counts them."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts what a process reads")
+@pytest.mark.parametrize("read", [load_file, lambda path: opened(path, "m.pt2")], ids=["command line", "page"])
+def test_weights_in_a_file_on_disk_are_not_read(gpt: bytes, tmp_path: Path, read: Callable[[str], object]) -> None:
+    small, large = tmp_path / "small.pt2", with_weights(tmp_path / "large.pt2", gpt, 5 * 2**30)
+    small.write_bytes(gpt)
+    assert load_pt2(large).graph.operators == load_pt2(small).graph.operators
+    before = bytes_read()
+    read(str(large))
+    assert bytes_read() - before < 4 * len(gpt)
 
 
 def test_two_tensors_of_one_name_are_refused(gpt: bytes) -> None:

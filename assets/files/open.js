@@ -7,6 +7,7 @@
   let token = null;
   let most = 0;
   let sending = null;
+  let small = { reads: "", words: "" }; /* a file that was sent without its weights: what the server says when it reads it, and how much was left out */
   let depth = 0; /* of elements that a dragged file is over */
   const dialog = () => document.getElementById("open-dialog");
 
@@ -24,33 +25,40 @@
   const META = "Its weights are not needed: export the model on the meta device, with torch.device(\"meta\"): model = …; "
     + "torch.export.save(torch.export.export(model, inputs), \"model.pt2\")";
 
+  /* What is to be said beside the server's words of what it does. */
+  const without = (what) => (what === small.reads ? small.words : "");
+
   function refuse(words) {
     sending = null;
     banner(words);
     ex.back();
   }
 
-  function send(file) {
+  async function send(file) {
     if (dialog().open) dialog().close();
     if (!token || !ex.isOpen()) return refuse(file.name + ": there is no connection to the server");
     if (sending) return banner(file.name + ": another file is still on its way");
-    if (file.size > most) return refuse(file.name + ": " + Math.round(file.size / 2 ** 20).toLocaleString("en") + " MiB; at most " + most / 2 ** 20 + " MiB are taken. "
-      + (/\.pt2$/i.test(file.name) ? META : "Open it in place: placement-explorer app FILE"));
     const request = (sending = new XMLHttpRequest());
+    const isExport = /\.pt2$/i.test(file.name);
+    const { body, left } = (isExport && (await ex.withoutWeights(file))) || { body: file, left: 0 };
+    if (body.size > most) return refuse(file.name + ": " + Math.round(body.size / 2 ** 20).toLocaleString("en") + " MiB" + (left ? " without its weights" : "") + "; at most " + most / 2 ** 20 + " MiB are taken. "
+      + (isExport ? META : "Open it in place: placement-explorer app FILE"));
+    const words = left ? "weights of " + ex.figures.nbytes(left) + " left out" : "";
+    small = { reads: "reading " + file.name, words };
     request.open("POST", "/open");
     request.setRequestHeader("x-page-token", token);
     request.setRequestHeader("x-file-name", encodeURIComponent(file.name).slice(0, 900));
-    request.upload.onprogress = (event) => ex.status("loading", "sending " + file.name, Math.round((100 * event.loaded) / (event.total || 1)) + " %");
+    request.upload.onprogress = (event) => ex.status("loading", "sending " + file.name, Math.round((100 * event.loaded) / (event.total || 1)) + " %" + (words && " · " + words));
     request.onload = function () {
       sending = null;
       if (request.status === 200) return;
-      let words = "the server refused it";
-      try { words = JSON.parse(request.responseText).refused || words; } catch { /* not ours */ }
-      refuse(file.name + ": " + words);
+      let why = "the server refused it";
+      try { why = JSON.parse(request.responseText).refused || why; } catch { /* not ours */ }
+      refuse(file.name + ": " + why);
     };
     request.onerror = () => refuse(file.name + ": it did not arrive");
-    ex.status("loading", "sending " + file.name, "");
-    request.send(file);
+    ex.status("loading", "sending " + file.name, words);
+    request.send(body);
   }
 
   function recent() {
@@ -99,7 +107,7 @@
   function opened(message) {
     remember(message);
     ex.setProps({ banner: { children: [], hidden: true } });
-    document.getElementById("announcer").textContent = "opened " + message.name + ": " + message.words;
+    document.getElementById("announcer").textContent = "opened " + message.name + ": " + [message.words, without("reading " + message.name)].filter(Boolean).join(", ");
     if (message.what === "model" || message.what === "plan") {
       if (message.what === "plan") ex.quietly();
       else ex.loudly(); /* right after a plan, too */
@@ -190,5 +198,5 @@
     });
   }
 
-  ex.files = { hello, send, opened, chips, listen, memory };
+  ex.files = { hello, send, opened, chips, listen, memory, without };
 })();
