@@ -43,12 +43,12 @@
     const { body, left } = (isExport && (await ex.withoutWeights(file))) || { body: file, left: 0 };
     if (body.size > most) return refuse(file.name + ": " + Math.round(body.size / 2 ** 20).toLocaleString("en") + " MiB" + (left ? " without its weights" : "") + "; at most " + most / 2 ** 20 + " MiB are taken. "
       + (isExport ? META : "Open it in place: placement-explorer app FILE"));
-    const words = left ? "weights of " + ex.figures.nbytes(left) + " left out" : "";
+    const words = left ? ex.figures.nbytes(left) + " of weights left out" : "";
     small = { reads: "reading " + file.name, words };
     request.open("POST", "/open");
     request.setRequestHeader("x-page-token", token);
     request.setRequestHeader("x-file-name", encodeURIComponent(file.name).slice(0, 900));
-    request.upload.onprogress = (event) => ex.status("loading", "sending " + file.name, Math.round((100 * event.loaded) / (event.total || 1)) + " %" + (words && " · " + words));
+    request.upload.onprogress = (event) => ex.status("loading", "sending " + file.name, (words && words + " · ") + Math.round((100 * event.loaded) / (event.total || 1)) + " %");
     request.onload = function () {
       sending = null;
       if (request.status === 200) return;

@@ -179,8 +179,8 @@ def test_weights_of_a_pt2_stay_where_they_are_and_what_is_too_large_all_the_same
     assert "model=file-" in page.query
     assert f"{len(load_pt2(large).graph)} operators" in page.text("model-chip")
     said = page.js("return window.said")
-    assert "sending large.pt2: weights of 5 GiB left out" in said
-    assert "reading large.pt2: weights of 5 GiB left out" in said
+    assert "sending large.pt2: 5 GiB of weights left out" in said
+    assert "reading large.pt2: 5 GiB of weights left out" in said
     before = page.query
     for name, advice in (("none.pt2", 'torch.device("meta")'), ("none.onnx", "placement-explorer app FILE")):
         with (tmp_path / name).open("wb") as file:

@@ -28,8 +28,8 @@ def open_dialog(catalogue: Catalogue) -> Component:
     size, inside, memory = (text.nbytes(limit) for limit in (UPLOAD_BYTES, INFLATED_BYTES, READ_BYTES))
     limits = (
         f"At most {size} ({inside} of graph inside a .pt2, whose weights are not sent and not counted), {MAX_DEPTH}"
-        f" levels of JSON, {MAX_OPERATORS:,} operators, {memory} of memory and {READ_S:g} s to read. Files are data here: nothing in them is run, pickles are never"
-        " opened."
+        f" levels of JSON, {MAX_OPERATORS:,} operators, {memory} of memory and {READ_S:g} s to read."
+        " Files are data here: nothing in them is run, pickles are never opened."
     )
     return html.Dialog(
         [

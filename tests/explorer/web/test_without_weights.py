@@ -14,10 +14,11 @@ import torch
 
 from demo_models import MODELS
 from explorer.jobs.requests import UPLOAD_BYTES
+from explorer.measured.traces.files import is_archive
 from explorer.tracing import load_pt2
 from solvers.errors import InvalidProblem
 from tests.explorer.tracing.files.pt2_bytes import with_weights
-from tests.explorer.tracing.test_pt2 import exported
+from tests.explorer.tracing.test_pt2 import document_of, exported
 from tests.explorer.web.scripts import ASSETS
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
@@ -98,6 +99,19 @@ def test_numbers_of_zip64_deflated_entries_and_a_comment_are_read(
     made = left_out(path)
     assert made is not None
     assert b"PK\x06\x06" not in made[1]
+    assert is_same(made[1], gpt)
+
+
+def test_pickles_of_an_archive_of_before_torch_2_8_are_left_out(gpt: bytes, tmp_path: Path) -> None:
+    path, pickles = tmp_path / "m.pt2", ("serialized_state_dict.pt", "serialized_constants.pt")
+    graph = json.dumps(document_of(gpt)).encode()
+    entries = {"serialized_exported_program.json": graph, **dict.fromkeys(pickles, b"\x80" * 5000), "version": b"8.4"}
+    path.write_bytes(zip_of(entries))
+    made = left_out(path)
+    assert made is not None
+    assert made[0] == 10_000
+    path.write_bytes(made[1])
+    assert not is_archive(str(path)), "what remains is taken for traces"
     assert is_same(made[1], gpt)
 
 
