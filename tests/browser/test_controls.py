@@ -20,6 +20,7 @@ return new Promise((done) => {
 """
 OPACITY = "return +getComputedStyle(document.querySelector(arguments[0])).opacity"
 COLOUR = "return getComputedStyle(document.querySelector(arguments[0])).color"
+AFTER = "return getComputedStyle(document.querySelector(arguments[0]), '::after').content"
 PLAYERS = "return ['back', 'play', 'on', 'speed'].map((name) => document.getElementById('clock-' + name).disabled)"
 CONTRAST = """
 const light = (colour) => {
@@ -55,7 +56,8 @@ def test_a_change_dims_the_old_plan_at_once_until_there_is_one_of_the_new_questi
 @pytest.mark.parametrize("first", [True, False])
 def test_time_is_played_only_where_there_is_a_plan(fake, first):
     if first:
-        fake.open("memory=536870912&devices=5")
+        fake.open("memory=536870912&devices=5&graph=stages")
+        assert "No stages without a plan" in fake.js(AFTER, ".of-stages")
     else:
         fake.at()
         assert not any(fake.js(PLAYERS))
