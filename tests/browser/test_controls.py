@@ -57,7 +57,7 @@ def test_a_change_dims_the_old_plan_at_once_until_there_is_one_of_the_new_questi
 def test_time_is_played_only_where_there_is_a_plan(fake, first):
     if first:
         fake.open("memory=536870912&devices=5&graph=stages")
-        assert "No stages without a plan" in fake.js(AFTER, ".of-stages")
+        assert "No stages without a plan" in fake.js(AFTER, ".canvas.of-stages")
     else:
         fake.at()
         assert not any(fake.js(PLAYERS))
