@@ -75,6 +75,7 @@
     const busy = ex.BUSY.includes(state);
     window.dash_clientside.set_props("cancel", { disabled: !busy });
     veil(state === "loading" ? what : "");
+    ex.clock.able();
   };
 
   /* What the page stood at before something that came to nothing. */

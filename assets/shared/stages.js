@@ -132,12 +132,12 @@
     const box = made("button", "stage " + fit.name + (told.bottleneck ? " slowest" : "") + (told.glue ? " glue" : ""), null, sheet);
     box.dataset.stage = told.stage;
     box.title = told.label;
-    box.setAttribute("aria-label", told.label);
     Object.assign(box.style, { left: where.x + "px", top: where.y + "px", width: fit.w + "px", height: fit.h + "px" });
     const shown = told.devices.slice(0, 8);
     const stops = shown.map((d, i) => "var(--d" + (d % 8) + ") " + (100 * i) / shown.length + "% " + (100 * (i + 1)) / shown.length + "%");
     made("i", "band", null, box).style.background = "linear-gradient(" + stops.join(", ") + ")";
     const head = made("span", "who", null, box);
+    made("span", "sr", "Stage ", head); /* heard as what stands in it; the title describes it in full */
     made("b", "", String(told.stage), head);
     const tight = fit.w < 120;
     const times = told.devices.length > 1 && !tight ? " ×" + told.devices.length : "";

@@ -1,8 +1,8 @@
 /* Time in the schedule: play, steps, the line dragged, and what idle devices wait for. The course of a schedule is asked
    for once, when somebody first wants to be at an instant of it; from then on nobody is asked.
    host: part(name), an element of the controls ("back", "play", ..., "" for all of them); chart: sight(), look(from, to) and
-   under(x, y), in seconds; frame(): the element with the chart; cursor: see ex.cursorOf; send(message); measured():
-   whether what is drawn has run, and has no course; release(): let go of what is selected. */
+   under(x, y), in seconds; frame(): the element with the chart; cursor: see ex.cursorOf; send(message); playable():
+   whether there is a plan, and its schedule is what is drawn; release(): let go of what is selected. */
 (function () {
   "use strict";
   const ex = window.explorer;
@@ -67,7 +67,8 @@
     }
 
     function able() {
-      const can = !refused && !host.measured();
+      const can = !refused && host.playable();
+      if (!can) stop();
       for (const name of ["back", "play", "on", "speed"]) part(name).disabled = !can;
       part("").classList.toggle("unable", !can);
       cursor.box().hidden = !can;
@@ -78,7 +79,7 @@
       const same = message.reason === "theme" || message.reason === "rows";
       if (!same) { course = null; refused = ""; stop(); }
       able();
-      if (host.measured()) { rest(); return; }
+      if (!host.playable()) { rest(); return; }
       const sight = chart.sight();
       if (sight) cursor.lay(sight);
       shown = -1;
@@ -144,6 +145,7 @@
     function fit() {
       const sight = chart.sight();
       if (sight) cursor.fit(sight);
+      able();
       place();
     }
 
@@ -272,7 +274,7 @@
         const sight = chart.sight();
         if (!from || !sight || Math.hypot(event.clientX - from[0], event.clientY - from[1]) > CLICK_PX) return;
         const target = event.composedPath()[0];
-        if (host.measured() || !target.closest || !target.closest(".chart canvas")) return;
+        if (!host.playable() || !target.closest || !target.closest(".chart canvas")) return;
         const found = chart.under(...from);
         if (found && !found.bar && !sight.rows.link[found.row]) askWait(sight.rows.devices[found.row][0], found.at_s);
       };
@@ -315,6 +317,6 @@
       able();
     }
 
-    return { drawn, fit, place, rest, take, listen, keys, say: (words) => { part("says").textContent = words; }, stop() { stop(); clearTimeout(saying); leaving.forEach((leave) => leave()); } };
+    return { able, drawn, fit, place, rest, take, listen, keys, say: (words) => { part("says").textContent = words; }, stop() { stop(); clearTimeout(saying); leaving.forEach((leave) => leave()); } };
   };
 })();

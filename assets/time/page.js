@@ -4,13 +4,16 @@
   const ex = window.explorer;
   const byId = (id) => document.getElementById(id);
 
+  /* What is drawn has run, and has no course. */
+  const measured = () => byId("gantt-which").closest("[hidden]") === null && byId("gantt-which").querySelector('[data-value="measured"][aria-pressed="true"]') !== null;
+
   const clock = ex.clock = ex.clockOf({
     part: (name) => byId(name ? "clock-" + name : "clock"),
     chart: { sight: () => ex.gantt.sight(), look: (from, to) => ex.gantt.look(from, to), under: (x, y) => ex.gantt.under(x, y) },
     frame: () => document.querySelector(".gantt-card .canvas"),
     cursor: ex.cursorOf({ box: () => byId("cursor"), memory: () => byId("memory-cards"), timed: () => document.body }),
     send: (message) => ex.send(message),
-    measured: () => byId("gantt-which").closest("[hidden]") === null && byId("gantt-which").querySelector('[data-value="measured"][aria-pressed="true"]') !== null,
+    playable: () => ex.gantt.sight() !== null && !["infeasible", "none"].includes(document.body.dataset.state) && !measured(),
     release: () => ex.graph.select(null),
   });
 

@@ -217,7 +217,7 @@ function render({ model, el }) {
     chart: { sight, under, look: (from, to) => gantt.look(from / plan.scale_s, to / plan.scale_s) },
     frame: () => frame,
     cursor: ex.cursorOf({ box: () => time.cursor, memory: () => memory, timed: () => shell }),
-    send, measured: () => !plan, release: () => release(),
+    send, playable: () => plan !== null, release: () => release(),
   });
   clock.listen();
   const showBars = (keep) => gantt.show(keep, plan && plan.rows.path ? plan.path : null);

@@ -9,17 +9,19 @@ from selenium.webdriver.common.keys import Keys
 pytestmark = pytest.mark.browser
 
 STALE = """
-const began = performance.now();
 window.dash_clientside.set_props(arguments[0], {value: arguments[1]});
-const opacity = (selector) => +getComputedStyle(document.querySelector(selector)).opacity;
+const style = (selector) => getComputedStyle(document.querySelector(selector));
 return new Promise((done) => {
   const look = () => document.body.classList.contains('stale')
-    ? done([performance.now() - began, opacity('.gantt-card .canvas > div'), opacity('#kpis')])
+    ? done([+style('.gantt-card canvas').opacity, style('.kpi b').color, style('.kpi span').color])
     : requestAnimationFrame(look);
   look();
 });
 """
 OPACITY = "return +getComputedStyle(document.querySelector(arguments[0])).opacity"
+COLOUR = "return getComputedStyle(document.querySelector(arguments[0])).color"
+AFTER = "return getComputedStyle(document.querySelector(arguments[0]), '::after').content"
+PLAYERS = "return ['back', 'play', 'on', 'speed'].map((name) => document.getElementById('clock-' + name).disabled)"
 CONTRAST = """
 const light = (colour) => {
   const [r, g, b] = colour.match(/[0-9.]+/g).slice(0, 3).map((v) => v / 255)
@@ -40,13 +42,31 @@ return [...document.querySelectorAll('button[aria-label]')]
 
 def test_a_change_dims_the_old_plan_at_once_until_there_is_one_of_the_new_question(fake):
     fake.at()
-    _, schedule, figures = fake.js(STALE, "devices", 6)
-    assert max(schedule, figures) <= 0.5
+    schedule, figure, grey = fake.js(STALE, "devices", 6)
+    assert schedule <= 0.5
+    assert figure == grey
     fake.until(lambda: "devices=6" in fake.query)
     fake.settle()
     assert not fake.js("return document.body.classList.contains('stale')")
-    assert fake.js(OPACITY, "#kpis") == 1
+    assert fake.js(OPACITY, ".gantt-card canvas") == 1
+    assert fake.js(COLOUR, ".kpi b") != fake.js(COLOUR, ".kpi span")
     fake.change(lambda: fake.put("devices", 4))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_time_is_played_only_where_there_is_a_plan(fake, first):
+    if first:
+        fake.open("memory=536870912&devices=5&graph=stages")
+        assert "No stages without a plan" in fake.js(AFTER, ".canvas.of-stages")
+    else:
+        fake.at()
+        assert not any(fake.js(PLAYERS))
+        fake.change(lambda: fake.find("#memory-field").send_keys(Keys.CONTROL, "a", Keys.NULL, "512 MiB", Keys.ENTER))
+    assert fake.state == "infeasible"
+    assert all(fake.js(PLAYERS))
+    assert float(fake.js(OPACITY, "#clock-at")) < 1
+    fake.change(lambda: fake.click("[data-act=cap]"))
+    assert not any(fake.js(PLAYERS))
 
 
 def test_what_nothing_fits_cannot_be_run_and_stays_dimmed(fake):
@@ -55,7 +75,8 @@ def test_what_nothing_fits_cannot_be_run_and_stays_dimmed(fake):
     fake.change(lambda: fake.find("#memory-field").send_keys(Keys.CONTROL, "a", Keys.NULL, "512 MiB", Keys.ENTER))
     assert fake.state == "infeasible"
     assert not fake.find("#run-open").is_enabled()
-    assert fake.js(OPACITY, ".gantt-card .canvas > div") <= 0.5
+    assert fake.js(OPACITY, ".gantt-card canvas") <= 0.5
+    assert fake.js(COLOUR, "#why p") == fake.js(COLOUR, ".kpi b") == fake.js(COLOUR, ".kpi span")
     fake.change(lambda: fake.click("[data-act=cap]"))
     assert fake.find("#run-open").is_enabled()
 

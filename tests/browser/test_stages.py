@@ -74,6 +74,7 @@ def test_stages_are_reached_by_keyboard(fake):
     keys = ActionChains(fake.browser)
     keys.send_keys(Keys.ARROW_RIGHT, Keys.ENTER).perform()
     fake.until(lambda: "Stage 1" in fake.text("inspector"))
+    assert fake.js("return document.activeElement").accessible_name.startswith("Stage 1 GPU ")
     keys.send_keys(Keys.ESCAPE).perform()
     fake.until(lambda: not fake.js(VEIL))
 

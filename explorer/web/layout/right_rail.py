@@ -26,5 +26,6 @@ def right_rail() -> Component:
             html.Div(id=ids.INSPECTOR),
         ],
         className="rail right",
+        tabIndex=0,
         **{"aria-label": "Why this plan, and the selection"},
     )

@@ -34,6 +34,14 @@ return [...document.querySelectorAll('[role=tab]')].filter((tab) => {
   return box.right > button.left && box.left < button.right && box.bottom > button.top && box.top < button.bottom;
 }).map((tab) => tab.innerText);
 """
+LEGEND = """
+const legend = document.getElementById('gantt-legend').getBoundingClientRect();
+return Object.fromEntries([...document.querySelectorAll('#gantt-legend .legend')].map((one) => {
+  const box = one.getBoundingClientRect();
+  const within = box.left >= legend.left && box.right <= legend.right + 0.5 && box.bottom <= legend.bottom;
+  return [one.textContent, box.width > 0 && within];
+}));
+"""
 LABELLED = """
 const cy = document.getElementById('graph')._cyreg.cy;
 return cy.zoom() * cy.nodes()[0].numericStyle('font-size') >= cy.nodes()[0].numericStyle('min-zoomed-font-size');
@@ -48,3 +56,12 @@ def test_figures_buttons_tabs_and_names_are_whole(fake, width, height):
         assert page.js(CLIPPED) == []
         assert page.js(BELOW) == [], "of tabs, names that the button for one part covers"
         page.until(lambda: page.js(LABELLED))
+
+
+@pytest.mark.parametrize("width", [1440, 1180, 1024])
+def test_the_legend_of_bars_wraps_and_hides_no_kind(fake, width):
+    page = fake.at(CHAIN)
+    with page.sized(width, 820):
+        shown = page.js(LEGEND)
+        assert {"forward", "backward", "warm-up", "steady", "drain", "bubble"} <= {words.split()[0] for words in shown}
+        assert all(shown.values()), shown
