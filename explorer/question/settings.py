@@ -516,11 +516,9 @@ class PipelineSettings(Group):
                 "dualpipe-v": "DualPipeV", "looped-bfs": "Looped breadth-first",
                 "planner": "Best order, backward split",
             },
-            meaning="GPipe runs all forwards, then all backwards. 1F1B alternates them, as launchers do, and holds"
-            " fewer activations; the best order keeps more in flight where that is faster. Interleaved gives each GPU"
-            " several stages. Zero-bubble fills gaps with weight gradients, with one stage a GPU or with two in a V,"
-            " whichever is faster in the memory there is. ZB-V holds what 1F1B's first GPU does, V-Half and V-Min about"
-            " a half and a third of it; DualPipe has two copies of the parameters.",
+            meaning="1F1B is what launchers run; the best order keeps more in flight. Interleaved gives each GPU"
+            " several stages, zero-bubble fills gaps with weight gradients. In a V, ZB-V holds what 1F1B does, V-Half and V-Min"
+            " a half and a third; DualPipe holds parameters twice.",
         ),
     )  # fmt: skip
     max_replicas: int = setting(

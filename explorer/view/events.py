@@ -189,10 +189,12 @@ class PlacedEvent(TypedDict):
 
 
 class Told(TypedDict):
-    """See `told`. Of which shape it is, is said where a job's kind is done, in `explorer.jobs`."""
+    """See `told`. Of which shape it is, is said where a job's kind is done, in `explorer.jobs`. cut_off: as of
+    `ResultEvent`."""
 
     kind: Literal["told"]
     told: Mapping[str, object]
+    cut_off: NotRequired[str]
 
 
 class Part(TypedDict):

@@ -259,4 +259,6 @@ def _last(job: Job, event: Event, cancelled: bool = False) -> Event:
         if job.kind == "solve" and best is not None and best["plan"] is not None:
             return events.cut_off(best, "" if (cancelled or job.cancelled) and not job.why else why)
         return events.failed(why)
-    return {**event, "cut_off": job.why} if job.why and event["kind"] == "result" else event
+    if job.why and event["kind"] == "result":
+        return {**event, "cut_off": job.why}
+    return {**event, "cut_off": job.why} if job.why and event["kind"] == "told" else event

@@ -148,10 +148,10 @@ def _marks(theme: Theme) -> list[dict[str, object]]:
             for shade in errors.shades(theme)
         ],
         # what members of a group have of a tensor, and what they exchange for that: small, to be read from near
-        _rule("edge.chip", label="data(chip)", **{"font-size": 7, "z-compound-depth": "top"}),
+        _rule("edge.chip[chip]", label="data(chip)", **{"font-size": 7, "z-compound-depth": "top"}),
         _rule("edge.exchanged", **{"line-style": "dashed", "line-opacity": 0.9}),
         _rule("edge.short.exchanged", **{"text-margin-x": LABEL_BESIDE + 14}),
-        _rule("edge.wrapped.chip", label="", **{"target-label": "data(chip)", **_above(-LABEL_BESIDE)}),
+        _rule("edge.wrapped.chip[chip]", label="", **{"target-label": "data(chip)", **_above(-LABEL_BESIDE)}),
         _rule("edge.fan.chip", label=""),
         _rule(
             "edge.cut",

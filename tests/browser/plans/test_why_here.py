@@ -16,7 +16,7 @@ from tests.browser.test_conversation import result, solve, talk
 __all__ = ["talk"]
 
 MOVE = {"device": 1, "name": "GPU 1", "delta_s": 1e-3, "delta": "+1 ms", "changes": ["GPU 1: +4 ms of work"],
-        "reason": "", "here": False}  # fmt: skip
+        "reason": "", "here": False, "edge": ""}  # fmt: skip
 
 
 @pytest.fixture

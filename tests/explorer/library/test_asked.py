@@ -19,7 +19,7 @@ from solvers.formats.problem_json import problem_json
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.expert import Expert
 from solvers.planners.registry import PLANNERS
-from solvers.problem.cluster import Repeats
+from solvers.problem.cluster import Link, Repeats
 from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Precision, Problem
@@ -119,6 +119,8 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         "plain",
         "engine",
         "copy_tied",
+        "group_link",
+        "group_sum_link",
         "repeats",
     }  # if not default, but repeats: such a part of a question is none that is kept
     assert not asked(replace(chain(), repeats=Repeats(2))).nameable
@@ -127,8 +129,10 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         replace(chain(max_replicas=2), zero=1),
         replace(chain(), copy_tied=True),
         replace(chain(), engine=EngineCosts(*[0.5] * len(fields(EngineCosts)))),
+        replace(chain(), group_link=Link(0, 1, 1e9)),
+        replace(chain(), group_sum_link=Link(0, 1, 1e9)),
     )
-    assert len({asked(of).hash for of in (chain(), chain(max_replicas=2), *changed)}) == 6
+    assert len({asked(of).hash for of in (chain(), chain(max_replicas=2), *changed)}) == 8
 
 
 def test_the_hash_of_sources_tells_names_and_contents(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_uncoarsened_is_the_model_itself():
 
 def test_a_circle_of_clusters_is_refused():
     model = pass_model(problem(forward_graph([(0, 1), (1, 2)], 3), [1, 1, 1], **PASS))
-    with pytest.raises(ValueError, match="circle"):
+    with pytest.raises(ValueError, match="cycle"):
         clustered(model, [0, 1, 0])
 
 

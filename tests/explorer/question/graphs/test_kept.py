@@ -82,7 +82,7 @@ def test_what_is_damaged_is_removed_and_traced_again(traces: list[str], tmp_path
 def test_the_graph_of_another_model_is_not_taken_for_it(tmp_path: Path) -> None:
     kept.keep(tmp_path, load("gpt-small"), None)
     (place,) = tmp_path.iterdir()
-    place.rename(kept._place(tmp_path, MODEL, True, None))
+    place.rename(kept._place(tmp_path, MODEL, True, None, ""))
     assert kept.find(tmp_path, MODEL, True, None) is None
 
 
@@ -98,7 +98,7 @@ def test_those_that_were_not_asked_for_for_longest_go(tmp_path: Path, monkeypatc
     workload, dtypes = load("gpt-small"), ("bf16", "fp16", "fp32")
     for second, dtype in enumerate(dtypes):
         kept.keep(tmp_path, workload, dtype)
-        os.utime(kept._place(tmp_path, "gpt-small", True, dtype), (second, second))
+        os.utime(kept._place(tmp_path, "gpt-small", True, dtype, ""), (second, second))
     assert [kept.find(tmp_path, "gpt-small", True, dtype) is None for dtype in dtypes] == [True, False, False]
 
 
