@@ -517,8 +517,8 @@ class PipelineSettings(Group):
                 "planner": "Best order, backward split",
             },
             meaning="1F1B is what launchers run; the best order keeps more in flight. Interleaved gives each GPU"
-            " several stages, zero-bubble fills gaps with weight gradients. In a V, ZB-V holds what 1F1B does, V-Half and V-Min"
-            " a half and a third; DualPipe holds parameters twice.",
+            " several stages, zero-bubble fills gaps with weight gradients. In a V, ZB-V holds what 1F1B does, V-Half"
+            " and V-Min a half and a third; DualPipe holds parameters twice.",
         ),
     )  # fmt: skip
     max_replicas: int = setting(
