@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from explorer.words import text
 from solvers.errors import InvalidProblem
@@ -57,7 +57,7 @@ class Configuration:
     optimizer: str | None = None
     sequence_parallel: bool = False
     world: int | None = None
-    ignored: tuple[str, ...] = field(default=())
+    ignored: tuple[str, ...] = ()
 
     @property
     def stages(self) -> int:

@@ -17,6 +17,8 @@ from solvers.problem.problem import Pipeline, Precision
 
 IGNORED = ("--use-torch-fsdp2", "--use-megatron-fsdp", "--num-experts", "--cpu-offloading-num-layers", "--fp8-format")
 """Flags that change a run's times or memory and are not planned here."""
+MAX_LAYOUT = 100_000
+"""Characters of a layout once its repetitions are written out."""
 KNOWN = ("--num-layers", "--tensor-model-parallel-size", "--pipeline-model-parallel-size")
 """A file of Megatron-LM has one of these."""
 DIVIDED = ("--context-parallel-size", "--expert-model-parallel-size", "--expert-tensor-parallel-size")
@@ -158,10 +160,9 @@ def layout_counts(layout: str, path: str) -> tuple[int, ...]:
     """Layers of every stage: "Et*3|ttL" -> (3, 2). Raises InvalidProblem where it is no layout or has no layers."""
     counts = []
     for stage in _unrolled(layout.replace(",", ""), path).split("|"):
-        kinds = "".join(found["kind"] * int(found["times"] or 1) for found in UNIT.finditer(stage))
-        if len(kinds) > MOST or UNIT.sub("", stage):
+        if UNIT.sub("", stage):
             raise InvalidProblem(f"{path}: {stage[:40]!r} in the layout is not made of E, t, m and L")
-        counts.append(kinds.count("t"))
+        counts.append(sum(int(found["times"] or 1) for found in UNIT.finditer(stage) if found["kind"] == "t"))
     if len(counts) > MOST or not sum(counts):
         raise InvalidProblem(f"{path}: the layout {layout[:40]!r} has no layers")
     return tuple(counts)
@@ -171,9 +172,9 @@ def _unrolled(layout: str, path: str) -> str:
     """With "(tt|)*3" written out."""
     for _ in range(8):
         found = re.search(r"\(([^()]*)\)\*(\d{1,4})", layout)
-        if found is None or len(layout) > 100_000:
+        if found is None or len(layout) + len(found[1]) * int(found[2]) > MAX_LAYOUT:
             break
         layout = layout[: found.start()] + found[1] * int(found[2]) + layout[found.end() :]
-    if len(layout) > 100_000 or "(" in layout:
+    if len(layout) > MAX_LAYOUT or "(" in layout:
         raise InvalidProblem(f"{path}: the layout is too long or its parentheses do not close")
     return layout

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from solvers.errors import InvalidProblem
 
 MAX_CHARACTERS = 1_000_000
-MAX_WORDS = 20_000
+MAX_WORDS = 5_000
+MAX_VALUE = 100_000
+"""Characters of a word once its variables are replaced, or of an array."""
 MAX_NUMBER = 2**40
 DEPTH = 10
 """Variables inside of variables."""
@@ -32,7 +34,7 @@ def words_of(script: str, path: str) -> list[str]:
     replaced by what they are set to, sums of them ("$((NODES * 8))") by their value; others stay as they are written
     ("$HOSTNAME"). What is set and never read comes last, as in a fragment that another script reads.
 
-    Raises InvalidProblem if quotes do not close or the script is too long.
+    Raises InvalidProblem if quotes do not close, or the script or a value in it is too long.
     """
     if len(script) > MAX_CHARACTERS:
         raise InvalidProblem(f"{path}: {len(script):,} characters, at most {MAX_CHARACTERS:,} are read")
@@ -43,33 +45,47 @@ def words_of(script: str, path: str) -> list[str]:
         found = shlex.split(script)
     except ValueError as error:
         raise InvalidProblem(f"{path}: not read as a shell script: {str(error).lower()}") from None
+    if len(found) > MAX_WORDS:
+        raise InvalidProblem(f"{path}: a script of {len(found):,} words, at most {MAX_WORDS:,} are read")
     set_to: dict[str, str] = {}
     words: list[str] = []
     array = last = ""
-    for word in found[:MAX_WORDS]:
+    for word in found:
         assigned = ASSIGNMENT.fullmatch(word)
         if word == BRACKET:
             array, last = ("", "") if array else (last, "")
         elif assigned:
             last = assigned["name"]
             before = set_to.get(last, "") + " " if assigned["more"] else ""
-            set_to[last] = before + _replaced(assigned["value"], set_to)
+            set_to[last] = _limited(before + _replaced(assigned["value"], set_to, path), path)
         elif array:
-            set_to[array] += " " + _replaced(word, set_to)
+            set_to[array] = _limited(f"{set_to[array]} {_replaced(word, set_to, path)}", path)
         else:
-            words += _replaced(word, set_to).split()
+            words += _replaced(word, set_to, path).split()
     used = {found["plain"] or found["braced"] for found in VARIABLE.finditer(script)}
     used |= {name for found in SUM.finditer(script) for name in re.findall(NAME, found["text"])}
     return words + [word for name, value in set_to.items() if name not in used for word in value.split()]
 
 
-def _replaced(word: str, set_to: Mapping[str, str]) -> str:
+def _replaced(word: str, set_to: Mapping[str, str], path: str) -> str:
     for _ in range(DEPTH):
         before = word
+        grown = sum(len(_value(found, set_to)) for found in VARIABLE.finditer(word))  # before it is made
+        _limit(grown + len(word) if grown else 0, path)
         word = VARIABLE.sub(lambda found: _value(found, set_to), word)
-        if word == before or len(word) > MAX_CHARACTERS:
+        if word == before:
             break
-    return SUM.sub(lambda found: _sum(found, set_to), word[:MAX_CHARACTERS])
+    return SUM.sub(lambda found: _sum(found, set_to), word)
+
+
+def _limited(value: str, path: str) -> str:
+    _limit(len(value), path)
+    return value
+
+
+def _limit(characters: int, path: str) -> None:
+    if characters > MAX_VALUE:
+        raise InvalidProblem(f"{path}: a variable of {characters:,} characters, at most {MAX_VALUE:,} are read")
 
 
 def _value(found: re.Match[str], set_to: Mapping[str, str]) -> str:

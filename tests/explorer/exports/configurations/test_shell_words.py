@@ -34,6 +34,19 @@ def test_variables_that_hold_themselves_end() -> None:
     assert words_of("A=$A$A\nrun $A", "s")[0] == "run"
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "A=" + "x" * 10_000 + "\nrun " + "$A" * 50_000,
+        "A=xx\n" + "A=$A$A\n" * 40 + "run $A",
+        "A=(" + "x " * 20_000 + ")",
+    ],
+)
+def test_values_that_grow_without_end_are_refused_before_they_are_made(script: str) -> None:
+    with pytest.raises(InvalidProblem, match=r"s: a (variable|script) of .* (characters|words), at most .* are read"):
+        words_of(script, "s")
+
+
 def test_quotes_that_do_not_close() -> None:
     with pytest.raises(InvalidProblem, match="s: not read as a shell script: no closing quotation"):
         words_of('run "--a', "s")
