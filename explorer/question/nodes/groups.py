@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from explorer.tracing.captured import Captured
     from explorer.tracing.trace import Divide
+
+Amount = TypeVar("Amount", float, Floats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +130,29 @@ def with_exchanges(compute: ComputeTable, graph: OpGraph, link: Link, *, measure
     samples = np.array(compute.samples, dtype=np.float64)
     fixed = np.array([operator.exchanged_bytes.fixed for operator in graph.operators])
     per_sample = np.array([operator.exchanged_bytes.per_sample for operator in graph.operators])
-    steps = np.array([operator.exchange_steps for operator in graph.operators])
+    steps = np.array([operator.exchange_steps for operator in graph.operators], dtype=np.float64)
     nbytes = fixed[:, None] + per_sample[:, None] * samples
     found = {}
     for kind, table in compute.seconds.items():
         others, sums = exchange_links(kind, degree, link, measured)
-        adds = steps >= 2 * (degree - 1)
+        adds = steps >= all_reduce_steps(degree)
         latency = np.where(adds, sums.latency_s, others.latency_s)
         rate = np.where(adds, sums.bandwidth_bytes_per_s, others.bandwidth_bytes_per_s)
-        found[kind] = table + (steps * latency)[:, None] + nbytes / rate[:, None]
+        found[kind] = table + exchange_s(steps[:, None], latency[:, None], nbytes, rate[:, None])
     return replace(compute, seconds=found)
+
+
+def all_reduce_steps(members: int) -> int:
+    """Messages that a member sends for an all-reduce round a ring, one after the other: twice those of other kinds."""
+    return 2 * (members - 1)
+
+
+def exchange_s(steps: Amount, latency_s: Amount, nbytes: Amount, bandwidth_bytes_per_s: Amount) -> Amount:
+    """Seconds of an exchange among members of a group: numbers, or arrays of them.
+
+    steps: messages, one after the other. nbytes: that a member sends in them.
+    """
+    return steps * latency_s + nbytes / bandwidth_bytes_per_s
 
 
 def exchange_links(kind: str, degree: int, link: Link, measured: bool) -> tuple[Link, Link]:

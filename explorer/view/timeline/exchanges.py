@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from explorer.question.nodes.groups import all_reduce_steps, exchange_s
 from explorer.words.actions import told
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Span
@@ -34,9 +35,10 @@ def exchange_of(problem: Problem, operator: Operator, samples: float) -> Exchang
     link, nbytes = problem.group_link, operator.exchanged_bytes.at(samples)
     if link is None or not operator.exchange_steps:
         return NO_EXCHANGE
-    if problem.group_sum_link is not None and operator.exchange_steps >= 2 * (problem.graph.tensor_parallel - 1):
+    adds = operator.exchange_steps >= all_reduce_steps(problem.graph.tensor_parallel)
+    if adds and problem.group_sum_link is not None:
         link = problem.group_sum_link
-    return Exchange(operator.exchange_steps * link.latency_s + nbytes / link.bandwidth_bytes_per_s, nbytes)
+    return Exchange(exchange_s(operator.exchange_steps, link.latency_s, nbytes, link.bandwidth_bytes_per_s), nbytes)
 
 
 def exchanges(problem: Problem, plan: Plan) -> OfActions:
