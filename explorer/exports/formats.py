@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
+from explorer.words import text
 from solvers.errors import InvalidProblem, UnsupportedProblem
 
 if TYPE_CHECKING:  # the command line reads the list alone
@@ -34,7 +35,7 @@ class Format:
     """name: as on the command line. what: in a few words, for a menu. ending: of a file's name. media_type: of a
     download. writes: "module:function" in this package, a `Write`, loaded when it is asked for; it raises
     PlacementError, in one line, if the plan cannot be said in this format. launches: whether another program runs the
-    plan from it (then it is a `Launch`)."""
+    plan from it (then it is a `Launch`). divides: whether it says over how many devices tensors are divided."""
 
     name: str
     what: str
@@ -42,6 +43,7 @@ class Format:
     media_type: str
     writes: str
     launches: bool = False
+    divides: bool = False
 
     @property
     def themed(self) -> bool:
@@ -78,7 +80,8 @@ _ALL = (
     Format("chrome-trace", "the schedule for ui.perfetto.dev", ".json", "application/json", "tables:trace_text"),
     Format("report-html", "a review with pictures, in one file", ".html", "text/html", "drawings:report_of"),
     *(
-        Format(name, what, ending, media_type, f"launchers.{module}:{module}", launches=True)
+        Format(name, what, ending, media_type, f"launchers.{module}:{module}", launches=True,
+               divides=name in ("torchtitan", "megatron", "vllm"))
         for name, what, ending, media_type in (
             ("torch-split", "where torch cuts the model, by module", ".json", "application/json"),
             ("torch-script", "a program that runs it with torch alone", ".py", "text/x-python"),
@@ -111,9 +114,15 @@ def export_bytes(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bo
 
 def export(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = False) -> Exported:
     """The same with what the file does not say. Raises PlacementError, in one line."""
-    if format_named(to).launches and (degree := file.problem.graph.tensor_parallel) > 1:
+    one, degree = format_named(to), file.problem.graph.tensor_parallel
+    if one.launches and not one.divides and degree > 1:
+        others = text.listing([name for name, other in FORMATS.items() if other.divides])
         raise UnsupportedProblem(
-            f"{to}: the plan divides tensors over groups of {degree} devices, which is not written for launchers yet;"
-            " plan, tables and drawings can be exported"
+            f"{to}: the plan divides tensors over groups of {degree} devices, which this format does not say; {others}"
+            " do"
         )
-    return format_named(to).export(file, theme, nearest=nearest)
+    made = one.export(file, theme, nearest=nearest)
+    if one.launches and any(stage.offload for stage in file.plan.stages):
+        lost = "what stages keep in their hosts' memory, which the plan's memory counts on: it stays on the devices"
+        made = replace(made, lost=(*made.lost, lost))
+    return made

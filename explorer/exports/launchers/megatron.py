@@ -15,6 +15,7 @@ from math import gcd
 from explorer.exports.launchers.torchtitan import check_count, check_rounds
 from explorer.exports.layers.again import Again, not_recomputed, peaks_without, regions_again
 from explorer.exports.layers.chain import chain_of, headline, numbers
+from explorer.exports.layers.divided import division_losses, tokens_divided
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.units import Layout, counted_layers
 from explorer.exports.layers.written import Written, comments, told
@@ -38,14 +39,17 @@ def megatron(file: PlanFile, nearest: bool = False) -> Written:
     lost += filter(None, [launched_words(chain.problem, chain.plan, "Megatron", own)])
     recompute, kept = _recompute(layout, counts)
     lost += kept
-    lost += numbers(chain.problem)
+    lost += numbers(chain.problem) + division_losses(chain, "Megatron")
     lost.append("the model: its layers must be those that were planned")
+    tensor = chain.graph.tensor_parallel
     if chain.replicas > 1:
-        lost.append(f"{chain.replicas} replicas: start {len(chain.devices) * chain.replicas} processes, data parallel")
+        lost.append(f"{chain.replicas} replicas: start {ranks * chain.replicas * tensor} processes, data parallel")
+    groups = f"    --tensor-model-parallel-size {tensor}\n" if tensor > 1 else ""
+    groups += "    --sequence-parallel\n" if tokens_divided(chain.graph) else ""
     script = comments([headline(file), *told(lost, changed)]) + (
         "\nPIPELINE_ARGS=(\n"
-        f"    --num-layers {sum(counts)}\n"
-        f"    --pipeline-model-parallel-size {len(chain.devices)}\n"
+        f"    --num-layers {sum(counts)}\n{groups}"
+        f"    --pipeline-model-parallel-size {ranks}\n"
         f'    --pipeline-model-parallel-layout "{layout_text(counts)}"\n'
         f"    --micro-batch-size {chain.micro_batch // chain.replicas}\n"
         f"    --global-batch-size {chain.problem.mini_batch}\n" + (f"    {recompute}\n" if recompute else "") + ")\n"

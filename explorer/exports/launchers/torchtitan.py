@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from explorer.exports.layers.again import Again, not_recomputed
 from explorer.exports.layers.chain import Chain, chain_of, headline, losses
+from explorer.exports.layers.divided import division_losses
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.units import Layout, Units
 from explorer.exports.layers.written import Written, comments, told
@@ -58,12 +59,15 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
         lost += filter(None, [launched_words(chain.problem, chain.plan, "torch", Pipeline.ONE_F_ONE_B)])
     mode, kept = _checkpointing(layout)
     lost += kept + layout.loose() + losses(chain, ("order", "recompute", "replicas"))
+    lost += division_losses(chain, "torchtitan", tokens=True)
+    tensor = chain.graph.tensor_parallel
     parts = ",\n".join("    " + json.dumps(list(names)) for names in layout.names(copied=True))
     text = comments([headline(file), *told(lost, changed)]) + (
         "\n[parallelism]\n"
         f"pipeline_parallel_degree = {len(chain.devices)}\n"
         f"data_parallel_replicate_degree = {chain.replicas}\n"
-        f'pipeline_parallel_schedule = "{schedule}"\n'
+        + (f"tensor_parallel_degree = {tensor}\n" if tensor > 1 else "")
+        + f'pipeline_parallel_schedule = "{schedule}"\n'
         f"pipeline_parallel_microbatch_size = {chain.micro_batch // chain.replicas}\n"
         f"module_fqns_per_model_part = [\n{parts},\n]\n"
         "\n[training]\n"

@@ -7,6 +7,7 @@ with "," between, one a rank, which add up to the model's; embeddings are of the
 from __future__ import annotations
 
 from explorer.exports.layers.chain import chain_of, headline, losses
+from explorer.exports.layers.divided import division_losses
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.units import counted_layers
 from explorer.exports.layers.written import Written, comments, told
@@ -29,8 +30,10 @@ def vllm(file: PlanFile, nearest: bool = False) -> Written:
             " --inference)"
         )
     lost.append("batches: vLLM makes its own of the requests")
-    lost += losses(chain, ("recompute", "replicas"))
+    lost += losses(chain, ("recompute", "replicas")) + division_losses(chain, "vLLM", tokens=False)
     flags = f"--pipeline-parallel-size {len(counts)}"
+    if chain.graph.tensor_parallel > 1:
+        flags += f" --tensor-parallel-size {chain.graph.tensor_parallel}"
     if chain.replicas > 1:
         flags += f" --data-parallel-size {chain.replicas}"
     text = comments([headline(file), *told(lost, changed)]) + (

@@ -164,7 +164,8 @@ def numbers(problem: Problem, *, optimizer: bool = True) -> list[str]:
 
 def headline(file: PlanFile) -> str:
     """The plan in a line, for the head of a file."""
-    cluster = text.counted((device.kind for device in file.problem.cluster.devices), "x")
+    members = range(file.problem.graph.tensor_parallel)
+    cluster = text.counted((device.kind for device in file.problem.cluster.devices for _ in members), "x")
     name = text.short(file.reference or file.problem.graph.name, 90)
     return f"{name} on {cluster}: a plan of placement-explorer"
 

@@ -12,6 +12,7 @@ from explorer.exports.layers.chain import Chain
 from explorer.exports.layers.written import path_of
 from explorer.words import text
 from solvers.errors import UnsupportedProblem
+from solvers.problem.collectives import COLLECTIVE
 from solvers.problem.graph import OpGraph, Phase
 
 ATTENTION = ("attention", "softmax")
@@ -93,7 +94,8 @@ class Layout:
     def loose(self) -> list[str]:
         """A sentence on the operators that are in no module of the list, if there are any."""
         operators = self.chain.graph.operators
-        names = [operators[o].name for o in self.model.loose if not operators[o].replicable]
+        loose = [operators[o] for o in self.model.loose if not operators[o].replicable]
+        names = [one.name for one in loose if not one.op_type.startswith(COLLECTIVE)]
         past = [f"{each}: computed in every stage that reads it" for each in self.chain.skips(copied=True)]
         if not names:
             return past

@@ -16,9 +16,9 @@ from solvers.schedules.assemble import assemble
 @cache
 def asked(model: str, devices: int, training: bool) -> PlanFile:
     """The question, with all of the model on one device."""
-    result = explorer.plan(
-        explorer.trace(model, training=training), devices=devices, planner="single", micro_batches=4
-    )  # fmt: skip
+    traced = explorer.trace(model, training=training)
+    whole = devices * traced.graph.tensor_parallel
+    result = explorer.plan(traced, devices=whole, planner="single", micro_batches=4)
     return read_plan(explorer.export(result, "plan"))
 
 

@@ -1,0 +1,90 @@
+"""Plans that divide tensors over groups: their degree for launchers, and read back."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from explorer.exports.configurations.configured import configured_plan, read_configuration
+from explorer.exports.formats import FORMATS, export
+from solvers.errors import UnsupportedProblem
+from solvers.formats.plan_json import PlanFile
+from solvers.plan.plan import Plan
+from tests.explorer.exports.launchers.test_grammars import flags, in_a_shell
+from tests.explorer.exports.planned import planned
+
+MODEL, HALVES = "gpt-small,tensor-parallel=2", ["blocks.2.norm1/layer_norm"]
+DIVIDES = ("torchtitan", "megatron", "vllm")
+
+
+def halves() -> PlanFile:
+    return planned(MODEL, HALVES, devices=[(0, 1), (2, 3)], max_replicas=2)
+
+
+def tokens_apart(file: PlanFile) -> PlanFile:
+    """The same plan with the input of every norm divided by tokens."""
+    graph = file.problem.graph
+    assert graph.division is not None
+    read = {call.inputs[0] for call in graph.division.calls if "norm" in call.target and call.inputs}
+    assert read
+    tensors = tuple(
+        replace(one, placement="S(1)") if i in read else one for i, one in enumerate(graph.division.tensors)
+    )
+    divided = replace(graph, division=replace(graph.division, tensors=tensors))
+    return file._replace(problem=replace(file.problem, graph=divided))
+
+
+def shape(plan: Plan) -> list[tuple[set[int], tuple[int, ...]]]:
+    return [(set(stage.operators), stage.devices) for stage in plan.stages]
+
+
+@pytest.mark.parametrize("launcher", ["megatron", "torchtitan"])
+def test_a_divided_plan_comes_back(launcher: str, tmp_path: Path) -> None:
+    file, path = halves(), tmp_path / "written"
+    path.write_bytes(export(file, launcher).data)
+    read = read_configuration(f"{launcher}:{path}")
+    assert (read.tensor, read.pipeline) == (2, 2)
+    assert read.replicas(8) == 2
+    plan = configured_plan(file.problem, read)
+    assert shape(plan) == shape(file.plan)
+    assert plan.order == file.plan.order
+
+
+def test_processes_and_devices_are_those_of_all_members(tmp_path: Path) -> None:
+    found = export(halves(), "megatron")
+    assert "2 replicas: start 8 processes, data parallel" in found.lost
+    assert b"on 8 x H100-80GB" in found.data
+    words = in_a_shell(found.data, '"${PIPELINE_ARGS[@]}"', tmp_path)
+    assert flags(words)["--tensor-model-parallel-size"] == "2"
+    assert "tensor" not in export(planned("gpt-small", HALVES), "megatron").data.decode()
+    served = export(planned(MODEL, HALVES, training=False), "vllm")
+    assert in_a_shell(served.data, '"${VLLM_ARGS[*]}"', tmp_path) == [
+        "--pipeline-parallel-size 2 --tensor-parallel-size 2"
+    ]
+
+
+def test_tokens_are_divided_where_the_plan_divides_them() -> None:
+    together, apart = halves(), tokens_apart(halves())
+    assert b"--sequence-parallel" not in export(together, "megatron").data
+    assert b"--sequence-parallel" in export(apart, "megatron").data
+    assert "tokens between the products: torchtitan divides them, the plan not" in export(together, "torchtitan").lost
+    found = export(apart, "torchtitan")
+    assert not any(line.startswith("tokens") for line in found.lost)
+    assert tomllib.loads(found.data.decode())["parallelism"]["tensor_parallel_degree"] == 2
+    assert "tokens between the products: vLLM does not divide them, the plan does" in export(apart, "vllm").lost
+
+
+def test_it_lists_how_much_is_divided_and_no_exchange_as_a_module() -> None:
+    for name in DIVIDES:
+        lost = export(halves(), name).lost
+        assert any("the plan divides 35 of 53 parameters" in line for line in lost)
+        assert not any("all_gather" in line for line in lost)
+
+
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.launches and name not in DIVIDES])
+def test_other_launchers_refuse_and_name_those_that_take_it(name: str) -> None:
+    with pytest.raises(UnsupportedProblem, match=r"groups of 2 devices, which .* torchtitan, megatron and vllm do"):
+        export(halves(), name)
