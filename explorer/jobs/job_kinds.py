@@ -40,7 +40,8 @@ from explorer.question.clusters import make_cluster
 from explorer.question.expert import load_expert
 from explorer.question.graphs.demos import in_dtype
 from explorer.question.loading import is_traced, load, traced_already
-from explorer.question.models.example import of_degree, searches_degrees
+from explorer.question.models.example import of_degree, searches_degrees, split_example
+from explorer.question.nodes.groups import ANY_MEMBERS, Members, members_of
 from explorer.question.packing import packed_result, unpacked_problem
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
@@ -77,26 +78,34 @@ MOMENT_S = 1.0
 TRACING_S = 0.5
 """How often a trace tells how far it is."""
 
+Key = tuple[str, bool, str | None, Members]
+
 _tracer = Tracer()
 _degrees: dict[str, int] = {}
 """By models whose degree is searched: that of the last answer."""
-_workloads: OrderedDict[tuple[str, bool, str | None], Workload] = OrderedDict()
+_workloads: OrderedDict[Key, Workload] = OrderedDict()
 
 
-def workload_of(model: str, training: bool, dtype: str | None, emit: Emit, should_stop: Callable[[], bool]) -> Workload:
-    """The traced model, from memory if it was asked for before; of one whose degree is searched, as the last answer
-    divides it. Raises Stopped."""
-    if searches_degrees(model):
-        model = of_degree(model, _degrees.get(model, 1))
-    key = (model, training, dtype)
+def workload_of(
+    model: str,
+    training: bool,
+    dtype: str | None,
+    emit: Emit,
+    should_stop: Callable[[], bool],
+    members: Members = ANY_MEMBERS,
+) -> Workload:
+    """The traced model, from memory if it was asked for before; divided, where its name says so, by the times of
+    ``members``. Raises Stopped."""
+    key = (model, training, dtype, members)
     if key in _workloads:
         _workloads.move_to_end(key)
         return _workloads[key]
     graphs = graphs_beside(library_path())
-    if (already := traced_already(model, training, dtype, graphs)) is not None:
+    if (already := traced_already(model, training, dtype, graphs, members)) is not None:
         return _keep(key, already)
     opened = os.path.isabs(model) and os.path.isfile(model)
-    if dtype is not None and not opened and (derived := _derived(model, training, dtype)) is not None:
+    whole = members == ANY_MEMBERS
+    if dtype is not None and whole and not opened and (derived := _derived(model, training, dtype)) is not None:
         return _keep(key, derived)
     name = os.path.basename(model)
     emit(events.loading(f"{'reading' if opened else 'tracing'} {name}"))
@@ -110,16 +119,16 @@ def workload_of(model: str, training: bool, dtype: str | None, emit: Emit, shoul
             told_s = seconds
             emit(events.loading(f"tracing {name}: {text.plural(calls, 'call')} so far, {seconds:.0f} s"))
 
-    return _keep(key, _tracer.trace(model, training, dtype, tell, should_stop, graphs))
+    return _keep(key, _tracer.trace(model, training, dtype, tell, should_stop, graphs, members))
 
 
 def _derived(model: str, training: bool, dtype: str) -> Workload | None:
     """The model in this dtype, from what was traced of it in its own."""
-    own = _workloads.get((model, training, None))
+    own = _workloads.get((model, training, None, ANY_MEMBERS))
     return None if own is None else in_dtype(own, dtype)
 
 
-def _keep(key: tuple[str, bool, str | None], workload: Workload) -> Workload:
+def _keep(key: Key, workload: Workload) -> Workload:
     _workloads[key] = workload
     gc.freeze()  # torch and the graph: hundreds of thousands of objects that stay
     while len(_workloads) > KEPT:
@@ -150,10 +159,25 @@ def _question(
     request: SolveRequest | CompareRequest | PlaceRequest, emit: Emit, should_stop: Callable[[], bool]
 ) -> tuple[Workload, Settings, Problem]:
     """The traced model, the settings that mean something for it, and the problem they make. Raises Stopped."""
-    asked = request.settings
-    workload = workload_of(request.model, asked.training is not False, asked.dtype, emit, should_stop)
-    settings = applicable(asked, workload, request.files)
+    degree = split_example(request.model)[1].tensor_parallel or 1
+    if searches_degrees(request.model):
+        degree = _degrees.get(request.model, 1)
+    workload = _divided(request, degree, emit, should_stop)
+    settings = applicable(request.settings, workload, request.files)
     return workload, settings, make_problem(workload, settings)
+
+
+def _divided(
+    request: SolveRequest | CompareRequest | PlaceRequest, degree: int, emit: Emit, should_stop: Callable[[], bool]
+) -> Workload:
+    """The traced model, divided over so many devices by the times of those that are asked about. Raises Stopped."""
+    settings, members = request.settings, ANY_MEMBERS
+    training = settings.training is not False
+    name = of_degree(request.model, degree) if degree > 1 or searches_degrees(request.model) else request.model
+    if degree > 1:
+        whole = workload_of(of_degree(request.model, 1), training, settings.dtype, emit, should_stop)
+        members = members_of(make_cluster(whole, applicable(settings, whole, request.files)), degree, name)
+    return workload_of(name, training, settings.dtype, emit, should_stop, members)
 
 
 def _terms(request: SolveRequest | AskRequest | CompareRequest) -> Terms:
@@ -227,13 +251,11 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
     """The best answer of all degrees of tensor parallelism, with the name under which its plan is held; emits what is
     being done, the best plans so far, each after the model as it is divided there, and that of the answer in the end.
     Raises Stopped."""
-    asked = request.settings
-    training = asked.training is not False
     searched: tuple[Workload, Problem] | None = None
     shown: Workload | None = None
 
     def traced(degree: int) -> Workload:
-        return workload_of(of_degree(request.model, degree), training, asked.dtype, emit, should_stop)
+        return _divided(request, degree, emit, should_stop)
 
     def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
         nonlocal shown
@@ -260,7 +282,7 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
         telling.beat()
         return should_stop()
 
-    settings = applicable(asked, traced(1), request.files)
+    settings = applicable(request.settings, traced(1), request.files)
     with noting(library_path(), request.model, request.fresh) as (ask, noted):
         found = search_degrees(
             traced,
@@ -383,14 +405,18 @@ def remedy_job(request: RemedyRequest, emit: Emit, should_stop: Callable[[], boo
     """A part for every way out of a question that has no plan, see `Remedy.as_object`, with its controls."""
     ask = request.ask
     workload, settings, problem = _question(ask, emit, should_stop)
-    training = ask.settings.training is not False
+
+    def traced_in(dtype: str | None) -> Workload:
+        other = replace(ask, settings=replace(ask.settings, dtype=dtype))
+        return _divided(other, workload.graph.tensor_parallel, emit, should_stop)
+
     with noting(library_path(), workload.reference) as (asks, _):
         for one in ways_out(
             workload,
             remedies(problem, settings, request.most_devices),
             choose_planner(ask.planner),
             replace(LIMITS, time_limit_s=ask.time_limit_s, seed=ask.seed),
-            traced_in=lambda dtype: workload_of(ask.model, training, dtype, emit, should_stop),
+            traced_in=traced_in,
             should_stop=should_stop,
             ask=asks,
         ):

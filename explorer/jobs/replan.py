@@ -58,6 +58,7 @@ def replanned(problem: Problem, profile: Profile) -> Problem:
         cluster=replace(problem.cluster, devices=devices, links=links or problem.cluster.links),
         compute=compute_table(traced, profile, problem.optimizer),
         transfer_s=None if links else problem.transfer_s,
+        host_links=problem.host_links_on(devices),
         costs_from=label(profile),
         plain=None,
         engine=None if profile.engine is None else profile.engine.costs,

@@ -19,7 +19,7 @@ from explorer.question.models.code import is_callable, make_of_code
 from explorer.question.models.example import Example, split_example
 from explorer.question.models.libraries import graph_name, library_of, make_of_library
 from explorer.question.models.recognised import config_instead, folder_instead, instead
-from explorer.question.nodes.groups import divider
+from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider
 from explorer.question.written.closest import closest
 from explorer.question.written.kinds import AUTO_DEGREE
 from explorer.tracing.files.onnx_model import looks_like_onnx
@@ -33,7 +33,7 @@ from solvers.formats.piper import looks_like_piper, read_piper
 from solvers.formats.workload import Workload
 
 __all__ = ["check_name", "is_callable", "is_traced", "load", "load_callable", "load_file", "read_file", "read_workload",
-           "traced_already"]  # fmt: skip
+           "told_by", "traced_already"]  # fmt: skip
 
 if TYPE_CHECKING:
     import torch
@@ -61,6 +61,7 @@ def load(
     on_call: Callable[[int], None] = ignore,
     graphs: Path | None = None,
     divide: Divide | None = None,
+    members: Members = ANY_MEMBERS,
 ) -> Workload:
     """The workload of ``model``, which may say of its example what `Example` knows ("gpt,batch=8").
 
@@ -71,17 +72,18 @@ def load(
     training everything is for training but a .pt2 that was exported in eval mode. on_call: given, while a forward is
     traced, the number of calls that it has made so far. graphs: a folder in which graphs of demos are found, and kept,
     that do not ship; None for none. divide: of a model that is traced here, in place of what its name says (see
-    `explorer.tracing.trace.trace_module`); such graphs are neither found nor kept.
+    `explorer.tracing.trace.trace_module`); such graphs are neither found nor kept. members: by whose times a model is
+    divided over so many devices as its name says.
     Raises InvalidProblem or TraceError in one line.
     """
     check_name(model)
     name, example = split_example(model)
     if name in MODELS:
-        return _load_demo(model, training is not False, dtype, on_call, graphs, divide)
-    if library_of(name) is not None:
-        return load_of_library(model, training=training is not False, dtype=dtype, on_call=on_call, divide=divide)
-    if is_callable(name):
-        return load_callable(model, training=training is not False, dtype=dtype, on_call=on_call, divide=divide)
+        return _load_demo(model, training is not False, dtype, on_call, graphs, divide, members)
+    if library_of(name) is not None or is_callable(name):
+        divide = divide or _divider(example, dtype, members)
+        by_code = load_callable if library_of(name) is None else load_of_library
+        return by_code(model, training=training is not False, dtype=dtype, on_call=on_call, divide=divide)
     _knows(model, example)
     workload = load_file(model, training=training)
     if isinstance(dtype, str):
@@ -89,26 +91,29 @@ def load(
     return workload
 
 
-def traced_already(model: str, training: bool, dtype: str | None, graphs: Path | None) -> Workload | None:
-    """The graph of a demo that needs no trace, as it ships or as it was kept in a folder; None for all else. Raises
-    InvalidProblem for what is no example of a demo."""
+def traced_already(
+    model: str, training: bool, dtype: str | None, graphs: Path | None, members: Members = ANY_MEMBERS
+) -> Workload | None:
+    """The graph of a demo that needs no trace, as it ships or as it was kept in a folder; None for all else. members:
+    as `load` takes them. Raises InvalidProblem for what is no example of a demo."""
     name, example = split_example(model)
     if name not in MODELS:
         return None
     _knows(model, example, "batch", *GROUP)
-    shipped = traced_before(model, training, dtype)
+    by = told_by(example, members)
+    shipped = None if by else traced_before(model, training, dtype)
     if shipped is not None or graphs is None:
         return shipped
-    return kept.find(graphs, model, training, dtype)
+    return kept.find(graphs, model, training, dtype, by)
 
 
 def _load_demo(
     model: str, training: bool, dtype: torch.dtype | str | None, on_call: Callable[[int], None], graphs: Path | None,
-    divide: Divide | None,
+    divide: Divide | None, members: Members,
 ) -> Workload:  # fmt: skip
     if divide is not None or (dtype is not None and not isinstance(dtype, str)):
         graphs = None
-    elif (known := traced_already(model, training, dtype, graphs)) is not None:
+    elif (known := traced_already(model, training, dtype, graphs, members)) is not None:
         return known
     _need_torch(model)
     from explorer.tracing import trace_demo
@@ -116,17 +121,23 @@ def _load_demo(
     name, example = split_example(model)
     _knows(model, example, "batch", *GROUP)
     traced = replace(
-        trace_demo(name, training, dtype, example.batch, on_call, divide or _divider(example, dtype)), reference=model
+        trace_demo(name, training, dtype, example.batch, on_call, divide or _divider(example, dtype, members)),
+        reference=model,
     )
     if graphs is not None and (dtype is None or isinstance(dtype, str)):
-        kept.keep(graphs, traced, dtype)
+        kept.keep(graphs, traced, dtype, told_by(example, members))
     return traced
 
 
-def _divider(example: Example, dtype: torch.dtype | str | None) -> Divide | None:
+def told_by(example: Example, members: Members) -> str:
+    """By what the graph of a demo differs from that of its name: members by whose times it is divided."""
+    return "" if members == ANY_MEMBERS or example.tensor_parallel in (None, 1) else str(members)
+
+
+def _divider(example: Example, dtype: torch.dtype | str | None, members: Members = ANY_MEMBERS) -> Divide | None:
     if example.tensor_parallel == AUTO_DEGREE:
         raise InvalidProblem("--tensor-parallel auto is for plans; give the degree of which the graph is meant")
-    return divider(example.tensor_parallel, example.sequence_parallel, dtype)
+    return divider(example.tensor_parallel, example.sequence_parallel, dtype, members)
 
 
 def is_traced(model: str) -> bool:

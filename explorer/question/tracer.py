@@ -9,9 +9,11 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from explorer.question.nodes.groups import ANY_MEMBERS, Members
 from solvers.errors import InvalidProblem, PlacementError, TraceError
 from solvers.formats.graph_json import read_graph, write_graph
 from solvers.formats.workload import Workload
@@ -46,11 +48,13 @@ class Tracer:
         on_progress: Progress,
         should_stop: Callable[[], bool],
         graphs: Path | None = None,
+        members: Members = ANY_MEMBERS,
     ) -> Workload:
-        """`loading.load` of ``model`` there, graphs of demos in the folder ``graphs``. Raises Stopped soon after
-        ``should_stop``, and what `load` raises."""
+        """`loading.load` of ``model`` there, graphs of demos in the folder ``graphs``, divided by the times of
+        ``members``. Raises Stopped soon after ``should_stop``, and what `load` raises."""
         began = time.perf_counter()
-        request = {"model": model, "training": training, "dtype": dtype, "graphs": graphs and str(graphs)}
+        request = {"model": model, "training": training, "dtype": dtype, "graphs": graphs and str(graphs),
+                   "members": asdict(members)}  # fmt: skip
         process = self._started()
         process.send(("start", model, request))
         calls = 0
@@ -115,7 +119,12 @@ def _answer(request: dict[str, Any], on_progress: Callable[[int], None]) -> dict
     try:
         graphs = None if request["graphs"] is None else Path(request["graphs"])
         workload = load(
-            request["model"], training=request["training"], dtype=request["dtype"], on_call=on_call, graphs=graphs
+            request["model"],
+            training=request["training"],
+            dtype=request["dtype"],
+            on_call=on_call,
+            graphs=graphs,
+            members=Members(**request["members"]),
         )
         return {"graph": write_graph(workload)}
     except PlacementError as error:

@@ -119,6 +119,7 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         "plain",
         "engine",
         "copy_tied",
+        "host_links",
         "group_link",
         "group_sum_link",
         "repeats",
@@ -128,11 +129,12 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         replace(chain(), precision=Precision.MIXED),
         replace(chain(max_replicas=2), zero=1),
         replace(chain(), copy_tied=True),
+        replace(chain(), host_links={"gpu": 1e9}),
         replace(chain(), engine=EngineCosts(*[0.5] * len(fields(EngineCosts)))),
         replace(chain(), group_link=Link(0, 1, 1e9)),
         replace(chain(), group_sum_link=Link(0, 1, 1e9)),
     )
-    assert len({asked(of).hash for of in (chain(), chain(max_replicas=2), *changed)}) == 8
+    assert len({asked(of).hash for of in (chain(), chain(max_replicas=2), *changed)}) == 9
 
 
 def test_the_hash_of_sources_tells_names_and_contents(tmp_path: Path) -> None:
