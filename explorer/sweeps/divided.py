@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from demo_models import MODELS
 from explorer.question.clusters import make_cluster
 from explorer.question.graphs import kept
-from explorer.question.loading import ignore, is_traced, load, traced_already
+from explorer.question.loading import ignore, is_traced, load, told_by, traced_already
 from explorer.question.models.example import of_degree, split_example
 from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider, members_of
 from explorer.question.settings import Settings
@@ -49,10 +49,7 @@ class DividedModel:
         """The model divided over so many devices. Raises InvalidProblem or TraceError where it cannot be."""
         name, training = of_degree(self.model, degree), self.training is not False
         members = self._members(degree)
-        by = "" if members == ANY_MEMBERS else str(members)
-        if not by and (known := traced_already(name, training, self.dtype, self.graphs)) is not None:
-            return known
-        if by and self.graphs is not None and (known := kept.find(self.graphs, name, training, self.dtype, by)):
+        if (known := traced_already(name, training, self.dtype, self.graphs, members)) is not None:
             return known
         divide = divider(degree, split_example(name)[1].sequence_parallel, self.dtype, members)
         if divide is None:
@@ -69,7 +66,7 @@ class DividedModel:
         notes = tuple(dict.fromkeys((*whole.notes, *made.notes)))
         made = replace(made, notes=notes)
         if self.graphs is not None and split_example(name)[0] in MODELS:
-            kept.keep(self.graphs, made, self.dtype, by)
+            kept.keep(self.graphs, made, self.dtype, told_by(split_example(name)[1], members))
         return made
 
     def _members(self, degree: int) -> Members:

@@ -14,7 +14,7 @@ from explorer.tracing.forward import Forward, forward
 from explorer.tracing.sizes import measure
 from solvers.errors import TraceError
 from solvers.formats.workload import Workload
-from solvers.problem.collectives import DividedCall, DividedTensor, Division
+from solvers.problem.collectives import DividedCall, DividedTensor, Division, SavedForBackward
 from solvers.problem.graph import OpGraph
 
 ALONG = frozenset(["dim", "dim0", "dim1", "dims", "groups", "normalized_shape", "keepdim", "repeats", "start", "step"])
@@ -79,6 +79,7 @@ def division_of(small: Captured, large: Captured, folded: Folded) -> Division:
                 (more - math.prod(whole.shape)) / (large.samples - small.samples),
                 value.requires_grad,
                 name in small.parameters,
+                number.get(value.base or ""),
             )
         )
     calls = [
@@ -93,7 +94,18 @@ def division_of(small: Captured, large: Captured, folded: Folded) -> Division:
         for at, node in enumerate(small.nodes)
         if node.outputs
     ]
-    return Division(tuple(tensors), tuple(calls), tuple(number[name] for name in small.outputs))
+    place = {at: call for call, at in enumerate(at for at, node in enumerate(small.nodes) if node.outputs)}
+    inside = {one.node: one.nbytes for one in large.saved_whole}
+    saved = [
+        SavedForBackward(
+            place[one.node],
+            tuple(number[name] for name in one.values),
+            one.nbytes,
+            (inside.get(one.node, one.nbytes) - one.nbytes) / (large.samples - small.samples),
+        )
+        for one in small.saved_whole
+    ]
+    return Division(tuple(tensors), tuple(calls), tuple(number[name] for name in small.outputs), tuple(saved))
 
 
 def _integers(value: object) -> tuple[int, ...]:

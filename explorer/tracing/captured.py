@@ -100,6 +100,16 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedWhole:
+    """What node number ``node`` of a member saves for the backward, as the whole model has it. values: those that it
+    reads or makes whose storages are saved, by it or before; nbytes: of what is made inside, all of it."""
+
+    node: int
+    values: tuple[str, ...]
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Whole:
     """A value of which a member of a group has a part. shape: of all of it; placement: see
     `solvers.problem.collectives`."""
@@ -114,7 +124,7 @@ class Captured:
 
     parameters: value name -> the parameter's name in the module (several names joined by " = " when
     tied). inputs and outputs are value names; so are buffers (with constant tensors). whole: where it is what one
-    member of a tensor-parallel group runs, what each value is a part of.
+    member of a tensor-parallel group runs, what each value is a part of, and saved_whole what its nodes save.
     """
 
     name: str
@@ -128,6 +138,7 @@ class Captured:
     saved: tuple[Saved, ...] = ()
     notes: tuple[str, ...] = field(default=())
     whole: Mapping[str, Whole] = field(default_factory=dict)
+    saved_whole: tuple[SavedWhole, ...] = ()
 
     def root(self, value: str) -> str:
         """The value that owns the storage."""

@@ -13,7 +13,7 @@ from solvers.formats.cluster_json import MAX_OPERATORS
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json
 from solvers.formats.records import reader_of, record_json
-from solvers.problem.collectives import DividedCall, DividedTensor, Division
+from solvers.problem.collectives import DividedCall, DividedTensor, Division, SavedForBackward
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 
 MAX_TENSORS = 4_000_000
@@ -81,10 +81,11 @@ def _division_json(division: Division) -> dict[str, object]:
         "tensors": [_record_json(tensor) for tensor in division.tensors],
         "calls": [_record_json(call) for call in division.calls],
         "outputs": list(division.outputs),
+        **({} if division.saved is None else {"saved": [_record_json(saved) for saved in division.saved]}),
     }
 
 
-def _record_json(record: DividedTensor | DividedCall) -> dict[str, object]:
+def _record_json(record: DividedTensor | DividedCall | SavedForBackward) -> dict[str, object]:
     """Without what is at its default."""
     given = ((each, getattr(record, each.name)) for each in fields(record))
     return {each.name: record_json(value) for each, value in given if value != each.default and value != {}}
@@ -108,8 +109,11 @@ _read_call = reader_of(
 )
 
 
+_read_saved = reader_of(SavedForBackward, tensors=_positions)
+
+
 def _read_division(field: Field, operators: int) -> Division:
-    parts = field.fields(("tensors", "calls", "outputs"))
+    parts = field.fields(("tensors", "calls", "outputs"), ("saved",))
     tensors = tuple(map(_read_tensor, parts["tensors"].items(MAX_TENSORS)))
     calls = tuple(map(_read_call, parts["calls"].items(MAX_TENSORS)))
     outputs = tuple(item.integer(0, len(tensors) - 1) for item in parts["outputs"].items(MAX_TENSORS))
@@ -119,7 +123,12 @@ def _read_division(field: Field, operators: int) -> Division:
             raise InvalidProblem(f"{parts['calls'].where}.rows[{number}]: there is no such tensor or operator")
         if len(call.arguments) != len(call.inputs):
             raise InvalidProblem(f"{parts['calls'].where}.rows[{number}]: expected an argument for every input")
-    return Division(tensors, calls, outputs)
+    if any(tensor.base is not None and tensor.base >= len(tensors) for tensor in tensors):
+        raise InvalidProblem(f"{parts['tensors'].where}: a tensor is in the storage of one that is not there")
+    saved = tuple(map(_read_saved, parts["saved"].items(MAX_TENSORS))) if "saved" in parts else None
+    if any(one.call >= len(calls) for one in saved or ()):
+        raise InvalidProblem(f"{parts['saved'].where}: a call that is not there saves something")
+    return Division(tensors, calls, outputs, saved)
 
 
 def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:

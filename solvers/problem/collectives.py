@@ -37,7 +37,7 @@ def shard(dim: int, outer: int = 1) -> str:
 class DividedTensor:
     """A tensor of a divided model. shape: of the whole, at the graph's samples; grows: entries more with every other
     sample. item_bytes: of an entry. placement: `WHOLE`, `UNSUMMED`, `PARTIAL` or a `shard`. differentiable: whether it
-    has a gradient. parameter: whether it is one."""
+    has a gradient. parameter: whether it is one. base: the tensor in whose storage it is, None for one of its own."""
 
     name: str
     shape: tuple[int, ...]
@@ -46,6 +46,7 @@ class DividedTensor:
     grows: float = 0.0
     differentiable: bool = False
     parameter: bool = False
+    base: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,26 @@ class DividedCall:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedForBackward:
+    """What a call saves for the backward, in terms of the whole model. call: its position. tensors: which of its inputs
+    and outputs. inside: bytes that it makes for that alone (statistics, masks), of the whole, at the graph's samples;
+    grows: bytes more with every other sample."""
+
+    call: int
+    tensors: tuple[int, ...] = ()
+    inside: float = 0.0
+    grows: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Division:
     """How the tensors of a graph lie over its groups: what one member runs, in an order that runs. outputs: tensors
-    that the model returns."""
+    that the model returns. saved: in the order of the calls; None where that is not stated, as in older files."""
 
     tensors: tuple[DividedTensor, ...]
     calls: tuple[DividedCall, ...]
     outputs: tuple[int, ...]
+    saved: tuple[SavedForBackward, ...] | None = None
 
 
 def exchange_kind(operator: Operator) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, DividedCall, DividedTensor, Division
@@ -22,6 +22,11 @@ CLOSE = 1e-6
 """Relative: bytes are written as a line through two batches."""
 STATISTIC_BYTES = 8.0
 """Of a row whose classes are divided: the largest score and the sum of exponentials, fp32."""
+BYTE = 0.99
+"""A tracer's shares of bytes are whole numbers, rounded down."""
+EXACT = 1e-9
+PRODUCTS = frozenset(f"aten.{name}" for name in ("linear", "mm", "bmm", "matmul", "conv1d", "conv2d", "conv3d"))
+"""Calls whose first two tensors are multiplied."""
 EXCHANGE = "collective."
 REDUCE, GATHER, SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 CALLED = {
@@ -93,6 +98,7 @@ def division(graph: OpGraph) -> tuple[str, ...]:
         derived.found += _exchanged(derived)
         derived.found += _held(derived)
         derived.found += _computed(derived)
+        derived.found += _saved(derived)
     except ValueError as error:
         derived.found.append(f"division: {error}")
     except (IndexError, KeyError, ZeroDivisionError):
@@ -327,3 +333,84 @@ def _computed(derived: _Derived) -> Iterator[str]:
         if derived.products[position] > flops * (1 + CLOSE):
             wanted = derived.products[position]
             yield f"{operator.name!r} computes {flops:,.0f} operations, and its member's products {wanted:,.0f}"
+
+
+def _saved(derived: _Derived) -> Iterator[str]:
+    """Operators that save for the backward other than their members' share of what their calls save. A storage is saved
+    once, by the first call; what comes from outside, and a share of that, is held anyway. What an exchange makes of
+    other tensors is a storage of its own, unless they stay whole."""
+    division, graph = derived.division, derived.graph
+    if division.saved is None:
+        return
+    outside, storage = _from_outside(division), _storages(derived)
+    sizes: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    charged: set[int] = set()
+    kept: dict[int, set[int]] = {}
+    inside: set[int] = set()
+    for each in sorted(division.saved, key=lambda one: one.call):
+        call = division.calls[each.call]
+        kept[each.call] = {storage[number] for number in each.tensors}
+        if call.operator is None or not set(each.tensors) <= {*call.inputs, *call.outputs}:
+            yield f"division: {call.target} of {_name(derived, call)} saves what it neither reads nor makes"
+            continue
+        share = 1 / derived.members if _is_divided(derived, call) else 1.0
+        more = [each.inside * share, (each.inside + each.grows * graph.samples) * share]
+        inside |= {each.call} if each.inside else set()
+        for owner in sorted(kept[each.call] - charged - outside):
+            tensor = division.tensors[owner]
+            more = [
+                size + whole * derived.share(tensor)
+                for size, whole in zip(more, derived.whole_bytes(tensor), strict=True)
+            ]
+        charged |= kept[each.call]
+        sizes[call.operator] = [one + other for one, other in zip(sizes[call.operator], more, strict=True)]
+    if division.saved:
+        yield from _operands(derived, storage, kept, inside)
+    for position, operator in enumerate(graph.operators):
+        if operator.phase is not Phase.FORWARD:
+            continue
+        for factor, wanted in zip((1, 2), sizes[position], strict=True):
+            stated = operator.saved_bytes.at(graph.samples * factor)
+            if not math.isclose(stated, wanted, rel_tol=EXACT, abs_tol=BYTE):
+                yield (
+                    f"{operator.name!r} saves {stated:,.0f} B for the backward of {graph.samples * factor} samples, and"
+                    f" by its placements {wanted:,.0f} B"
+                )
+                break
+
+
+def _storages(derived: _Derived) -> list[int]:
+    """Of every tensor the one in whose storage it is. Raises ValueError for one that its call does not read."""
+    division, outside = derived.division, _from_outside(derived.division)
+    found = list(range(len(division.tensors)))
+    for call in division.calls:
+        for number in call.outputs:
+            base = division.tensors[number].base
+            if call.target.startswith(EXCHANGE):
+                before, after = (division.tensors[each].placement for each in (call.inputs[0], number))
+                alike = (before, after) == (WHOLE, UNSUMMED) or found[call.inputs[0]] in outside
+                base = call.inputs[0] if alike else None
+            elif base is not None and base not in call.inputs:
+                raise ValueError(f"{division.tensors[number].name!r} is in the storage of what its call does not read")
+            found[number] = number if base is None else found[base]
+    return found
+
+
+def _operands(
+    derived: _Derived, storage: Sequence[int], kept: Mapping[int, set[int]], inside: Collection[int]
+) -> Iterator[str]:
+    """Products that save too little, by rule: the gradient of one operand is computed from the other. Where one makes
+    something inside, that may be a copy of it."""
+    division, outside = derived.division, _from_outside(derived.division)
+    for position, call in enumerate(division.calls):
+        if call.target not in PRODUCTS or position in inside or len(call.inputs) < 2:
+            continue
+        if not any(one.differentiable for one in derived.tensors(call.outputs)):
+            continue
+        for one, other in (call.inputs[:2], call.inputs[1::-1]):
+            needed = storage[one]
+            if division.tensors[other].differentiable and needed not in outside | kept.get(position, set()):
+                yield (
+                    f"division: {call.target} of {_name(derived, call)} does not save {division.tensors[one].name!r},"
+                    f" of which the gradient of {division.tensors[other].name!r} is made"
+                )

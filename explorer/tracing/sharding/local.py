@@ -6,10 +6,11 @@ divided model come out of the same code as those of a whole one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
-from explorer.tracing.captured import Captured, Exchange, Node, Saved, Value, Whole
+from explorer.tracing.captured import Captured, Exchange, Node, Saved, SavedWhole, Value, Whole
 from explorer.tracing.fold import is_bookkeeping
 from explorer.tracing.sharding.choices import (
     PARTIAL,
@@ -87,6 +88,7 @@ def member_of(choices: Choices, labels: Labels, of: Captured) -> Captured:
         outputs=outputs,
         saved=tuple(_saved(made)),
         whole=made.whole,
+        saved_whole=tuple(_saved_whole(made)),
     )
 
 
@@ -248,3 +250,19 @@ def _saved(made: Member) -> list[Saved]:
             charged.add(owner)
             found.append(Saved(new, owner, made.values[owner].nbytes))
     return found
+
+
+def _saved_whole(made: Member) -> Iterator[SavedWhole]:
+    """What every call saves for the backward, before it is divided."""
+    of = made.of
+    entries = sorted((entry for entry in of.saved if entry.node in made.moved_to), key=lambda entry: entry.node)
+    for at, found in groupby(entries, key=lambda entry: entry.node):
+        node, here, inside = of.nodes[at], made.nodes[made.moved_to[at]], 0
+        roots = set()
+        for entry in found:
+            inside += entry.nbytes if entry.value is None else 0
+            roots |= {of.root(entry.value)} if entry.value is not None else set()
+        before = (*(name for _, name in node.tensors), *node.outputs)
+        after = (*(name for _, name in here.tensors), *here.outputs)
+        values = dict.fromkeys(b for a, b in zip(before, after, strict=True) if of.root(a) in roots)
+        yield SavedWhole(made.moved_to[at], tuple(values), inside)

@@ -129,7 +129,7 @@ def test_a_plan_of_groups_is_planned_checked_and_counted(tmp_path: Path, capsys:
     assert Command(capsys)("simulate", place).status == 0
 
 
-def test_a_plan_of_groups_is_not_run_nor_written_for_launchers(
+def test_a_plan_of_groups_is_not_run_nor_written_as_plain_modules(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "plan.json"
@@ -139,7 +139,7 @@ def test_a_plan_of_groups_is_not_run_nor_written_for_launchers(
         ).status
         == 0
     )
-    for command in (("run", place), ("export", place, "--to", "megatron", "-o", tmp_path / "x.sh")):
+    for command in (("run", place), ("export", place, "--to", "deepspeed", "-o", tmp_path / "x.py")):
         told = Command(capsys)(*command)
         assert told.status == 2
         assert "tensors" in told.err
