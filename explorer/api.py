@@ -107,8 +107,10 @@ TRAINING: TrainingTerms = {"schedule": None, "clip": None, "accumulate": 1, "see
 
 
 def _signature(function: Callable[..., object], usual: Mapping[str, object]) -> inspect.Signature:
-    """That of a function, with the names of ``usual`` for its last argument, ``**names``: before what else it takes by
-    name only."""
+    """A function's signature with the names of ``usual`` in place of its last argument, ``**names``.
+
+    They stand before its other arguments by name.
+    """
     whole = inspect.signature(function)
     *own, _ = whole.parameters.values()
     first = [one for one in own if one.kind is not inspect.Parameter.KEYWORD_ONLY]
@@ -326,10 +328,13 @@ def load(path: str) -> Result:
 
 
 def review(plan: Result | PlanFile | str) -> Review:
-    """What stands for and against a plan (what `plan` returned, or a plan.json by its path or as `read_plan` gives it):
-    `lines`, each with a verdict and its reason; `verdict`, the worst of them; `plan_sha256`.
+    """What speaks for and against a plan: `lines`, `verdict` and `plan_sha256`.
 
-    Raises InvalidProblem for a result without a plan, or a file that is none. What is wrong with a plan is a line.
+    Each line has a verdict and its reason; `verdict` is the worst of them. What is wrong with a plan is a line.
+
+    plan: what `plan` returned, or a plan.json by its path or as `read_plan` gives it.
+
+    Raises InvalidProblem for a result without a plan, or a file that is none.
     """
     from explorer.reviews.review import review as look_over
 
@@ -361,8 +366,12 @@ def export(
 
 
 def diff(first: Result | PlanFile | str, second: Result | PlanFile | str) -> Difference:
-    """What differs between two plans of one graph, for other devices or micro-batches maybe: `moved`, by module, and
-    `metrics` of both. Raises InvalidProblem, with both hashes, for plans of different graphs."""
+    """What differs between two plans of one graph: `moved`, by module, and `metrics` of both.
+
+    The plans may be for different devices or numbers of micro-batches.
+
+    Raises InvalidProblem, with both hashes, for plans of different graphs.
+    """
     from explorer.reviews.difference import difference
 
     a, b = _plan_file(first), _plan_file(second)
@@ -370,9 +379,10 @@ def diff(first: Result | PlanFile | str, second: Result | PlanFile | str) -> Dif
 
 
 def why_here(plan: Result | PlanFile | str, operator: str) -> WhyHere:
-    """What it would cost to have an operator, or all of a module, on each other device: `moves`, each with the plan
-    that was evaluated and ``delta_s``, the change of the objective, or None and the rule that forbids it. What must
-    share its device comes along. Printed, it is a table.
+    """What it would cost to have an operator, or all of a module, on each other device.
+
+    `moves` has a plan for each device, evaluated, with ``delta_s``, the change of the objective, or None and the rule
+    that forbids it. Operators that must share a device move together. Printed, it is a table.
 
     Raises InvalidProblem for a name that is neither, with the closest that is.
     """
@@ -408,9 +418,10 @@ def sweep(
     settings: Settings | None = None,
     **terms: Unpack[SweepTerms],
 ) -> Sweep:
-    """A plan at every combination of devices, memory caps, micro-batches, bandwidths and pipelines: rows with `point`,
-    `status`, `result` and `metrics`. That nothing fits is a row, too. A notebook shows the rows with their curve, over
-    memory caps a line for each pipeline.
+    """A plan at every combination of devices, memory caps, micro-batches, bandwidths and pipelines.
+
+    Returns rows with `point`, `status`, `result` and `metrics`; where nothing fits is a row, too. A notebook shows the
+    rows with their curve, over memory caps a line for each pipeline.
 
     model: what `trace` returned, or a name that it takes.
     devices, memory, micro_batches, bandwidth, pipelines: the values that are swept; sizes as text or in bytes.
@@ -467,9 +478,10 @@ def launch(
     backend: Literal["auto", "cpu", "cuda"] = "auto",
     **terms: Unpack[TrainingTerms],
 ) -> Training:
-    """Train a model as a plan says, in a script under torchrun, which starts a process for each device of the plan (a
-    plan for one device needs no torchrun). It is gone through step by step: ``for step in explorer.launch(...)``
-    gives the loss of each; `Training.save` and `Training.full_state_dict` keep what was learned.
+    """Train a model as a plan says, in a script under torchrun, which starts a process for each device of the plan.
+
+    A plan for one device needs no torchrun. ``for step in explorer.launch(...)`` trains step by step and gives the loss
+    of each; `Training.save` and `Training.full_state_dict` write the trained parameters.
 
     model: what makes (module, example inputs), so that each rank makes its own part, with values by ``seed``; or a
     module with its values; or a name. It must trace to the graph that was planned.
@@ -493,8 +505,10 @@ def launch(
 
 @contextmanager
 def _until_interrupted() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C, where that would be a KeyboardInterrupt: in the main thread, of a program that has not
-    said otherwise."""
+    """An event that the first Ctrl-C sets, where that would raise KeyboardInterrupt.
+
+    That is in the main thread of a program that has not installed a handler.
+    """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield threading.Event()
         return

@@ -54,8 +54,11 @@ class RunError(PlacementError):
 
 
 def printable(words: str) -> str:
-    """The same without anything that a terminal, a page or a file of text would obey instead of showing it (escape
-    codes, line breaks, marks that turn the direction around), nor what no UTF-8 holds: blanks instead."""
+    """The words with blanks in place of control characters.
+
+    These are what a terminal, a page or a text file would obey instead of showing it (escape codes, line breaks, marks
+    that change the direction of writing), and what UTF-8 cannot encode.
+    """
     return words if words.isprintable() else _UNPRINTABLE.sub(" ", words)
 
 
@@ -67,8 +70,10 @@ def printable_lines(words: str, ends: tuple[str, ...] = ("\n",)) -> str:
 
 
 def one_line(words: str, most: int = PlacementError.longest) -> str:
-    """A message in one line of at most ``most`` characters that says what it said: if it is too long, its longest words
-    lose their middle, and if that is not enough, it does itself."""
+    """A message in one line of at most ``most`` characters.
+
+    If it is too long, its longest words lose their middle, and if that is not enough, the line does.
+    """
     pieces = printable(words).split()
     line = " ".join(pieces)
     if len(line) > most:

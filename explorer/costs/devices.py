@@ -26,7 +26,7 @@ class DeviceKind:
     rate of elementwise arithmetic). multiprocessors and tile (rows, columns of a product that one
     multiprocessor computes at a time) quantise products; there are tiles of half a side, a quarter, ...,
     but none narrower than narrowest. launch_s is the least time between the
-    starts of two operators.
+    starts of two operators. host_bytes_per_s: between the device and its host's memory, each way.
     """
 
     name: str
@@ -37,6 +37,7 @@ class DeviceKind:
     tile: tuple[int, int]
     narrowest: int
     launch_s: float
+    host_bytes_per_s: float
 
 
 GPU_TILE = (128, 128)
@@ -102,27 +103,40 @@ _XEON_FP32 = 40 * 2.3e9 * 16 * 2 * 2
 _XEON = {"fp16": _XEON_FP32, "bf16": _XEON_FP32, "tf32": _XEON_FP32, "fp32": _XEON_FP32}
 
 
-def _gpu(name: str, memory: float, bandwidth: float, peak: Mapping[str, float], multiprocessors: int) -> DeviceKind:
+PCIE_3, PCIE_4, PCIE_5 = 15.75, 31.5, 63.0
+"""GB/s each way of 16 lanes: 8, 16 and 32 GT/s a lane, 128 bits in 130 (PCI-SIG, PCI Express Base Specification).
+Which of them a device has is in its data sheet, named below."""
+
+C2C = 225.0
+"""GB/s each way of one of the two GPUs of a GB200: NVLink-C2C joins both to one Grace with 900 GB/s, both ways together
+(NVIDIA, GB200 NVL72, https://www.nvidia.com/en-us/data-center/gb200-nvl72/)."""
+
+
+def _gpu(
+    name: str, memory: float, bandwidth: float, peak: Mapping[str, float], multiprocessors: int, host: float
+) -> DeviceKind:
     rate = bandwidth * GB_PER_S
-    return DeviceKind(name, memory * GB, rate, peak, multiprocessors, GPU_TILE, GPU_NARROWEST, GPU_LAUNCH_S)
+    return DeviceKind(
+        name, memory * GB, rate, peak, multiprocessors, GPU_TILE, GPU_NARROWEST, GPU_LAUNCH_S, host * GB_PER_S
+    )
 
 
 _KINDS = (
-    _gpu("V100-16GB", 16, 900, _V100, 80),
-    _gpu("V100-32GB", 32, 900, _V100, 80),
-    _gpu("A100-40GB", 40, 1555, _A100, 108),
-    _gpu("A100-80GB", 80, 2039, _A100, 108),
-    _gpu("H100-80GB", 80, 3350, _H100, 132),
+    _gpu("V100-16GB", 16, 900, _V100, 80, PCIE_3),
+    _gpu("V100-32GB", 32, 900, _V100, 80, PCIE_3),
+    _gpu("A100-40GB", 40, 1555, _A100, 108, PCIE_4),
+    _gpu("A100-80GB", 80, 2039, _A100, 108, PCIE_4),
+    _gpu("H100-80GB", 80, 3350, _H100, 132, PCIE_5),
     # https://www.nvidia.com/en-us/data-center/h200/: Hopper's rates, 4.8 TB/s
-    _gpu("H200-141GB", 141, 4800, _H100, 132),
-    _gpu("B200-180GB", 180, 7700, _B200, 148),
-    _gpu("GB200-186GB", 186, 8000, _GB200, 148),
-    _gpu("L4-24GB", 24, 300, _L4, 58),
-    _gpu("L40S-48GB", 48, 864, _L40S, 142),
-    _gpu("A10G-24GB", 24, 600, _A10G, 80),
-    _gpu("RTX4090-24GB", 24, 1008, _RTX4090, 128),
-    _gpu("MI300X-192GB", 192, 5300, _MI300X, 304),
-    _gpu("RTX4060M-8GB", 8, 256, _LAPTOP_4060, 24),
+    _gpu("H200-141GB", 141, 4800, _H100, 132, PCIE_5),
+    _gpu("B200-180GB", 180, 7700, _B200, 148, PCIE_5),
+    _gpu("GB200-186GB", 186, 8000, _GB200, 148, C2C),
+    _gpu("L4-24GB", 24, 300, _L4, 58, PCIE_4),
+    _gpu("L40S-48GB", 48, 864, _L40S, 142, PCIE_4),
+    _gpu("A10G-24GB", 24, 600, _A10G, 80, PCIE_4),
+    _gpu("RTX4090-24GB", 24, 1008, _RTX4090, 128, PCIE_4),
+    _gpu("MI300X-192GB", 192, 5300, _MI300X, 304, PCIE_5),
+    _gpu("RTX4060M-8GB", 8, 256, _LAPTOP_4060, 24, PCIE_4 / 2),
     DeviceKind(
         CPU_KIND,
         memory_bytes=256 * GB,
@@ -134,6 +148,7 @@ _KINDS = (
         narrowest=16,
         # The order of one operator call in PyTorch's eager mode.
         launch_s=2e-6,
+        host_bytes_per_s=204.8 * GB_PER_S / 2,  # a copy reads and writes
     ),
     # One core of it with its share of memory and bandwidth: a process that is pinned to a core runs one operator at a
     # time, as an accelerator does.
@@ -146,6 +161,7 @@ _KINDS = (
         tile=(16, 32),
         narrowest=16,
         launch_s=2e-6,
+        host_bytes_per_s=204.8 * GB_PER_S / 40 / 2,
     ),
 )
 

@@ -78,6 +78,7 @@ def fed_problem(problem: Problem, parts: Sequence[Part], seconds: Seconds) -> Pr
         problem,
         cluster=replace(problem.cluster, devices=tuple(devices)),
         compute=ComputeTable(points, tables),
+        host_links=problem.host_links_on(devices),
         objective=Objective.MAKESPAN if problem.objective is Objective.MAKESPAN else Objective.ITERATION,
         costs_from="measured in a run",
     )

@@ -59,8 +59,10 @@ def plain_value(value: object, widget: object) -> object:
 
 
 def _trait(one: Setting) -> Asked:
-    """A part of the question; where it has a control, a browser may set it, by that or by a link (`jslink`) to another
-    widget."""
+    """The trait of a setting.
+
+    Where the setting has a control, a browser may set it, by that or by a link (`jslink`) to another widget.
+    """
     shown = one.control is not None and one.control.in_widget
     return Asked().tag(sync=True, to_json=plain_value) if shown else Asked()
 
@@ -222,8 +224,10 @@ class PlacementWidget(DrawnWidget):
         self._draw_graph()
 
     def _ask(self, *, fresh: bool = False) -> None:
-        """Begin a search of what is asked now; one that goes on is stopped. fresh: search, even where the library knows
-        the answer."""
+        """Begin a search for the current question, and stop one that is running.
+
+        fresh: search even where the library has the answer.
+        """
         with self._lock:
             problem, question = self._asking, self._question
             if self._packed is None:
@@ -385,8 +389,11 @@ class PlacementWidget(DrawnWidget):
                 self._tell()
 
     def set_state(self, sync_data: Mapping[str, object]) -> None:
-        """What a browser sets by a link: settings go the way of their controls, other traits of ours are not taken from
-        it. What does not hold is sent back as it stands."""
+        """Take what a browser sets by a link.
+
+        Settings are checked as their controls are; other traits of the widget are not taken from a browser. A value
+        that is refused is sent back as it was.
+        """
         names = {name for kind in (PlacementWidget, DrawnWidget) for name in kind.class_own_traits()}
         super().set_state({name: value for name, value in sync_data.items() if name not in names})
         ours = sorted(names & sync_data.keys() & set(self.keys))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from explorer.costs.devices import DEVICES
 from explorer.costs.regions import ASKED, asked_regions
 from explorer.costs.stack import Stack
 from explorer.question.clusters import collectives_as_measured, make_cluster
@@ -88,6 +90,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         max_replicas=_replicas(settings, cluster),
         recompute=settings.recompute,
         mixed_micro_batches=settings.mixed_micro_batches,
+        host_links=_host_links(workload, cluster, objective, settings),
         pins=pins,
         costs_from=costs_from,
         engine=None if settings.profile is None or settings.profile.engine is None else settings.profile.engine.costs,
@@ -146,6 +149,30 @@ def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Pr
         problem = sequential_problems(problem, orders=1)[0]
     problem = copying(problem) if settings.copy_tied else recomputing(problem)
     return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)
+
+
+def _host_links(workload: Workload, cluster: Cluster, objective: Objective, settings: Settings) -> Mapping[str, float]:
+    """Of every kind of accelerator the bytes per second to and from its host; none where nothing may be offloaded.
+
+    Raises InvalidProblem where it cannot be, or nobody says how fast that is.
+    """
+    if not settings.offload:
+        if settings.host_link_bytes_per_s is not None:
+            raise InvalidProblem("--host-link is of what --offload sends to hosts; give both or neither")
+        return {}
+    static = settings.memory_model is MemoryModel.STATIC or workload.stated_bytes is not None
+    if not workload.graph.trains or objective is not Objective.ITERATION or static:
+        raise InvalidProblem(
+            "--offload is of training in micro-batches whose sizes are counted (objective iteration, without"
+            " --memory-model static and stated sizes); leave it out"
+        )
+    found = {}
+    for kind in dict.fromkeys(cluster.devices[device].kind for device in cluster.accelerators):
+        if settings.host_link_bytes_per_s is None and kind not in DEVICES:
+            raise InvalidProblem(f"--offload: {kind} is not in the catalogue; say how fast it reaches its host's memory"
+                                 " with --host-link, such as 55GB/s")  # fmt: skip
+        found[kind] = settings.host_link_bytes_per_s or DEVICES[kind].host_bytes_per_s
+    return found
 
 
 def _check_copies(settings: Settings) -> None:

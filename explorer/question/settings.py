@@ -110,8 +110,12 @@ RECOMPUTE = (STAGE, Regions.LAYERS.value, Regions.OPERATORS.value, Regions.NONE.
 
 
 def recompute_of(asked: object) -> tuple[bool, Regions]:
-    """Whether stages may run again, and which regions do, of what a person asks for: False or None (what the model
-    checkpoints itself), True or "stage", "layers", "operators" or "none". Raises InvalidProblem."""
+    """Whether stages may be recomputed, and which regions of the model are.
+
+    False or None: what the model checkpoints itself; True or "stage", "layers", "operators" or "none" otherwise.
+
+    Raises InvalidProblem for another value.
+    """
     if asked is None or isinstance(asked, bool):
         return bool(asked), Regions.MODEL
     if asked == STAGE:
@@ -560,6 +564,23 @@ class PipelineSettings(Group):
         ),
     )  # fmt: skip
     regions: Regions = setting(Regions.MODEL, Kind(), "")
+    offload: bool = setting(
+        False,
+        Switch(),
+        "let stages keep what they save for the backward in their hosts' memory where a device has no room for it",
+        control=Control(
+            id="offload", label="Offload activations", shape=SWITCH, place=PIPELINES,
+            meaning="Where a GPU has no room for what its forward saves, send that to the host's memory and fetch it"
+            " before the backward.",
+        ),
+    )  # fmt: skip
+    host_link_bytes_per_s: float | None = setting(
+        None,
+        RATE,
+        "between a device and its host's memory, each way (of its kind: PCIe or NVLink-C2C)",
+        name="host_link",
+        metavar="RATE",
+    )
     mixed_micro_batches: bool = setting(False, Switch(), "let stages differ in the size of their micro-batches")
     in_sequence: bool = setting(
         False,

@@ -127,6 +127,10 @@ def divided(problem: Problem, plan: Plan) -> list[Line]:
         sent = {kind: float(nbytes.max()) for kind, nbytes in sent_bytes(problem, plan).items()}
         told = [f"{text.nbytes(most)} {kind.replace('_', '-')}" for kind, most in sent.items() if most]
         words += f"; a member sends at most {', '.join(told)} in an iteration" if told else ""
+    stated = problem.as_traced.graph.division
+    if stated is None or stated.saved is None:
+        checked = "what is saved for the backward" if stated is not None else "placements and what they ask for"
+        words += f"; its file does not state {checked}, so that was not checked"
     return [Line("tensors divided", Verdict.PASS, words)]
 
 

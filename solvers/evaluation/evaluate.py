@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,8 +29,7 @@ MEMORY_SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A plan's objective for the problem asked, why it does not fit ("" if it does), and what the device with the most
-    memory in use holds at its peak."""
+    """A plan's objective, the rule it breaks ("" if none), and the largest peak of memory of its devices (bytes)."""
 
     objective_s: float
     violation: str = ""
@@ -38,6 +37,7 @@ class Judged:
 
     @property
     def feasible(self) -> bool:
+        """Whether the plan breaks no rule."""
         return not self.violation
 
 
@@ -66,6 +66,7 @@ class Metrics:
     static_bytes: tuple[float, ...]
 
     def objective_s(self, objective: Objective) -> float:
+        """Seconds of one of the objectives."""
         return {
             Objective.MAX_LOAD: self.max_load_s,
             Objective.MAKESPAN: self.makespan_s,
@@ -74,9 +75,12 @@ class Metrics:
 
 
 def judge(problem: Problem, plan: Plan) -> Judged:
-    """The objective asked for, and the first rule the plan breaks: a pin, a co-location, a device that cannot run an
-    operator, more replicas or subgraphs than allowed, numbers of micro-batches, backwards in two parts where the
-    pipeline has whole ones, contiguity, a link that is not there, the cap on the peak of the simulated schedule."""
+    """The objective of the problem, and the first rule the plan breaks.
+
+    Rules: pins, co-location, devices that cannot run an operator, limits on replicas and subgraphs, numbers of
+    micro-batches, backwards in two parts where the pipeline has whole ones, contiguity, missing links, the cap on the
+    peak memory of the simulated schedule.
+    """
     violation = _misplaced(problem, plan) or _too_many(problem, plan) or broken_contiguity(problem, plan)
     if violation:
         return Judged(math.inf, violation)
@@ -147,6 +151,8 @@ def _too_many(problem: Problem, plan: Plan) -> str:
     for index, stage in enumerate(plan.stages):
         if stage.recompute and not problem.recompute:
             return f"stage {index} recomputes its forward, which is not allowed"
+        if stage.offload and (why := problem.no_offload(stage.devices)):
+            return f"stage {index} offloads what it saves to the host, {why}"
         if not problem.can_share(stage.micro_batch_size, len(stage.devices)):
             return f"stage {index}: {len(stage.devices)} devices cannot share {stage.micro_batch_size} samples equally"
         if len(stage.devices) > problem.max_replicas:
@@ -159,6 +165,10 @@ def _too_many(problem: Problem, plan: Plan) -> str:
         rows = {id(row): row for row in plan.order} if problem.whole_backwards else {}
         if any(action.kind in IN_PARTS for row in rows.values() for action in row):
             return f"backwards run in two parts, which the pipeline {problem.pipeline.value} does not"
+        sent = {index for index, stage in enumerate(plan.stages) if stage.offload}
+        apart = sorted({a.stage for row in plan.order if sent for a in row if a.kind in IN_PARTS} & sent)
+        if apart:
+            return f"stage {apart[0]} offloads what it saves to the host, and its backward runs in two parts"
     if problem.is_latency and problem.subgraphs_per_device is not None:
         for device in problem.cluster.accelerators:
             stages = sum(device in stage.devices for stage in plan.stages)
@@ -205,6 +215,34 @@ def _measured(problem: Problem, plan: Plan) -> tuple[Metrics, Simulation]:
     return metrics, own
 
 
+@dataclass(frozen=True, slots=True)
+class HostTraffic:
+    """What stages that offload send to their hosts in an iteration, and fetch again.
+
+    nbytes: of all devices, one way. busiest_s: that the device whose link is busiest copies, there and back.
+    exposed_s: by how much the iteration is longer than with nothing offloaded.
+    """
+
+    nbytes: float
+    busiest_s: float
+    exposed_s: float
+
+
+def host_traffic(problem: Problem, plan: Plan) -> HostTraffic | None:
+    """None where no stage offloads. Raises InvalidPlan if the plan cannot be simulated."""
+    if not any(stage.offload for stage in plan.stages):
+        return None
+    told = run(problem, plan, Objective.ITERATION)
+    copies, tasks = told.lowered.copies, told.lowered.tasks
+    assert copies is not None  # a stage offloads
+    out = copies.out[copies.out >= 0]
+    each = np.bincount(tasks.device[out], 2 * tasks.seconds[out], minlength=len(problem.cluster))
+    stays = replace(plan, stages=tuple(replace(stage, offload=False) for stage in plan.stages))
+    without_s = run(problem, stays, Objective.ITERATION).makespan_s
+    nbytes = math.fsum(tasks.nbytes[out].tolist()) * len(told.groups)
+    return HostTraffic(nbytes, float(each.max()), max(0.0, told.makespan_s - without_s))
+
+
 def between_nodes_bytes(problem: Problem, simulation: Simulation) -> float:
     """Bytes that the transfers of a simulation carry between devices of different hosts."""
     node = np.array([device.node for device in problem.cluster.devices])
@@ -214,8 +252,7 @@ def between_nodes_bytes(problem: Problem, simulation: Simulation) -> float:
 
 
 def gathered_between_nodes(problem: Problem, plan: Plan) -> float:
-    """B of parameters that the replicas of stages send between hosts in an iteration, before forwards and
-    backwards."""
+    """Bytes of parameters that replicas of stages gather between hosts in an iteration (ZeRO-3)."""
     if problem.copies.zero < ZERO_PARAMETERS:
         return 0.0
     total, rounds = 0.0, 2 if problem.has_backward() else 1

@@ -13,14 +13,14 @@ from solvers.evaluation.holds_kernel import HandedOn, holds_of
 from solvers.evaluation.message_order import turns_of, with_turns
 from solvers.evaluation.routes_kernel import routes_of
 from solvers.evaluation.rows_kernel import pairs_inside_stages, rows_of_order
-from solvers.evaluation.tasks import Holds, I, Messages, Rows, Sends, Tasks, Units
+from solvers.evaluation.tasks import B, F, Holds, HostCopies, I, Messages, Rows, Sends, Tasks, Units
 from solvers.evaluation.tasks_kernel import Rings, Wires, tasks_of
 from solvers.evaluation.unit_bytes import unit_bytes
 from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of, with_gathers
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints, starts
 from solvers.kernels.interpreted import until_worth_it
 from solvers.plan.alike import Alike
-from solvers.plan.plan import ACTION_KINDS, Action, Plan
+from solvers.plan.plan import ACTION_KINDS, NOT_COPIED, Action, Plan
 from solvers.problem.cluster import Cluster, Repeats
 from solvers.problem.links import LinkClass, Wire
 from solvers.problem.problem import Objective, Problem, Transfers
@@ -36,7 +36,8 @@ _pairs_inside_stages = until_worth_it(pairs_inside_stages)
 class Lowered:
     """A plan as tasks. shared: of every device, whether it runs any number of tasks at once; wires: of the resources
     of links that are in use, their numbers in `LinkTable`; cluster: has their names; one_lane: whether a device has one
-    lane for both directions; turns: of every link whose order is stated, the transfers in that order."""
+    lane for both directions; turns: of every link whose order is stated, the transfers in that order; copies: between
+    devices and their hosts, whose lanes come after the wires."""
 
     units: Units
     rows: Rows
@@ -47,10 +48,14 @@ class Lowered:
     cluster: Cluster
     one_lane: bool
     turns: tuple[Ints, ...] = ()
+    copies: HostCopies | None = None
 
     def resource_name(self, resource: int) -> str:
         """The name of a resource of `Tasks`."""
         group, number = divmod(resource, len(self.shared))
+        hosts = resource - 3 * len(self.shared) - len(self.wires)
+        if hosts >= 0:
+            return host_lanes(hosts % len(self.shared))[hosts // len(self.shared)]
         if group > 2 and self.wires[resource - 3 * len(self.shared)] >= len(self.shared) ** 2:
             return f"to the next group {self.wires[resource - 3 * len(self.shared)]}"
         if group > 2:
@@ -100,8 +105,90 @@ def lower(problem: Problem, plan: Plan, objective: Objective, same: Alike | None
     if plan.messages and single is (problem.objective is Objective.MAKESPAN):
         turns = turns_of(problem, plan, tasks, used)
         tasks = with_turns(tasks, turns)
+    copies = None if single else _host_copies(problem, first, units, rows, len(tasks.seconds))
+    if copies is not None:
+        tasks = _with_host_copies(problem, tasks, rows, copies, 3 * len(problem.cluster) + len(used))
     one_lane = problem.transfers is Transfers.LANE
-    return Lowered(units, rows, tasks, sends, shared, used, problem.cluster, one_lane, turns)
+    return Lowered(units, rows, tasks, sends, shared, used, problem.cluster, one_lane, turns, copies)
+
+
+def host_lanes(device: int) -> tuple[str, str]:
+    """The names of the resources of a device's link to its host's memory, there and back."""
+    return f"to host {device}", f"from host {device}"
+
+
+def _host_copies(problem: Problem, plan: Plan, units: Units, rows: Rows, tasks: int) -> HostCopies | None:
+    """What is copied between devices and their hosts; None if no stage offloads. tasks: how many there are but these.
+
+    A micro-batch is copied where at least `NOT_COPIED` actions lie between its forward and its backward.
+    """
+    sent = [stage for stage, each in enumerate(plan.stages) if each.offload]
+    if not sent:
+        return None
+    saved = unit_bytes(problem, plan, units).saved
+    pairs = []
+    for stage in sent:
+        forward, backward = (np.flatnonzero((units.stage == stage) & (units.kind == kind)) for kind in (F, B))
+        if len(forward) == len(backward) == 1:
+            pairs.append((int(forward[0]), int(backward[0])))
+    empty = np.zeros(0, np.int64)
+    forward, backward = (
+        np.concatenate([empty, *(rows.of_slot[units.slot[pair[at]] : units.slot[pair[at] + 1]] for pair in pairs)])
+        for at in (0, 1)
+    )
+    nbytes = saved[rows.unit[forward]]
+    goes = (rows.position[backward] - rows.position[forward] > NOT_COPIED) & (nbytes > 0)
+    number = np.where(goes, np.cumsum(goes) - 1, -1)
+    out = np.where(goes, tasks + number, -1)
+    back = np.where(goes, tasks + int(goes.sum()) + number, -1)
+    return HostCopies(np.array([u for u, _ in pairs], np.int64), forward, backward, nbytes, out, back)
+
+
+def _with_host_copies(problem: Problem, tasks: Tasks, rows: Rows, copies: HostCopies, first_lane: int) -> Tasks:
+    """The tasks and, after them, the copies to hosts, then those back.
+
+    A copy to the host waits for its forward; one back for that, and for the last action but one before its backward,
+    which waits for it: so it goes beside the action just before.
+    """
+    goes = np.flatnonzero(copies.out >= 0)
+    forward, backward, out, back = (column[goes] for column in copies[1:3] + copies[4:])
+    device, count = rows.device[forward], len(tasks.seconds)
+    missing = [d for d in np.unique(device).tolist() if problem.cluster.devices[d].kind not in problem.host_links]
+    if missing:
+        raise InvalidPlan(f"device {missing[0]} has no link to its host's memory, yet a stage on it offloads")
+    speed = np.array([problem.host_links.get(d.kind, math.inf) for d in problem.cluster.devices])
+    both = np.concatenate([forward, forward])
+    earlier = np.concatenate(
+        [np.repeat(np.arange(count), np.diff(tasks.after_start)), forward, out, backward - 2, back]
+    )
+    later = np.concatenate([tasks.after, out, back, back, backward])
+    total, nothing = count + len(both), np.full(len(both), -1, np.int64)
+    lane = first_lane + device
+    return Tasks(
+        seconds=np.concatenate([tasks.seconds, np.tile(copies.nbytes[goes] / speed[device], 2)]),
+        resource=np.concatenate([tasks.resource, lane, lane + len(problem.cluster)]),
+        priority=np.concatenate([tasks.priority, tasks.priority[forward], tasks.priority[backward]]),
+        device=np.concatenate([tasks.device, device, device]),
+        to_device=np.concatenate([tasks.to_device, device, device]),
+        unit=np.concatenate([tasks.unit, nothing]),
+        micro_batch=np.concatenate([tasks.micro_batch, tasks.micro_batch[both]]),
+        stage=np.concatenate([tasks.stage, tasks.stage[both]]),
+        kind=np.concatenate([tasks.kind, tasks.kind[both]]),
+        maker=np.concatenate([tasks.maker, both]),
+        latencies=np.concatenate([tasks.latencies, nothing + 1]),
+        nbytes=np.concatenate([tasks.nbytes, np.tile(copies.nbytes[goes], 2)]),
+        reader_start=np.concatenate(
+            [
+                tasks.reader_start,
+                np.repeat(tasks.reader_start[-1:], len(out)),
+                len(tasks.reader) + 1 + np.arange(len(back)),
+            ]
+        ),
+        reader=np.concatenate([tasks.reader, backward]),
+        after_start=starts(np.bincount(earlier, minlength=total)),
+        after=later[np.argsort(earlier, kind="stable")],
+        waits=np.bincount(later, minlength=total).astype(np.int64),
+    )
 
 
 def _with_used_wires(tasks: Tasks, first_wire: int) -> tuple[Tasks, Ints]:
@@ -135,8 +222,33 @@ def held_by(problem: Problem, plan: Plan, lowered: Lowered) -> Holds:
         columns.consumer, makes, columns.phase != 3,
     )  # fmt: skip
     nbytes = unit_bytes(problem, plan, lowered.units)
-    return _holds_of(
+    copies = lowered.copies
+    if copies is not None:
+        stays = nbytes.saved.copy()
+        stays[copies.unit] = 0.0
+        nbytes = nbytes._replace(saved=stays)
+    holds = _holds_of(
         lowered.units, lowered.rows, lowered.tasks, lowered.sends, nbytes, handed, columns.forward_of, len(plan.stages)
+    )
+    return holds if copies is None else _with_offloaded(holds, lowered.rows, copies)
+
+
+def _with_offloaded(holds: Holds, rows: Rows, copies: HostCopies) -> Holds:
+    """The holds and what forwards save that is copied to the host: until that has ended, and again from the start of
+    the copy back; what is not copied stays."""
+    goes, lasts = np.flatnonzero(copies.out >= 0), np.flatnonzero(copies.nbytes > 0)
+    until = copies.backward.copy()
+    until[goes] = copies.out[goes]
+    count = len(lasts) + len(goes)
+    ends = np.arange(1, count + 1)
+    return Holds(
+        np.concatenate([holds.device, rows.device[copies.forward[lasts]], rows.device[copies.forward[goes]]]),
+        np.concatenate([holds.nbytes, copies.nbytes[lasts], copies.nbytes[goes]]),
+        np.concatenate([holds.since_start, len(holds.since) + ends]),
+        np.concatenate([holds.since, copies.forward[lasts], copies.back[goes]]),
+        np.concatenate([holds.from_end, np.zeros(count, np.bool_)]),
+        np.concatenate([holds.until_start, len(holds.until) + ends]),
+        np.concatenate([holds.until, until[lasts], copies.backward[goes]]),
     )
 
 

@@ -51,7 +51,8 @@ def named_transfers(problem: Problem, tasks: Tasks) -> Ints:
     """What crosses links: wire, stage, kind, micro-batch, receiver and number as in `plan.Message`, and the task of
     each, [7, transfers], ascending."""
     first = 3 * len(problem.cluster)
-    task = np.flatnonzero((tasks.resource >= first) & (tasks.kind != SYNC))
+    crosses = (tasks.to_device != tasks.device) & (tasks.kind != SYNC)  # not to the host
+    task = np.flatnonzero((tasks.resource >= first) & crosses)
     keys = (tasks.resource - first, tasks.stage, tasks.kind, tasks.micro_batch, tasks.to_device)
     names = np.stack([key[task] for key in keys])
     order = np.lexsort(names[::-1])  # stable: of one name in the order of tasks

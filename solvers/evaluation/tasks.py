@@ -170,6 +170,23 @@ class Sends(NamedTuple):
     """tasks that carry it"""
 
 
+class HostCopies(NamedTuple):
+    """What forwards of stages that offload save, and the tasks that copy it to the host's memory and back."""
+
+    unit: Ints
+    """[units] those of the forwards"""
+    forward: Ints
+    """[forwards] row"""
+    backward: Ints
+    """[forwards] row of the same micro-batch on the same device"""
+    nbytes: Floats
+    """[forwards] B saved"""
+    out: Ints
+    """[forwards] the task that copies it to the host; -1 where it stays"""
+    back: Ints
+    """[forwards] the task that copies it back; likewise"""
+
+
 class Holds(NamedTuple):
     """What devices hold beside what they hold all the time: each from the first of some instants to the last of
     others. Instants are starts or ends of tasks."""

@@ -97,6 +97,7 @@ def plan_part(plan: Plan) -> dict[str, object]:
             "micro_batch_size": stage.micro_batch_size,
             "in_flight": stage.in_flight,
             "recompute": stage.recompute,
+            **({"offload": True} if stage.offload else {}),
         }
         for stage in plan.stages
     ]
@@ -176,7 +177,7 @@ def _read_order(field: Field, stages: int, devices: int) -> tuple[tuple[Action, 
 
 
 def _read_stage(field: Field, operators: int, devices: int) -> Stage:
-    parts = field.fields(("operators", "devices"), ("micro_batch_size", "in_flight", "recompute"))
+    parts = field.fields(("operators", "devices"), ("micro_batch_size", "in_flight", "recompute", "offload"))
     try:
         return Stage(
             tuple(item.integer(0, operators - 1) for item in parts["operators"].items(operators)),
@@ -184,6 +185,7 @@ def _read_stage(field: Field, operators: int, devices: int) -> Stage:
             parts["micro_batch_size"].integer(1) if "micro_batch_size" in parts else 1,
             parts["in_flight"].integer(1) if "in_flight" in parts else 1,
             parts["recompute"].flag() if "recompute" in parts else False,
+            parts["offload"].flag() if "offload" in parts else False,
         )
     except InvalidPlan as error:
         raise InvalidPlan(f"{field.where}: {error}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute, read_link
+from solvers.formats.cluster_json import MAX_KINDS, cluster_json, compute_json, read_cluster, read_compute, read_link
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import read_numbers
 from solvers.formats.records import read_record, record_json
@@ -24,6 +24,7 @@ _REQUIRED = (
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
     "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied", "group_link", "group_sum_link",
+    "host_links",
 )  # fmt: skip
 
 _GROUP_LINKS = ("group_link", "group_sum_link")
@@ -45,6 +46,7 @@ def problem_json(problem: Problem) -> dict[str, object]:
         **({"zero": problem.zero} if problem.zero else {}),
         **({} if problem.plain is None or problem.copy_tied else {"regions": True}),
         **({"copy_tied": True} if problem.copy_tied else {}),
+        **({"host_links": dict(problem.host_links)} if problem.host_links else {}),
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
         **({} if problem.engine is None else {"engine": record_json(problem.engine)}),
         **{name: record_json(link) for name in _GROUP_LINKS if (link := getattr(problem, name)) is not None},
@@ -79,6 +81,7 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "pins": _read_pins(parts["pins"], len(graph)) if "pins" in parts else {},
         "costs_from": parts["costs_from"].text() if "costs_from" in parts else "given",
         **{name: read_link(parts[name]) for name in _GROUP_LINKS if name in parts},
+        "host_links": _read_host_links(parts["host_links"]) if "host_links" in parts else {},
         "engine": read_record(parts["engine"], EngineCosts) if "engine" in parts else None,
     }
     cluster, compute = read_cluster(parts["cluster"]), read_compute(parts["compute"], len(graph))
@@ -86,6 +89,10 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
     if "copy_tied" in parts and parts["copy_tied"].flag():
         return field.located(lambda: copying(problem))
     return recomputing(problem) if "regions" in parts and parts["regions"].flag() else problem
+
+
+def _read_host_links(field: Field) -> dict[str, float]:
+    return {kind: speed.number() for kind, speed in field.mapping(MAX_KINDS).items()}
 
 
 def _read_pins(field: Field, operators: int) -> dict[int, int]:

@@ -23,6 +23,9 @@ PHASES_OF = {
 """Which phases an action runs."""
 _ACTION = re.compile(r"^(\d+)([FBIWU])(\d*)$")
 _MESSAGE = re.compile(r"^(\d+[FBIWU]\d*)>(\d+)(?:#(\d+))?\Z", re.ASCII)
+NOT_COPIED = 2
+"""Where fewer actions of a device run between a forward and its backward, what is saved stays: it would come back while
+the first of them runs, or the last."""
 _MOST = 2**31
 """No part of a message's name is as large: names are compared as 64 bit integers."""
 
@@ -92,7 +95,8 @@ class Stage:
     replicated, each replica taking an equal share of every micro-batch. micro_batch_size: samples.
     in_flight: most micro-batches whose forward is done and whose backward, gradients of parameters (W)
     included, is not. recompute: of every micro-batch in flight only what the stage receives is kept; its
-    forward runs again before the backward.
+    forward runs again before the backward. offload: what the forward saves goes to the host's memory and comes back
+    for the backward, of every micro-batch with at least `NOT_COPIED` actions between the two.
     """
 
     operators: tuple[int, ...]
@@ -100,6 +104,7 @@ class Stage:
     micro_batch_size: int = 1
     in_flight: int = 1
     recompute: bool = False
+    offload: bool = False
 
     def __post_init__(self) -> None:
         if not self.operators:
@@ -110,6 +115,8 @@ class Stage:
             raise InvalidPlan(f"a stage lists a device twice: {list(self.devices)}")
         if self.micro_batch_size < 1 or self.in_flight < 1:
             raise InvalidPlan("a stage's micro_batch_size and in_flight must be at least 1")
+        if self.recompute and self.offload:
+            raise InvalidPlan("a stage recomputes and offloads what its forward saves; choose one of the two")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -146,4 +153,5 @@ class Plan(Displayed, Rebuilt):
         return where
 
     def devices_used(self) -> tuple[int, ...]:
+        """The devices that have a stage, ascending."""
         return tuple(sorted({device for stage in self.stages for device in stage.devices}))

@@ -35,8 +35,10 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A step of the search: best objective and proved bound after elapsed_s. member: the planner at work, where one
-    runs others in turn."""
+    """A step of the search: best objective and proved lower bound after ``elapsed_s`` seconds.
+
+    member: the planner at work, where one runs others in turn.
+    """
 
     elapsed_s: float
     objective_s: float
@@ -56,9 +58,12 @@ class Alternative:
 
 @dataclass(frozen=True, repr=False)
 class Result(Displayed):
-    """objective_s is inf without a plan; bound_s is a proved lower bound, 0 at worst. front: plans that are at most
-    0.5 % slower than the answer and need less memory than it, the fastest first. by_degrees: the best plan for every
-    degree of replicas, divided tensors and stages, where these were searched.
+    """The answer of a search: a plan, its objective and a proved lower bound.
+
+    objective_s: seconds; inf without a plan.
+    bound_s: a proved lower bound on the objective of any plan, seconds; 0 at worst.
+    front: plans that are at most 0.5 % slower than the answer and need less memory, the fastest first.
+    by_degrees: the best plan for every degree of replicas, divided tensors and stages, where these were searched.
 
     Raises InvalidPlan if the bound exceeds the objective: then one of them is wrong.
     """
@@ -91,19 +96,25 @@ class Result(Displayed):
         return displayed("figure", self)
 
     def graph(self) -> Any:
-        """The operators as a `networkx.DiGraph`, with their sizes and, where there is a plan, their stages and devices;
-        on edges the bytes that are sent, of one micro-batch."""
+        """The operators as a `networkx.DiGraph`, with their sizes, stages and devices.
+
+        Edges have the bytes that are sent for one micro-batch.
+        """
         return displayed("graph", self)
 
     def frame(self) -> Any:
-        """A row for every operator as a `pandas.DataFrame`: sizes in bytes, times in seconds, and where it runs. Raises
-        ImportError without pandas."""
+        """A row for every operator as a `pandas.DataFrame`: sizes (bytes), times (seconds), and where it runs.
+
+        Raises ImportError without pandas.
+        """
         return displayed("frame", self)
 
     @property
     def metrics(self) -> Any:
-        """The plan under all three objectives, its peak memory and more (`solvers.evaluation.evaluate.Metrics`). Raises
-        InvalidProblem without a plan."""
+        """The plan under all three objectives, its peak memory and more: `solvers.evaluation.evaluate.Metrics`.
+
+        Raises InvalidProblem without a plan.
+        """
         return displayed("metrics", self)
 
     @property

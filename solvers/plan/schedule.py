@@ -41,6 +41,7 @@ class Span:
 
     @property
     def is_transfer(self) -> bool:
+        """Whether it sends a tensor to another device."""
         return self.to_device >= 0
 
 
@@ -83,6 +84,7 @@ class MemoryCurve:
 
     @property
     def peak_bytes(self) -> float:
+        """The most that is held at any time."""
         return max(self.nbytes, default=self.static_bytes)
 
 
@@ -153,6 +155,7 @@ class Schedule:
 
     @property
     def makespan_s(self) -> float:
+        """When the last span ends."""
         return float(self.columns.end_s.max(initial=0.0))
 
     def busy_per_device_s(self) -> tuple[float, ...]:
@@ -169,6 +172,7 @@ class Schedule:
         return self.busy_per_device_s()[device]
 
     def idle_s(self, device: int) -> float:
+        """Seconds in which a device does not compute."""
         return self.makespan_s - self.busy_s(device)
 
     def peak_bytes(self) -> tuple[float, ...]:

@@ -19,6 +19,7 @@ from solvers.planners.auto import Auto
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.carry import carried
 from solvers.planners.check import check
+from solvers.planners.offloading import search_with_host
 from solvers.planners.registry import named
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.ordering.own_order import own_orders
@@ -135,6 +136,9 @@ def _searched(problem: Problem, monitor: Monitor, chosen: Planner, start: Plan |
 
 def _search(problem: Problem, monitor: Monitor, chosen: Planner, start: Plan | None) -> bool:
     """Begin, bound and search; whether the planner covered the whole search space. Raises Stop."""
+    if problem.host_links:
+        search_with_host(problem, monitor, lambda question, inner: _search(question, inner, chosen, start))
+        return False
     if isinstance(chosen, Auto) and start is None:
         with suppress(Stop):  # the search is told so again
             chosen.begin(problem, monitor)  # people wait for a first plan, not for a first bound
@@ -165,8 +169,10 @@ def _plain(problem: Problem, monitor: Monitor, planner: Planner) -> None:
 
 
 def _reorder(problem: Problem, monitor: Monitor, plans: list[Plan], stop_reason: StopReason) -> StopReason:
-    """Offer other orders for the stages of plans; why the search ended. After the time limit only where
-    that takes no time worth mentioning."""
+    """Offer other orders for the stages of plans, and return why the search ended.
+
+    After the time limit only plans with few actions are tried.
+    """
     late = stop_reason is StopReason.TIME_LIMIT
     try:
         for plan in plans:
@@ -186,8 +192,10 @@ def _reorder(problem: Problem, monitor: Monitor, plans: list[Plan], stop_reason:
 def _judged_again(
     problem: Problem, monitor: Monitor, second: Callable[[Problem, Plan], float | None]
 ) -> Alternative | None:
-    """Of the plans found the one for which ``second`` is least, the best by the objective where it ties or cannot
-    tell; None without a plan."""
+    """The plan for which a second objective is least; None without a plan.
+
+    Where the second objective ties or is unknown, the best by the first.
+    """
     if monitor.best is None or monitor.judged is None or monitor.finalists is None:
         return None
     best = answer = Alternative(monitor.best, monitor.objective_s, monitor.judged.peak_bytes)

@@ -64,13 +64,16 @@ class Device:
 
     @property
     def is_cpu(self) -> bool:
+        """Whether it is a host, not an accelerator."""
         return self.kind == CPU_KIND
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """The all-reduce of gradients among replicas: each sends the next one, and the last the first, 2(r-1) parts of an
-    r-th of them, one after the other (Patarasuk and Yuan, JPDC 2009). `solvers.verify` has it once more, on purpose.
+    """The ring all-reduce of gradients among r replicas (Patarasuk and Yuan, JPDC 2009).
+
+    Each sends its neighbour 2(r-1) parts of an r-th of the gradients, one after the other. `solvers.verify` states
+    this a second time, on purpose.
     """
 
     replicas: int
@@ -89,8 +92,10 @@ class Ring:
         return self.steps * link.latency_s + self.nbytes(gradient_bytes) / link.bandwidth_bytes_per_s
 
     def over_worst_s(self, speeds: Collection[Speed]) -> tuple[float, float]:
-        """(seconds, seconds per byte of gradients) wherever the replicas are: over a link with the longest latency and
-        the least bandwidth of any of ``speeds``."""
+        """(seconds, seconds per byte of gradients), wherever the replicas are.
+
+        speeds: of links; the longest latency and the least bandwidth of any are taken.
+        """
         latency = max(speed.latency_s for speed in speeds)
         slowest = min(speed.bandwidth_bytes_per_s for speed in speeds)
         return self.steps * latency, self.nbytes(1.0) / slowest
@@ -98,8 +103,13 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Groups of devices as those of a question do the same at once, each with a mini-batch of its own; gradients are
-    added up round all of them. times: how many. link: from each to the next; None where a plan names devices there."""
+    """Copies of the whole cluster that run the same plan at once, each with a mini-batch of its own.
+
+    Gradients are reduced over all of them.
+
+    times: how many.
+    link: from each copy to the next; None where a plan names devices there.
+    """
 
     times: int = 1
     link: LinkClass | None = None
@@ -125,8 +135,9 @@ def around(devices: Sequence[int]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cluster(Rebuilt):
-    """Devices (accelerators first, then CPUs; their index is their position) and directed links: some, one by one, or
-    those of all pairs by class (`Tiers`), of which nobody makes more than are asked for.
+    """Devices (accelerators first, then CPUs; their index is their position) and directed links.
+
+    Links are given one by one, or for all pairs by class (`Tiers`), which makes a link when it is needed.
 
     Raises InvalidProblem if there is no device, an accelerator follows a CPU, a number is not
     positive, a link names a device that is not there, joins a device to itself or two that have a link
@@ -177,10 +188,12 @@ class Cluster(Rebuilt):
 
     @property
     def accelerators(self) -> tuple[int, ...]:
+        """Indices of the accelerators, ascending."""
         return tuple(i for i, device in enumerate(self.devices) if not device.is_cpu)
 
     @property
     def cpus(self) -> tuple[int, ...]:
+        """Indices of the CPUs, ascending."""
         return tuple(i for i, device in enumerate(self.devices) if device.is_cpu)
 
     @property
@@ -214,6 +227,7 @@ class Cluster(Rebuilt):
         return len({one.resource for one in outer if one.resource}) < len(outer)
 
     def link(self, src: int, dst: int) -> Link | None:
+        """The link from one device to another; None where there is none."""
         if isinstance(self.links, Tiers):
             return None if src == dst else self.links.link(src, dst)
         return self._by_pair.get((src, dst))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from solvers.errors import InvalidProblem, printable
 from solvers.kernels.arrays import Floats, Ints
-from solvers.problem.cluster import ONCE, Cluster, Link, Repeats
+from solvers.problem.cluster import ONCE, Cluster, Device, Link, Repeats
 from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.names import clean_names
@@ -193,8 +193,10 @@ class ComputeTable:
         return np.where(np.isinf(below), np.inf, np.maximum(mixed, 0.0))
 
     def origin_at(self, kind: str, samples: float) -> Origins | None:
-        """The `Origin` of every operator's time in `at`, shape [operators]; None where all are of one. Between two
-        batch sizes of the table, and beyond them, nothing is measured but what takes equally long at both."""
+        """The `Origin` of every operator's time in `at`, shape [operators]; None where all have the same.
+
+        Between two batch sizes of the table, and beyond them, only what takes equally long at both is measured.
+        """
         if kind not in self.origins:
             return None
         table, points = self.origins[kind], self.samples
@@ -233,7 +235,9 @@ class Problem:
     sweeps powers of two). zero: the stage of ZeRO, which shares out what
     replicas hold of parameters in training (0: each holds all). max_replicas: on how many devices a stage may be
     replicated. recompute:
-    whether a stage may run its forward again in place of keeping activations. mixed_micro_batches:
+    whether a stage may run its forward again in place of keeping activations. host_links: of each kind of device the
+    bytes per second, each way, between a device and its host's memory, where stages may offload what they save to it;
+    without any, none may. mixed_micro_batches:
     whether stages may differ in the size of their micro-batches.
     subgraphs_per_device: in a single pass of calls (`is_latency`), how many stages an accelerator may
     have; None is any number. pins: operator position -> device.
@@ -275,6 +279,7 @@ class Problem:
     repeats: Repeats = ONCE
     group_link: Link | None = None
     group_sum_link: Link | None = None
+    host_links: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         clean_names(self, "costs_from")
@@ -307,6 +312,9 @@ class Problem:
             raise InvalidProblem(f"max_replicas must be at least 1, found {self.max_replicas}")
         if self.subgraphs_per_device is not None and self.subgraphs_per_device < 1:
             raise InvalidProblem(f"subgraphs_per_device must be at least 1 or None, found {self.subgraphs_per_device}")
+        for kind, speed in self.host_links.items():
+            if not 0 < speed < math.inf:
+                raise InvalidProblem(f"host_links: {kind} must have more than 0 bytes/s, found {speed}")
         for operator, device in self.pins.items():
             if not 0 <= operator < operators:
                 raise InvalidProblem(f"pin: there is no operator {operator} (there are {operators})")
@@ -325,6 +333,26 @@ class Problem:
         for position, value in enumerate(values):
             if not math.isfinite(value) or value < 0:
                 raise InvalidProblem(f"{what}[{position}] must be a finite number >= 0, found {value}")
+
+    def no_offload(self, devices: Iterable[int]) -> str:
+        """Why a stage on ``devices`` may not offload what it saves, as the end of a sentence; "" if it may."""
+        if not self.host_links:
+            return "which is not allowed"
+        if self.objective is not Objective.ITERATION or not self.has_backward() or self.stated_bytes is not None:
+            return "which is of training in micro-batches with sizes that are counted"
+        for device in devices:
+            spec = self.cluster.devices[device]
+            if spec.kind not in self.host_links or spec.concurrency != 1:
+                return f"to which device {device} has no link"
+        return ""
+
+    def host_links_on(self, devices: Sequence[Device]) -> dict[str, float]:
+        """The same links to hosts where ``devices``, in their order, are of other kinds; of one kind the slowest."""
+        found: dict[str, float] = {}
+        for old, new in zip(self.cluster.devices, devices, strict=True):
+            if old.kind in self.host_links:
+                found[new.kind] = min(found.get(new.kind, math.inf), self.host_links[old.kind])
+        return found
 
     @property
     def is_latency(self) -> bool:
@@ -352,8 +380,12 @@ class Problem:
         return copies(self.optimizer, self.precision, self.zero) if self.training else Copies()
 
     def reduced_bytes(self, samples: float) -> Floats:
-        """Bytes of gradients whose all-reduce, once a mini-batch, stands for what replicas tell each other of the
-        parameters of each operator, [operators]; samples: of a micro-batch of theirs. See `Copies.reduced`."""
+        """Bytes of gradients that replicas all-reduce once a mini-batch, [operators].
+
+        What they exchange of parameters (ZeRO) is counted as such bytes: see `Copies.reduced`.
+
+        samples: of a micro-batch of a replica.
+        """
         trained, frozen = _held_sizes(self.graph)[:2]
         return self.copies.reduced(trained, frozen, np.full(len(trained), self.mini_batch / samples))
 
@@ -363,13 +395,17 @@ class Problem:
         return self.copies.exchanged(trained, frozen, np.full(len(trained), self.mini_batch / samples))
 
     def can_share(self, micro_batch_size: int, replicas: int) -> bool:
-        """Whether so many replicas can share every micro-batch equally: a sample cannot be split. Where
-        times are stated per sample alone, a "sample" stands for any number of them."""
+        """Whether so many replicas can share every micro-batch equally: a sample cannot be split.
+
+        Where times are stated per sample alone, a "sample" stands for any number of them.
+        """
         return micro_batch_size % replicas == 0 or len(self.compute.samples) == 1
 
     def degrees(self) -> Ints:
-        """Numbers of devices that may share an operator, ascending: where plans have micro-batches of given sizes,
-        those that can share one of these."""
+        """Numbers of devices that may share an operator, ascending.
+
+        Where plans have micro-batches of given sizes, those that can share one of these.
+        """
         every = np.arange(1, min(self.max_replicas, len(self.cluster)) + 1)
         if self.objective is Objective.MAKESPAN or len(self.compute.samples) == 1:
             return every
@@ -382,20 +418,24 @@ class Problem:
         return not self.mixed_micro_batches or len(self.stage_choices()) == 1
 
     def static_bytes(self, replicas: int = 1) -> Floats:
-        """Bytes each operator holds on its device all the time, shape [operators]; on each of so many replicas, which
-        with ZeRO share them. With ZeRO-3 `gathered_bytes` of one of them come on top."""
+        """Bytes each operator holds on its device all the time, shape [operators].
+
+        replicas: how many share the operator; with ZeRO they share these bytes. With ZeRO-3 `gathered_bytes` of one
+            operator come on top.
+        """
         if self.stated_bytes is not None:
             return np.asarray(self.stated_bytes, dtype=np.float64)
         return self.held_by_kind(replicas).total()
 
     def gathered_bytes(self, replicas: int) -> Floats:
-        """Bytes of parameters that the other of so many replicas hold, [operators]: a stage has room for those of one
-        operator at a time, the largest. 0 without ZeRO-3, and where sizes are stated."""
+        """Bytes of parameters that the other replicas hold, [operators]; 0 without ZeRO-3, and where sizes are stated.
+
+        A stage has room for those of one operator at a time, the largest.
+        """
         return self.copies.gathered(_held_sizes(self.graph)[5], replicas) * (self.stated_bytes is None)
 
     def held_by_kind(self, replicas: int = 1) -> ByKind:
-        """Bytes each operator holds on its device all the time, apart by what they are; of sizes that are counted,
-        not of stated ones."""
+        """Bytes each operator holds on its device all the time, by kind; counted sizes, not stated ones."""
         trained, frozen, factorable, buffers, gradient_sums, _ = _held_sizes(self.graph)
         return self.copies.by_kind(trained, frozen, factorable, buffers, gradient_sums, replicas)
 
@@ -420,8 +460,10 @@ class Problem:
         return tuple(choices)
 
     def stage_choices(self) -> tuple[int, ...]:
-        """Numbers of micro-batches a stage may have, ascending: with mixed micro-batches, fewer too where every
-        replica takes whole ones."""
+        """Numbers of micro-batches a stage may have, ascending.
+
+        With mixed micro-batches, fewer too where every replica takes whole ones.
+        """
         counts = set(self.micro_batch_choices())
         if self.mixed_micro_batches:
             most = min(self.max_replicas, len(self.cluster))
@@ -456,13 +498,16 @@ class Problem:
         return self.has_backward() and self.pipeline not in (Pipeline.GPIPE, Pipeline.ONE_F_ONE_B)
 
     def has_backward(self) -> bool:
+        """Whether the graph is trained."""
         return self.graph.trains
 
 
 @per_graph
 def _held_sizes(graph: OpGraph) -> Floats:
-    """B of trained, frozen and factorable parameters, of buffers, of gradients that are added up apart, and of all
-    parameters, [6, operators]."""
+    """Bytes by kind, [6, operators].
+
+    Rows: trained, frozen and factorable parameters, buffers, separate sums of gradients, all parameters.
+    """
     sizes = [
         (o.trained_bytes, o.frozen_bytes, o.factorable_bytes, o.buffer_bytes, o.gradient_sum_bytes, o.param_bytes)
         for o in graph.operators

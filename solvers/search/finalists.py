@@ -15,8 +15,11 @@ Form = tuple[int, int, int]
 
 
 class Finalists:
-    """Of all plans told, the fastest few of every form. What a run of a plan takes beside its operators hangs on how
-    many stages, micro-batches and devices there are, so plans of one form differ little in it."""
+    """Of all plans offered, the fastest few of every form.
+
+    What a run of a plan takes beside its operators depends on how many stages, micro-batches and devices there are, so
+    plans of one form differ little in it.
+    """
 
     def __init__(self) -> None:
         self._of: dict[Form, list[Alternative]] = {}

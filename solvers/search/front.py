@@ -29,8 +29,13 @@ class Front:
         self._plans = sorted((one for one in left if one.objective_s <= most_s), key=lambda one: one.objective_s)
 
     def beside(self, objective_s: float, peak_bytes: float) -> tuple[Alternative, ...]:
-        """At most MOST plans that save memory beside one of this objective (seconds) and peak (bytes): the faster
-        first, each leaner than the one before by SAVES of that peak."""
+        """At most MOST plans that need less memory than the answer, the fastest first.
+
+        Each needs less than the one before by SAVES of the answer's peak.
+
+        objective_s: of the answer, seconds.
+        peak_bytes: of the answer.
+        """
         found: list[Alternative] = []
         least = peak_bytes
         for one in self._plans:

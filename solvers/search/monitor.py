@@ -32,15 +32,17 @@ class Stop(Exception):
 
 
 def never() -> bool:
+    """No cancel."""
     return False
 
 
 def nothing() -> float:
+    """No seconds."""
     return 0.0
 
 
 def ignore(_: Progress, __: Plan | None) -> None:
-    return None
+    """No listener of progress."""
 
 
 @dataclass
@@ -86,8 +88,11 @@ class Monitor:
         self.rng = random.Random(self.seed)
 
     def apart(self) -> Monitor:
-        """A monitor for a search within this one, which knows of no plan but those given: it goes on as if it were
-        alone, so that this one never ends with less than it would have found alone. What it is told is told here."""
+        """A monitor for a search within this one, which starts from the given plans alone.
+
+        It searches as it would by itself, so this search never ends with less than that one. What is offered to it is
+        offered here, too.
+        """
         inner = replace(self, on_progress=ignore)
         inner.started_s = self.started_s
         inner.bound_s = self.bound_s
@@ -97,9 +102,11 @@ class Monitor:
         return inner
 
     def asking(self, question: Problem, taken_over: Callable[[Plan], Plan] | None = None) -> Monitor:
-        """A monitor for another question that is asked on the way. Nothing of it is told here but, with ``taken_over``,
-        who is at work and on what, and each plan that is its best so far, and better than that here, as ``taken_over``
-        makes it one of this question."""
+        """A monitor for another question within this search.
+
+        taken_over: makes a plan of that question one of this; then each best plan that improves on the best here is
+            offered here, and which planner is at work is reported. Without it nothing is.
+        """
         inner = replace(self, problem=question, time_limit_s=self.remaining_s, gap=0.0, on_progress=ignore)
         least_s = math.inf
 
@@ -141,6 +148,7 @@ class Monitor:
 
     @property
     def remaining_s(self) -> float:
+        """Seconds until the time limit."""
         return self.time_limit_s - self.elapsed_s
 
     def check(self) -> None:
@@ -153,11 +161,14 @@ class Monitor:
             raise Stop(StopReason.FINISHED)
 
     def offer(self, plan: Plan) -> float:
-        """Judge a plan and keep it if it is the best that fits: of the least objective, and among those within TIED of
-        that the one of the lowest peak memory, then of the fewest devices, then of the fewest cut bytes.
+        """Judge a plan, and store it if it is the best that fits.
 
-        Returns its objective in seconds, inf if a device's memory cap or a pin is violated or an operator cannot run
-        where it is."""
+        The best has the least objective, and among those within TIED of that the lowest peak memory, then the fewest
+        devices, then the fewest cut bytes.
+
+        Returns its objective in seconds, inf if it breaks a rule (a memory cap, a pin, an operator that cannot run
+        where it is placed).
+        """
         judged = judge(self.problem, plan)
         if not judged.feasible:
             return math.inf
@@ -239,8 +250,10 @@ def also_checking(monitor: Monitor, look: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def at_most(monitor: Monitor, checks: int) -> Iterator[None]:
-    """While this lasts, `check` raises Stop (STATE_LIMIT) after so many calls: a limit of work, for a search that calls
-    it after equal pieces of work."""
+    """Within this context `check` raises Stop (STATE_LIMIT) after so many calls.
+
+    A limit of work, for a search that calls it after equal pieces of work.
+    """
     left = checks
 
     def look() -> None:

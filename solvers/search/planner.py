@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 
 class Planner(Protocol):
-    """A frozen dataclass whose fields are its options (the page's form and the command line's
-    flags are generated from them). Raises nothing but Stop (through ``monitor.check``)."""
+    """A frozen dataclass whose fields are its options.
+
+    The page's form and the command line's flags are generated from them. It raises nothing but Stop (through
+    ``monitor.check``).
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -29,8 +32,11 @@ class Planner(Protocol):
         ...
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
-        """Search; offer plans. True iff the whole search space was covered for the objective asked
-        for, so that the best plan offered is optimal (or none exists)."""
+        """Search, and offer plans to the monitor.
+
+        Returns True iff the whole search space was covered for the problem's objective, so that the best plan offered
+        is optimal (or none exists).
+        """
         ...
 
 

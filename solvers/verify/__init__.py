@@ -11,6 +11,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 from solvers.problem.problem import Problem
 from solvers.verify.groups import first_group, unlike_wires
+from solvers.verify.hosting import copies_of
 from solvers.verify.memory import memory
 from solvers.verify.spans import spans_of
 from solvers.verify.structure import contiguity, structure
@@ -44,19 +45,20 @@ def verify_schedule(problem: Problem, plan: Plan, schedule: Schedule) -> list[st
         return found
     messages = messages_of(group.problem, jobs)
     transfers = transfers_of(group.problem, jobs, messages, group.rings)
+    copies = copies_of(group.problem, group.plan, jobs)
     stated, found = stated_positions(plan, transfers)
     if schedule.alike:
         found += unlike_wires(group, transfers)
     if found:
         return found
     for brief_later in (True, False):
-        spans, found = spans_of(group.problem, jobs, transfers, schedule, stated, brief_later=brief_later)
+        spans, found = spans_of(group.problem, jobs, transfers, copies, schedule, stated, brief_later=brief_later)
         if spans is None:
             return found
         before, disorder = stated_turns(stated, transfers, spans.arrivals, schedule)
         found += disorder
-        found += waiting(jobs, messages, transfers, spans, schedule, before)
-        found += memory(group, jobs, transfers, spans, schedule)
+        found += waiting(jobs, messages, transfers, copies, spans, schedule, before)
+        found += memory(group, jobs, transfers, copies, spans, schedule)
         if not found:
             break
     return found

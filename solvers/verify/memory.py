@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.kernels.arrays import Floats, Ints
-from solvers.plan.plan import Plan
 from solvers.plan.schedule import MemoryCurve, Schedule
 from solvers.problem.problem import Problem
 from solvers.verify.amounts import (
@@ -23,12 +22,13 @@ from solvers.verify.amounts import (
 from solvers.verify.arrays.alike import INSTANT, SLACK
 from solvers.verify.arrays.ragged import starts, sums
 from solvers.verify.groups import Group
+from solvers.verify.hosting import Copies
 from solvers.verify.spans import Spans
 from solvers.verify.travel.transfers import Moves
 from solvers.verify.work.jobs import BACKWARDS, FORWARD, Jobs
 
 
-def memory(group: Group, jobs: Jobs, moves: Moves, spans: Spans, schedule: Schedule) -> list[str]:
+def memory(group: Group, jobs: Jobs, moves: Moves, copies: Copies, spans: Spans, schedule: Schedule) -> list[str]:
     """Devices of a group whose memory is not what is held there at every moment, or more than they have."""
     problem, plan, devices = group.problem, group.plan, group.problem.cluster.devices
     if len(schedule.memory) != len(devices):
@@ -43,7 +43,7 @@ def memory(group: Group, jobs: Jobs, moves: Moves, spans: Spans, schedule: Sched
     if problem.stated_bytes is None:
         released = _released(problem, jobs, spans, schedule)
         holds = [
-            *_activations(problem, plan, jobs, spans, schedule, released),
+            *_activations(group, jobs, copies, spans, schedule, released),
             *_buffers(jobs, moves, spans, schedule, released),
             *_handed_on(problem, jobs, spans, schedule),
         ]
@@ -78,11 +78,11 @@ def _released(problem: Problem, jobs: Jobs, spans: Spans, schedule: Schedule) ->
 
 
 def _activations(
-    problem: Problem, plan: Plan, jobs: Jobs, spans: Spans, schedule: Schedule, released: Floats
+    group: Group, jobs: Jobs, copies: Copies, spans: Spans, schedule: Schedule, released: Floats
 ) -> list[Holds]:
-    """What forwards save, what is there until the next part of a backward, what forwards that run again keep of their
-    inputs, and workspace."""
-    c = schedule.columns
+    """What forwards save, of what goes to the host until it is there and from when it begins to come back; what is
+    there until the next part of a backward, what forwards that run again keep of their inputs, and workspace."""
+    c, problem, plan = schedule.columns, group.problem, group.plan
     start, end = c.start_s[spans.turns], c.end_s[spans.turns]
     since = start.copy()
     for again in np.flatnonzero(jobs.again).tolist():  # saved by the second run, not by the first
@@ -92,8 +92,11 @@ def _activations(
     held, following = held_for_next_part(problem, plan, jobs)
     parted = np.flatnonzero(following >= 0)
     saved = saved_bytes(problem, jobs) - np.where(jobs.kind == FORWARD, held, 0.0)
+    until, sent = released.copy(), copies.saves
+    until[sent] = c.end_s[spans.stored]
     return [
-        Holds(jobs.device, since, released, saved[jobs.job]),
+        Holds(jobs.device, since, until, saved[jobs.job]),
+        Holds(jobs.device[sent], c.start_s[spans.fetched], released[sent], copies.nbytes),
         Holds(jobs.device[parted], start[parted], end[following[parted]], held[jobs.job[parted]]),
         Holds(jobs.device, start, released, received_here_bytes(problem, plan, jobs)[jobs.job]),
         Holds(jobs.device, start, end, workspace_bytes(problem, jobs)[jobs.job]),

@@ -12,6 +12,7 @@ from solvers.plan.schedule import SPAN_KINDS, Schedule
 from solvers.problem.problem import Problem
 from solvers.verify.arrays.alike import INSTANT, ROUNDING, SLACK, clusters, joined, paired, unmatched
 from solvers.verify.arrays.ragged import ints
+from solvers.verify.hosting import Copies
 from solvers.verify.travel.reduction import Expected, with_gathers
 from solvers.verify.travel.transfers import Moves
 from solvers.verify.work.jobs import Jobs, compute_s
@@ -25,10 +26,14 @@ class Spans(NamedTuple):
     departures: Ints
     arrivals: Ints
     reduces: Ints
+    stored: Ints
+    """[copies] to the host"""
+    fetched: Ints
+    """[copies] back"""
 
 
 def spans_of(
-    problem: Problem, jobs: Jobs, moves: Moves, schedule: Schedule, stated: Ints, *, brief_later: bool
+    problem: Problem, jobs: Jobs, moves: Moves, copies: Copies, schedule: Schedule, stated: Ints, *, brief_later: bool
 ) -> tuple[Spans | None, list[str]]:
     """The spans of all turns and transfers; none if some are missing or too many. Sentences in any case.
 
@@ -41,7 +46,9 @@ def spans_of(
         return None, found
     found = _lengths(problem, jobs, moves, turns, schedule)
     c, instant = schedule.columns, INSTANT * schedule.makespan_s
-    kinds = (moves.departures, moves.arrivals, moves.reduces)
+    moves = moves._replace(resources=(*moves.resources, *_host_lanes(problem)))
+    lanes = len(moves.resources) - 2 * len(problem.cluster)
+    kinds = (moves.departures, moves.arrivals, moves.reduces, *_copied(problem, jobs, copies, lanes))
     wanted = [np.concatenate(columns) for columns in zip(*map(_columns, kinds), strict=True)]
     rows = np.flatnonzero(c.to_device >= 0)
     names = {name: number for number, name in enumerate(schedule.resources)}
@@ -51,7 +58,9 @@ def spans_of(
     sends, arrives = moves.sends, moves.arrives
     cut = np.cumsum([len(kind.stage) for kind in kinds])
     reduce = c.kind[rows] == SPAN_KINDS.index("S")
-    halves = ~reduce & (c.to_device[rows] == c.device[rows])
+    lane = [schedule.resources[r] in moves.resources[lanes:] for r in c.resource[rows].tolist()]
+    hosts = np.array(lane, bool) & (c.to_device[rows] == c.device[rows])
+    halves = ~reduce & ~hosts & (c.to_device[rows] == c.device[rows])
 
     def matched(mine: Ints, priority: Floats, ready_s: Floats, which: Bools) -> Ints:
         return rows[which][paired(mine, there[which], ready_s, priority, c.start_s[rows[which]], instant)]
@@ -62,9 +71,27 @@ def spans_of(
     leaves = gone_s(moves, made, end[departures])[moves.parts.sending[arrives]]
     in_turn = stated >= 0
     first, since = np.where(in_turn, stated, moves.arrivals.priority), np.where(in_turn, 0.0, leaves)
-    arrivals = matched(codes[cut[0] : cut[1]], first, since, ~reduce & ~halves)
-    reduces = matched(codes[cut[1] :], moves.reduces.priority, np.zeros(len(moves.reduces.stage)), reduce)
-    return Spans(turns, departures, arrivals, reduces), found
+    arrivals = matched(codes[cut[0] : cut[1]], first, since, ~reduce & ~hosts & ~halves)
+    reduces = matched(codes[cut[1] : cut[2]], moves.reduces.priority, np.zeros(len(moves.reduces.stage)), reduce)
+    alone = np.zeros(2 * len(copies.saves))
+    copied = matched(codes[cut[2] :], alone, alone, hosts)
+    return Spans(turns, departures, arrivals, reduces, *np.split(copied, 2)), found
+
+
+def _host_lanes(problem: Problem) -> list[str]:
+    """What copies to hosts occupy, device by device, then those back."""
+    return [f"{way} host {device}" for way in ("to", "from") for device in range(len(problem.cluster))]
+
+
+def _copied(problem: Problem, jobs: Jobs, copies: Copies, lanes: int) -> list[Expected]:
+    """The spans of copies, to hosts and back. lanes: the first of `_host_lanes` among the resources."""
+    device, job = jobs.device[copies.saves], jobs.job[copies.saves]
+    row = jobs.stage[job], jobs.kind[job], jobs.micro_batch[copies.saves], device, device
+    priority = np.zeros(len(device))
+    return [
+        Expected(*row, lanes + way * len(problem.cluster) + device, copies.nbytes, copies.seconds, priority)
+        for way in (0, 1)
+    ]
 
 
 def made_s(moves: Moves, end_s: Floats) -> Floats:

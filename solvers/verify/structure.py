@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from solvers.plan.plan import Plan
-from solvers.problem.graph import Operator, OpGraph, Phase, per_graph
+from solvers.problem.graph import BACKWARD_PHASES, Operator, OpGraph, Phase, per_graph
 from solvers.problem.problem import IN_PARTS, Contiguity, Objective, Pipeline, Problem
 
 
@@ -91,11 +91,29 @@ def _stages(problem: Problem, plan: Plan) -> list[str]:
         ]
         if stage.recompute and not problem.recompute:
             found.append(f"stage {index} recomputes its forward, which is not allowed")
+        if stage.offload:
+            found += _cannot_offload(problem, plan, index)
         per_sample = len(problem.compute.samples) == 1
         if stage.micro_batch_size % len(stage.devices) and not per_sample:
             found.append(f"stage {index}: its {len(stage.devices)} replicas would have to split a sample")
         if len(stage.devices) > problem.max_replicas:
             found.append(f"stage {index} has {len(stage.devices)} replicas, {problem.max_replicas} are allowed")
+    return found
+
+
+def _cannot_offload(problem: Problem, plan: Plan, index: int) -> list[str]:
+    """What speaks against keeping on the host what a stage saves."""
+    stage, found = plan.stages[index], []
+    for device in stage.devices:
+        if problem.cluster.devices[device].kind not in problem.host_links:
+            found.append(f"stage {index} offloads from device {device}, which has no link to its host")
+        elif problem.cluster.devices[device].concurrency is None:
+            found.append(f"stage {index} offloads from device {device}, which has no order")
+    in_steps = problem.objective is Objective.ITERATION and problem.stated_bytes is None
+    if not in_steps or not any(o.phase in BACKWARD_PHASES for o in problem.graph.operators):
+        found.append(f"stage {index} offloads what it saves, but nothing is counted that would be")
+    if any(action.stage == index and action.kind in "IW" for row in plan.order for action in row):
+        found.append(f"stage {index} offloads what it saves, and its backward is cut in two")
     return found
 
 

@@ -13,13 +13,14 @@ from solvers.plan.plan import ACTION_KINDS, Action, Message, Plan
 from solvers.plan.schedule import Schedule
 from solvers.verify.arrays.alike import INSTANT
 from solvers.verify.arrays.ragged import overlaps
+from solvers.verify.hosting import Copies
 from solvers.verify.spans import Spans, gone_s, made_s
 from solvers.verify.travel.transfers import Moves
 from solvers.verify.work.jobs import BACKWARDS, UPDATE, Jobs
 from solvers.verify.work.messages import Messages
 
 
-def ready_s(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, end_s: Floats) -> Floats:
+def ready_s(jobs: Jobs, messages: Messages, moves: Moves, copies: Copies, spans: Spans, end_s: Floats) -> Floats:
     """[spans] s, when the last of what a span waits for is done. end_s: [spans] when each is over."""
     ready = np.zeros(len(end_s))
     end = end_s[spans.turns]
@@ -38,13 +39,16 @@ def ready_s(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, end_s: F
         updates = (jobs.stage[jobs.job] == stage) & (jobs.kind[jobs.job] == UPDATE)
         summed = end_s[spans.reduces[moves.reduces.stage == stage]].max()
         turns[updates] = np.maximum(turns[updates], summed)
+    ready[spans.stored] = end[copies.saves]
+    ready[spans.fetched] = np.maximum(end_s[spans.stored], end[copies.lets])
+    turns[copies.needs] = np.maximum(turns[copies.needs], end_s[spans.fetched])
     in_turn = (jobs.before >= 0) & ~jobs.several_at_once[jobs.device]
     turns[in_turn] = np.maximum(turns[in_turn], end[jobs.before[in_turn]])
     ready[spans.turns] = turns
     return ready
 
 
-def priorities(jobs: Jobs, moves: Moves, spans: Spans) -> Floats:
+def priorities(jobs: Jobs, moves: Moves, copies: Copies, spans: Spans) -> Floats:
     """[spans] What goes first where several could, the least first; those of equal priority may go either way.
 
     A turn has its position in its device's order; a transfer has what `transfers` and `reduction` say.
@@ -54,6 +58,7 @@ def priorities(jobs: Jobs, moves: Moves, spans: Spans) -> Floats:
     priority[spans.departures] = moves.departures.priority
     priority[spans.arrivals] = moves.arrivals.priority
     priority[spans.reduces] = moves.reduces.priority
+    priority[spans.stored], priority[spans.fetched] = jobs.position[copies.saves], jobs.position[copies.needs]
     return priority
 
 
@@ -89,7 +94,9 @@ class _Times(NamedTuple):
     priority: Floats
 
 
-def waiting(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, schedule: Schedule, before: Ints) -> list[str]:
+def waiting(
+    jobs: Jobs, messages: Messages, moves: Moves, copies: Copies, spans: Spans, schedule: Schedule, before: Ints
+) -> list[str]:
     """Spans that start before they can, or that wait though they could start.
 
     Every span starts when its inputs are there or when its resource is free, whichever is later; among those that
@@ -97,10 +104,10 @@ def waiting(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, schedule
     states the order of its link, -1 for nothing (see `stated_turns`).
     """
     c, instant = schedule.columns, INSTANT * schedule.makespan_s
-    ready = ready_s(jobs, messages, moves, spans, c.end_s)
+    ready = ready_s(jobs, messages, moves, copies, spans, c.end_s)
     # What takes no time lets others start at the very instant at which it starts itself, maybe after these did.
     brief = c.end_s <= c.start_s
-    known = ready_s(jobs, messages, moves, spans, c.end_s + 2 * instant * brief) if brief.any() else ready
+    known = ready_s(jobs, messages, moves, copies, spans, c.end_s + 2 * instant * brief) if brief.any() else ready
     early = np.flatnonzero(c.start_s < ready - instant)
     stated = before >= 0
     ready[stated] = np.maximum(ready[stated], c.end_s[before[stated]])
@@ -114,7 +121,7 @@ def waiting(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, schedule
     alone = np.array([name not in shared for name in schedule.resources], bool)[c.resource]
     late = np.flatnonzero(~alone & (c.start_s > ready + instant))
     found += [_late(schedule, row, ready, "and it need not wait for others") for row in late[:10]]
-    return found + _idling(_Times(ready, known, priorities(jobs, moves, spans)), alone, schedule, instant)
+    return found + _idling(_Times(ready, known, priorities(jobs, moves, copies, spans)), alone, schedule, instant)
 
 
 def _idling(times: _Times, alone: Bools, schedule: Schedule, instant: float) -> list[str]:

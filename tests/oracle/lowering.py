@@ -15,7 +15,7 @@ from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Action, MessageOrder, Plan
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Execution, Objective, Precision, Problem, Transfers
-from tests.oracle.regions import seconds
+from tests.oracle.regions import saved, seconds
 from tests.oracle.units import Pass, Unit, unroll
 
 Place = tuple[tuple[int, ...], int]
@@ -57,6 +57,8 @@ class TaskGraph:
     after: list[list[int]]
     units: tuple[Unit, ...]
     shared: frozenset[str]
+    hosted: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Forwards whose saved activations go to the host: the copies there and back."""
 
 
 _BundleKey = tuple[frozenset[int], tuple[tuple[Place, frozenset[int]], ...], tuple[tuple[int, ...], ...]]
@@ -88,6 +90,7 @@ class _Lowering:
         self.after: list[list[int]] = []
         self.task_of: dict[tuple[int, int, int], int] = {}
         self.shared = _shared_resources(problem, unrolled)
+        self.hosted: dict[int, tuple[int, int]] = {}
         self.durations: dict[tuple[int, int], float] = {}
         self.times: dict[tuple[str, float], NDArray[np.float64]] = {}
         self.units_of: dict[int, list[int]] = defaultdict(list)
@@ -383,6 +386,33 @@ class _Lowering:
             self.after[task].append(arrival)
         self.after[arrival].extend(consumers)
 
+    def copy_to_hosts(self) -> None:
+        """What stages that offload save goes to the host, and back from when the last action but one before the
+        backward has ended; of micro-batches with two actions or more in between."""
+        if self.single:
+            return
+        for (u, i, p), forward in list(self.task_of.items()):
+            unit = self.units[u]
+            if unit.kind != "F" or not self.plan.stages[unit.stage].offload:
+                continue
+            mirror = next(v for v, other in enumerate(self.units) if other.stage == unit.stage and other.kind == "B")
+            backward = self.task_of[mirror, i, p]
+            samples = unit.micro_batch_size / len(unit.devices)
+            nbytes = sum(saved(self.problem, o, samples) for o in unit.operators)
+            if backward - forward < 3 or not nbytes:
+                continue
+            device = unit.devices[p]
+            seconds = nbytes / self.problem.host_links[self.cluster.devices[device].kind]
+            label = self.tasks[forward].label + ">"
+            out, back = (
+                self.add(Task(label, f"{way} host {device}", device, seconds, self.tasks[task].priority,
+                              to_device=device, nbytes=nbytes))
+                for way, task in (("to", forward), ("from", backward))
+            )  # fmt: skip
+            for earlier, later in ((forward, out), (out, back), (backward - 2, back), (back, backward)):
+                self.after[earlier].append(later)
+            self.hosted[forward] = out, back
+
     def take_turns(self, messages: MessageOrder) -> None:
         """On a link whose order is stated every transfer, all-reduces apart, waits for the one before it. Of one
         name the first is the one that was added first."""
@@ -454,7 +484,9 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> TaskGraph:
     lowering.connect()
     if plan.messages and (objective is Objective.MAKESPAN) == (problem.objective is Objective.MAKESPAN):
         lowering.take_turns(plan.messages)
-    return TaskGraph(lowering.tasks, lowering.after, lowering.units, frozenset(lowering.shared))
+    lowering.copy_to_hosts()
+    shared = frozenset(lowering.shared)
+    return TaskGraph(lowering.tasks, lowering.after, lowering.units, shared, lowering.hosted)
 
 
 def _shared_resources(problem: Problem, unrolled: Pass) -> set[str]:

@@ -156,6 +156,10 @@ def _activations(
                 kept[task.unit] = _read_here(problem, plan, unit, samples)
         if saved[task.unit]:
             since = again_s.get((unit.stage, task.micro_batch, task.device), start_s[index])
+            if index in lowered.hosted:
+                out, back = lowered.hosted[index]
+                holds[task.device].append((since, end_s[out], saved[task.unit]))
+                since = start_s[back]
             holds[task.device].append((since, released[index], saved[task.unit]))
         if parted.get((unit.stage, unit.kind)):
             until = ended[unit.stage, "I" if unit.kind == "F" else "W", task.micro_batch, task.device]

@@ -29,7 +29,7 @@ def check_tasks(lowered: Lowered) -> None:
     assert (tasks.nbytes[:compute] == 0).all()
     assert ((tasks.device >= 0) & (tasks.device < devices)).all()
     assert (tasks.resource >= 0).all()
-    assert (tasks.resource < 3 * devices + len(lowered.wires)).all()
+    assert (tasks.resource < 3 * devices + len(lowered.wires) + 2 * devices * (lowered.copies is not None)).all()
     assert (tasks.resource[:compute] == rows.device).all()
     moves = np.arange(count) >= compute
     reduces = moves & (tasks.kind == SYNC)

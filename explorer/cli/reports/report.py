@@ -20,7 +20,7 @@ from explorer.view.folded import numbers_words
 from explorer.view.timeline.exchanges import exchanges_object, tensor_placements
 from explorer.view.timeline.sent import sent_bytes
 from explorer.words import text
-from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
+from solvers.evaluation.evaluate import Metrics, evaluate, examine, host_traffic, judge
 from solvers.evaluation.load import loads
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.number_runs import ONE_BY_ONE, runs
@@ -72,6 +72,7 @@ def result_object(
         "metrics": None if metrics is None else metrics_object(metrics),
         "front": front_object(result),
         "by_degrees": [degree_json(row) for row in result.by_degrees],
+        "host": None if plan is None else _host_object(problem, plan),
         "degrees": None if plan is None else degrees_object(problem, plan),
         "sent_bytes": None if plan is None else _sent_object(problem, plan),
         "tensor_placements": tensor_placements(problem),
@@ -93,14 +94,30 @@ def result_object(
     if plan is None and ways_out is not None:
         told["ways_out"] = [one.as_object() for one in ways_out]
     if why is not None:
-        told["infeasible"] = {
-            "operators": list(why.operators),
-            "because": why.because,
-            "cap_lower_bound_bytes": finite_or_none(why.cap_lower_bound_bytes),
-            "smallest_cap_bytes": why.smallest_cap_bytes,
-            "searched": why.searched,
-        }
+        told["infeasible"] = _infeasible_object(why)
     return told
+
+
+def _infeasible_object(why: Infeasibility) -> dict[str, object]:
+    return {
+        "operators": list(why.operators),
+        "because": why.because,
+        "cap_lower_bound_bytes": finite_or_none(why.cap_lower_bound_bytes),
+        "smallest_cap_bytes": why.smallest_cap_bytes,
+        "searched": why.searched,
+    }
+
+
+def _host_object(problem: Problem, plan: Plan) -> dict[str, object] | None:
+    """What stages keep in their hosts' memory: bytes one way in an iteration, seconds; None where nothing."""
+    told = host_traffic(problem, plan)
+    if told is None:
+        return None
+    stages = [index for index, stage in enumerate(plan.stages) if stage.offload]
+    return {
+        "stages": stages, "bytes": told.nbytes, "busiest_s": told.busiest_s, "exposed_s": told.exposed_s,
+        "hidden_s": max(0.0, told.busiest_s - told.exposed_s),
+    }  # fmt: skip
 
 
 def degrees_object(problem: Problem, plan: Plan) -> dict[str, object]:
@@ -235,6 +252,13 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
             " (gradients of replicas with it)"
         )
     print(f"pipeline   {plan.pipeline}, {_batch_words(problem, plan)}")
+    if (host := host_traffic(problem, plan)) is not None:
+        stages = sum(stage.offload for stage in plan.stages)
+        print(
+            f"host       {text.nbytes(host.nbytes)} an iteration to hosts and back, of"
+            f" {text.plural(stages, 'stage')}; the busiest device copies for {text.seconds(host.busiest_s)}, of which"
+            f" the iteration is longer by {text.seconds(host.exposed_s)}"
+        )
     print_run_seconds(problem, plan)
     if (used := utilisation(problem, plan, metrics.iteration_s)) is not None:
         print(f"utilised   {text.percent(used)} of the peak of the devices in use: the model's products, an iteration")

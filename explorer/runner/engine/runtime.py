@@ -24,7 +24,7 @@ from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import Recorder
 from explorer.runner.engine.sending import Sends
 from explorer.runner.engine.stages import Port, SegmentStage
-from explorer.runner.scripts.script import MESSAGES, Do, Script, Step
+from explorer.runner.scripts.script import MESSAGES, Do, Script, Step, host_copies
 
 NAMES = {
     Do.FORWARD: _ComputationType.FORWARD,
@@ -99,6 +99,9 @@ class ScriptRuntime(_PipelineScheduleRuntime):
             ]
         }
         self._first_port = first_port
+        self._copies = host_copies(script, rank)
+        for segment, micro_batch in self._copies.comes.values():
+            work.stages[segment].offloads |= {micro_batch}
         for name in COMPUTE:
             self.register_custom_function(name, self._compute)
 
@@ -138,6 +141,9 @@ class ScriptRuntime(_PipelineScheduleRuntime):
             self._wait(self.bwd_recv_ops, self.work.exchange.outgoing[segment, step.number], 0)
         elif step.do is Do.UPDATE:
             self.work.settle(segment)
+        if step in self._copies.comes:
+            of, micro_batch = self._copies.comes[step]
+            self.work.stages[of].fetch(micro_batch)
         heartbeats.works()
         began = self.recorder.now()
         if step.do is Do.FORWARD:
@@ -151,6 +157,9 @@ class ScriptRuntime(_PipelineScheduleRuntime):
         else:
             self._backward(segment, step)
         self.recorder.action(step, asked, began, self.recorder.now())
+        if step in self._copies.leaves:
+            of, micro_batch = self._copies.leaves[step]
+            self.work.stages[of].leave(micro_batch)
 
     def _wait(self, posted: dict[tuple[int, int], list[Any]], pieces: Sequence[tuple[int, int]], end: int) -> None:
         """Waits for messages: those that this is the first to need."""

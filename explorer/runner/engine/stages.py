@@ -9,6 +9,7 @@ torch's private classes (torch >= 2.13, < 2.14).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from explorer.runner.engine.recording import Recorder
 from explorer.runner.engine.sending import Sends, packed_up
 from explorer.runner.engine.split_backward import Part, backward_inputs, backward_parameters
 from explorer.runner.model.again import Region, in_regions, once
+from explorer.runner.model.offloaded import Offloaded
 from explorer.runner.model.program import SegmentProgram
 
 
@@ -68,6 +70,9 @@ class SegmentStage(_Stage):
         self.kept: dict[int, tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = {}
         self.late: dict[int, tuple[Part, ...]] = {}
         """What `backward_weight` has left to do."""
+        self.offloads: frozenset[int] = frozenset()
+        """Micro-batches of which what is saved goes to the host's memory."""
+        self.hosted: dict[int, Offloaded] = {}
         self.losses: dict[int, float | Tensor] = {}
         self.remembers = False
         self.remembered: tuple[Tensor, ...] = ()
@@ -88,13 +93,29 @@ class SegmentStage(_Stage):
             self.remembered = tuple(i.detach().requires_grad_(i.requires_grad) for i in inputs)
         module = self._module(training)
         call = module if self.calling is None else partial(self.calling, micro_batch, module)
-        with torch.set_grad_enabled(training):
+        with torch.set_grad_enabled(training), self._to_host(micro_batch, inputs, training):
             again = self.recompute and training
             outputs = checkpoint(once(call, module), *inputs, use_reentrant=False) if again else call(*inputs)
             outputs = self._with_losses(micro_batch, outputs)
         if training:
             self.kept[micro_batch] = (outputs, inputs)
         return outputs
+
+    def _to_host(self, micro_batch: int, inputs: tuple[Tensor, ...], training: bool) -> AbstractContextManager[object]:
+        """Inside, what is saved of a micro-batch that is offloaded can leave; inputs and parameters stay."""
+        if not training or micro_batch not in self.offloads:
+            return nullcontext()
+        module = self.program.module
+        hosted = self.hosted[micro_batch] = Offloaded((*inputs, *module.parameters(), *module.buffers()))
+        return torch.autograd.graph.saved_tensors_hooks(hosted.pack, hosted.unpack)
+
+    def leave(self, micro_batch: int) -> None:
+        """Send to the host what the forward of a micro-batch saved."""
+        self.hosted[micro_batch].leave()
+
+    def fetch(self, micro_batch: int) -> None:
+        """Bring back what the forward of a micro-batch saved."""
+        self.hosted.pop(micro_batch).fetch()
 
     def _module(self, training: bool) -> nn.Module:
         """What is called: the segment, its regions apart where they are to run again. They are made at the first
@@ -161,6 +182,7 @@ class SegmentStage(_Stage):
         self.kept.clear()
         self.late.clear()
         self.losses.clear()
+        self.hosted.clear()
 
 
 class Port(_Stage):

@@ -18,6 +18,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 from solvers.problem.graph import Phase, find_cycle
 from solvers.problem.problem import Execution, Objective, Problem
+from solvers.problem.regions import regions_of
 
 STEP_S = 100e-6
 """About what a step costs beside its operators, where no calibration says it."""
@@ -54,7 +55,12 @@ def check(
     ranks_available: how many processes the target can start, None if that is not known. memory: bytes that each
     of them may hold, by rank; the devices' own in the problem count too. optimizer: in place of the plan's.
     """
-    found = [*map(_error, not_run(problem, optimizer)), *_coverage(problem, plan), *_replicas(problem, plan)]
+    found = [
+        *map(_error, not_run(problem, optimizer)),
+        *_offloaded(problem, plan),
+        *_coverage(problem, plan),
+        *_replicas(problem, plan),
+    ]
     if not found:
         found += [*_together(problem, plan), *_ranks(plan, ranks_available)]
         try:
@@ -163,6 +169,16 @@ def _idle(problem: Problem, plan: Plan) -> Iterator[Finding]:
     if idle:
         shown = ", ".join(f"{device} ({problem.cluster.devices[device].name})" for device in idle)
         yield _warning(f"no stage is on device {shown}: no rank is started for it; plan for fewer devices to save it")
+
+
+def _offloaded(problem: Problem, plan: Plan) -> Iterator[Finding]:
+    """A stage whose parts run again saves nothing that a run could send."""
+    stages = [str(index) for index, stage in enumerate(plan.stages) if stage.offload]
+    if stages and problem.plain is not None and regions_of(problem.plain.graph).of:
+        yield _error(
+            f"stage {', '.join(stages[:NAMED])} offloads what it saves to the host, and layers of it run again, which"
+            " runs do not do together; plan with --recompute none"
+        )
 
 
 def _recomputed_apart(plan: Plan) -> Iterator[Finding]:

@@ -7,8 +7,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from solvers.errors import InvalidPlan
+from solvers.plan.plan import NOT_COPIED
 
 
 class Do(StrEnum):
@@ -64,6 +66,7 @@ class Segment:
     micro_batch_size: samples, of which every replica takes an equal share. stages: the plan's stages it was
     made of, in order; where no stages were joined, segment i is stage i. regions: of operators whose forward runs
     again before their backward, region by region: (operator, name of its region, whether what it makes is cached).
+    offload: what its forward saves goes to the host's memory.
     """
 
     operators: tuple[int, ...]
@@ -72,6 +75,7 @@ class Segment:
     stages: tuple[int, ...]
     recompute: bool = False
     regions: tuple[tuple[int, str, bool], ...] = ()
+    offload: bool = False
 
     @property
     def share(self) -> int:
@@ -145,3 +149,27 @@ def pieces_of(script: Script, device: int) -> tuple[Pieces, Pieces]:
             for reader in channel.readers if channel.dst_device == device else ():
                 reads[reader, piece.read_in].append((c, p))
     return reads, feeds
+
+
+class HostCopies(NamedTuple):
+    """What a rank copies to its host's memory and back: (segment, micro-batch), by step.
+
+    leaves: once the step is done, which is the one after the forward. comes: before the step, which is the one before
+    the backward.
+    """
+
+    leaves: Mapping[Step, tuple[int, int]]
+    comes: Mapping[Step, tuple[int, int]]
+
+
+def host_copies(script: Script, rank: int) -> HostCopies:
+    """Those of segments that offload what they save: see `solvers.plan.plan.Stage`."""
+    runs = [step for step in script.steps[rank] if step.do not in MESSAGES and step.do is not Do.SYNC]
+    place = {step: position for position, step in enumerate(runs)}
+    leaves, comes = {}, {}
+    for step, position in place.items():
+        if step.do is Do.BACKWARD and script.segments[step.index].offload:
+            forward = place.get(Step(step.index, Do.FORWARD, step.number), position)
+            if position - forward > NOT_COPIED:
+                leaves[runs[forward + 1]] = comes[runs[position - 1]] = step.index, step.number
+    return HostCopies(leaves, comes)

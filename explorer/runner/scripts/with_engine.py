@@ -56,6 +56,7 @@ def with_engine(problem: Problem, plan: Plan) -> Problem:
         problem,
         cluster=replace(problem.cluster, devices=tuple(devices), links=links),
         compute=ComputeTable(problem.compute.samples, tables),
+        host_links=problem.host_links_on(devices),
         engine=None,
     )
 

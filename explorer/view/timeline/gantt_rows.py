@@ -10,6 +10,7 @@ from typing import Literal, TypedDict
 from explorer.view.graph.stage_boxes import device_words
 from explorer.view.graph.stage_layout import stage_columns, stage_lanes
 from explorer.view.plan_types import Bars, PlanView, RowPhases, Stage
+from explorer.view.timeline.lanes import to_hosts
 from explorer.view.timeline.phases import is_pipelined
 from explorer.words import text
 from explorer.words.actions import TRANSFER
@@ -126,8 +127,9 @@ def can_stages(plan: PlanView) -> bool:
 
 def shows_links(plan: PlanView, wanted: str) -> bool:
     """Whether links have rows of their own. wanted: "on", "off", or "auto": where operators are scheduled
-    one by one, since there a transfer is what an operator waits for."""
-    return bool(plan["links"]) and (wanted == "on" or (wanted != "off" and bool(plan["by_operator"])))
+    one by one, since there a transfer is what an operator waits for, and where stages keep something on hosts."""
+    usual = bool(plan["by_operator"]) or to_hosts(plan["links"])
+    return bool(plan["links"]) and (wanted == "on" or (wanted != "off" and usual))
 
 
 def rows_of(plan: PlanView, wanted: str, links: str = "off", found: Bars | None = None) -> Rows:

@@ -12,6 +12,7 @@ from solvers.plan.schedule import Schedule
 _PAIR = re.compile(r"^(\d+)->(\d+)$")
 _OWN = re.compile(r"^(lane|out|in) (\d+)$")
 _OWN_WORDS = {"lane": "channel", "out": "out", "in": "in"}
+_HOST = re.compile(r"^(to|from) host (\d+)$")
 _DEVICE = re.compile(r"^device \d+$")
 Ends = tuple[int, int]
 UNKNOWN: Ends = (-1, -1)
@@ -49,7 +50,16 @@ def lane_label(resource: str, names: Sequence[str]) -> str:
         return f"{a} → {b.rpartition(' ')[2] if same else b}"
     if own and int(own[2]) < len(names):
         return f"{names[int(own[2])]} {_OWN_WORDS[own[1]]}"
+    host = _HOST.match(resource)
+    if host and int(host[2]) < len(names):
+        name = names[int(host[2])]
+        return f"{name} → host" if host[1] == "to" else f"host → {name}"
     return resource.replace("->", " → ")
+
+
+def to_hosts(uses: Sequence[LinkUse]) -> bool:
+    """Whether any of the links is between a device and its host's memory."""
+    return any(_HOST.match(use["resource"]) for use in uses)
 
 
 def _place(use: LinkUse) -> tuple[tuple[int, int | str], ...]:

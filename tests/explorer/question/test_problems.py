@@ -469,3 +469,25 @@ def test_zero_needs_replicas_training_and_sizes_that_are_counted() -> None:
         with pytest.raises(InvalidProblem, match=found) as caught:
             make_problem(workload, settings)
         assert "\n" not in str(caught.value)
+
+
+def test_links_to_hosts_are_those_of_the_kinds_or_as_asked_for() -> None:
+    given = {"devices": 2, "device_kind": "1xH100-80GB,1xGB200-186GB"}
+    assert make_problem(TRACED, Settings(**given)).host_links == {}
+    found = make_problem(TRACED, Settings(**given, offload=True)).host_links
+    assert found == {"H100-80GB": 63e9, "GB200-186GB": 225e9}
+    found = make_problem(TRACED, Settings(**given, offload=True, host_link="55GB/s")).host_links
+    assert set(found.values()) == {55e9}
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"host_link": "1GB/s"}, "both or neither"),
+        ({"offload": True, "objective": "max-load"}, "objective iteration"),
+        ({"offload": True, "memory_model": "static"}, "static"),
+    ],
+)
+def test_offloading_that_cannot_be_is_refused(asked: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidProblem, match=why):
+        make_problem(TRACED, Settings(**asked))

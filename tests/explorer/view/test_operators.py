@@ -135,6 +135,7 @@ def test_the_names_of_resources_read_well():
     names = ["GPU 0", "GPU 1", "CPU 0"]
     told = [lane_label(name, names) for name in ("0->1", "1->2", "lane 1", "out 0", "node0->node1", "7->9")]
     assert told == ["GPU 0 → 1", "GPU 1 → CPU 0", "GPU 1 channel", "GPU 0 out", "node0 → node1", "7 → 9"]
+    assert [lane_label(name, names) for name in ("to host 1", "from host 0")] == ["GPU 1 → host", "host → GPU 0"]
 
 
 def test_links_have_rows_below_the_devices_unless_switched_off():

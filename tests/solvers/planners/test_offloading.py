@@ -1,0 +1,57 @@
+"""Plans for less memory than activations take, kept in the hosts' memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from solvers.bounds.combinatorial import lower_bound_s
+from solvers.evaluation.simulation import simulate
+from solvers.plan.result import Status
+from solvers.planners.offloading import fitted
+from solvers.planners.solve import solve
+from solvers.problem.problem import Pipeline, Problem
+from solvers.schedules.assemble import assemble
+from solvers.verify import verify
+from tests.instances import GPU, problem, training_graph
+
+
+def asked(memory: float, **options: object) -> Problem:
+    """One device; 8 micro-batches of which 6 bytes are saved, forwards of 1 s first, backwards of 2 s."""
+    told = {"mini_batch": 8, "micro_batches": 8, "pipeline": Pipeline.GPIPE, "host_links": {GPU: 6.0}, **options}
+    return problem(training_graph([], 1, saved=6.0), [1.0, 2.0], 1, memory=memory, **told)  # type: ignore[arg-type]
+
+
+def test_where_nothing_fits_a_stage_is_offloaded() -> None:
+    found = solve(asked(20.0), "single")
+    assert found.plan is not None
+    assert found.plan.stages[0].offload
+    assert found.objective_s == 24
+    assert simulate(found.problem, found.plan).peak_bytes() == (18,)
+    assert solve(asked(20.0, host_links={}), "single").plan is None
+
+
+def test_where_all_fits_nothing_is_offloaded() -> None:
+    found = solve(asked(48.0), "single")
+    assert found.plan is not None
+    assert not found.plan.stages[0].offload
+    assert found.status is Status.OPTIMAL
+
+
+def test_what_cannot_fit_is_said_and_not_proved() -> None:
+    found = solve(asked(7.0), "single")
+    assert found.status is Status.NO_PLAN
+
+
+def test_of_two_stages_the_one_without_room_is_offloaded() -> None:
+    p = asked(48.0)
+    graph = training_graph([(0, 1)], 2, saved=6.0)
+    two = problem(graph, [1.0, 1.0, 2.0, 2.0], 2, mini_batch=8, micro_batches=8, pipeline=Pipeline.GPIPE)
+    devices = two.cluster.devices
+    cluster = replace(two.cluster, devices=(devices[0], replace(devices[1], memory_bytes=30.0)))
+    two = replace(two, cluster=cluster, host_links=p.host_links)
+    plan = fitted(two, assemble(two, [(0,), (1,), (0,), (1,)], 8))
+    assert [stage.offload for stage in plan.stages] == [False, True]
+    told = simulate(two, plan)
+    assert told.peak_bytes()[1] <= 30
+    assert verify(two, plan, told) == ()
+    assert lower_bound_s(two) <= told.makespan_s
