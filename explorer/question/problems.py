@@ -12,7 +12,7 @@ from explorer.costs.regions import ASKED, asked_regions
 from explorer.costs.stack import Stack
 from explorer.question.clusters import collectives_as_measured, make_cluster
 from explorer.question.names import resolve_pins
-from explorer.question.nodes.groups import exchange_links, grouped, with_exchanges
+from explorer.question.nodes.groups import exchange_links, in_groups
 from explorer.question.settings import MemoryModel, Settings
 from explorer.question.together import in_units, kept_together
 from solvers.errors import InvalidProblem
@@ -53,7 +53,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     if settings.times:
         settings = _with_times(workload, settings)
     _check_phase(workload, settings)
-    cluster, link = grouped(make_cluster(workload, settings), workload.graph.tensor_parallel, workload.reference)
+    whole = make_cluster(workload, settings)
     graph = kept_together(workload.graph, settings.together)
     if settings.whole is not None:
         graph = in_units(graph, settings.whole, workload.reference)
@@ -61,10 +61,10 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     free = with_copies(graph) if settings.copy_tied else graph
     pins = resolve_pins(free, settings.pins)
     precision = _precision(workload, settings)
-    compute, costs_from = _compute(workload, cluster, dtype, settings, precision)
-    if link is not None:
-        compute = with_exchanges(compute, graph, link, measured=collectives_as_measured(settings))
-    over, sums_over = _group_links(cluster, workload.graph.tensor_parallel, link, settings)
+    compute, costs_from = _compute(workload, whole, dtype, settings, precision)
+    measured = collectives_as_measured(settings)
+    cluster, compute, link = in_groups(whole, graph, compute, workload.reference, measured=measured)
+    over, sums_over = _group_links(whole, workload.graph.tensor_parallel, link, settings)
     objective = settings.objective or workload.objective
     execution = settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1
@@ -90,7 +90,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         max_replicas=_replicas(settings, cluster),
         recompute=settings.recompute,
         mixed_micro_batches=settings.mixed_micro_batches,
-        host_links=_host_links(workload, cluster, objective, settings),
+        host_links=_host_links(workload, whole, cluster, objective, settings),
         pins=pins,
         costs_from=costs_from,
         engine=None if settings.profile is None or settings.profile.engine is None else settings.profile.engine.costs,
@@ -151,10 +151,12 @@ def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Pr
     return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)
 
 
-def _host_links(workload: Workload, cluster: Cluster, objective: Objective, settings: Settings) -> Mapping[str, float]:
+def _host_links(
+    workload: Workload, whole: Cluster, cluster: Cluster, objective: Objective, settings: Settings
+) -> Mapping[str, float]:
     """Of every kind of accelerator the bytes per second to and from its host; none where nothing may be offloaded.
 
-    Raises InvalidProblem where it cannot be, or nobody says how fast that is.
+    whole: the cluster of single devices, of which `cluster` has groups. Raises InvalidProblem where it cannot be, or nobody says how fast that is.
     """
     if not settings.offload:
         if settings.host_link_bytes_per_s is not None:
@@ -166,12 +168,16 @@ def _host_links(workload: Workload, cluster: Cluster, objective: Objective, sett
             "--offload is of training in micro-batches whose sizes are counted (objective iteration, without"
             " --memory-model static and stated sizes); leave it out"
         )
-    found = {}
-    for kind in dict.fromkeys(cluster.devices[device].kind for device in cluster.accelerators):
+    found, first = {}, 0
+    of_group = {}
+    for device in cluster.accelerators:
+        of_group[cluster.devices[device].kind] = whole.devices[whole.accelerators[first]].kind
+        first += cluster.devices[device].members or workload.graph.tensor_parallel
+    for group, kind in of_group.items():
         if settings.host_link_bytes_per_s is None and kind not in DEVICES:
             raise InvalidProblem(f"--offload: {kind} is not in the catalogue; say how fast it reaches its host's memory"
                                  " with --host-link, such as 55GB/s")  # fmt: skip
-        found[kind] = settings.host_link_bytes_per_s or DEVICES[kind].host_bytes_per_s
+        found[group] = settings.host_link_bytes_per_s or DEVICES[kind].host_bytes_per_s
     return found
 
 

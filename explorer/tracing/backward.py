@@ -129,6 +129,7 @@ def _input_gradient(forward: Forward, group: int) -> Operator:
         workspace_bytes=carrying,
         colocation=operator.colocation,
         forward_of=group,
+        members=operator.members,
         causal=operator.causal,
         exchanged_bytes=forward.line.amount(at.backward_bytes, more.backward_bytes),
         exchange_steps=at.backward_steps,
@@ -166,6 +167,7 @@ def _weight_gradient(forward: Forward, group: int, *, alone: bool) -> Operator:
         moved_bytes=_amount(forward, group, "written_bytes") + _amount(forward, group, "read_bytes") + written,
         colocation=operator.colocation,
         forward_of=group,
+        members=operator.members,
     )
 
 
@@ -189,6 +191,7 @@ def _update(forward: Forward, group: int) -> Operator:
         moved_bytes=Amount(fixed=ADAM_ACCESSES * operator.trained_bytes),
         colocation=operator.colocation,
         forward_of=group,
+        members=operator.members,
         exchanged_bytes=Amount(fixed=forward.sizes[group][0].exchange.update_bytes),
         exchange_steps=forward.sizes[group][0].exchange.update_steps,
     )

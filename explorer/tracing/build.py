@@ -80,6 +80,7 @@ def division_of(small: Captured, large: Captured, folded: Folded) -> Division:
                 value.requires_grad,
                 name in small.parameters,
                 number.get(value.base or ""),
+                whole.members,
             )
         )
     calls = [
@@ -90,6 +91,7 @@ def division_of(small: Captured, large: Captured, folded: Folded) -> Division:
             tuple(number[name] for name in node.outputs),
             operator.get(at),
             {key: found for key, value in node.constants.items() if key in ALONG and (found := _integers(value))},
+            node.members,
         )
         for at, node in enumerate(small.nodes)
         if node.outputs

@@ -68,7 +68,7 @@ class Node:
     in the order of the call; constants are the other arguments by name; mutates names the values
     it writes into; region the part of the model that checkpoints its activations, "" for none; exchange what members
     of a tensor-parallel group send for it; placement what its first output is to them (`sharding.names`), "" where
-    there is no group."""
+    there is no group; members how many devices run it, where that differs from call to call, else 0."""
 
     name: str
     target: str
@@ -80,6 +80,7 @@ class Node:
     region: str = ""
     exchange: Exchange = NO_EXCHANGE
     placement: str = ""
+    members: int = 0
 
     def tensor(self, argument: str) -> str | None:
         """The name of the value passed as ``argument``, if one is."""
@@ -112,10 +113,11 @@ class SavedWhole:
 @dataclass(frozen=True, slots=True)
 class Whole:
     """A value of which a member of a group has a part. shape: of all of it; placement: see
-    `solvers.problem.collectives`."""
+    `solvers.problem.collectives`; members: of how many, where that differs from value to value, else 0."""
 
     shape: tuple[int, ...]
     placement: str
+    members: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ def forward(small: Captured, large: Captured, folded: Folded, sizes: Sequence[tu
                 placement=next(
                     (small.nodes[m].placement for m in reversed(folded.groups[group]) if small.nodes[m].placement), ""
                 ),
+                members=node.members,
             )
         )
     reached = _on_a_gradient_path(small, folded, reads)

@@ -48,7 +48,13 @@ def cluster_json(cluster: Cluster) -> dict[str, object]:
     """The cluster as a JSON value; `read_cluster` gives an equal one back. Many devices and links are told by class."""
     if isinstance(cluster.links, Tiers) and len(cluster) > ONE_BY_ONE:
         return {"version": BY_CLASS, "devices": _device_runs(cluster.devices), "links": _tiers_json(cluster.links)}
-    return record_json({"devices": cluster.devices, "links": list(cluster.links)})  # type: ignore[no-any-return]
+    return {"devices": [_device_json(device) for device in cluster.devices], "links": record_json(list(cluster.links))}
+
+
+def _device_json(device: Device) -> dict[str, object]:
+    """Without ``members`` where groups do not differ in it, as files were before they could."""
+    written = record_json(device)
+    return {name: value for name, value in written.items() if name != "members" or value}
 
 
 def _device_runs(devices: Sequence[Device]) -> list[dict[str, object]]:
@@ -60,7 +66,7 @@ def _device_runs(devices: Sequence[Device]) -> list[dict[str, object]]:
         if before is not None and _follows(before, device):
             nodes[-1].append(device.node)
         else:
-            found.append(record_json(device))
+            found.append(_device_json(device))
             nodes.append([device.node])
         before = device
     counted = zip(found, nodes, strict=True)

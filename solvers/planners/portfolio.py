@@ -18,6 +18,7 @@ from solvers.noncontiguous.planners.local_search import LocalSearch
 from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
 from solvers.noncontiguous.planners.non_contiguous import NonContiguous
 from solvers.pipelines.boundary_moves import improve
+from solvers.pipelines.group_sizes import OfSize, group_sizes, joined, of_size
 from solvers.pipelines.ladder import levelled, on_some_kinds, simpler
 from solvers.pipelines.part_of_many import Part, parts_of_many
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
@@ -26,6 +27,7 @@ from solvers.pipelines.planners.repeated_blocks import RepeatedBlocks, first_spl
 from solvers.pipelines.planners.selective_recompute import SelectiveRecompute
 from solvers.pipelines.planners.tied_ends import TiedEnds
 from solvers.pipelines.seating import caps_differ, kinds_by_speed
+from solvers.errors import InvalidPlan
 from solvers.plan.plan import Plan
 from solvers.plan.result import StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice
@@ -47,6 +49,10 @@ LADDER_SHARE = 0.9
 for the last."""
 PARTS = 2
 """Parts of many devices that are planned in full at normal effort."""
+MEMORY_SHARES = (1.0, 0.8, 0.6)
+"""Of every device's memory that a part of a pipeline is planned for."""
+PART_SHARE = 0.15
+"""Of the time that is left, what the question about the groups of one size may take."""
 LARGE = 800
 """Co-location groups from which on repeated blocks are planned as such before the whole graph is."""
 APART = (GraphPipeline, Joint, Latency, NonContiguous, Annealing, LocalSearch)
@@ -117,6 +123,7 @@ class Portfolio:
                 for plan in carried(problem, answer.best):
                     monitor.check()
                     monitor.offer(plan)
+        self._by_group_size(problem, monitor)
         several = False
         for part in on_some_kinds(problem):
             several = True
@@ -145,6 +152,48 @@ class Portfolio:
         for inner, part in plain[: monitor.effort.of(PARTS)]:
             monitor.note(f"planned for {len(part.question.cluster)} devices, {len(part.groups):,} times alike")
             self._run(part.question, inner, {})
+
+    def _by_group_size(self, problem: Problem, monitor: Monitor) -> None:
+        """Where groups differ in size, plan the operators of each size on their groups, with as many micro-batches as
+        those that take longest like best, with half and with twice as many; and join the stages. Where the whole then
+        exceeds the memory, the parts are planned for less."""
+        sizes = group_sizes(problem)
+        if not sizes:
+            return
+        monitor.begin("groups of each size by themselves")
+        free = {size: self._of_size(problem, size, None, 1.0, monitor) for size in sizes}
+        slowest = max(sizes, key=lambda size: free[size][0].objective_s)
+        best = free[slowest][0].best
+        if best is None:
+            return
+        first = problem.mini_batch // best.stages[0].micro_batch_size
+        near = (first, first * 2, first // 2, first * 4)
+        for count in [count for count in near if count in problem.micro_batch_choices()]:
+            for memory in MEMORY_SHARES:
+                answers = [self._of_size(problem, size, count, memory, monitor) for size in sizes]
+                plans = [(part, inner.best) for inner, part in answers if inner.best is not None]
+                if len(plans) < len(sizes):
+                    break
+                try:
+                    if monitor.offer(joined(problem, plans)) < math.inf:
+                        break
+                except InvalidPlan:
+                    break
+
+    def _of_size(
+        self, problem: Problem, size: int, count: int | None, memory: float, monitor: Monitor
+    ) -> tuple[Monitor, OfSize]:
+        part = of_size(problem, size, count, memory)
+        inner = monitor.asking(part.question)
+        inner.time_limit_s *= PART_SHARE
+        try:
+            self.begin(part.question, inner)
+            self._run(part.question, inner, {})
+        except Stop as stop:
+            if stop.reason is StopReason.CANCELLED:
+                raise
+        monitor.check()
+        return inner, part
 
     def _descend(self, problem: Problem, monitor: Monitor, answers: Answers) -> None:
         """Answer the next simpler questions, and go on from a plan of theirs that is better. answers: those of the

@@ -48,7 +48,8 @@ class Device:
 
     kind is a name of the device catalogue (equal kinds have equal costs). concurrency is how many
     operators run at once: 1, or None for unlimited (CPU cores under the CALL execution).
-    node is the host it sits in.
+    node is the host it sits in. members: devices of the tensor-parallel group that it stands for, where groups of a
+    cluster differ in that, else 0.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Device:
     memory_bytes_per_s: float = math.inf
     concurrency: int | None = 1
     node: int = 0
+    members: int = 0
 
     def __post_init__(self) -> None:
         clean_names(self, "name", "kind")

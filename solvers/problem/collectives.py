@@ -10,7 +10,9 @@ from solvers.problem.graph import Operator, Phase
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "point_to_point")
 COLLECTIVE = "collective."
 """How the type of an operator begins that only changes how a tensor is divided over a group."""
-FORWARD_KIND = {kind: kind for kind in KINDS[:-1]}
+REGROUP = "regroup"
+"""Such an operator hands a tensor from a group to one of another size."""
+FORWARD_KIND = {**{kind: kind for kind in KINDS[:-1]}, REGROUP: "all_gather"}
 BACKWARD_KIND = {
     "all_reduce": "all_reduce",
     "copy": "all_reduce",
@@ -18,6 +20,7 @@ BACKWARD_KIND = {
     "slice": "all_gather",
     "reduce_scatter": "all_gather",
     "all_to_all": "all_to_all",
+    REGROUP: "all_gather",
 }
 """By what such an operator is called: what its forward exchanges, and its backward, which is its mirror image."""
 
@@ -37,7 +40,8 @@ def shard(dim: int, outer: int = 1) -> str:
 class DividedTensor:
     """A tensor of a divided model. shape: of the whole, at the graph's samples; grows: entries more with every other
     sample. item_bytes: of an entry. placement: `WHOLE`, `UNSUMMED`, `PARTIAL` or a `shard`. differentiable: whether it
-    has a gradient. parameter: whether it is one. base: the tensor in whose storage it is, None for one of its own."""
+    has a gradient. parameter: whether it is one. base: the tensor in whose storage it is, None for one of its own. members: of the group that has
+    it, 0 where all groups of the graph are alike."""
 
     name: str
     shape: tuple[int, ...]
@@ -47,13 +51,14 @@ class DividedTensor:
     differentiable: bool = False
     parameter: bool = False
     base: int | None = None
+    members: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DividedCall:
     """A call that each member makes. operator: of which forward operator it is a part, by position; None for a look at
     what comes from outside. arguments, inputs: names, and which tensors they are. integers: of its other arguments
-    those that say along which dimensions it works."""
+    those that say along which dimensions it works. members: of the group that makes it, 0 where all are alike."""
 
     target: str
     arguments: tuple[str, ...]
@@ -61,6 +66,7 @@ class DividedCall:
     outputs: tuple[int, ...]
     operator: int | None = None
     integers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    members: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,8 @@ class Operator:
     exchanged_bytes: what each member of a tensor-parallel group sends to the next for this operator, and
     exchange_steps in how many messages, one after the other: the operator takes that long more. placement: what its
     output is to members of such a group, for people: "S(heads)", divided by heads, "R", whole at each, or "P", a sum of
-    which each has a part; of forward operators, "" without a group.
+    which each has a part; of forward operators, "" without a group. members: how many devices a group has that runs it,
+    where that differs from operator to operator; 0 where it is the graph's.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Operator:
     exchanged_bytes: Amount = NOTHING
     exchange_steps: int = 0
     placement: str = ""
+    members: int = 0
 
     def __post_init__(self) -> None:
         clean_names(self, "name", "op_type", "module_path", "colocation", "checkpoint", "placement")
@@ -131,7 +133,8 @@ class Tensor:
 class OpGraph(Displayed, Rebuilt):
     """A directed acyclic graph of operators, traced at a batch of ``samples``.
 
-    tensor_parallel: of how many members of a group it is what each runs; 1 for a model whose tensors are whole.
+    tensor_parallel: of how many members of a group it is what each runs, the most where operators differ in that; 1 for
+    a model whose tensors are whole.
     division: how its tensors lie over the group, where that is stated; `solvers.verify.division` checks it.
 
     Raises InvalidProblem if names repeat, a position is out of range, a size is negative or not
@@ -194,6 +197,11 @@ class OpGraph(Displayed, Rebuilt):
 
     def __len__(self) -> int:
         return len(self.operators)
+
+    @property
+    def degrees(self) -> tuple[int, ...]:
+        """How many members groups have, per operator."""
+        return tuple(operator.members or self.tensor_parallel for operator in self.operators)
 
     def index_of(self) -> dict[str, int]:
         """Operator name -> position."""
@@ -320,6 +328,8 @@ def _check_operators(operators: Sequence[Operator]) -> None:
         ):
             if amount is not NOTHING:
                 check_amount(amount, "operator {!r}: {}", operator.name, what)
+        if operator.members < 0:
+            raise InvalidProblem(f"operator {operator.name!r}: members must be at least 0, found {operator.members}")
         check_size(operator.param_bytes, "operator {!r}: param_bytes", operator.name)
         check_size(operator.frozen_bytes, "operator {!r}: frozen_bytes", operator.name)
         if operator.frozen_bytes > operator.param_bytes:

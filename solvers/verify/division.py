@@ -27,7 +27,7 @@ BYTE = 0.99
 EXACT = 1e-9
 PRODUCTS = frozenset(f"aten.{name}" for name in ("linear", "mm", "bmm", "matmul", "conv1d", "conv2d", "conv3d"))
 """Calls whose first two tensors are multiplied."""
-EXCHANGE = "collective."
+EXCHANGE, REGROUP = "collective.", "regroup"
 REDUCE, GATHER, SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 CALLED = {
     ("all_reduce",): (REDUCE, ""),
@@ -71,9 +71,8 @@ class _Derived:
     products: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     makes: dict[int, set[float]] = field(default_factory=lambda: defaultdict(set))
 
-    @property
-    def members(self) -> int:
-        return self.graph.tensor_parallel
+    def members(self, of: DividedTensor | DividedCall) -> int:
+        return of.members or self.graph.tensor_parallel
 
     def tensors(self, numbers: Sequence[int]) -> list[DividedTensor]:
         return [self.division.tensors[number] for number in numbers]
@@ -85,7 +84,8 @@ class _Derived:
 
     def share(self, tensor: DividedTensor) -> float:
         """Of a tensor that a member has."""
-        return 1.0 if digit_of(tensor.placement, tensor.shape, self.members) is None else 1 / self.members
+        members = self.members(tensor)
+        return 1.0 if digit_of(tensor.placement, tensor.shape, members) is None else 1 / members
 
 
 def division(graph: OpGraph) -> tuple[str, ...]:
@@ -112,11 +112,12 @@ def _placed(derived: _Derived) -> Iterator[str]:
     made = _from_outside(division)
     for number in made:
         tensor = division.tensors[number]
-        digit_of(tensor.placement, tensor.shape, derived.members)
+        digit_of(tensor.placement, tensor.shape, derived.members(tensor))
         if tensor.placement in (PARTIAL, UNSUMMED):
             yield f"division: {tensor.name!r} comes from outside and is placed {tensor.placement}"
     held = {number for number in made if division.tensors[number].parameter}
     first: dict[int, int] = {}
+    readers: dict[int, set[int]] = defaultdict(set)
     partial: set[int] = set()
     source: dict[int, int] = {}
     for call in division.calls:
@@ -135,6 +136,7 @@ def _placed(derived: _Derived) -> Iterator[str]:
             if number in held:
                 owner = source.get(number, number)
                 first.setdefault(owner, call.operator)
+                readers[owner].add(derived.members(call))
                 if _is_divided(derived, call) and division.tensors[number].placement == WHOLE:
                     partial.add(owner)
         derived.makes[call.operator] |= {
@@ -147,8 +149,11 @@ def _placed(derived: _Derived) -> Iterator[str]:
         tensor = division.tensors[number]
         derived.held[operator] += derived.whole_bytes(tensor)[0] * derived.share(tensor)
         if number in partial and tensor.differentiable:
-            derived.update[operator].add(REDUCE, derived.whole_bytes(tensor)[:1] * 2, derived.members)
-            derived.update[operator].steps = 2 * (derived.members - 1)
+            members = max(readers[number])
+            derived.update[operator].add(REDUCE, derived.whole_bytes(tensor)[:1] * 2, members)
+            derived.update[operator].steps = 2 * (members - 1)
+        if tensor.parameter and len(readers[number]) > 1:
+            yield f"division: groups of different sizes read {tensor.name!r}"
 
 
 def _from_outside(division: Division) -> set[int]:
@@ -173,6 +178,9 @@ def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[st
     if call.target.startswith(EXCHANGE):
         yield from _change(derived, call, where)
         return
+    members = derived.members(call)
+    if any(one.members not in (0, call.members) for one in (*inputs, *outputs)):
+        yield f"{where}: some of its tensors are of a group of another size"
     placements, stated = [one.placement for one in inputs], [one.placement for one in outputs]
     gradients = [
         one for number, one in zip(call.inputs, inputs, strict=True) if one.differentiable and number not in held
@@ -183,14 +191,14 @@ def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[st
             yield f"{where}: of its tensors some have whole gradients and others parts of sums"
     else:
         shapes = tuple(one.shape for one in inputs), tuple(one.shape for one in outputs)
-        asked = Call(call.target, derived.members, call.arguments, *shapes, call.integers)
+        asked = Call(call.target, members, call.arguments, *shapes, call.integers)
         allowed = outputs_of(asked, placements)
         if allowed is None or allowed[0] != stated:
             read = ", ".join(f"{name} {each}" for name, each in zip(call.arguments, placements, strict=True))
             yield f"{where} does not make {', '.join(stated)} of {read}"
         elif allowed[1] and call.operator is not None:
             rows = [size / inputs[1].item_bytes * STATISTIC_BYTES for size in derived.whole_bytes(inputs[1])]
-            derived.forward[call.operator].add(REDUCE, rows, derived.members)
+            derived.forward[call.operator].add(REDUCE, rows, members)
         unsummed = [one for one in gradients if one.placement == WHOLE]
         if unsummed and any(one.differentiable for one in outputs):
             yield f"{where}: nobody adds up the gradients of {unsummed[0].name!r}, of which every member has a part"
@@ -211,7 +219,7 @@ def _operations(
     if call.target == "aten.matmul" and len(inputs[1].shape) < 2:
         return 0.0
     whole = 2.0 * math.prod(outputs[0].shape) * inputs[0].shape[-1]
-    return whole / derived.members if _is_divided(derived, call) else whole
+    return whole / derived.members(call) if _is_divided(derived, call) else whole
 
 
 def _change(derived: _Derived, call: DividedCall, where: str) -> Iterator[str]:
@@ -220,6 +228,12 @@ def _change(derived: _Derived, call: DividedCall, where: str) -> Iterator[str]:
     if call.operator is None or before.shape != after.shape:
         yield f"{where} is no operator of the graph, or changes more than a placement"
         return
+    if call.target == EXCHANGE + REGROUP:
+        yield from _regrouped(derived, call, where)
+        return
+    members = derived.members(call)
+    if any(one.members not in (0, call.members) for one in (before, after)):
+        yield f"{where}: its tensors are of groups of different sizes"
     forward, backward = _kinds(before.placement, after.placement)
     if forward is None:
         yield f"{where}: {before.placement} cannot become {after.placement}"
@@ -228,9 +242,32 @@ def _change(derived: _Derived, call: DividedCall, where: str) -> Iterator[str]:
     if (forward and forward != may[0]) or (backward and before.differentiable and backward != may[1]):
         yield f"{where}: {before.placement} becomes {after.placement} by {forward or backward}"
     sizes = derived.whole_bytes(before)
-    derived.forward[call.operator].add(forward, sizes, derived.members)
+    derived.forward[call.operator].add(forward, sizes, members)
     if before.differentiable:
-        derived.backward[call.operator].add(backward, sizes, derived.members)
+        derived.backward[call.operator].add(backward, sizes, members)
+
+
+def _regrouped(derived: _Derived, call: DividedCall, where: str) -> Iterator[str]:
+    """A tensor that goes to a group of another size: divided alike over both, or whole at both, or over the one and
+    whole at the only member of the other. Members of the larger group put together what is whole: each has the share
+    that its sender had for it."""
+    (before,), (after,) = derived.tensors(call.inputs), derived.tensors(call.outputs)
+    sent, received = derived.members(before), derived.members(after)
+    if PARTIAL in (before.placement, after.placement) or UNSUMMED in (before.placement, after.placement):
+        yield f"{where}: {before.placement} at {sent} members cannot become {after.placement} at {received}"
+        return
+    larger, smaller = max(sent, received), min(sent, received)
+    alone = before if sent < received else after
+    alike = before.placement == after.placement or (smaller == 1 and alone.placement == WHOLE)
+    if sent == received or larger % smaller or not alike or derived.members(call) != larger:
+        yield f"{where}: {before.placement} at {sent} members cannot become {after.placement} at {received}"
+        return
+    if before.placement == after.placement == WHOLE:
+        sizes, share = derived.whole_bytes(before), larger // smaller
+        if received > sent:
+            derived.forward[call.operator or 0].add(GATHER, sizes, share)
+        elif before.differentiable:
+            derived.backward[call.operator or 0].add(GATHER, sizes, share)
 
 
 def _kinds(before: str, after: str) -> tuple[str | None, str]:
@@ -353,7 +390,7 @@ def _saved(derived: _Derived) -> Iterator[str]:
         if call.operator is None or not set(each.tensors) <= {*call.inputs, *call.outputs}:
             yield f"division: {call.target} of {_name(derived, call)} saves what it neither reads nor makes"
             continue
-        share = 1 / derived.members if _is_divided(derived, call) else 1.0
+        share = 1 / derived.members(call) if _is_divided(derived, call) else 1.0
         more = [each.inside * share, (each.inside + each.grows * graph.samples) * share]
         inside |= {each.call} if each.inside else set()
         for owner in sorted(kept[each.call] - charged - outside):
@@ -389,6 +426,7 @@ def _storages(derived: _Derived) -> list[int]:
             if call.target.startswith(EXCHANGE):
                 before, after = (division.tensors[each].placement for each in (call.inputs[0], number))
                 alike = (before, after) == (WHOLE, UNSUMMED) or found[call.inputs[0]] in outside
+                alike = alike and call.target != EXCHANGE + REGROUP
                 base = call.inputs[0] if alike else None
             elif base is not None and base not in call.inputs:
                 raise ValueError(f"{division.tensors[number].name!r} is in the storage of what its call does not read")

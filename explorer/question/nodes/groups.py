@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, permutations, product
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from explorer.tracing.captured import Captured
+    from explorer.tracing.sharding.divide import Group
     from explorer.tracing.trace import Divide
 
 Amount = TypeVar("Amount", float, Floats)
@@ -61,6 +64,17 @@ def divider(
         raise InvalidProblem("--sequence-parallel divides tokens over a tensor-parallel group; add --tensor-parallel N")
     if degree is None or degree == 1:
         return None
+    group = group_of(degree, sequence, dtype, members)
+
+    def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
+        divided = group.divide(small, large, training)
+        return divided.small, divided.large, degree
+
+    return divide
+
+
+def group_of(degree: int, sequence: int | None, dtype: torch.dtype | str | None, members: Members) -> Group:
+    """What divides calls over ``degree`` devices. Raises InvalidProblem for a degree that is none."""
     if not 1 <= degree <= MAX_DEGREE:
         raise InvalidProblem(f"the degree (--tensor-parallel) must be from 1 to {MAX_DEGREE}, found {degree}")
     from explorer.costs.roofline import estimate
@@ -73,13 +87,24 @@ def divider(
         return estimate(graph, [members.kind], rate).at(members.kind, graph.samples)
 
     link = GroupLink(members.bandwidth_bytes_per_s, members.latency_s)
-    group = Group(degree, seconds, members.kind, link, sequence != 0)
+    return Group(degree, seconds, members.kind, link, sequence != 0)
 
-    def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
-        divided = group.divide(small, large, training)
-        return divided.small, divided.large, degree
 
-    return divide
+def in_groups(
+    cluster: Cluster, graph: OpGraph, compute: ComputeTable, reference: str, *, measured: bool = False
+) -> tuple[Cluster, ComputeTable, Link | None]:
+    """The groups of a cluster that a graph is divided over, as devices; compute times with what members exchange, and
+    the slowest link from a member to the next; all as it is for a model whose tensors are whole.
+
+    compute: of single devices. measured: see `exchange_links`. Raises InvalidProblem where groups do not fit.
+    """
+    degrees = sorted(set(graph.degrees), reverse=True)
+    if len(degrees) > 1:
+        return _of_sizes(cluster, graph, compute, reference, degrees, measured)
+    groups, link = grouped(cluster, degrees[0], reference)
+    if link is None:
+        return groups, compute, None
+    return groups, with_exchanges(compute, graph, link, measured=measured), link
 
 
 def grouped(cluster: Cluster, degree: int, reference: str) -> tuple[Cluster, Link | None]:
@@ -89,28 +114,43 @@ def grouped(cluster: Cluster, degree: int, reference: str) -> tuple[Cluster, Lin
     if degree == 1:
         return cluster, None
     count = len(cluster.accelerators)
-    if cluster.cpus:
-        raise InvalidProblem(f"{reference}: a tensor-parallel group has no CPUs; leave out --cpus")
+    _check_no_cpus(cluster, reference)
     if count % degree:
         raise InvalidProblem(
             f"{reference}: {count} devices make no groups of {degree}; give a multiple of it (--devices), or another"
             " degree (--tensor-parallel)"
         )
-    groups = [cluster.devices[first : first + degree] for first in range(0, count, degree)]
-    devices = tuple(_as_one(members, number * degree) for number, members in enumerate(groups))
-    links = [
-        cluster.link(first + member, first + (member + 1) % degree)
-        for first in range(0, count, degree)
-        for member in range(degree)
-    ]
+    bounds = range(0, count + 1, degree)
+    links = [_slowest(cluster, first, degree) for first in bounds[:-1]]
     if any(link is None for link in links):
         raise InvalidProblem(f"{reference}: members of a tensor-parallel group need links to one another")
-    slowest = max((link for link in links if link is not None), key=lambda link: link.transfer_s(2.0**20))
-    part = cluster.part(range(0, count, degree))
-    return replace(part, devices=devices), slowest
+    slowest = max((link for link in links if link is not None), key=_seconds_of)
+    return _as_groups(cluster, bounds), slowest
 
 
-def _as_one(members: tuple[Device, ...], first: int) -> Device:
+def _check_no_cpus(cluster: Cluster, reference: str) -> None:
+    if cluster.cpus:
+        raise InvalidProblem(f"{reference}: a tensor-parallel group has no CPUs; leave out --cpus")
+
+
+def _as_groups(cluster: Cluster, bounds: Sequence[int]) -> Cluster:
+    """Devices from a bound up to the next as one each."""
+    devices = tuple(_as_one(cluster.devices[first:after], first) for first, after in pairwise(bounds))
+    return replace(cluster.part(bounds[:-1]), devices=devices)
+
+
+def _slowest(cluster: Cluster, first: int, degree: int) -> Link | None:
+    """From a member to the next of the group that begins with a device; None where one has no link, or there is one."""
+    links = [cluster.link(first + member, first + (member + 1) % degree) for member in range(degree)]
+    linked = [link for link in links if link is not None]
+    return max(linked, key=_seconds_of) if len(linked) == degree > 1 else None
+
+
+def _seconds_of(link: Link) -> float:
+    return link.transfer_s(2.0**20)
+
+
+def _as_one(members: Sequence[Device], first: int) -> Device:
     kinds = {member.kind for member in members}
     nodes = {member.node for member in members}
     if len(kinds) > 1 or len(nodes) > 1:
@@ -120,13 +160,105 @@ def _as_one(members: tuple[Device, ...], first: int) -> Device:
             " give another degree (--tensor-parallel) or order of devices"
         )
     memory = min(member.memory_bytes for member in members)
-    return replace(members[0], name=f"GPU {first}-{first + len(members) - 1}", memory_bytes=memory)
+    last = f"-{first + len(members) - 1}" if len(members) > 1 else ""
+    return replace(members[0], name=f"GPU {first}{last}", memory_bytes=memory)
 
 
-def with_exchanges(compute: ComputeTable, graph: OpGraph, link: Link, *, measured: bool = False) -> ComputeTable:
+LAYOUTS = 64
+"""Numbers of groups of one size that are looked at."""
+
+
+def _of_sizes(
+    cluster: Cluster, graph: OpGraph, compute: ComputeTable, reference: str, degrees: Sequence[int], measured: bool
+) -> tuple[Cluster, ComputeTable, Link | None]:
+    """Groups of several sizes: as many of each, one size after the other, as share the work most evenly. A device of
+    the kind "H100-80GB x4" runs the operators that are divided over 4, and no others."""
+    _check_no_cpus(cluster, reference)
+    members = np.array(graph.degrees)
+    table: dict[str, Floats] = {}
+    work: dict[tuple[str, int], float] = {}
+    links: dict[tuple[str, int], Link] = {}
+    for degree, kind in product(degrees, compute.seconds):
+        slowest = [_slowest(cluster, i, degree) for i in _starts(cluster, degree, kind)]
+        found = [link for link in slowest if link is not None]
+        if found:
+            links[kind, degree] = max(found, key=_seconds_of)
+        if degree > 1 and len(found) < max(1, len(slowest)):
+            continue
+        of_kind = ComputeTable(compute.samples, {kind: compute.seconds[kind]})
+        if (link := links.get((kind, degree))) is not None:
+            of_kind = with_exchanges(of_kind, graph, link, measured=measured, degree=degree)
+        own = members == degree
+        table[_kind_of_group(kind, degree)] = np.where(own[:, None], of_kind.seconds[kind], np.inf)
+        work[kind, degree] = float(of_kind.at(kind, graph.samples)[own].sum())
+    best: tuple[float, list[int]] | None = None
+    for bounds in _layouts(cluster, degrees):
+        speed = dict.fromkeys(degrees, 0.0)
+        for first, after in pairwise(bounds):
+            degree, kind = after - first, cluster.devices[first].kind
+            speed[degree] += 1 / max(work[kind, degree], 1e-12) if (kind, degree) in work else 0.0
+        load = max(1 / max(each, 1e-300) for each in speed.values())
+        if best is None or load < best[0] * (1 - 1e-9):
+            best = load, bounds
+    if best is None:
+        sizes = " and ".join(map(str, degrees))
+        raise InvalidProblem(
+            f"{reference}: {len(cluster.accelerators)} devices make no groups of {sizes} that leave none over, each in"
+            " one node and of one kind; give others (--devices), or other degrees (--tensor-parallel)"
+        )
+    groups = _as_groups(cluster, best[1])
+    sizes = [after - first for first, after in pairwise(best[1])]
+    devices = tuple(
+        replace(device, kind=_kind_of_group(device.kind, size), members=size)
+        for device, size in zip(groups.devices, sizes, strict=True)
+    )
+    kinds = {device.kind for device in devices}
+    origins = {
+        _kind_of_group(kind, degree): origin for kind, origin in compute.origins.items() for degree in degrees
+    }
+    compute = replace(
+        compute,
+        seconds={kind: seconds for kind, seconds in table.items() if kind in kinds},
+        origins={kind: origin for kind, origin in origins.items() if kind in kinds},
+    )
+    return replace(groups, devices=devices), compute, max(links.values(), key=_seconds_of)
+
+
+def _kind_of_group(kind: str, degree: int) -> str:
+    return f"{kind} x{degree}" if degree > 1 else kind
+
+
+def _starts(cluster: Cluster, degree: int, kind: str) -> Iterator[int]:
+    """The first devices of all groups of so many of one kind that are within a node and begin at a multiple."""
+    for first in range(0, len(cluster.devices) - degree + 1, degree):
+        some = cluster.devices[first : first + degree]
+        if all(each.kind == kind and each.node == some[0].node for each in some):
+            yield first
+
+
+def _layouts(cluster: Cluster, degrees: Sequence[int]) -> Iterator[list[int]]:
+    """The bounds of groups, at least one of each size, all of one size after those of another."""
+    count = len(cluster.accelerators)
+    key = [(device.kind, device.node) for device in cluster.devices]
+    for order in permutations(degrees):
+        numbers = [range(1, count // degree + 1) for degree in order[:-1]]
+        for some in product(*(each[:: max(1, len(each) // LAYOUTS)] for each in numbers)):
+            left = count - sum(number * degree for number, degree in zip(some, order, strict=False))
+            if left <= 0 or left % order[-1]:
+                continue
+            bounds = [0]
+            for number, degree in zip((*some, left // order[-1]), order, strict=True):
+                bounds += [bounds[-1] + degree * (each + 1) for each in range(number)]
+            if all(len(set(key[first:after])) == 1 for first, after in pairwise(bounds)):
+                yield bounds
+
+
+def with_exchanges(
+    compute: ComputeTable, graph: OpGraph, link: Link, *, measured: bool = False, degree: int | None = None
+) -> ComputeTable:
     """Compute times with what members of a group exchange during them: steps of a link's latency, and bytes. measured:
-    see `exchange_links`."""
-    degree = graph.tensor_parallel
+    see `exchange_links`. degree: of the groups whose operators are meant, by default the graph's."""
+    degree = degree or graph.tensor_parallel
     samples = np.array(compute.samples, dtype=np.float64)
     fixed = np.array([operator.exchanged_bytes.fixed for operator in graph.operators])
     per_sample = np.array([operator.exchanged_bytes.per_sample for operator in graph.operators])

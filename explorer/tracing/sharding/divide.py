@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 
 from explorer.tracing.captured import Captured
-from explorer.tracing.sharding.choices import WHOLE, Choices
-from explorer.tracing.sharding.local import member_of
+from explorer.tracing.sharding.choices import WHOLE, Choices, Option
+from explorer.tracing.sharding.local import Part, member_of, members_of
 from explorer.tracing.sharding.prices import seconds_of
 from explorer.tracing.sharding.program import Division, GroupLink, Prices, cheapest
-from explorer.tracing.sharding.rules import analyse
+from explorer.tracing.sharding.rules import Known, analyse
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph
@@ -46,23 +46,27 @@ class Group:
     def divide(self, small: Captured, large: Captured, training: bool) -> Divided:
         """Raises InvalidProblem where nothing can be divided by the degree, in one line."""
         choices = Choices(analyse(small), large, self.degree, sequence=self.sequence)
-        if all(len(options) == 1 and options[0].leaf == WHOLE for options in choices.options.values()):
-            raise InvalidProblem(
-                f"{small.name}: nothing can be divided over {self.degree} devices; heads, columns or tokens must be a"
-                f" multiple of the degree (--tensor-parallel)"
-            )
-        self._check_heads(choices)
-        priced = seconds_of(choices, large, self.seconds, training)
-        division = cheapest(choices, Prices(priced, self.link, 1, training))
+        self.check(choices, choices.options)
+        division = self.cheapest(choices, large, training)
         parts = (member_of(choices, division.labels, of) for of in (small, large))
         at, more = (replace(part, notes=(*part.notes, *self._notes(choices, division))) for part in parts)
         return Divided(at, more, choices, division)
 
-    def _check_heads(self, choices: Choices) -> None:
-        """Raises InvalidProblem where attention would run whole on every member, for its heads are no multiple of the
-        degree."""
-        for at, options in choices.options.items():
-            node = choices.captured.nodes[at]
+    def cheapest(self, choices: Choices, large: Captured, training: bool) -> Division:
+        """The least time of one call after the other."""
+        priced = seconds_of(choices, large, self.seconds, training)
+        return cheapest(choices, Prices(priced, self.link, 1, training))
+
+    def check(self, choices: Choices, calls: Collection[int]) -> None:
+        """Raises InvalidProblem where none of ``calls`` (positions) can be divided, and where attention would run whole
+        on every member, for its heads are no multiple of the degree."""
+        if all(len(choices.options[at]) == 1 and choices.options[at][0].leaf == WHOLE for at in calls):
+            raise InvalidProblem(
+                f"{choices.captured.name}: nothing can be divided over {self.degree} devices; heads, columns or tokens"
+                " must be a multiple of the degree (--tensor-parallel)"
+            )
+        for at in calls:
+            options, node = choices.options[at], choices.captured.nodes[at]
             if node.target.startswith(ATTENTION) and len(options) == 1:
                 heads = [choices.captured.values[name].shape[-3] for _, name in node.tensors[:2]]
                 of_keys = "" if heads[0] == heads[1] else f" ({heads[1]} of keys)"
@@ -92,3 +96,49 @@ class Group:
             f" after the other on {self.device} at {self.link.bandwidth_bytes_per_s / 1e9:g} GB/s"
             f"{' without dividing sequences' if not self.sequence else ''}{rest}",
         )
+
+
+@dataclass(slots=True)
+class ByPart:
+    """A model whose parts are divided over groups of different sizes; the cheapest division of each size is found
+    once. small, large: of the whole model, at two batches. group: of a size."""
+
+    small: Captured
+    large: Captured
+    training: bool
+    group: Callable[[int], Group]
+    _known: Known | None = field(default=None, init=False)
+    _parts: dict[int, Part] = field(default_factory=dict, init=False)
+
+    def divide(self, degree_of: Callable[[str], int]) -> tuple[Captured, Captured]:
+        """What one member of each group runs, at both batches. degree_of: the path of a module -> over how many
+        devices its calls are divided, 1 for not at all. Raises InvalidProblem where they cannot be, in one line."""
+        nodes = self.small.nodes
+        calls = self._part(1).choices.options
+        degrees = {at: degree_of(nodes[at].module_path) for at in calls}
+        parts = {degree: self._part(degree) for degree in sorted(set(degrees.values()))}
+        for degree, part in parts.items():
+            if degree > 1:
+                self.group(degree).check(part.choices, [at for at, of in degrees.items() if of == degree])
+        small, large = (members_of(parts, degrees, of) for of in (self.small, self.large))
+        words = ", ".join(f"{list(degrees.values()).count(degree)} calls over {degree}" for degree in parts)
+        note = f"tensors are divided by part of the model, each in the least time of one call after the other: {words}"
+        return replace(small, notes=(*small.notes, note)), replace(large, notes=(*large.notes, note))
+
+    def _part(self, degree: int) -> Part:
+        if degree not in self._parts:
+            self._known = self._known or analyse(self.small)
+            if degree == 1:
+                choices = Choices(self._known, self.large, 1)
+                labels = {at: _whole(choices, at) for at in choices.options}
+            else:
+                choices = Choices(self._known, self.large, degree, sequence=self.group(degree).sequence)
+                labels = dict(self.group(degree).cheapest(choices, self.large, self.training).labels)
+            self._parts[degree] = Part(choices, labels)
+        return self._parts[degree]
+
+
+def _whole(choices: Choices, at: int) -> Option:
+    node = choices.captured.nodes[at]
+    tensors = len(node.tensors)
+    return Option(WHOLE, (WHOLE,) * tensors, (WHOLE,) * len(node.outputs), (None,) * tensors)

@@ -1,7 +1,8 @@
 """What one member of a group runs: a captured graph with the shapes of its parts, and what it exchanges as calls.
 
 The rest of tracing (folding, sizes, the backward) reads it like any captured graph: compute, memory and messages of a
-divided model come out of the same code as those of a whole one.
+divided model come out of the same code as those of a whole one. Where parts of a model are divided over groups of
+different sizes, a value that goes from one part to another is regrouped on the way, by a call of the larger group.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from explorer.tracing.sharding.choices import (
 )
 from explorer.tracing.sharding.names import leaf_names, placement_words
 from explorer.tracing.sharding.program import Labels
+from solvers.errors import InvalidProblem
 from solvers.problem import collectives
-from solvers.problem.collectives import COLLECTIVE
+from solvers.problem.collectives import COLLECTIVE, REGROUP
 
 NAMES = {
     ("all_reduce", ""): "all_reduce",
@@ -39,46 +41,73 @@ NAMES = {
 their like for sequences); others bear the name of the former."""
 
 
-@dataclass(slots=True)
-class Member:
-    """The graph of one member while it is made. of: the whole graph at the batch at hand, with `choices` made at
-    another, perhaps. names: of leaves. read_as: a value and the state of what it looks at -> its name here."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How the calls of a part of a model are divided. choices: of its degree, all over the model."""
 
     choices: Choices
     labels: Labels
+
+
+@dataclass(slots=True)
+class Member:
+    """The graph of one member while it is made. parts: by degree. degree_of: of every call that computes; labels: its
+    option. of: the whole graph at the batch at hand, with the choices made at another, perhaps. names: of leaves.
+    read_as: a value, the degree and the state of what it looks at -> its name here."""
+
+    parts: Mapping[int, Part]
+    degree_of: Mapping[int, int]
     of: Captured
     names: Mapping[int, str]
+    labels: dict[int, Option] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     values: dict[str, Value] = field(default_factory=dict)
-    read_as: dict[tuple[str, State], str] = field(default_factory=dict)
+    read_as: dict[tuple[str, int, State], str] = field(default_factory=dict)
     storage: dict[str, str] = field(default_factory=dict)
     """A value here -> what owns its storage, seen through changes that copy nothing."""
     whole: dict[str, Whole] = field(default_factory=dict)
     moved_to: dict[int, int] = field(default_factory=dict)
     """Position of a call that computes -> its position here."""
 
+    def __post_init__(self) -> None:
+        self.labels = {at: self.parts[degree].labels[at] for at, degree in self.degree_of.items()}
+
     @property
-    def degree(self) -> int:
-        return self.choices.degree
+    def known(self) -> Choices:
+        """What all parts know alike: who makes what, and what looks at what."""
+        return next(iter(self.parts.values())).choices
+
+    def members(self, degree: int) -> int:
+        """As nodes and values state it: only where it differs from one to the other."""
+        return degree if len(self.parts) > 1 else 0
 
 
 def member_of(choices: Choices, labels: Labels, of: Captured) -> Captured:
     """The part of ``of`` that one member of a group runs when its calls are divided by ``labels``."""
-    made = Member(choices, labels, of, leaf_names(choices))
+    return members_of({choices.degree: Part(choices, labels)}, dict.fromkeys(labels, choices.degree), of)
+
+
+def members_of(parts: Mapping[int, Part], degree_of: Mapping[int, int], of: Captured) -> Captured:
+    """The same where calls are divided over groups of different sizes: what one member of each group runs.
+
+    degree_of: of every call that computes, by position; of any two degrees one is a multiple of the other. Raises
+    InvalidProblem for a parameter that calls of two degrees read.
+    """
+    made = Member(parts, degree_of, of, leaf_names(next(iter(parts.values())).choices))
     placed = _held(made)
     for name in (*of.parameters, *of.buffers, *of.inputs):
-        state, place = placed.get(name, (WHOLE, None))
-        made.values[name] = _local(made, name, state, place)
+        degree, state, place = placed.get(name, (0, WHOLE, None))
+        made.values[name] = _local(made, name, degree, state, place)
         made.storage[name] = name
     for at, node in enumerate(of.nodes):
-        if at in labels:
-            _run(made, at, node, labels[at])
+        if at in made.labels:
+            _run(made, at, node, made.labels[at])
         elif is_bookkeeping(of, node) and all(name in made.values for _, name in node.tensors):
             for output in node.outputs:
-                made.values[output] = _local(made, output, WHOLE)
+                made.values[output] = _local(made, output, 0, WHOLE)
                 made.storage[output] = output
             made.nodes.append(node)
-    outputs = tuple(dict.fromkeys(_read(made, name, WHOLE) for name in of.outputs))
+    outputs = tuple(dict.fromkeys(_read(made, name, _native(made, made.known.source(name))[0], WHOLE) for name in of.outputs))
     return replace(
         of,
         name=of.name,
@@ -92,26 +121,36 @@ def member_of(choices: Choices, labels: Labels, of: Captured) -> Captured:
     )
 
 
-def _held(made: Member) -> Mapping[str, tuple[State, int | None]]:
-    """How parameters and buffers are divided: as those that read them need."""
-    found: dict[str, tuple[State, int | None]] = {}
+def _held(made: Member) -> Mapping[str, tuple[int, State, int | None]]:
+    """How parameters and buffers are divided, and over how many members: as those that read them need. Raises
+    InvalidProblem for parameters of two degrees."""
+    found: dict[str, tuple[int, State, int | None]] = {}
+    readers: dict[str, int] = {}
     for at, option in made.labels.items():
+        degree = made.degree_of[at]
         for (_, name), needed, place in zip(made.of.nodes[at].tensors, option.inputs, option.places, strict=True):
-            source = made.choices.source(name)
+            source = made.known.source(name)
+            if source in made.of.parameters and readers.setdefault(source, degree) != degree:
+                raise InvalidProblem(
+                    f"{made.of.name}: {made.of.parameters[source]} is read by calls that are divided over"
+                    f" {readers[source]} devices and over {degree}; give them one degree (--tensor-parallel)"
+                )
             if (source in made.of.parameters or source in made.of.buffers) and needed >= 0:
-                found[source] = (needed, place if source == name else None)
+                found[source] = (degree, needed, place if source == name else None)
     return found
 
 
 def _local(
-    made: Member, name: str, state: State, place: int | None = None, new: str = "", base: str | None = None
+    made: Member, name: str, degree: int, state: State, place: int | None = None, new: str = "", base: str | None = None
 ) -> Value:
-    """A value of the whole graph as the member has it, dense."""
-    shape = made.choices.local_shape(name, state, place, made.of)
+    """A value of the whole graph as the member has it, dense. degree: 0 for what comes from outside, whole."""
+    choices = made.parts[degree].choices if degree in made.parts else made.known
+    shape = choices.local_shape(name, state, place, made.of)
     strides, step = [0] * len(shape), 1
     for axis in sorted(range(len(shape)), key=lambda axis: (made.of.values[name].strides[axis], -axis)):
         strides[axis], step = step, step * max(shape[axis], 1)
-    made.whole[new or name] = Whole(made.of.values[name].shape, _laid_out(made.choices, name, state, place))
+    laid_out = _laid_out(choices, name, state, place)
+    made.whole[new or name] = Whole(made.of.values[name].shape, laid_out, made.members(degree))
     return replace(made.of.values[name], name=new or name, shape=shape, strides=tuple(strides), base=base)
 
 
@@ -125,92 +164,149 @@ def _laid_out(choices: Choices, name: str, state: State, place: int | None) -> s
     return collectives.shard(dim, choices.known.dimensions.length(leaves[: leaves.index(state)]))
 
 
-def _native(made: Member, source: str) -> State:
-    at = made.choices.made_by.get(source)
+def _native(made: Member, source: str) -> tuple[int, State]:
+    """The degree of the call that makes a value, 0 where none does, and the state that it makes it in."""
+    at = made.known.made_by.get(source)
     if at is None or at not in made.labels:
-        return WHOLE
-    return made.labels[at].outputs[made.of.nodes[at].outputs.index(source)]
+        return 0, WHOLE
+    return made.degree_of[at], made.labels[at].outputs[made.of.nodes[at].outputs.index(source)]
 
 
-def _read(made: Member, name: str, needed: State) -> str:
-    """The name here of a value of the whole graph, in the state that a call needs it in."""
-    source = made.choices.source(name)
+def _read(made: Member, name: str, degree: int, needed: State) -> str:
+    """The name here of a value of the whole graph, in the state that a call of a degree needs it in."""
+    source = made.known.source(name)
     held = source in made.of.parameters or source in made.of.buffers
     alone = held or not made.of.values[source].requires_grad
     state = WHOLE if alone and needed == SHARED else needed
-    if (name, state) not in made.read_as:
+    if (name, degree, state) not in made.read_as:
         if name != source:
-            made.read_as[name, state] = _looked_at(made, name, state)
+            made.read_as[name, degree, state] = _looked_at(made, name, degree, state)
         else:
-            made.read_as[name, state] = name if held else _changed(made, source, state)
-    return made.read_as[name, state]
+            made.read_as[name, degree, state] = name if held else _changed(made, source, degree, state)
+    return made.read_as[name, degree, state]
 
 
-def _looked_at(made: Member, name: str, state: State) -> str:
+def _looked_at(made: Member, name: str, degree: int, state: State) -> str:
     """A view, called once for each state of what it looks at."""
-    at = made.choices.made_by[name]
+    at = made.known.made_by[name]
     node = made.of.nodes[at]
-    source = _read(made, node.tensors[0][1], state)
+    source = _read(made, node.tensors[0][1], degree, state)
     suffix = "" if made.of.nodes[at].outputs[0] not in made.values else f"@{source}"
     outputs = []
     for output in node.outputs:
         new = f"{output}{suffix}"
-        made.values[new] = _local(made, output, state, new=new, base=source)
+        made.values[new] = _local(made, output, degree, state, new=new, base=source)
         made.storage[new] = made.storage[source]
-        made.read_as[output, state] = new
+        made.read_as[output, degree, state] = new
         outputs.append(new)
-    tensors = ((node.tensors[0][0], source), *((a, _read(made, v, WHOLE)) for a, v in node.tensors[1:]))
-    made.nodes.append(replace(node, name=f"{node.name}{suffix}", tensors=tensors, outputs=tuple(outputs)))
-    return made.read_as[name, state]
+    tensors = ((node.tensors[0][0], source), *((a, _read(made, v, degree, WHOLE)) for a, v in node.tensors[1:]))
+    members = made.members(degree)
+    made.nodes.append(
+        replace(node, name=f"{node.name}{suffix}", tensors=tensors, outputs=tuple(outputs), members=members)
+    )
+    return made.read_as[name, degree, state]
 
 
-def _changed(made: Member, source: str, needed: State) -> str:
+def _changed(made: Member, source: str, degree: int, needed: State) -> str:
     """What a call made, or what comes in, in the state that is needed: exchanged where it is in another."""
-    native = _native(made, source)
+    home, native = _native(made, source)
+    read = source
+    if home not in (0, degree):
+        native = _crosses_as(made, source, degree, needed)
+        read = _regrouped(made, source, home, degree, native)
     value = made.of.values[source]
     forward, backward = change(native, needed)
     if native == needed or not (forward or (backward and value.requires_grad) or needed >= 0):
-        return source
+        return read
     if native < WHOLE and needed == SHARED:  # a partial sum is added up once for all, and handed on as a copy
-        whole = _read(made, source, WHOLE)
-        return _exchange(made, source, whole, SHARED, "", "all_reduce") if value.requires_grad else whole
+        whole = _read(made, source, degree, WHOLE)
+        return _exchange(made, source, whole, degree, SHARED, "", "all_reduce") if value.requires_grad else whole
     kinds = (forward[0].kind if forward else "", backward[0].kind if backward and value.requires_grad else "")
-    return _exchange(made, source, source, needed, *kinds)
+    return _exchange(made, source, read, degree, needed, *kinds)
 
 
-def _exchange(made: Member, source: str, read: str, needed: State, forward: str, backward: str) -> str:
+def _crosses_as(made: Member, source: str, degree: int, needed: State) -> State:
+    """The state in which a value goes from the group that makes it to one of ``degree`` members: divided as it is, or
+    as it is needed, where that divides both; else whole."""
+    home, native = _native(made, source)
+    lengths = made.known.known.dimensions.lengths
+    for state, by in ((native, degree), (needed, home)):
+        if state >= 0 and lengths[state] % by == 0:
+            return state
+    return WHOLE
+
+
+def _regrouped(made: Member, source: str, home: int, degree: int, state: State) -> str:
+    """A value at a group of ``degree`` members that one of ``home`` makes. The larger group regroups it, so that what
+    goes between them is what the members of the smaller have; of a whole tensor each of these sends every one of its
+    receivers a share, which the receivers gather."""
+    larger, smaller = max(home, degree), min(home, degree)
+    if larger % smaller:
+        raise InvalidProblem(
+            f"{made.of.name}: groups of {home} and of {degree} devices follow each other, and neither is a multiple of"
+            " the other; give degrees that are (--tensor-parallel)"
+        )
+    read = _read(made, source, home, WHOLE if home == 1 else state)
+    at = WHOLE if degree == 1 else state
+    key = (f"{source}@{REGROUP}", degree, at)
+    if key not in made.read_as:
+        name = f"{source}@{REGROUP}{degree}" + ("" if at < 0 else f".{at}")
+        made.values[name] = _local(made, source, degree, at, new=name)
+        made.storage[name] = name
+        maker = made.of.nodes[made.known.made_by[source]]
+        value = made.of.values[source]
+        steps = larger // smaller - 1 if state == WHOLE else 0
+        sent = value.nbytes * steps / (steps + 1)
+        back = value.requires_grad and degree < home
+        exchange = Exchange(
+            sent if degree > home else 0.0, steps if degree > home else 0, sent if back else 0.0, steps if back else 0
+        )
+        made.nodes.append(
+            Node(
+                name, f"{COLLECTIVE}{REGROUP}", maker.module_path, (("input", read),), {}, (name,), (), maker.region,
+                exchange, _placement(made, source, at), larger,
+            )
+        )  # fmt: skip
+        made.read_as[key] = name
+    return made.read_as[key]
+
+
+def _exchange(made: Member, source: str, read: str, degree: int, needed: State, forward: str, backward: str) -> str:
     kind = NAMES.get((forward, backward), forward or backward or "slice")
     mark = "@@" if needed == WHOLE else "@"  # beside one that every member has a part of the gradient of
-    name = f"{source}{mark}{kind}{needed if needed >= 0 else ''}"
-    made.values[name] = _local(made, source, needed, new=name)
+    of = f":{degree}" if len(made.parts) > 1 else ""
+    name = f"{source}{mark}{kind}{needed if needed >= 0 else ''}{of}"
+    made.values[name] = _local(made, source, degree, needed, new=name)
     made.storage[name] = made.storage[read] if kind == "copy" else name
-    maker = made.choices.made_by.get(source)
+    maker = made.known.made_by.get(source)
     path, region = (made.of.nodes[maker].module_path, made.of.nodes[maker].region) if maker is not None else ("", "")
-    exchange = _exchanged(made, forward, backward, made.of.values[source].nbytes)
+    exchange = _exchanged(degree, forward, backward, made.of.values[source].nbytes)
     called = f"{COLLECTIVE}{kind}"
-    placement = _placement(made, source, needed)
-    made.nodes.append(Node(name, called, path, (("input", read),), {}, (name,), (), region, exchange, placement))
+    placement, members = _placement(made, source, needed), made.members(degree)
+    tensors = (("input", read),)
+    made.nodes.append(Node(name, called, path, tensors, {}, (name,), (), region, exchange, placement, members))
     return name
 
 
 def _placement(made: Member, name: str, state: State) -> str:
     """What a value in a state is to the members of the group, for people."""
     axes = range(len(made.of.values[name].shape))
-    place = next((axis for axis in axes if state in made.choices.leaves(name, axis)), None)
+    place = next((axis for axis in axes if state in made.known.leaves(name, axis)), None)
     return placement_words(made.names, state, place)
 
 
-def _exchanged(made: Member, forward: str, backward: str, nbytes: float, update_bytes: float = 0.0) -> Exchange:
+def _exchanged(degree: int, forward: str, backward: str, nbytes: float, update_bytes: float = 0.0) -> Exchange:
     parts: list[float] = []
     for kind, size in ((forward, nbytes), (backward, nbytes), ("all_reduce" if update_bytes else "", update_bytes)):
         each = Collective(kind)
-        parts += [each.sent_bytes(size, made.degree), each.steps(made.degree)] if kind else [0.0, 0]
+        parts += [each.sent_bytes(size, degree), each.steps(degree)] if kind else [0.0, 0]
     return Exchange(parts[0], int(parts[1]), parts[2], int(parts[3]), parts[4], int(parts[5]))
 
 
 def _run(made: Member, at: int, node: Node, option: Option) -> None:
+    degree = made.degree_of[at]
     tensors = tuple(
-        (argument, _read(made, name, needed))
+        (argument, _read(made, name, degree, needed))
         for (argument, name), needed in zip(node.tensors, option.inputs, strict=True)
     )
     names = {name: new for (_, name), (_, new) in zip(node.tensors, tensors, strict=True)}
@@ -218,15 +314,18 @@ def _run(made: Member, at: int, node: Node, option: Option) -> None:
     for output, state in zip(node.outputs, option.outputs, strict=True):
         base = made.of.values[output].base
         there = next((new for name, new in names.items() if base is not None and name == base), None)
-        made.values[output] = _local(made, output, state, base=there if node.mutates else None)
+        made.values[output] = _local(made, output, degree, state, base=there if node.mutates else None)
         made.storage[output] = made.storage[there] if there is not None and node.mutates else output
-    sources = dict.fromkeys(made.choices.source(name) for name in partial_gradients(made.choices, node, option))
+    sources = dict.fromkeys(made.known.source(name) for name in partial_gradients(made.known, node, option))
     partial_bytes = float(sum(made.of.values[name].nbytes for name in sources))
     rows = made.of.values[node.tensors[1][1]].numel if option.rows else 0
-    exchange = _exchanged(made, "all_reduce" if rows else "", "", 2 * ROW_BYTES * rows, partial_bytes)
+    exchange = _exchanged(degree, "all_reduce" if rows else "", "", 2 * ROW_BYTES * rows, partial_bytes)
     made.moved_to[at] = len(made.nodes)
     placement = _placement(made, node.outputs[0], option.outputs[0])
-    made.nodes.append(replace(node, tensors=tensors, mutates=mutates, exchange=exchange, placement=placement))
+    members = made.members(degree)
+    made.nodes.append(
+        replace(node, tensors=tensors, mutates=mutates, exchange=exchange, placement=placement, members=members)
+    )
 
 
 def _saved(made: Member) -> list[Saved]:
@@ -238,7 +337,7 @@ def _saved(made: Member) -> list[Saved]:
             continue
         node, new = made.of.nodes[entry.node], made.moved_to[entry.node]
         if entry.value is None:
-            share = made.degree if made.labels[entry.node].leaf >= 0 else 1
+            share = made.degree_of[entry.node] if made.labels[entry.node].leaf >= 0 else 1
             found.append(Saved(new, None, entry.nbytes // share))
             continue
         here = made.nodes[new]
