@@ -68,6 +68,7 @@ class ExampleSizes(TypedDict, total=False):
     expert_rows: int | None
     tensor_parallel: int | None
     sequence_parallel: int | None
+    tensor_parallel_of: str | None
 
 
 class SweepTerms(TypedDict, total=False):
@@ -97,7 +98,7 @@ class TrainingTerms(TypedDict, total=False):
 
 EXAMPLE: ExampleSizes = {
     "batch": None, "sequence": None, "image": None, "batch_dim": None, "expert_rows": None, "tensor_parallel": None,
-    "sequence_parallel": None,
+    "sequence_parallel": None, "tensor_parallel_of": None,
 }  # fmt: skip
 SWEEP: SweepTerms = {
     "pipelines": (), "one_at_a_time": False, "fresh": False, "effort": "normal", "time_limit_s": 60.0, "seed": 0,
@@ -182,6 +183,7 @@ def trace(
     expert_rows: rows that a selection by value takes, such as the tokens of an expert.
     tensor_parallel: devices over which every tensor is divided; such a group is one device to a planner.
     sequence_parallel: 0 keeps tokens together outside of attention and products, too.
+    tensor_parallel_of: parts of the model with a degree each, "vision:2+layers.16-31:8"; all else has tensor_parallel.
 
     Raises TraceError for a module that cannot be traced, InvalidProblem for arguments that make no sense.
     """
@@ -200,7 +202,8 @@ def trace(
         from explorer.tracing import trace_module
     except ModuleNotFoundError as error:
         raise TraceError("tracing a module needs PyTorch; pip install 'placement-explorer[torch]'") from error
-    from explorer.question.nodes.groups import divider
+    from explorer.question.loading import divider_of
+    from explorer.question.models.example import Example
 
     return trace_module(
         model,
@@ -211,7 +214,7 @@ def trace(
         dtype=dtype,
         batch_dim=example["batch_dim"],
         expert_rows=example["expert_rows"],
-        divide=divider(example["tensor_parallel"], example["sequence_parallel"], dtype),
+        divide=divider_of(Example(**example), dtype),
     )
 
 

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from explorer.question.models.example import NAMES, join_example
+from explorer.question.models.part_degrees import PartDegrees
 from explorer.question.settings import (
     ClusterSettings,
     MemorySettings,
@@ -17,6 +18,7 @@ from explorer.question.settings import (
     declared,
 )
 from explorer.question.written.declaring import Group, Setting
+from explorer.question.written.kinds import argument
 
 MODEL_HELP = (
     "a demo name, a file (.pt2, .onnx, graph.json, MSR 2020 or Piper .json, PipeDream .txt), package.module:callable or"
@@ -41,7 +43,7 @@ class _Model(argparse.Action):
         namespace.model = _joined(values, getattr(namespace, "example", {}))
 
 
-def _joined(models: object, said: dict[str, int]) -> object:
+def _joined(models: object, said: dict[str, Any]) -> object:
     """One model or several, each with what was said of the example."""
     if isinstance(models, list):
         return [_joined(model, said) for model in models]
@@ -49,12 +51,15 @@ def _joined(models: object, said: dict[str, int]) -> object:
 
 
 class _OfExample(argparse.Action):
-    """A number about the model's example: it becomes a part of the model's name, "hf:gpt2,batch=4", so that whatever
-    keeps the name can trace the same again."""
+    """A number about the model's example, or degrees of its parts: it becomes a part of the model's name,
+    "hf:gpt2,batch=4", so that whatever keeps the name can trace the same again."""
 
     def __call__(self, parser: object, namespace: argparse.Namespace, values: object, option: object = None) -> None:
-        assert isinstance(values, int)
-        namespace.example = {**getattr(namespace, "example", {}), self.dest: values}
+        said = getattr(namespace, "example", {})
+        if isinstance(values, PartDegrees):
+            values = "+".join(filter(None, (said.get(self.dest), str(values))))
+        assert isinstance(values, int | str)
+        namespace.example = {**said, self.dest: values}
         if getattr(namespace, "model", None) is not None:
             namespace.model = _joined(namespace.model, namespace.example)
 
@@ -76,6 +81,17 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
     for one in declared(TracingSettings):
         if one.flag[2:] in NAMES:
             add_setting(group, one, action=_OfExample, default=argparse.SUPPRESS)
+    group.add_argument(
+        "--tensor-parallel-of", type=argument(_of_part), action=_OfExample, metavar="PART=N", default=argparse.SUPPRESS,
+        dest="tensor_parallel_of",
+        help="divide the tensors of a part of the model, a module or several that are counted (layers.16-31), over N"
+        " devices; may be repeated",
+    )  # fmt: skip
+
+
+def _of_part(written: str) -> PartDegrees:
+    path, _, degree = written.rpartition("=")
+    return PartDegrees.parse(f"{path}:{degree}")
 
 
 def add_expert(parser: argparse._ArgumentGroup) -> None:

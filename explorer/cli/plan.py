@@ -316,7 +316,7 @@ def _ways_out(
     from explorer.sweeps.helps import LIMITS
     from explorer.sweeps.remedies import remedies, ways_out
 
-    model = of_degree(args.model, workload.graph.tensor_parallel)
+    model = workload.reference if searches_degrees(args.model) else args.model
     search = search_of(args)
     limits = replace(LIMITS, time_limit_s=min(LIMITS.time_limit_s, search.time_limit_s), seed=search.seed)
     asked = remedies(result.problem, settings, MAX_DEVICES)

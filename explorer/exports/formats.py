@@ -121,6 +121,11 @@ def export(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = F
             f"{to}: the plan divides tensors over groups of {degree} devices, which this format does not say; {others}"
             " do"
         )
+    if one.launches and len(set(file.problem.graph.degrees)) > 1:
+        raise UnsupportedProblem(
+            f"{to}: the plan divides tensors over groups of different sizes, and launchers know of one size; plan with"
+            " one degree (--tensor-parallel) to export it"
+        )
     made = one.export(file, theme, nearest=nearest)
     if one.launches and any(stage.offload for stage in file.plan.stages):
         lost = "what stages keep in their hosts' memory, which the plan's memory counts on: it stays on the devices"

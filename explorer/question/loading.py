@@ -18,8 +18,9 @@ from explorer.question.graphs.demos import traced_before
 from explorer.question.models.code import is_callable, make_of_code
 from explorer.question.models.example import Example, split_example
 from explorer.question.models.libraries import graph_name, library_of, make_of_library
+from explorer.question.models.part_degrees import PartDegrees
 from explorer.question.models.recognised import config_instead, folder_instead, instead
-from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider
+from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider, parts_divider
 from explorer.question.written.closest import closest
 from explorer.question.written.kinds import AUTO_DEGREE
 from explorer.tracing.files.onnx_model import looks_like_onnx
@@ -32,15 +33,15 @@ from solvers.formats.pipedream import looks_like_pipedream, read_pipedream
 from solvers.formats.piper import looks_like_piper, read_piper
 from solvers.formats.workload import Workload
 
-__all__ = ["check_name", "is_callable", "is_traced", "load", "load_callable", "load_file", "read_file", "read_workload",
-           "told_by", "traced_already"]  # fmt: skip
+__all__ = ["check_name", "divider_of", "is_callable", "is_traced", "load", "load_callable", "load_file", "read_file",
+           "read_workload", "told_by", "traced_already"]  # fmt: skip
 
 if TYPE_CHECKING:
     import torch
 
     from explorer.tracing.trace import Divide
 
-GROUP = ("tensor_parallel", "sequence_parallel")
+GROUP = ("tensor_parallel", "sequence_parallel", "tensor_parallel_of")
 """Fields of an example that say how tensors are divided."""
 
 READ_BYTES = 64
@@ -81,7 +82,7 @@ def load(
     if name in MODELS:
         return _load_demo(model, training is not False, dtype, on_call, graphs, divide, members)
     if library_of(name) is not None or is_callable(name):
-        divide = divide or _divider(example, dtype, members)
+        divide = divide or divider_of(example, dtype, members)
         by_code = load_callable if library_of(name) is None else load_of_library
         return by_code(model, training=training is not False, dtype=dtype, on_call=on_call, divide=divide)
     _knows(model, example)
@@ -121,7 +122,7 @@ def _load_demo(
     name, example = split_example(model)
     _knows(model, example, "batch", *GROUP)
     traced = replace(
-        trace_demo(name, training, dtype, example.batch, on_call, divide or _divider(example, dtype, members)),
+        trace_demo(name, training, dtype, example.batch, on_call, divide or divider_of(example, dtype, members)),
         reference=model,
     )
     if graphs is not None and (dtype is None or isinstance(dtype, str)):
@@ -131,12 +132,17 @@ def _load_demo(
 
 def told_by(example: Example, members: Members) -> str:
     """By what the graph of a demo differs from that of its name: members by whose times it is divided."""
-    return "" if members == ANY_MEMBERS or example.tensor_parallel in (None, 1) else str(members)
+    whole = example.tensor_parallel in (None, 1) and example.tensor_parallel_of is None
+    return "" if members == ANY_MEMBERS or whole else str(members)
 
 
-def _divider(example: Example, dtype: torch.dtype | str | None, members: Members = ANY_MEMBERS) -> Divide | None:
+def divider_of(example: Example, dtype: torch.dtype | str | None, members: Members = ANY_MEMBERS) -> Divide | None:
+    """What divides a model as is said of its example; None where tensors stay whole. Raises InvalidProblem."""
     if example.tensor_parallel == AUTO_DEGREE:
         raise InvalidProblem("--tensor-parallel auto is for plans; give the degree of which the graph is meant")
+    if example.tensor_parallel_of is not None:
+        parts = PartDegrees.parse(example.tensor_parallel_of)
+        return parts_divider(example.tensor_parallel or 1, parts, example.sequence_parallel, dtype, members)
     return divider(example.tensor_parallel, example.sequence_parallel, dtype, members)
 
 
@@ -203,7 +209,7 @@ def load_of_library(
         batch_dim=example.batch_dim,
         expert_rows=example.expert_rows,
         on_call=on_call,
-        divide=divide or _divider(example, dtype),
+        divide=divide or divider_of(example, dtype),
     )
     return replace(workload, reference=model, notes=(*notes, *workload.notes))
 
@@ -238,7 +244,7 @@ def load_callable(
             batch_dim=example.batch_dim,
             expert_rows=example.expert_rows,
             on_call=on_call,
-            divide=divide or _divider(example, dtype),
+            divide=divide or divider_of(example, dtype),
         )
     return replace(workload, reference=reference)
 

@@ -156,7 +156,8 @@ def _host_links(
 ) -> Mapping[str, float]:
     """Of every kind of accelerator the bytes per second to and from its host; none where nothing may be offloaded.
 
-    whole: the cluster of single devices, of which `cluster` has groups. Raises InvalidProblem where it cannot be, or nobody says how fast that is.
+    whole: the cluster of single devices, of which ``cluster`` has groups. Raises InvalidProblem where it cannot be, or
+    nobody says how fast that is.
     """
     if not settings.offload:
         if settings.host_link_bytes_per_s is not None:

@@ -120,7 +120,7 @@ def divided(problem: Problem, plan: Plan) -> list[Line]:
     if placements is None:
         return []
     times = Counter(placements.values()).most_common()
-    words = f"over {problem.graph.tensor_parallel} devices"
+    words = f"over {' and '.join(map(str, sorted(set(problem.graph.degrees))))} devices"
     if times:
         words += "; outputs " + ", ".join(f"{placement} {count:,}" for placement, count in times)
     if problem.objective is Objective.ITERATION:

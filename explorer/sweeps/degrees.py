@@ -12,6 +12,7 @@ from explorer.library.asked import Terms
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.question.written.kinds import MAX_DEGREE
+from explorer.sweeps.part_candidates import may_differ, part_candidates
 from explorer.words import text
 from solvers.bounds.combinatorial import lower_bound_s
 from solvers.errors import InvalidProblem, PlacementError
@@ -29,9 +30,14 @@ from solvers.search.planner import Planner
 LOOK_S = 10.0
 """A guard of one look at one pair of degrees; it takes a fraction of a second."""
 PROVED = 1e-9
+PART_SHARE = 0.3
+"""Of the time limit, what parts of different degrees may take."""
+MOST_PARTS = 4
+"""Ways to divide parts that are searched."""
 
-Traced = Callable[[int], Workload]
-"""A degree -> the model divided so. Raises PlacementError where it cannot be."""
+Traced = Callable[..., Workload]
+"""A degree, and degrees of parts (`PartDegrees`), if there are any -> the model divided so. Raises PlacementError where
+it cannot be."""
 Solve = Callable[..., Result]
 OnProgress = Callable[[Workload, Problem, Progress, Plan | None], None]
 
@@ -46,7 +52,8 @@ class DegreesFound:
 
 @dataclass(eq=False)
 class _Question:
-    """One degree. bound_s: what no plan of it beats. rows: by (replicas, stages); start: the best of their plans."""
+    """One degree; 0 where parts of the model differ in it. bound_s: what no plan of it beats. rows: by (replicas,
+    stages); start: the best of their plans."""
 
     degree: int
     workload: Workload
@@ -94,7 +101,8 @@ def search_degrees(
 
     Of every degree, plain splits first: one row of the table for each pair of replicas and stages. Then the planner
     searches, beginning with the degree whose split is fastest, and leaves out those whose bound is no better than what
-    was found. The answer's bound is the least of all degrees'.
+    was found. Where the model has branches, or there are two kinds of devices, parts of different degrees follow
+    (`part_candidates`), in what is left of the time. The answer's bound is the least of all degrees'.
 
     cluster: of single devices. terms: of the whole search; its time is shared by the degrees that are searched, and
     tracing and plain splits do not count. begin: called with what comes next. on_progress: called
@@ -117,21 +125,64 @@ def search_degrees(
         raise InvalidProblem(next(iter(refused.values())))
     questions.sort(key=lambda one: (one.promise_s, one.degree))
     limit_s, searching = terms.get("time_limit_s", 60.0), time.perf_counter()
+    whole = next((one for one in questions if one.degree == 1), None)
+    parted = whole is not None and may_differ(whole.workload.graph, cluster)
+    uniform_s = limit_s * (1 - PART_SHARE if parted else 1)
     best: _Question | None = None
-    for position, one in enumerate(questions):
-        least_s = math.inf if best is None or best.result is None else best.result.objective_s
-        if one.bound_s >= least_s or (best is not None and should_stop()):
-            continue
-        begin(f"planning for groups of {one.degree}")
-        left_s = max(0.0, limit_s - (time.perf_counter() - searching)) / (len(questions) - position)
+
+    def search(one: _Question, left_s: float) -> None:
+        nonlocal best
         asked: Terms = {**terms, "start": one.start, "time_limit_s": max(1.0, left_s)}
         heard = ignore if on_progress is None else _as_one(one, questions, began, on_progress)
         one.result = ask(one.problem, planner, should_stop=should_stop, on_progress=heard, **asked)
         _note_degrees(one)
         if best is None or best.result is None or one.result.objective_s < best.result.objective_s:
             best = one
+
+    for position, one in enumerate(questions):
+        least_s = math.inf if best is None or best.result is None else best.result.objective_s
+        if one.bound_s >= least_s or (best is not None and should_stop()):
+            continue
+        begin(f"planning for groups of {one.degree}")
+        search(one, max(0.0, uniform_s - (time.perf_counter() - searching)) / (len(questions) - position))
     assert best is not None
-    return _answer(best, questions, refused, len(cluster.accelerators), time.perf_counter() - began)
+    tried_parts: list[str] = []
+    candidates = _parts_to_try(questions, cluster, best) if parted and whole is not None else []
+    for number, parts in enumerate(candidates):
+        left_s = limit_s - (time.perf_counter() - searching)
+        if should_stop() or left_s < 1:
+            break
+        begin(f"planning for parts of different degrees: {parts}")
+        try:
+            workload = traced(best.degree or 1, parts)
+            problem = make_problem(workload, settings)
+        except PlacementError:
+            continue
+        one = _Question(0, workload, problem, lower_bound_s(problem), {})
+        questions.append(one)
+        if one.bound_s < (math.inf if best.result is None else best.result.objective_s):
+            search(one, left_s / (len(candidates) - number))
+            found_s = math.inf if one.result is None else one.result.objective_s
+            tried_parts.append(f"{parts} ({text.seconds(found_s) if found_s < math.inf else 'no plan'})")
+    found = _answer(best, questions, refused, len(cluster.accelerators), time.perf_counter() - began)
+    if tried_parts:
+        note = f"parts of different degrees were tried, too: {text.listing(tried_parts, MOST_PARTS)}"
+        found = replace(found, result=replace(found.result, notes=(*found.result.notes, note)))
+    return found
+
+
+def _parts_to_try(questions: list[_Question], cluster: Cluster, best: _Question) -> list[str]:
+    """Degrees by part that ask for fewer seconds of devices than the best of all degrees does, or any where that has
+    no plan."""
+    seconds: dict[int, dict[str, float]] = {}
+    for one in questions:
+        at = min((one.problem.compute.at(kind, one.problem.graph.samples) for kind in one.problem.compute.seconds),
+                 key=lambda each: float(each.sum()))  # fmt: skip
+        by_path = seconds.setdefault(one.degree, {})
+        for operator, taken in zip(one.problem.graph.operators, at, strict=True):
+            by_path[operator.module_path] = by_path.get(operator.module_path, 0.0) + float(taken)
+    whole = next(one for one in questions if one.degree == 1)
+    return part_candidates(whole.workload.graph, cluster, seconds, best.degree)[:MOST_PARTS]
 
 
 def _as_one(
@@ -209,8 +260,9 @@ def _answer(
         status = Status.OPTIMAL if proved else Status.FEASIBLE
     stopped = [one.result.stop_reason for one in questions if one.result is not None]
     reason = next((why for why in stopped if why is not StopReason.FINISHED), StopReason.FINISHED)
-    left_out = [one.degree for one in questions if one.result is None]
-    words = text.listing([str(one.degree) for one in sorted(questions, key=lambda one: one.degree)], 8)
+    left_out = [one.degree for one in questions if one.result is None and one.degree]
+    uniform = sorted(one.degree for one in questions if one.degree)
+    words = text.listing([str(degree) for degree in uniform], 8)
     note = f"groups of {words} were tried, each divided in the way of its own trace; the bound holds for all of them"
     if left_out and reason is not StopReason.CANCELLED:
         note += f"; groups of {text.listing([str(d) for d in sorted(left_out)], 8)} cannot be faster, by their bounds"

@@ -11,20 +11,23 @@ from demo_models import MODELS
 from explorer.question.clusters import make_cluster
 from explorer.question.graphs import kept
 from explorer.question.loading import ignore, is_traced, load, told_by, traced_already
-from explorer.question.models.example import of_degree, split_example
-from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider, members_of
+from explorer.question.models.example import of_degree, of_parts, split_example
+from explorer.question.models.part_degrees import PartDegrees
+from explorer.question.nodes.groups import ANY_MEMBERS, Members, by_parts, divided_by_parts, divider, members_of
 from explorer.question.settings import Settings
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 
 if TYPE_CHECKING:
     from explorer.tracing.captured import Captured
+    from explorer.tracing.sharding.divide import ByPart
 
 
 def has_degree(model: str) -> bool:
     """Whether a model that is traced here says by how many devices its tensors are divided."""
-    degree = split_example(model)[1].tensor_parallel
-    return degree is not None and degree > 1 and is_traced(split_example(model)[0])
+    example = split_example(model)[1]
+    divided = (example.tensor_parallel or 1) > 1 or example.tensor_parallel_of is not None
+    return divided and is_traced(split_example(model)[0])
 
 
 @dataclass
@@ -40,20 +43,25 @@ class DividedModel:
     settings: Settings | None = None
     _captured: tuple[Captured, Captured, bool] | None = field(default=None, init=False)
     _whole: Workload | None = field(default=None, init=False)
+    _by_parts: dict[Members, ByPart] = field(default_factory=dict, init=False)
 
     def as_named(self) -> Workload:
         """The model divided as its name says. Raises InvalidProblem or TraceError where it cannot be."""
-        return self.at(split_example(self.model)[1].tensor_parallel or 1)
+        example = split_example(self.model)[1]
+        return self.at(example.tensor_parallel or 1, example.tensor_parallel_of)
 
-    def at(self, degree: int) -> Workload:
-        """The model divided over so many devices. Raises InvalidProblem or TraceError where it cannot be."""
-        name, training = of_degree(self.model, degree), self.training is not False
-        members = self._members(degree)
+    def at(self, degree: int, parts: str | None = None) -> Workload:
+        """The model divided over so many devices, but for ``parts``, as `PartDegrees` reads them. Raises InvalidProblem
+        or TraceError where it cannot be."""
+        name, training = of_parts(self.model, degree, parts), self.training is not False
+        of = None if parts is None else PartDegrees.parse(parts)
+        members = self._members(max(degree, *(size for _, size in of.parts)) if of else degree, in_parts=bool(of))
         if (known := traced_already(name, training, self.dtype, self.graphs, members)) is not None:
             return known
-        divide = divider(degree, split_example(name)[1].sequence_parallel, self.dtype, members)
-        if divide is None:
+        if degree == 1 and of is None:
             return self._traced()
+        sequence = split_example(name)[1].sequence_parallel
+        divide = None if of is not None else divider(degree, sequence, self.dtype, members)
         whole = self._traced()
         if self._captured is None:
             raise InvalidProblem(
@@ -61,22 +69,29 @@ class DividedModel:
             )
         from explorer.tracing.build import build
 
-        small, large, _ = divide(*self._captured)
-        made = build(small, large, reference=name, training=training, tensor_parallel=degree)
+        if divide is not None:
+            small, large, most = divide(*self._captured)
+        else:
+            assert of is not None
+            if members not in self._by_parts:  # each size is divided once for all parts that are tried
+                self._by_parts[members] = by_parts(*self._captured, sequence, self.dtype, members)
+            small, large, most = divided_by_parts(self._by_parts[members], degree, of)
+        made = build(small, large, reference=name, training=training, tensor_parallel=most)
         notes = tuple(dict.fromkeys((*whole.notes, *made.notes)))
         made = replace(made, notes=notes)
         if self.graphs is not None and split_example(name)[0] in MODELS:
             kept.keep(self.graphs, made, self.dtype, told_by(split_example(name)[1], members))
         return made
 
-    def _members(self, degree: int) -> Members:
-        """By whose times calls are divided. Raises InvalidProblem where the devices make no such groups."""
+    def _members(self, degree: int, *, in_parts: bool = False) -> Members:
+        """By whose times calls are divided, those of the largest group. in_parts: whether there are others. Raises
+        InvalidProblem where the devices make no such groups."""
         if degree == 1 or self.settings is None:
             return ANY_MEMBERS
         name = of_degree(self.model, 1)
         already = traced_already(name, self.training is not False, self.dtype, self.graphs)
         cluster = make_cluster(already or self._traced(), self.settings)
-        return members_of(cluster, degree, of_degree(self.model, degree))
+        return members_of(cluster, degree, of_degree(self.model, degree), in_parts=in_parts)
 
     def _traced(self) -> Workload:
         """The whole model, whose capture is kept."""

@@ -293,11 +293,11 @@ class PlanView(Answered, ScheduleView):
 
 
 class Sharding(TypedDict):
-    """How tensors are divided over a group. members: of the group. Per operator: placements (of its output, see
+    """How tensors are divided over groups. Per operator: members (of its group), placements (of its output, see
     `solvers.problem.graph.Operator`), before (of what a forward operator reads first), kinds (of what members exchange
     for it, "" for nothing) and exchanged ([fixed, per sample] bytes that each of them sends)."""
 
-    members: int
+    members: list[int]
     placements: list[str]
     before: list[str]
     kinds: list[str]

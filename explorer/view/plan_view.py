@@ -179,14 +179,18 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
     host. every: the numbers of those for which each stands, where these are not their own; then alike says which these
     are: "0-127". A tensor-parallel group is a device with the numbers of its members: "GPU 0-3". gpus: how many
     accelerators there are of these."""
-    gpus, size = len(problem.cluster.accelerators) if gpus is None else gpus, problem.graph.tensor_parallel
+    specs = problem.cluster.devices
+    sizes = [device.members or problem.graph.tensor_parallel for device in specs]
+    mixed = any(device.members for device in specs)
+    total = sum(sizes) if mixed else (len(problem.cluster.accelerators) if gpus is None else gpus) * sizes[0]
     found: list[Device] = []
-    for i, device in enumerate(problem.cluster.devices):
-        same = every[i] if every else (i,)
-        members = [group * size + member for group in same for member in range(size)]
+    for i, device in enumerate(specs):
+        same, size = every[i] if every else (i,), sizes[i]
+        firsts = [sum(sizes[:group]) if mixed else group * size for group in same]
+        members = [first + member for first in firsts for member in range(size)]
         shown: Device = {
             "index": i,
-            "name": class_name(device.kind, members, gpus * size),
+            "name": class_name(device.kind, members, total),
             "alike": numbers_words(members) if len(same) > 1 else "",
             "count": len(same),
             "kind": device.kind,

@@ -29,9 +29,15 @@ class DegreePlan:
 def degrees_of(problem: Problem, plan: Plan) -> tuple[int, int, int] | None:
     """(data, tensor, pipeline) of a plan; None where its stages differ."""
     replicas = {len(stage.devices) for stage in plan.stages}
-    return (
-        (replicas.pop(), problem.graph.tensor_parallel, pipeline_depth(problem, plan)) if len(replicas) == 1 else None
-    )
+    if len(replicas) > 1 or len(set(problem.graph.degrees)) > 1:
+        return None
+    return replicas.pop(), problem.graph.tensor_parallel, pipeline_depth(problem, plan)
+
+
+def tensor_degrees(problem: Problem, plan: Plan) -> list[int]:
+    """Of every stage, over how many devices its tensors are divided."""
+    degrees = problem.graph.degrees
+    return [degrees[stage.operators[0]] for stage in plan.stages]
 
 
 def pipeline_depth(problem: Problem, plan: Plan) -> int:

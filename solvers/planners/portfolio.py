@@ -10,6 +10,7 @@ from typing import TypeAlias
 from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
 from solvers.contiguous.planners.chain_dp import LinearDP
 from solvers.contiguous.planners.downset_dp import DownsetDP
+from solvers.errors import InvalidPlan
 from solvers.joint.planners.joint import Joint
 from solvers.joint.planners.layer_split import LayerSplit
 from solvers.latency.planners.latency import Latency
@@ -27,7 +28,6 @@ from solvers.pipelines.planners.repeated_blocks import RepeatedBlocks, first_spl
 from solvers.pipelines.planners.selective_recompute import SelectiveRecompute
 from solvers.pipelines.planners.tied_ends import TiedEnds
 from solvers.pipelines.seating import caps_differ, kinds_by_speed
-from solvers.errors import InvalidPlan
 from solvers.plan.plan import Plan
 from solvers.plan.result import StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice

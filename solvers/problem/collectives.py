@@ -40,8 +40,8 @@ def shard(dim: int, outer: int = 1) -> str:
 class DividedTensor:
     """A tensor of a divided model. shape: of the whole, at the graph's samples; grows: entries more with every other
     sample. item_bytes: of an entry. placement: `WHOLE`, `UNSUMMED`, `PARTIAL` or a `shard`. differentiable: whether it
-    has a gradient. parameter: whether it is one. base: the tensor in whose storage it is, None for one of its own. members: of the group that has
-    it, 0 where all groups of the graph are alike."""
+    has a gradient. parameter: whether it is one. base: the tensor in whose storage it is, None for one of its own.
+    members: of the group that has it, 0 where all groups of the graph are alike."""
 
     name: str
     shape: tuple[int, ...]

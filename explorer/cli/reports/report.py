@@ -25,7 +25,7 @@ from solvers.evaluation.load import loads
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.number_runs import ONE_BY_ONE, runs
 from solvers.formats.result_json import degree_json, options_json
-from solvers.plan.degrees import pipeline_depth
+from solvers.plan.degrees import pipeline_depth, tensor_degrees
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result, Status, StopReason
 from solvers.problem.problem import Objective, Pipeline, Problem
@@ -121,12 +121,12 @@ def _host_object(problem: Problem, plan: Plan) -> dict[str, object] | None:
 
 
 def degrees_object(problem: Problem, plan: Plan) -> dict[str, object]:
-    """How many ways the work is shared out: replicas of a stage (a list where stages differ), devices over which
-    tensors are divided, stages on the longest way."""
-    replicas = [len(stage.devices) for stage in plan.stages]
+    """How many ways the work is shared out: replicas of a stage, devices over which its tensors are divided (lists
+    where stages differ), stages on the longest way."""
+    replicas, tensor = [len(stage.devices) for stage in plan.stages], tensor_degrees(problem, plan)
     return {
         "data": replicas[0] if len(set(replicas)) == 1 else replicas,
-        "tensor": problem.graph.tensor_parallel,
+        "tensor": tensor[0] if len(set(tensor)) == 1 else tensor,
         "pipeline": pipeline_depth(problem, plan),
     }
 
@@ -442,7 +442,10 @@ def allowed_words(problem: Problem) -> str:
 def cluster_words(problem: Problem) -> str:
     nodes = len(_nodes(problem))
     shown = text.counted((device.kind for device in problem.cluster.devices), "x")
-    if (degree := problem.graph.tensor_parallel) > 1:
+    degree = problem.graph.tensor_parallel
+    if any(device.members for device in problem.cluster.devices):
+        shown += ", groups over which tensors are divided as devices"
+    elif degree > 1:
         shown += f", each a group of {degree} over which tensors are divided"
     return shown + (f" in {nodes} nodes" if nodes > 1 else "")
 

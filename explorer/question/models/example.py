@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from explorer.question.models.part_degrees import PartDegrees
 from explorer.question.written.kinds import AUTO_DEGREE, AUTO_WORD
 from solvers.errors import InvalidProblem
 
@@ -28,7 +29,8 @@ class Example:
     batch: samples. sequence: tokens of a sample. image: pixels of a side. batch_dim: which dimension of the first
     input counts samples. expert_rows: how many rows an expert takes of the example (see `trace_module`).
     tensor_parallel: over how many devices each tensor is divided, AUTO_DEGREE to search. sequence_parallel: 0 where
-    tokens are not.
+    tokens are not. tensor_parallel_of: parts of the model that are divided over other numbers of devices, as
+    `PartDegrees` reads them.
     """
 
     batch: int | None = None
@@ -38,6 +40,7 @@ class Example:
     expert_rows: int | None = None
     tensor_parallel: int | None = None
     sequence_parallel: int | None = None
+    tensor_parallel_of: str | None = None
 
 
 NAMES = tuple(field.name.replace("_", "-") for field in fields(Example))
@@ -52,9 +55,12 @@ def split_example(model: str) -> tuple[str, Example]:
     found = _WHOLE.fullmatch(model)
     if found is None or not found["parts"]:
         return model, Example()
-    values: dict[str, int] = {}
+    values: dict[str, Any] = {}
     for part in found["parts"].removeprefix(",").split(","):
         key, _, value = part.partition("=")
+        if key == "tensor-parallel-of":
+            values["tensor_parallel_of"] = str(PartDegrees.parse(value))
+            continue
         if (key, value) == ("tensor-parallel", AUTO_WORD):
             values["tensor_parallel"] = AUTO_DEGREE
             continue
@@ -65,7 +71,7 @@ def split_example(model: str) -> tuple[str, Example]:
     return found["name"], Example(**values)
 
 
-def join_example(model: str, **said: int | None) -> str:
+def join_example(model: str, **said: int | str | None) -> str:
     """``model`` with more said of its example; what is None is left as it is."""
     name, before = split_example(model)
     after = {field: getattr(before, field) if said.get(field) is None else said[field] for field in Example.__slots__}
@@ -73,9 +79,23 @@ def join_example(model: str, **said: int | None) -> str:
 
 
 def of_degree(model: str, degree: int) -> str:
-    """``model`` divided over so many devices; 1: as it is whole."""
-    name, _, tokens = in_parts(model)
-    return divided_by(name, degree, tokens)
+    """``model`` divided over so many devices, all of it; 1: as it is whole."""
+    return divided_by(undivided(model), degree, in_parts(model)[2])
+
+
+def of_parts(model: str, degree: int, parts: str | None) -> str:
+    """The same, but for ``parts``, as `PartDegrees` reads them."""
+    whole_tokens = parts is not None and not in_parts(model)[2]
+    return join_example(
+        of_degree(model, degree), tensor_parallel_of=parts, sequence_parallel=0 if whole_tokens else None
+    )
+
+
+def undivided(model: str) -> str:
+    """``model`` without what its name says of how tensors are divided."""
+    name, example = split_example(in_parts(model)[0])
+    values = {field: getattr(example, field) for field in Example.__slots__}
+    return _joined(name, values | {"tensor_parallel_of": None})
 
 
 def divided_by(model: str, degree: int, tokens: int) -> str:
@@ -87,8 +107,8 @@ def divided_by(model: str, degree: int, tokens: int) -> str:
 
 
 def in_parts(model: str) -> tuple[str, int, int]:
-    """A model's name without what it says of how tensors are divided; over how many devices they are (1: whole), and
-    whether tokens are, 1 or 0. Raises InvalidProblem."""
+    """A model's name without over how many devices tensors are divided where it does not say that of a part; over how
+    many they are (1: whole), and whether tokens are, 1 or 0. Raises InvalidProblem."""
     name, example = split_example(model)
     values = {field: getattr(example, field) for field in Example.__slots__}
     degree, tokens = values.pop("tensor_parallel"), values.pop("sequence_parallel")
@@ -100,7 +120,7 @@ def searches_degrees(model: str) -> bool:
     return split_example(model)[1].tensor_parallel == AUTO_DEGREE
 
 
-def _joined(name: str, values: dict[str, int | None]) -> str:
+def _joined(name: str, values: dict[str, Any]) -> str:
     written: dict[str, int | str] = {field: value for field, value in values.items() if value is not None}
     if written.get("tensor_parallel") == AUTO_DEGREE:
         written["tensor_parallel"] = AUTO_WORD

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from explorer.question.models.part_degrees import PartDegrees
 from explorer.question.nodes.wired import measured_line
 from explorer.question.written.kinds import MAX_DEGREE
 from solvers.errors import InvalidProblem
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from explorer.tracing.captured import Captured
-    from explorer.tracing.sharding.divide import Group
+    from explorer.tracing.sharding.divide import ByPart, Group
     from explorer.tracing.trace import Divide
 
 Amount = TypeVar("Amount", float, Floats)
@@ -42,12 +43,18 @@ class Members:
 ANY_MEMBERS = Members()
 
 
-def members_of(cluster: Cluster, degree: int, reference: str) -> Members:
+def members_of(cluster: Cluster, degree: int, reference: str, *, in_parts: bool = False) -> Members:
     """Those of a cluster's groups: the kind that most accelerators are of, and the slowest link. The default for kinds
-    of which no rates are known. Raises InvalidProblem where groups do not fit, in one line."""
+    of which no rates are known. in_parts: whether other groups have other sizes, so that only some devices make these.
+    Raises InvalidProblem where groups do not fit, in one line."""
     from explorer.costs.devices import DEVICES
 
-    link = grouped(cluster, degree, reference)[1]
+    if in_parts:
+        kinds = dict.fromkeys(device.kind for device in cluster.devices)
+        found = (_slowest(cluster, first, degree) for kind in kinds for first in _starts(cluster, degree, kind))
+        link = max((one for one in found if one is not None), key=_seconds_of, default=None)
+    else:
+        link = grouped(cluster, degree, reference)[1]
     kind = Counter(cluster.devices[at].kind for at in cluster.accelerators).most_common(1)[0][0]
     if link is None or kind not in DEVICES:
         return ANY_MEMBERS
@@ -71,6 +78,36 @@ def divider(
         return divided.small, divided.large, degree
 
     return divide
+
+
+def parts_divider(
+    degree: int, parts: PartDegrees, sequence: int | None, dtype: torch.dtype | str | None, members: Members
+) -> Divide:
+    """What divides the parts of a traced model over groups of different sizes, and all else over ``degree`` devices."""
+
+    def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
+        by_part = by_parts(small, large, training, sequence, dtype, members)
+        return divided_by_parts(by_part, degree, parts)
+
+    return divide
+
+
+def by_parts(
+    small: Captured, large: Captured, training: bool, sequence: int | None, dtype: torch.dtype | str | None,
+    members: Members,
+) -> ByPart:  # fmt: skip
+    """What divides a captured model part by part, each size of groups in the way that is found once."""
+    from explorer.tracing.sharding.divide import ByPart
+
+    return ByPart(small, large, training, lambda size: group_of(size, sequence, dtype, members))
+
+
+def divided_by_parts(by_part: ByPart, degree: int, parts: PartDegrees) -> tuple[Captured, Captured, int]:
+    """What one member of each group runs, at two batches, and how many members the largest has. Raises InvalidProblem
+    for parts that are not there, and where they cannot be divided so."""
+    parts.check({node.module_path for node in by_part.small.nodes})
+    small, large = by_part.divide(lambda path: parts.of(path, degree))
+    return small, large, max(node.members for node in small.nodes) or degree
 
 
 def group_of(degree: int, sequence: int | None, dtype: torch.dtype | str | None, members: Members) -> Group:
@@ -201,9 +238,9 @@ def _of_sizes(
         if best is None or load < best[0] * (1 - 1e-9):
             best = load, bounds
     if best is None:
-        sizes = " and ".join(map(str, degrees))
+        words = " and ".join(map(str, degrees))
         raise InvalidProblem(
-            f"{reference}: {len(cluster.accelerators)} devices make no groups of {sizes} that leave none over, each in"
+            f"{reference}: {len(cluster.accelerators)} devices make no groups of {words} that leave none over, each in"
             " one node and of one kind; give others (--devices), or other degrees (--tensor-parallel)"
         )
     groups = _as_groups(cluster, best[1])
@@ -213,9 +250,7 @@ def _of_sizes(
         for device, size in zip(groups.devices, sizes, strict=True)
     )
     kinds = {device.kind for device in devices}
-    origins = {
-        _kind_of_group(kind, degree): origin for kind, origin in compute.origins.items() for degree in degrees
-    }
+    origins = {_kind_of_group(kind, degree): origin for kind, origin in compute.origins.items() for degree in degrees}
     compute = replace(
         compute,
         seconds={kind: seconds for kind, seconds in table.items() if kind in kinds},

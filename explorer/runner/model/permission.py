@@ -13,7 +13,7 @@ def why_not(reference: str, *, allow_model: bool) -> str:
     Other files hold no code."""
     if reference in MODELS:
         return ""
-    if ",tensor-parallel=" in reference:
+    if ",tensor-parallel=" in reference or ",tensor-parallel-of=" in reference:
         return f"{reference}: plans whose tensors are divided are simulated and checked, and not run yet"
     if library_of(reference) is not None:
         if allow_model:

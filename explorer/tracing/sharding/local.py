@@ -107,7 +107,9 @@ def members_of(parts: Mapping[int, Part], degree_of: Mapping[int, int], of: Capt
                 made.values[output] = _local(made, output, 0, WHOLE)
                 made.storage[output] = output
             made.nodes.append(node)
-    outputs = tuple(dict.fromkeys(_read(made, name, _native(made, made.known.source(name))[0], WHOLE) for name in of.outputs))
+    outputs = tuple(
+        dict.fromkeys(_read(made, name, _native(made, made.known.source(name))[0], WHOLE) for name in of.outputs)
+    )
     return replace(
         of,
         name=of.name,

@@ -28,7 +28,7 @@ def sharding_of(graph: OpGraph) -> Sharding | None:
         for consumer in tensor.consumers if made.phase is Phase.FORWARD else ():
             before[consumer] = before[consumer] or made.placement
     return {
-        "members": graph.tensor_parallel,
+        "members": list(graph.degrees),
         "placements": [operator.placement for operator in graph.operators],
         "before": before,
         "kinds": [exchange_kind(o).replace("_", "-") if o.exchange_steps else "" for o in graph.operators],
@@ -96,7 +96,7 @@ def sharding_rows(members: Sequence[int], skeleton: Skeleton, plan: PlanView | N
         own = anchors.pop()
         before, after = found["before"][own], found["placements"][own]
         change = skeleton["types"][own].startswith("collective.") and before and before != after
-        rows.append((f"On each of {found['members']}", f"{before} → {after}" if change else after))
+        rows.append((f"On each of {found['members'][own]}", f"{before} → {after}" if change else after))
     for name, phases in (("Exchanges", ("forward",)), ("Exchanges back", ("backward_input", "backward_weight"))):
         here = [i for i in members if skeleton["phases"][i] in phases]
         if plan is not None and (words := exchange_words(here, skeleton, plan)):

@@ -35,7 +35,7 @@ def exchange_of(problem: Problem, operator: Operator, samples: float) -> Exchang
     link, nbytes = problem.group_link, operator.exchanged_bytes.at(samples)
     if link is None or not operator.exchange_steps:
         return NO_EXCHANGE
-    adds = operator.exchange_steps >= all_reduce_steps(problem.graph.tensor_parallel)
+    adds = operator.exchange_steps >= all_reduce_steps(operator.members or problem.graph.tensor_parallel)
     if adds and problem.group_sum_link is not None:
         link = problem.group_sum_link
     return Exchange(exchange_s(operator.exchange_steps, link.latency_s, nbytes, link.bandwidth_bytes_per_s), nbytes)

@@ -1,0 +1,120 @@
+"""Which parts of a model are worth groups of a size of their own: branches that run beside each other, and the two
+ends of a chain where devices are of two kinds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from solvers.problem.cluster import Cluster
+from solvers.problem.graph import OpGraph, Phase
+
+BRANCH = 0.05
+"""Share of a model's FLOPs from which on a module beside others is a part of its own."""
+ALMOST_ALL = 0.9
+MOST_BRANCHES = 6
+MOST_COMBINATIONS = 4096
+
+
+def part_candidates(
+    graph: OpGraph, cluster: Cluster, seconds: Mapping[int, Mapping[str, float]], degree: int
+) -> list[str]:
+    """Degrees by part to try, as `PartDegrees` reads them, the most promising first: those that ask for the fewest
+    seconds of devices.
+
+    graph: of the whole model. cluster: of single devices. seconds: by degree, of the calls of every module, on one
+    group. degree: the best of all that are the same everywhere, which what is in no part has.
+    """
+    degrees = sorted(seconds)
+    parts = _branches(graph)
+    if len(parts) > 1:
+        choices = product(degrees, repeat=len(parts)) if len(degrees) ** len(parts) <= MOST_COMBINATIONS else ()
+        options = [tuple(zip(parts, some, strict=True)) for some in choices]
+        options = [some for some in options if {size for _, size in some} - {degree}]
+    else:
+        options = [some for a, b in product(degrees, repeat=2) if a != b for some in _halves(graph, cluster, (a, b))]
+    costs = {some: _device_seconds(some, seconds, degree) for some in options}
+    return ["+".join(f"{path}:{size}" for path, size in some) for some in sorted(options, key=lambda one: costs[one])]
+
+
+def may_differ(graph: OpGraph, cluster: Cluster) -> bool:
+    """Whether a model has parts, or a cluster devices, for which groups of different sizes are tried."""
+    kinds = {cluster.devices[at].kind for at in cluster.accelerators}
+    return len(kinds) == 2 or (len(kinds) == 1 and len(_branches(graph)) > 1)
+
+
+Parts = tuple[tuple[str, int], ...]
+
+
+def _flops(graph: OpGraph) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for operator in graph.operators:
+        if operator.phase is Phase.FORWARD and operator.module_path:
+            found[operator.module_path] += operator.flops.at(graph.samples)
+    return found
+
+
+def _children(flops: Mapping[str, float], parent: str) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for path, amount in flops.items():
+        if parent and not path.startswith(f"{parent}."):
+            continue
+        name = path[len(parent) + 1 if parent else 0 :].partition(".")[0]
+        found[f"{parent}.{name}" if parent else name] += amount
+    return found
+
+
+def _branches(graph: OpGraph) -> list[str]:
+    """The modules beside each other that hold nearly all of the work, at the first level with several; none for
+    blocks that are counted, one after the other."""
+    flops = _flops(graph)
+    total, parent = sum(flops.values()), ""
+    while total > 0:
+        children = _children(flops, parent)
+        if not children or any(path.rpartition(".")[2].isdigit() for path in children):
+            return []
+        heavy = [path for path, amount in children.items() if amount >= BRANCH * total]
+        if len(heavy) != 1 or children[heavy[0]] < ALMOST_ALL * total:
+            return heavy[:MOST_BRANCHES]
+        parent = heavy[0]
+    return []
+
+
+def _halves(graph: OpGraph, cluster: Cluster, degrees: tuple[int, int]) -> list[Parts]:
+    """The blocks of a chain, cut in the ratio of the FLOP/s of the first kind of device to that of the others', and the
+    other way round: the first blocks on groups of the first size, the last on those of the second."""
+    kinds = list(dict.fromkeys(cluster.devices[at].kind for at in cluster.accelerators))
+    blocks = _blocks(graph)
+    if len(kinds) != 2 or len(blocks) < 2:
+        return []
+    head, numbers = blocks[0].rpartition(".")[0], sorted(int(path.rpartition(".")[2]) for path in blocks)
+    speeds = [sum(d.flops_per_s for d in cluster.devices if d.kind == kind) for kind in kinds]
+    found = []
+    for share in (speeds[0] / sum(speeds), speeds[1] / sum(speeds)):
+        cut = min(max(1, round(len(numbers) * share)), len(numbers) - 1)
+        ends = ((numbers[0], numbers[cut - 1]), (numbers[cut], numbers[-1]))
+        prefix = f"{head}." if head else ""
+        found.append(tuple((f"{prefix}{a}-{b}", size) for (a, b), size in zip(ends, degrees, strict=True)))
+    return list(dict.fromkeys(found))
+
+
+def _blocks(graph: OpGraph) -> list[str]:
+    """The most numerous modules that are counted under one parent."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in _flops(graph):
+        names = path.split(".")
+        at = next((at for at, name in enumerate(names) if name.isdigit()), None)
+        if at:
+            found[".".join(names[:at])].add(".".join(names[: at + 1]))
+    most = max(found.values(), key=lambda some: len(some), default=set())
+    return sorted(most, key=lambda path: int(path.rpartition(".")[2]))
+
+
+def _device_seconds(parts: Parts, seconds: Mapping[int, Mapping[str, float]], degree: int) -> float:
+    from explorer.question.models.part_degrees import PartDegrees
+
+    of = PartDegrees(parts)
+    paths: Sequence[str] = list(seconds[degree])
+    sizes = {path: of.of(path, degree) for path in paths}
+    return sum(seconds[size].get(path, 0.0) * size for path, size in sizes.items())
