@@ -37,7 +37,7 @@ def test_everything_is_reached_by_keyboard(fake):
     fake.open()
     seen = set()
     fake.js("document.body.focus()")
-    for _ in range(70):
+    for _ in range(90):
         ActionChains(fake.browser).send_keys(Keys.TAB).perform()
         active = "const e = document.activeElement; return e.id || e.closest('[id]')?.id || e.className"
         seen.add(fake.js(active))

@@ -14,7 +14,7 @@ from explorer.runner.engine.recording import HostClock, Recorder, StreamClock, s
 from explorer.runner.engine.runtime import ScriptRuntime
 from explorer.runner.measuring.events import Events
 from explorer.runner.measuring.instrument import CudaClock
-from explorer.runner.scripts.script import Do, Step
+from explorer.runner.scripts.script import Do, HostCopies, Step
 
 
 def test_a_rank_that_is_late_counts_from_the_common_moment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +80,7 @@ def runtime_on(gpu: Gpu) -> ScriptRuntime:
     runtime = object.__new__(ScriptRuntime)
     runtime.recorder = Recorder(StreamClock(Events(DEVICE, gpu), now=lambda: gpu.host_s))
     runtime._first_port = 4
+    runtime._copies = HostCopies({}, {})
     runtime.fwd_recv_ops = {(5, 0): [SimpleNamespace(wait=lambda: gpu.takes(3.0))]}
     runtime.work = SimpleNamespace(
         exchange=SimpleNamespace(incoming={(1, 0): [(0, 0)], (1, 1): []}),
