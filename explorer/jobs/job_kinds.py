@@ -40,7 +40,7 @@ from explorer.question.clusters import make_cluster
 from explorer.question.expert import load_expert
 from explorer.question.graphs.demos import in_dtype
 from explorer.question.loading import is_traced, load, traced_already
-from explorer.question.models.example import of_degree, searches_degrees, split_example
+from explorer.question.models.example import of_degree, of_parts, searches_degrees, sizes_of
 from explorer.question.nodes.groups import ANY_MEMBERS, Members, members_of
 from explorer.question.packing import packed_result, unpacked_problem
 from explorer.question.planner_choice import choose_planner
@@ -81,7 +81,7 @@ TRACING_S = 0.5
 Key = tuple[str, bool, str | None, Members]
 
 _tracer = Tracer()
-_degrees: dict[str, int] = {}
+_divided_as: dict[str, str] = {}
 """By models whose degree is searched: that of the last answer."""
 _workloads: OrderedDict[Key, Workload] = OrderedDict()
 
@@ -159,24 +159,25 @@ def _question(
     request: SolveRequest | CompareRequest | PlaceRequest, emit: Emit, should_stop: Callable[[], bool]
 ) -> tuple[Workload, Settings, Problem]:
     """The traced model, the settings that mean something for it, and the problem they make. Raises Stopped."""
-    degree = split_example(request.model)[1].tensor_parallel or 1
-    if searches_degrees(request.model):
-        degree = _degrees.get(request.model, 1)
-    workload = _divided(request, degree, emit, should_stop)
+    name = request.model
+    if searches_degrees(name):
+        name = _divided_as.get(name, of_degree(name, 1))
+    workload = _divided(request, name, emit, should_stop)
     settings = applicable(request.settings, workload, request.files)
     return workload, settings, make_problem(workload, settings)
 
 
 def _divided(
-    request: SolveRequest | CompareRequest | PlaceRequest, degree: int, emit: Emit, should_stop: Callable[[], bool]
+    request: SolveRequest | CompareRequest | PlaceRequest, name: str, emit: Emit, should_stop: Callable[[], bool]
 ) -> Workload:
-    """The traced model, divided over so many devices by the times of those that are asked about. Raises Stopped."""
+    """The traced model, divided as ``name`` says by the times of the devices that are asked about. Raises Stopped."""
     settings, members = request.settings, ANY_MEMBERS
     training = settings.training is not False
-    name = of_degree(request.model, degree) if degree > 1 or searches_degrees(request.model) else request.model
-    if degree > 1:
-        whole = workload_of(of_degree(request.model, 1), training, settings.dtype, emit, should_stop)
-        members = members_of(make_cluster(whole, applicable(settings, whole, request.files)), degree, name)
+    sizes = sizes_of(name)
+    if max(sizes) > 1:
+        whole = workload_of(of_degree(name, 1), training, settings.dtype, emit, should_stop)
+        cluster = make_cluster(whole, applicable(settings, whole, request.files))
+        members = members_of(cluster, max(sizes), name, in_parts=len(sizes) > 1)
     return workload_of(name, training, settings.dtype, emit, should_stop, members)
 
 
@@ -254,8 +255,8 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
     searched: tuple[Workload, Problem] | None = None
     shown: Workload | None = None
 
-    def traced(degree: int) -> Workload:
-        return _divided(request, degree, emit, should_stop)
+    def traced(degree: int, parts: str | None = None) -> Workload:
+        return _divided(request, of_parts(request.model, degree, parts), emit, should_stop)
 
     def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
         nonlocal shown
@@ -296,7 +297,7 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
             ask=lambda problem, *given, **terms: ask(problem, *given, second=second_telling(problem), **terms),
         )
         outcome = noted(found.result)
-    _degrees[request.model] = found.workload.graph.tensor_parallel
+    _divided_as[request.model] = found.workload.reference
     if shown is not found.workload:
         emit(events.model(found.workload))
     return outcome, hold(outcome, found.workload.reference)
@@ -408,7 +409,7 @@ def remedy_job(request: RemedyRequest, emit: Emit, should_stop: Callable[[], boo
 
     def traced_in(dtype: str | None) -> Workload:
         other = replace(ask, settings=replace(ask.settings, dtype=dtype))
-        return _divided(other, workload.graph.tensor_parallel, emit, should_stop)
+        return _divided(other, workload.reference if searches_degrees(ask.model) else ask.model, emit, should_stop)
 
     with noting(library_path(), workload.reference) as (asks, _):
         for one in ways_out(

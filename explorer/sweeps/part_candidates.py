@@ -10,9 +10,8 @@ from itertools import product
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph, Phase
 
-BRANCH = 0.05
+BRANCH = 0.01
 """Share of a model's FLOPs from which on a module beside others is a part of its own."""
-ALMOST_ALL = 0.9
 MOST_BRANCHES = 6
 MOST_COMBINATIONS = 4096
 
@@ -66,19 +65,37 @@ def _children(flops: Mapping[str, float], parent: str) -> dict[str, float]:
 
 
 def _branches(graph: OpGraph) -> list[str]:
-    """The modules beside each other that hold nearly all of the work, at the first level with several; none for
+    """The modules with most of the work of which none waits for another, at the first level with several; none for
     blocks that are counted, one after the other."""
     flops = _flops(graph)
     total, parent = sum(flops.values()), ""
     while total > 0:
         children = _children(flops, parent)
-        if not children or any(path.rpartition(".")[2].isdigit() for path in children):
-            return []
         heavy = [path for path, amount in children.items() if amount >= BRANCH * total]
-        if len(heavy) != 1 or children[heavy[0]] < ALMOST_ALL * total:
-            return heavy[:MOST_BRANCHES]
-        parent = heavy[0]
+        if not heavy or any(path.rpartition(".")[2].isdigit() for path in children):
+            return []
+        beside = _beside(graph, heavy)
+        if len(beside) > 1:
+            return beside[:MOST_BRANCHES]
+        parent = max(heavy, key=lambda path: children[path])
     return []
+
+
+def _beside(graph: OpGraph, modules: Sequence[str]) -> list[str]:
+    """Those of some modules that neither lead to another of them nor follow from one."""
+    bit = {path: 1 << at for at, path in enumerate(modules)}
+    reached = [0] * len(graph)
+    ordered = 0
+    for at in graph.topological_order:
+        operator = graph.operators[at]
+        if operator.phase is not Phase.FORWARD:
+            continue
+        own = sum(bit[path] for path in modules if f"{operator.module_path}.".startswith(f"{path}."))
+        if own and reached[at] & ~own:
+            ordered |= own | (reached[at] & ~own)
+        for after in graph.successors[at]:
+            reached[after] |= reached[at] | own
+    return [path for path in modules if not ordered & bit[path]]
 
 
 def _halves(graph: OpGraph, cluster: Cluster, degrees: tuple[int, int]) -> list[Parts]:

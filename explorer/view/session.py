@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 from demo_models import MODELS
 from explorer.question.accelerators import DEFAULT_DEVICES
 from explorer.question.loading import is_traced
-from explorer.question.models.example import divided_by, in_parts
+from explorer.question.models.example import divided_by, in_parts, undivided
 from explorer.question.nodes.wired import Wiring
 from explorer.question.settings import (
     GROUPS,
@@ -129,7 +129,7 @@ def parse(raw: Mapping[str, object], choices: Choices) -> Session:
         raise InvalidProblem("there is no model to plan for")
     model, degree, tokens = in_parts(_model(raw, choices))
     settings = Settings(**_read({**raw, **_divided(raw, degree, tokens)}, choices, *LINKED))
-    if settings.tensor_parallel != 1 and _FILE.fullmatch(model):
+    if (settings.tensor_parallel != 1 or undivided(model) != model) and _FILE.fullmatch(undivided(model)):
         raise InvalidProblem(
             "tensor_parallel: tensors of models that are traced here can be divided, those of files not; choose 1"
         )
@@ -314,7 +314,7 @@ def _divided(raw: Mapping[str, object], degree: int, tokens: int) -> dict[str, o
 
 def _whole(model: str) -> str:
     """A model's name without what it says of how tensors are divided."""
-    return in_parts(model)[0]
+    return undivided(model)
 
 
 def _file(raw: Mapping[str, object], key: str, choices: Choices, named: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ _AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes", "exchanged
 _OPERATOR = (
     "name", "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "factorable_bytes",
     "colocation", "forward_of", "replicable", "checkpoint", "cached", "buffer_bytes", "gradient_sum_bytes", "causal",
-    "exchange_steps", "placement",
+    "exchange_steps", "placement", "members",
 )  # fmt: skip
 """In the order in which they are written, and hashed."""
 _UNNAMED = frozenset(

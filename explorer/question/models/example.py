@@ -91,6 +91,13 @@ def of_parts(model: str, degree: int, parts: str | None) -> str:
     )
 
 
+def sizes_of(model: str) -> list[int]:
+    """The sizes of the groups that a name asks for, ascending: 1 for what is whole, AUTO_DEGREE for a search."""
+    example = split_example(model)[1]
+    parts = () if example.tensor_parallel_of is None else PartDegrees.parse(example.tensor_parallel_of).parts
+    return sorted({example.tensor_parallel or 1, *(size for _, size in parts)})
+
+
 def undivided(model: str) -> str:
     """``model`` without what its name says of how tensors are divided."""
     name, example = split_example(in_parts(model)[0])

@@ -214,8 +214,9 @@ def _changed(made: Member, source: str, degree: int, needed: State) -> str:
     home, native = _native(made, source)
     read = source
     if home not in (0, degree):
-        native = _crosses_as(made, source, degree, needed)
-        read = _regrouped(made, source, home, degree, native)
+        crosses = _crosses_as(made, source, degree, needed)
+        read = _regrouped(made, source, home, degree, crosses)
+        native = WHOLE if degree == 1 else crosses
     value = made.of.values[source]
     forward, backward = change(native, needed)
     if native == needed or not (forward or (backward and value.requires_grad) or needed >= 0):

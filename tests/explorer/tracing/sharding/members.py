@@ -12,7 +12,8 @@ import torch
 from explorer.tracing.captured import Captured, Node, Value
 from explorer.tracing.fold import is_bookkeeping
 from explorer.tracing.sharding.choices import PARTIAL, WHOLE, Choices, Option
-from solvers.problem.collectives import COLLECTIVE
+from explorer.tracing.sharding.local import Part
+from solvers.problem.collectives import COLLECTIVE, REGROUP
 
 SIZES = ("size", "shape")
 """Arguments that state the shape of what comes out."""
@@ -100,6 +101,70 @@ def run_members(
     return members
 
 
+def run_parts(
+    parts: Mapping[int, Part],
+    degree_of: Mapping[int, int],
+    part: Captured,
+    given: Mapping[str, torch.Tensor],
+    forgotten: str = "",
+) -> dict[int, list[Tensors]]:
+    """What every member of every group computes, where calls are divided over groups of different sizes. degree_of: of
+    every call, by position. forgotten: as `run_members` takes it, or the name of a regrouping whose receivers get what
+    belongs to the first of them."""
+    known = next(iter(parts.values())).choices
+    at_of = {known.captured.nodes[at].name: at for at in degree_of}
+    groups: dict[int, list[Tensors]] = {}
+    for degree, one in parts.items():
+        labels = {at: one.labels[at] for at, of in degree_of.items() if of == degree}
+        groups[degree] = [_given(one.choices, labels, part, given, member) for member in range(degree)]
+    leaf_of = {name: leaf for degree, one in parts.items() for name, leaf in _native(one, degree_of, degree).items()}
+    for node in part.nodes:
+        if is_bookkeeping(part, node):
+            continue
+        if node.target == f"{COLLECTIVE}{REGROUP}":
+            source, output = node.tensors[0][1], node.outputs[0]
+            sender, receiver = (part.whole[name].members for name in (source, output))
+            value, _, leaf = output.rpartition("@")[2].removeprefix(REGROUP).partition(".")
+            value = output.partition("@")[0]
+            tensors = [values[source] for values in groups[sender]]
+            whole = (
+                _together(parts[sender].choices, value, tensors, leaf_of[source]) if source in leaf_of else tensors[0]
+            )
+            for member, values in enumerate(groups[receiver]):
+                of = 0 if node.name == forgotten else member
+                values[output] = whole.clone() if not leaf else _share(parts[receiver].choices, value, leaf, whole, of)
+            leaf_of |= {output: int(leaf)} if leaf else {}
+            continue
+        members, choices = groups[node.members], parts[node.members].choices
+        if node.target.startswith(COLLECTIVE):
+            after = _exchange(choices, node, members, node.name != forgotten, leaf_of)
+            leaf_of |= {node.outputs[0]: int(after)} if after else {}
+            continue
+        option = parts[node.members].labels[at_of[node.name]] if node.name in at_of else None
+        if option is not None and option.rows:
+            _vocabulary_parallel(node, members)
+            continue
+        for member, values in enumerate(members):
+            _keep(values, node, _run_share(choices, part, node, option, values, member))
+    return groups
+
+
+def _native(part: Part, degree_of: Mapping[int, int], degree: int) -> dict[str, int]:
+    """Along which leaf the outputs of the calls of a degree are divided."""
+    return {
+        name: state
+        for at, of in degree_of.items()
+        if of == degree
+        for name, state in zip(part.choices.captured.nodes[at].outputs, part.labels[at].outputs, strict=True)
+        if state >= 0
+    }
+
+
+def _share(choices: Choices, value: str, leaf: str, whole: torch.Tensor, member: int) -> torch.Tensor:
+    axis = next(a for a in range(whole.dim()) if int(leaf) in choices.leaves(value, a))
+    return share(choices, value, axis, int(leaf), whole, member)
+
+
 def _given(
     choices: Choices, labels: Mapping[int, Option], part: Captured, given: Mapping[str, torch.Tensor], member: int
 ) -> Tensors:
@@ -169,33 +234,33 @@ def _keep(values: Tensors, node: Node, results: Sequence[torch.Tensor]) -> None:
         values[name] = result
 
 
-def _exchange(choices: Choices, node: Node, members: list[Tensors], add_up: bool = True) -> None:
-    """A change of placement, by what its name says: of what (before the @), and into which leaf (at its end)."""
+def _exchange(
+    choices: Choices, node: Node, members: list[Tensors], add_up: bool = True, leaf_of: Mapping[str, int] | None = None
+) -> str:
+    """A change of placement, by what its name says: of what (before the @), and into which leaf (at its end), which is
+    returned. leaf_of: along which leaf tensors are divided here, where calls are divided over groups of several sizes.
+    """
     source, output = node.tensors[0][1], node.outputs[0]
     kind = node.target.removeprefix(COLLECTIVE)
     value = output.partition("@")[0]
     tensors = [values[source] for values in members]
-    leaf = output.rpartition("@")[2].removeprefix(kind)
+    leaf = output.rpartition("@")[2].removeprefix(kind).partition(":")[0]
     if kind in ("all_reduce", "reduce_scatter"):
         total: torch.Tensor = sum(tensors[1:], tensors[0]) if add_up else tensors[0]
         whole = total
     elif kind in ("copy", "slice"):
         whole = tensors[0]
     else:  # all_gather and all_to_all: put together along what it was divided by
-        whole = _together(choices, value, tensors)
+        whole = _together(choices, value, tensors, (leaf_of or _DIVIDED[id(choices)])[source if leaf_of else value])
     for member, values in enumerate(members):
-        if leaf:
-            axis = next(a for a in range(whole.dim()) if int(leaf) in choices.leaves(value, a))
-            values[output] = share(choices, value, axis, int(leaf), whole, member)
-        else:
-            values[output] = whole.clone()
+        values[output] = _share(choices, value, leaf, whole, member) if leaf else whole.clone()
+    return leaf
 
 
-def _together(choices: Choices, value: str, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+def _together(choices: Choices, value: str, tensors: Sequence[torch.Tensor], leaf: int) -> torch.Tensor:
     """The whole of a value from the members' shares of it, wherever its leaf is in its dimension."""
     shape = choices.captured.values[value].shape
     axis = next(a for a, (have, all_) in enumerate(zip(tensors[0].shape, shape, strict=True)) if have != all_)
-    leaf = _DIVIDED[id(choices)][value]
     leaves = choices.leaves(value, axis)
     lengths = [choices.known.dimensions.lengths[each] for each in leaves]
     at = leaves.index(leaf)
