@@ -12,7 +12,7 @@ from explorer.library.asked import Terms
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.question.written.kinds import MAX_DEGREE
-from explorer.sweeps.part_candidates import may_differ, part_candidates
+from explorer.sweeps.part_candidates import Candidate, may_differ, part_candidates
 from explorer.words import text
 from solvers.bounds.combinatorial import lower_bound_s
 from solvers.errors import InvalidProblem, PlacementError
@@ -154,7 +154,7 @@ def search_degrees(
             break
         begin(f"planning for parts of different degrees: {parts}")
         try:
-            workload = traced(best.degree or 1, parts)
+            workload = traced(parts.degree, str(parts))
             problem = make_problem(workload, settings)
         except PlacementError:
             continue
@@ -163,7 +163,9 @@ def search_degrees(
         if one.bound_s < (math.inf if best.result is None else best.result.objective_s):
             search(one, left_s / (len(candidates) - number))
             found_s = math.inf if one.result is None else one.result.objective_s
-            tried_parts.append(f"{parts} ({text.seconds(found_s) if found_s < math.inf else 'no plan'})")
+            tried_parts.append(
+                f"{parts}, else {parts.degree} ({text.seconds(found_s) if found_s < math.inf else 'no plan'})"
+            )
     found = _answer(best, questions, refused, len(cluster.accelerators), time.perf_counter() - began)
     if tried_parts:
         note = f"parts of different degrees were tried, too: {text.listing(tried_parts, MOST_PARTS)}"
@@ -171,9 +173,8 @@ def search_degrees(
     return found
 
 
-def _parts_to_try(questions: list[_Question], cluster: Cluster, best: _Question) -> list[str]:
-    """Degrees by part that ask for fewer seconds of devices than the best of all degrees does, or any where that has
-    no plan."""
+def _parts_to_try(questions: list[_Question], cluster: Cluster, best: _Question) -> list[Candidate]:
+    """Degrees by part, the most promising of `part_candidates`."""
     seconds: dict[int, dict[str, float]] = {}
     for one in questions:
         at = min((one.problem.compute.at(kind, one.problem.graph.samples) for kind in one.problem.compute.seconds),

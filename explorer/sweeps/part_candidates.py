@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 
+from explorer.question.models.part_degrees import PartDegrees
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph, Phase
 
@@ -16,34 +18,49 @@ MOST_BRANCHES = 6
 MOST_COMBINATIONS = 4096
 
 
+Parts = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """parts: modules with a degree each; degree: of all else."""
+
+    degree: int
+    parts: Parts
+
+    def __str__(self) -> str:
+        return str(PartDegrees(self.parts))
+
+
 def part_candidates(
     graph: OpGraph, cluster: Cluster, seconds: Mapping[int, Mapping[str, float]], degree: int
-) -> list[str]:
-    """Degrees by part to try, as `PartDegrees` reads them, the most promising first: those that ask for the fewest
-    seconds of devices.
+) -> list[Candidate]:
+    """Degrees by part to try, the most promising first: those in which the fewest parts have another degree than the
+    best, and of these those that ask for the fewest seconds of devices.
 
     graph: of the whole model. cluster: of single devices. seconds: by degree, of the calls of every module, on one
-    group. degree: the best of all that are the same everywhere, which what is in no part has.
+    group. degree: the best of all that are the same everywhere.
     """
-    degrees = sorted(seconds)
-    parts = _branches(graph)
+    degrees, parts = sorted(seconds), _branches(graph)
     if len(parts) > 1:
         choices = product(degrees, repeat=len(parts)) if len(degrees) ** len(parts) <= MOST_COMBINATIONS else ()
-        options = [tuple(zip(parts, some, strict=True)) for some in choices]
-        options = [some for some in options if {size for _, size in some} - {degree}]
+        found = [Candidate(degree, tuple(zip(parts, some, strict=True))) for some in choices]
     else:
-        options = [some for a, b in product(degrees, repeat=2) if a != b for some in _halves(graph, cluster, (a, b))]
-    costs = {some: _device_seconds(some, seconds, degree) for some in options}
-    return ["+".join(f"{path}:{size}" for path, size in some) for some in sorted(options, key=lambda one: costs[one])]
+        found = [one for a, b in product(degrees, repeat=2) for one in _halves(graph, cluster, a, b)]
+    found = [one for one in found if len({one.degree, *(size for _, size in one.parts)}) > 1]
+
+    def rank(one: Candidate) -> tuple[int, float]:
+        others = (one.degree != degree) + len({size for _, size in one.parts if size != degree})
+        moved = sum(size != degree for _, size in one.parts) if len(parts) > 1 else 0
+        return others + moved, _device_seconds(one, seconds)
+
+    return sorted(found, key=rank)
 
 
 def may_differ(graph: OpGraph, cluster: Cluster) -> bool:
     """Whether a model has parts, or a cluster devices, for which groups of different sizes are tried."""
     kinds = {cluster.devices[at].kind for at in cluster.accelerators}
     return len(kinds) == 2 or (len(kinds) == 1 and len(_branches(graph)) > 1)
-
-
-Parts = tuple[tuple[str, int], ...]
 
 
 def _flops(graph: OpGraph) -> dict[str, float]:
@@ -98,22 +115,34 @@ def _beside(graph: OpGraph, modules: Sequence[str]) -> list[str]:
     return [path for path in modules if not ordered & bit[path]]
 
 
-def _halves(graph: OpGraph, cluster: Cluster, degrees: tuple[int, int]) -> list[Parts]:
-    """The blocks of a chain, cut in the ratio of the FLOP/s of the first kind of device to that of the others', and the
-    other way round: the first blocks on groups of the first size, the last on those of the second."""
+def _halves(graph: OpGraph, cluster: Cluster, first: int, last: int) -> list[Candidate]:
+    """A chain of blocks, cut in the ratio of the FLOP/s of the first kind of device to those of the others, and the
+    other way round: what comes up to the cut has the first degree, and what follows the last."""
     kinds = list(dict.fromkeys(cluster.devices[at].kind for at in cluster.accelerators))
     blocks = _blocks(graph)
     if len(kinds) != 2 or len(blocks) < 2:
         return []
-    head, numbers = blocks[0].rpartition(".")[0], sorted(int(path.rpartition(".")[2]) for path in blocks)
+    head, numbers = blocks[0].rpartition(".")[0], [int(path.rpartition(".")[2]) for path in blocks]
+    before = [(path, first) for path in _before(graph, head)]
     speeds = [sum(d.flops_per_s for d in cluster.devices if d.kind == kind) for kind in kinds]
-    found = []
-    for share in (speeds[0] / sum(speeds), speeds[1] / sum(speeds)):
-        cut = min(max(1, round(len(numbers) * share)), len(numbers) - 1)
-        ends = ((numbers[0], numbers[cut - 1]), (numbers[cut], numbers[-1]))
-        prefix = f"{head}." if head else ""
-        found.append(tuple((f"{prefix}{a}-{b}", size) for (a, b), size in zip(ends, degrees, strict=True)))
-    return list(dict.fromkeys(found))
+    cuts = {min(max(1, round(len(numbers) * speed / sum(speeds))), len(numbers) - 1) for speed in speeds}
+    return [Candidate(last, (*before, (f"{head}.{numbers[0]}-{numbers[cut - 1]}", first))) for cut in sorted(cuts)]
+
+
+def _before(graph: OpGraph, blocks: str) -> list[str]:
+    """The modules beside the blocks that follow none of them."""
+    found: dict[str, bool] = {}
+    after = [False] * len(graph)
+    for at in graph.topological_order:
+        operator = graph.operators[at]
+        if operator.phase is not Phase.FORWARD:
+            continue
+        inside = f"{operator.module_path}.".startswith(f"{blocks}.")
+        for successor in graph.successors[at]:
+            after[successor] |= after[at] or inside
+        if operator.module_path and not inside:
+            found[operator.module_path] = found.get(operator.module_path, True) and not after[at]
+    return [path for path, ahead in found.items() if ahead]
 
 
 def _blocks(graph: OpGraph) -> list[str]:
@@ -128,10 +157,7 @@ def _blocks(graph: OpGraph) -> list[str]:
     return sorted(most, key=lambda path: int(path.rpartition(".")[2]))
 
 
-def _device_seconds(parts: Parts, seconds: Mapping[int, Mapping[str, float]], degree: int) -> float:
-    from explorer.question.models.part_degrees import PartDegrees
-
-    of = PartDegrees(parts)
-    paths: Sequence[str] = list(seconds[degree])
-    sizes = {path: of.of(path, degree) for path in paths}
+def _device_seconds(one: Candidate, seconds: Mapping[int, Mapping[str, float]]) -> float:
+    of = PartDegrees(one.parts)
+    sizes = {path: of.of(path, one.degree) for path in seconds[one.degree]}
     return sum(seconds[size].get(path, 0.0) * size for path, size in sizes.items())
