@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
 
 from explorer.costs.interval import told_apart
 from explorer.reviews import shown
+from explorer.reviews.by_device import by_device, divides_otherwise, member_kind, shared_operators
 from explorer.reviews.matching import Change, Moved, matched_devices, moved_modules, renamed
 from explorer.reviews.plan_hash import plan_hash
 from explorer.view.figures import Figures, figures_of
@@ -23,6 +24,7 @@ from solvers.formats.json_text import finite_or_none
 from solvers.formats.op_graph_json import graph_hash
 from solvers.plan.plan import Plan
 from solvers.problem.cluster import Cluster
+from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Problem
 
 SAME = 1e-9
@@ -166,30 +168,46 @@ class Difference:
 
 
 def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Difference:
-    """Compare two plans, of different devices and micro-batches maybe, but of one graph.
+    """Compare two plans, of different devices and micro-batches maybe, but of one graph; or of one model whose tensors
+    they divide over groups of different sizes: then by the operators that compute, on single devices.
 
     Raises InvalidProblem, in one line that tells both hashes, for plans of different graphs, and InvalidPlan for one
     that cannot be simulated.
     """
     (asked, plan), (other_asked, other) = first, second
-    _check_graphs(asked, other_asked)
-    match = matched_devices((plan, other), (asked.cluster.devices, other_asked.cluster.devices))
-    told = tuple(tuple(device["name"] for device in devices(problem)) for problem in (asked, other_asked))
-    graph = asked.graph
-    changes = _changes(plan, other, match, (told[0], told[1]), len(graph))
+    otherwise = divides_otherwise(asked.graph, other_asked.graph)
+    if not otherwise:
+        _check_graphs(asked, other_asked)
+    questions = _questions(asked, other_asked)
     metrics = evaluate(asked, plan), evaluate(other_asked, other)
     figures = figures_of(asked, metrics[0]), figures_of(other_asked, metrics[1])
+    graph = asked.graph
+    told: tuple[tuple[str, ...], ...]
+    if otherwise:
+        if len(questions) == 1:  # that alone: both answer how to run one model on the same devices
+            figures = figures[0], replace(figures[1], question=figures[0].question, graph=figures[0].graph)
+        shared, position = shared_operators(graph, other_asked.graph), graph.index_of()
+        paths = [graph.operators[position[name]].module_path for name in shared]
+        seen = by_device(asked, plan, metrics[0], shared), by_device(other_asked, other, metrics[1], shared)
+        plans, specs = (seen[0].plan, seen[1].plan), (seen[0].devices, seen[1].devices)
+        told, metrics = (seen[0].names, seen[1].names), (seen[0].metrics, seen[1].metrics)
+    else:
+        paths = [operator.module_path for operator in graph.operators]
+        plans, specs = (plan, other), (asked.cluster.devices, other_asked.cluster.devices)
+        told = tuple(tuple(device["name"] for device in devices(problem)) for problem in (asked, other_asked))
+    match = matched_devices(plans, specs)
+    changes = _changes(*plans, match, (told[0], told[1]), len(paths))
     seconds = tuple(each.objective_s(asked.objective) for each in metrics)
     apart = (
         told_apart(asked, plan, other, *seconds)
-        if is_one_question(*figures) and all(map(np.isfinite, seconds))
+        if not otherwise and is_one_question(*figures) and all(map(np.isfinite, seconds))
         else None
     )
     return Difference(
-        len(graph),
-        tuple(_questions(asked, other_asked)),
+        len(paths),
+        tuple(questions),
         match,
-        moved_modules([operator.module_path for operator in graph.operators], changes),
+        moved_modules(paths, changes),
         tuple(i for i, change in enumerate(changes) if change is not None),
         figures,
         metrics,
@@ -276,10 +294,12 @@ def _micro_batches(problem: Problem, plan: Plan) -> tuple[int, ...]:
 
 def _questions(first: Problem, second: Problem) -> list[str]:
     """What was asked otherwise."""
+    otherwise = divides_otherwise(first.graph, second.graph)
     rows: list[tuple[str, object, object]] = [
-        ("devices", _kinds(first.cluster), _kinds(second.cluster)),
+        ("tensors divided over", _sizes(first.graph), _sizes(second.graph)),
+        ("devices", _kinds(first), _kinds(second)),
         ("memory caps", _caps(first.cluster), _caps(second.cluster)),
-        ("links", _links(first.cluster), _links(second.cluster)),
+        *([] if otherwise else [("links", _links(first.cluster), _links(second.cluster))]),
         ("nodes", _nodes(first.cluster), _nodes(second.cluster)),
         ("pinned operators", len(first.pins), len(second.pins)),
         ("micro-batches", first.micro_batches or "any number", second.micro_batches or "any number"),
@@ -292,17 +312,25 @@ def _questions(first: Problem, second: Problem) -> list[str]:
         "mixed_micro_batches"), ("stages per accelerator", "subgraphs_per_device"), ("training", "training"),
         ("copies of tied parameters", "copy_tied"), ("costs", "costs_from"),
     ):  # fmt: skip
-        rows.append((what, getattr(first, key), getattr(second, key)))
+        if not (otherwise and key == "max_replicas"):  # at most as many as there are groups
+            rows.append((what, getattr(first, key), getattr(second, key)))
     found = [f"{what}: {a}, then {b}" for what, a, b in rows if a != b]
     if len(first.pins) == len(second.pins) and first.pins != second.pins:
         found.append("operators are pinned otherwise")
-    if first.costs_from == second.costs_from and not _same_times(first, second):
+    if not otherwise and first.costs_from == second.costs_from and not _same_times(first, second):
         found.append("compute times of the same kind of device differ")
     return found
 
 
-def _kinds(cluster: Cluster) -> str:
-    return text.counted(device.kind for device in cluster.devices)
+def _sizes(graph: OpGraph) -> str:
+    return text.listing([str(size) for size in sorted(set(graph.degrees))], 8)
+
+
+def _kinds(problem: Problem) -> str:
+    """Of single devices, whatever groups they make."""
+    devices = problem.cluster.devices
+    sizes = [device.members or problem.graph.tensor_parallel for device in devices]
+    return text.counted(member_kind(device) for device, size in zip(devices, sizes, strict=True) for _ in range(size))
 
 
 def _nodes(cluster: Cluster) -> int:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+import explorer
 from explorer.reviews import shown
 from explorer.reviews.difference import difference, difference_object
 from explorer.reviews.matching import Moved, matched_devices, moved_modules
@@ -158,3 +159,46 @@ def test_a_difference_says_whether_estimates_tell_it() -> None:
     assert "estimates" not in shown.verdict_words(apart)
     assert "less than the estimates" in shown.verdict_words(replace(apart, told_apart=False))
     assert difference((problem, even), (problem, even)).told_apart is False
+
+
+def planned(model: str, **asked: object) -> tuple[Problem, Plan]:
+    result = explorer.plan(model, devices=4, effort="quick", **asked)  # type: ignore[arg-type]
+    assert result.plan is not None
+    return result.problem, result.plan
+
+
+def test_plans_of_two_degrees_are_compared_by_single_devices_and_calls() -> None:
+    whole, pairs = planned("gpt-small"), planned("gpt-small,tensor-parallel=2")
+    told = difference(whole, pairs)
+    forwards = {o.name for o in whole[0].graph.operators}
+    assert told.operators == len(forwards & {o.name for o in pairs[0].graph.operators}) < len(pairs[0].graph)
+    assert told.names == (("GPU 0", "GPU 1", "GPU 2", "GPU 3"),) * 2
+    assert told.questions == ("tensors divided over: 1, then 2",)
+    slower = evaluate(*pairs).iteration_s / evaluate(*whole).iteration_s
+    assert told.verdict == f"{slower:.2f}× slower"
+    peaks = [row["peak_bytes"][1] for row in told.device_numbers]
+    by_group = evaluate(*pairs).peak_memory_bytes
+    assert sorted(map(float, filter(None, peaks))) == sorted(2 * list(by_group))
+    assert difference(pairs, pairs).moved_operators == 0
+    object_of = difference_object(told)
+    assert (object_of["told_apart"], len(object_of["devices"])) == (None, 4)
+
+
+def test_what_else_was_asked_otherwise_keeps_two_degrees_from_being_called_better() -> None:
+    told = difference(planned("gpt-small"), planned("gpt-small,tensor-parallel=2", mini_batch=32))
+    assert told.verdict is None
+    assert len(told.questions) == 2
+
+
+def test_parts_of_different_degrees_are_compared_too() -> None:
+    parts = planned("multimodal-small,tensor-parallel-of=branches.text:2")
+    told = difference(planned("multimodal-small"), parts)
+    assert told.questions == ("tensors divided over: 1, then 1 and 2",)
+    assert told.verdict is not None
+    on_pair = [stage for stage in parts[1].stages if parts[0].cluster.devices[stage.devices[0]].members == 2]
+    assert on_pair
+
+
+def test_models_that_differ_in_more_than_degrees_are_refused() -> None:
+    with pytest.raises(InvalidProblem, match="different graphs"):
+        difference(planned("gpt-small"), planned("multimodal-small,tensor-parallel=2"))
