@@ -4,7 +4,7 @@
     python -m tests.reproductions.divided megatron 1      (the row of its table, 1 to 10)
     python -m tests.reproductions.divided alpa 1          (1 to 7)
     python -m tests.reproductions.divided torchtitan
-    python -m tests.reproductions.divided program llama 8    (the size of the program that divides a demo)
+    python -m tests.reproductions.divided program llama 8    (the size of the program that divides a model)
 
 Sources. Piper: msr-fiddle/piper, inputs/bert32a100.json. Megatron-LM: Narayanan and others, SC 2021, table 1. Alpa:
 Zheng and others, OSDI 2022, its artifact. torchtitan: its benchmarks of Llama 3.1 8B. Nothing was fitted to them.
@@ -26,12 +26,13 @@ from demo_models.llama import SIZES as LLAMA_SIZES
 from demo_models.llama import Llama, LlamaSize
 from explorer.costs.roofline import estimate
 from explorer.question.asking import question_of
+from explorer.question.loading import load
 from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider, with_exchanges
 from explorer.question.problems import make_problem
 from explorer.tracing.captured import Captured
 from explorer.tracing.sharding.divide import Group
 from explorer.tracing.sharding.program import GroupLink
-from explorer.tracing.trace import trace_demo, trace_module
+from explorer.tracing.trace import trace_module
 from solvers.formats.workload import Workload
 from solvers.kernels.arrays import Floats
 from solvers.plan.degrees import DegreePlan
@@ -184,7 +185,7 @@ def torchtitan() -> None:
 
 
 def program(name: str, degree: int) -> None:
-    """How large the program is that divides a demo, and how far its answer may be from the best; seconds are of this
+    """How large the program is that divides a model, and how far its answer may be from the best; seconds are of this
     process and of the solver's."""
 
     def seconds(graph: OpGraph) -> Floats:
@@ -201,7 +202,7 @@ def program(name: str, degree: int) -> None:
               f" at most {gap:.2%} from the best")  # fmt: skip
         return found.small, found.large, degree
 
-    trace_demo(name, dtype="bf16", divide=divide)
+    load(name, dtype="bf16", divide=divide)
 
 
 def cpu_s() -> float:
