@@ -69,7 +69,9 @@ class Group:
             options, node = choices.options[at], choices.captured.nodes[at]
             if node.target.startswith(ATTENTION) and len(options) == 1:
                 heads = [choices.captured.values[name].shape[-3] for _, name in node.tensors[:2]]
-                of_keys = "" if heads[0] == heads[1] else f" ({heads[1]} of keys)"
+                shared = choices.leaves(node.tensors[0][1], len(choices.captured.values[node.tensors[0][1]].shape) - 3)
+                groups = choices.known.dimensions.lengths[shared[0]] if len(shared) > 1 else heads[0]
+                of_keys = "" if (keys := min(heads[1], groups)) == heads[0] else f" ({keys} of keys)"
                 raise InvalidProblem(
                     f"{choices.captured.name}: the {heads[0]} heads{of_keys} of {node.module_path or node.name} cannot"
                     f" be divided over {self.degree} devices; give a degree that divides them (--tensor-parallel)"

@@ -114,3 +114,13 @@ def test_a_backward_stands_with_its_forward() -> None:
         if operator.phase is not Phase.FORWARD:
             assert operator.forward_of is not None
             assert degree == graph.degrees[operator.forward_of]
+
+
+def test_a_stage_on_a_group_of_another_size_is_refused() -> None:
+    problem = in_parts(0)
+    plan = solve(problem, "auto", effort=Effort.QUICK).plan
+    assert plan is not None
+    for number, stage in enumerate(plan.stages):
+        wrong = next(at for at, size in enumerate(SIZES) if size != SIZES[stage.devices[0]])
+        stages = (*plan.stages[:number], replace(stage, devices=(wrong,)), *plan.stages[number + 1 :])
+        assert any("cannot run" in line for line in check(problem, replace(plan, stages=stages)))

@@ -215,3 +215,8 @@ def test_devices_that_make_no_such_groups_are_refused() -> None:
         layout(4, (1.0, 1.0))
     with pytest.raises(InvalidProblem, match="each in one node"):
         layout(6, (1.0, 1.0), nodes=3)
+
+
+def test_heads_that_share_keys_are_divided_by_their_keys() -> None:
+    with pytest.raises(InvalidProblem, match=r"the 4 heads \(2 of keys\) of .* cannot be divided over 4 devices"):
+        explorer.trace("llama-small", tensor_parallel=4)
