@@ -110,10 +110,27 @@ def commands() -> str:
     return "\n".join(pages)
 
 
+def changes() -> dict[str, str]:
+    """The changelog by release, "" what is not released yet; headings are one level higher."""
+    written = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    _, *sections = re.split(r"^## ", written, flags=re.MULTILINE)
+    found = {}
+    for section in sections:
+        title, _, text = section.partition("\n")
+        number, _, date = title.partition(" ")
+        text = re.sub(r"^###", "##", text, flags=re.MULTILINE)
+        found["" if number == "Unreleased" else number] = f"Released {date.strip('()')}.\n{text}" if date else text
+    return found
+
+
 def generated(app: object, docname: str, source: list[str]) -> None:
-    """The page of commands gets their help texts, as they are now."""
+    """The page of commands gets their help texts, as they are now; those of changes what the changelog says."""
     if docname == "guide/command-line":
         source[0] += "\n" + commands()
+    elif docname == "guide/changelog":
+        source[0] += "\n## Not released yet\n" + changes()[""].replace("](docs/", "](../")
+    elif docname.startswith("guide/changes/"):
+        source[0] += "\n" + changes()[docname.rpartition("/")[2]].replace("](docs/", "](../../")
 
 
 def setup(app: Any) -> None:

@@ -80,6 +80,8 @@ def test_the_changelog_begins_with_what_is_not_released_and_names_releases_by_nu
     assert titles[0] == "Unreleased"
     assert all(re.fullmatch(r"\d+\.\d+ \(\d{4}-\d\d-\d\d\)", title) for title in titles[1:])
     assert titles[1:] == sorted(titles[1:], key=lambda title: int(title.split()[0].split(".")[1]), reverse=True)
+    pages = {page.stem for page in (ROOT / "docs/guide/changes").glob("*.md")}
+    assert pages == {title.split()[0] for title in titles[1:]}
 
 
 def test_version_and_citation_agree() -> None:
