@@ -81,7 +81,7 @@ _ALL = (
     Format("report-html", "a review with pictures, in one file", ".html", "text/html", "drawings:report_of"),
     *(
         Format(name, what, ending, media_type, f"launchers.{module}:{module}", launches=True,
-               divides=name in ("torchtitan", "megatron", "vllm"))
+               divides=name in ("torchtitan", "megatron", "vllm", "tp-plan", "torch-parallelize"))
         for name, what, ending, media_type in (
             ("torch-split", "where torch cuts the model, by module", ".json", "application/json"),
             ("torch-script", "a program that runs it with torch alone", ".py", "text/x-python"),
@@ -91,6 +91,8 @@ _ALL = (
             ("deepspeed", "a PipelineModule of DeepSpeed", ".py", "text/x-python"),
             ("device-map", "Hugging Face's device_map, by module", ".json", "application/json"),
             ("vllm", "layers of every rank, for vLLM", ".sh", "text/x-shellscript"),
+            ("tp-plan", "Hugging Face's tp_plan: a style for each module", ".json", "application/json"),
+            ("torch-parallelize", "a function that divides the model, with torch alone", ".py", "text/x-python"),
         )
         for module in (name.replace("-", "_"),)
     ),
@@ -116,7 +118,7 @@ def export(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = F
     """The same with what the file does not say. Raises PlacementError, in one line."""
     one, degree = format_named(to), file.problem.graph.tensor_parallel
     if one.launches and not one.divides and degree > 1:
-        others = text.listing([name for name, other in FORMATS.items() if other.divides])
+        others = text.listing([name for name, other in FORMATS.items() if other.divides], 8)
         raise UnsupportedProblem(
             f"{to}: the plan divides tensors over groups of {degree} devices, which this format does not say; {others}"
             " do"

@@ -34,7 +34,7 @@ def test_the_list_tells_a_menu_all_it_needs() -> None:
     assert list(FORMATS) == [
         "plan", "placement-csv", "schedule-csv", "graph-svg", "gantt-svg", "stages-svg", "graph-png", "gantt-png",
         "stages-png", "chrome-trace", "report-html", "torch-split", "torch-script", "torch-actions", "torchtitan",
-        "megatron", "deepspeed", "device-map", "vllm",
+        "megatron", "deepspeed", "device-map", "vllm", "tp-plan", "torch-parallelize",
     ]  # fmt: skip
     for name, one in FORMATS.items():
         assert one.name == name
@@ -55,7 +55,8 @@ def test_every_format_is_written_the_same_twice(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.launches])
 def test_what_a_launcher_reads_says_what_it_does_not_say(name: str) -> None:
-    file = planned("gpt-small", ["blocks.2.norm1/layer_norm"])
+    styles = name in ("tp-plan", "torch-parallelize")
+    file = planned("gpt-small" + ",tensor-parallel=2" * styles, ["blocks.2.norm1/layer_norm"])
     found = export(file, name)
     assert len(found.data) > 50
     assert found == export(file, name)

@@ -84,7 +84,7 @@ def test_it_lists_how_much_is_divided_and_no_exchange_as_a_module() -> None:
         assert not any("all_gather" in line for line in lost)
 
 
-@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.launches and name not in DIVIDES])
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.launches and not one.divides])
 def test_other_launchers_refuse_and_name_those_that_take_it(name: str) -> None:
-    with pytest.raises(UnsupportedProblem, match=r"groups of 2 devices, which .* torchtitan, megatron and vllm do"):
+    with pytest.raises(UnsupportedProblem, match=r"groups of 2 devices, which .* torchtitan, megatron, vllm, tp-plan and"):
         export(halves(), name)
