@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from explorer.library.asked import Terms
 from explorer.question.problems import make_problem
@@ -109,68 +109,103 @@ def search_degrees(
     with the best plan of all degrees so far, the model divided as it says, and what no degree beats. Raises
     PlacementError where no degree can be asked.
     """
-    began = time.perf_counter()
     tried, refused = degrees_to_try(cluster)
-    questions: list[_Question] = []
+    search = _Search(traced, settings, cluster, planner, terms, should_stop, on_progress, begin, ask)
     for degree in tried:
-        if should_stop() and questions:
+        if should_stop() and search.questions:
             refused[degree] = "the search was stopped before"
             continue
         begin(f"dividing tensors over {text.plural(degree, 'device')}")
         try:
-            questions.append(_looked_at(traced(degree), settings, degree))
+            search.questions.append(_looked_at(traced(degree), settings, degree))
         except PlacementError as error:
             refused[degree] = str(error)
-    if not questions:
+    if not search.questions:
         raise InvalidProblem(next(iter(refused.values())))
-    questions.sort(key=lambda one: (one.promise_s, one.degree))
-    limit_s, searching = terms.get("time_limit_s", 60.0), time.perf_counter()
-    whole = next((one for one in questions if one.degree == 1), None)
+    whole = next((one for one in search.questions if one.degree == 1), None)
     parted = whole is not None and may_differ(whole.workload.graph, cluster)
-    uniform_s = limit_s * (1 - PART_SHARE if parted else 1)
-    best: _Question | None = None
-
-    def search(one: _Question, left_s: float) -> None:
-        nonlocal best
-        asked: Terms = {**terms, "start": one.start, "time_limit_s": max(1.0, left_s)}
-        heard = ignore if on_progress is None else _as_one(one, questions, began, on_progress)
-        one.result = ask(one.problem, planner, should_stop=should_stop, on_progress=heard, **asked)
-        _note_degrees(one)
-        if best is None or best.result is None or one.result.objective_s < best.result.objective_s:
-            best = one
-
-    for position, one in enumerate(questions):
-        least_s = math.inf if best is None or best.result is None else best.result.objective_s
-        if one.bound_s >= least_s or (best is not None and should_stop()):
-            continue
-        begin(f"planning for groups of {one.degree}")
-        search(one, max(0.0, uniform_s - (time.perf_counter() - searching)) / (len(questions) - position))
-    assert best is not None
-    tried_parts: list[str] = []
-    candidates = _parts_to_try(questions, cluster, best) if parted and whole is not None else []
-    for number, parts in enumerate(candidates):
-        left_s = limit_s - (time.perf_counter() - searching)
-        if should_stop() or left_s < 1:
-            break
-        begin(f"planning for parts of different degrees: {parts}")
-        try:
-            workload = traced(parts.degree, str(parts))
-            problem = make_problem(workload, settings)
-        except PlacementError:
-            continue
-        one = _Question(0, workload, problem, lower_bound_s(problem), {})
-        questions.append(one)
-        if one.bound_s < (math.inf if best.result is None else best.result.objective_s):
-            search(one, left_s / (len(candidates) - number))
-            found_s = math.inf if one.result is None else one.result.objective_s
-            tried_parts.append(
-                f"{parts}, else {parts.degree} ({text.seconds(found_s) if found_s < math.inf else 'no plan'})"
-            )
-    found = _answer(best, questions, refused, len(cluster.accelerators), time.perf_counter() - began)
-    if tried_parts:
-        note = f"parts of different degrees were tried, too: {text.listing(tried_parts, MOST_PARTS)}"
+    search.searching = time.perf_counter()
+    best = search.over_degrees(search.limit_s * (1 - PART_SHARE if parted else 1))
+    told = search.over_parts(best) if parted else []
+    assert search.best is not None
+    took_s = time.perf_counter() - search.began
+    found = _answer(search.best, search.questions, refused, len(cluster.accelerators), took_s)
+    if told:
+        note = f"parts of different degrees were tried, too: {text.listing(told, MOST_PARTS)}"
         found = replace(found, result=replace(found.result, notes=(*found.result.notes, note)))
     return found
+
+
+@dataclass(eq=False)
+class _Search:
+    """See `search_degrees`. searching: when the planner began; best: the question with the best answer so far."""
+
+    traced: Traced
+    settings: Settings
+    cluster: Cluster
+    planner: Planner
+    terms: Terms
+    should_stop: Callable[[], bool]
+    on_progress: OnProgress | None
+    begin: Callable[[str], None]
+    ask: Solve
+    questions: list[_Question] = field(default_factory=list)
+    best: _Question | None = None
+    began: float = field(default_factory=time.perf_counter)
+    searching: float = 0.0
+
+    @property
+    def limit_s(self) -> float:
+        return self.terms.get("time_limit_s", 60.0)
+
+    @property
+    def least_s(self) -> float:
+        return math.inf if self.best is None or self.best.result is None else self.best.result.objective_s
+
+    def left_s(self, limit_s: float) -> float:
+        return max(0.0, limit_s - (time.perf_counter() - self.searching))
+
+    def over_degrees(self, limit_s: float) -> _Question:
+        """The best of the degrees that are the same everywhere, the most promising first."""
+        self.questions.sort(key=lambda one: (one.promise_s, one.degree))
+        for position, one in enumerate(self.questions):
+            if one.bound_s >= self.least_s or (self.best is not None and self.should_stop()):
+                continue
+            self.begin(f"planning for groups of {one.degree}")
+            self._solve(one, self.left_s(limit_s) / (len(self.questions) - position))
+        assert self.best is not None
+        return self.best
+
+    def over_parts(self, uniform: _Question) -> list[str]:
+        """Degrees that differ by part, in the time that is left; what was tried, with what came of it."""
+        told: list[str] = []
+        candidates = _parts_to_try(self.questions, self.cluster, uniform)
+        for number, parts in enumerate(candidates):
+            left_s = self.left_s(self.limit_s)
+            if self.should_stop() or left_s < 1:
+                break
+            self.begin(f"planning for parts of different degrees: {parts}")
+            try:
+                workload = self.traced(parts.degree, str(parts))
+                problem = make_problem(workload, self.settings)
+            except PlacementError:
+                continue
+            one = _Question(0, workload, problem, lower_bound_s(problem), {})
+            self.questions.append(one)
+            if one.bound_s < self.least_s:
+                found_s = self._solve(one, left_s / (len(candidates) - number))
+                words = text.seconds(found_s) if found_s < math.inf else "no plan"
+                told.append(f"{parts}, else {parts.degree} ({words})")
+        return told
+
+    def _solve(self, one: _Question, left_s: float) -> float:
+        asked: Terms = {**self.terms, "start": one.start, "time_limit_s": max(1.0, left_s)}
+        heard = ignore if self.on_progress is None else _as_one(one, self.questions, self.began, self.on_progress)
+        one.result = self.ask(one.problem, self.planner, should_stop=self.should_stop, on_progress=heard, **asked)
+        _note_degrees(one)
+        if self.best is None or one.result.objective_s < self.least_s:
+            self.best = one
+        return one.result.objective_s
 
 
 def _parts_to_try(questions: list[_Question], cluster: Cluster, best: _Question) -> list[Candidate]:

@@ -106,8 +106,7 @@ def divided_by_parts(by_part: ByPart, degree: int, parts: PartDegrees) -> tuple[
     """What one member of each group runs, at two batches, and how many members the largest has. Raises InvalidProblem
     for parts that are not there, and where they cannot be divided so."""
     parts.check({node.module_path for node in by_part.small.nodes})
-    small, large = by_part.divide(lambda path: parts.of(path, degree))
-    return small, large, max(node.members for node in small.nodes) or degree
+    return by_part.divide(lambda path: parts.of(path, degree))
 
 
 def group_of(degree: int, sequence: int | None, dtype: torch.dtype | str | None, members: Members) -> Group:

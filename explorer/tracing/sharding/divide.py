@@ -112,8 +112,8 @@ class ByPart:
     _known: Known | None = field(default=None, init=False)
     _parts: dict[int, Part] = field(default_factory=dict, init=False)
 
-    def divide(self, degree_of: Callable[[str], int]) -> tuple[Captured, Captured]:
-        """What one member of each group runs, at both batches. degree_of: the path of a module -> over how many
+    def divide(self, degree_of: Callable[[str], int]) -> tuple[Captured, Captured, int]:
+        """What one member of each group runs, at both batches, and how many members the largest has. degree_of: the path of a module -> over how many
         devices its calls are divided, 1 for not at all. Raises InvalidProblem where they cannot be, in one line."""
         nodes = self.small.nodes
         calls = self._part(1).choices.options
@@ -125,7 +125,8 @@ class ByPart:
         small, large = (members_of(parts, degrees, of) for of in (self.small, self.large))
         words = ", ".join(f"{list(degrees.values()).count(degree)} calls over {degree}" for degree in parts)
         note = f"tensors are divided by part of the model, each in the least time of one call after the other: {words}"
-        return replace(small, notes=(*small.notes, note)), replace(large, notes=(*large.notes, note))
+        notes = (*small.notes, note)
+        return replace(small, notes=notes), replace(large, notes=notes), max(parts)
 
     def _part(self, degree: int) -> Part:
         if degree not in self._parts:

@@ -220,3 +220,19 @@ def test_devices_that_make_no_such_groups_are_refused() -> None:
 def test_heads_that_share_keys_are_divided_by_their_keys() -> None:
     with pytest.raises(InvalidProblem, match=r"the 4 heads \(2 of keys\) of .* cannot be divided over 4 devices"):
         explorer.trace("llama-small", tensor_parallel=4)
+
+
+class Pair(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(8, 16), torch.nn.Linear(16, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(self.up(x))
+
+
+def test_one_degree_by_parts_is_that_degree() -> None:
+    x = (torch.zeros(4, 8),)
+    graph = explorer.trace(Pair(), x, tensor_parallel_of="up:2+down:2").graph
+    assert graph.tensor_parallel == 2
+    assert graph == explorer.trace(Pair(), x, tensor_parallel=2).graph
