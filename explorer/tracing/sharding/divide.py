@@ -113,8 +113,9 @@ class ByPart:
     _parts: dict[int, Part] = field(default_factory=dict, init=False)
 
     def divide(self, degree_of: Callable[[str], int]) -> tuple[Captured, Captured, int]:
-        """What one member of each group runs, at both batches, and how many members the largest has. degree_of: the path of a module -> over how many
-        devices its calls are divided, 1 for not at all. Raises InvalidProblem where they cannot be, in one line."""
+        """What one member of each group runs, at both batches, and how many members the largest has. degree_of: the
+        path of a module -> over how many devices its calls are divided, 1 for not at all. Raises InvalidProblem where
+        they cannot be, in one line."""
         nodes = self.small.nodes
         calls = self._part(1).choices.options
         degrees = {at: degree_of(nodes[at].module_path) for at in calls}
