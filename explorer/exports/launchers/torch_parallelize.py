@@ -5,7 +5,8 @@ Grammar: torch.distributed.tensor.parallel, torch 2.13: ColwiseParallel, Rowwise
 
 from __future__ import annotations
 
-from explorer.exports.layers.chain import headline
+from explorer.exports.layers.again import not_recomputed
+from explorer.exports.layers.chain import headline, numbers
 from explorer.exports.layers.styles import COLUMNS, EMBEDDING, LINEAR, Style, Styles, styles_of
 from explorer.exports.layers.written import Written, comments, told
 from explorer.words import text
@@ -43,6 +44,7 @@ def torch_parallelize(file: PlanFile, nearest: bool = False) -> Written:
     graph = file.problem.as_traced.graph
     styles = styles_of(graph, "parallelize_module")
     lost = [*styles.lost]
+    lost += numbers(file.problem) + not_recomputed(file.problem, file.plan)
     if len(file.plan.stages) > 1:
         lost.append("stages, replicas and micro-batches: this says how modules are divided alone")
     gathered = [module for module, style in styles.of.items() if style.by == COLUMNS and style.takes is not None]

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import re
 
+from explorer.exports.layers.again import not_recomputed
+from explorer.exports.layers.chain import numbers
 from explorer.exports.layers.styles import COLUMNS, EMBEDDING, LINEAR, Style, Styles, styles_of
 from explorer.exports.layers.written import Written
 from solvers.formats.plan_json import PlanFile
@@ -22,6 +24,7 @@ def tp_plan(file: PlanFile, nearest: bool = False) -> Written:
     graph = file.problem.as_traced.graph
     styles = styles_of(graph, "Hugging Face's tp_plan")
     lost = [*styles.lost, f"the degree: start {graph.tensor_parallel} processes for each group"]
+    lost += numbers(file.problem) + not_recomputed(file.problem, file.plan)
     if len(file.plan.stages) > 1:
         lost.append("stages, replicas and micro-batches: this says how modules are divided alone")
     if styles.divided_loss:

@@ -18,6 +18,8 @@ from solvers.problem.regions import recomputing
 from tests.explorer.exports.launchers.test_grammars import HALVES, in_a_shell
 from tests.explorer.exports.planned import planned
 
+STYLES = ("tp-plan", "torch-parallelize")
+"""Of divided plans alone."""
 LAUNCHERS = [name for name, one in FORMATS.items() if one.launches]
 
 
@@ -44,10 +46,12 @@ def megatron(file: PlanFile, folder: Path) -> list[str]:
 @pytest.mark.parametrize("name", LAUNCHERS)
 @pytest.mark.parametrize("kind", [Regions.LAYERS, Regions.OPERATORS])
 def test_every_launchers_file_says_it_or_says_that_it_does_not(kind: Regions, name: str) -> None:
-    plain = export(planned("gpt-small", HALVES), name)
-    again = export(regions(kind), name)
+    model = "gpt-small" + ",tensor-parallel=2" * (name in STYLES)
+    plain = export(planned(model, HALVES), name)
+    file = regions(kind, model=model)
+    again = export(file, name)
     flagged = again.data.replace(b"# ", b"") != plain.data.replace(b"# ", b"")
-    assert flagged or lines(regions(kind), name)
+    assert flagged or lines(file, name)
     assert (
         any("recomputation" in line for line in again.lost)
         or {
