@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack, cast
 
-from explorer.library.asked import Terms
-from explorer.library.asking import noting
+from explorer.library.cached_solver import noting
 from explorer.library.place import library_path, path_of
-from explorer.question.asking import PLAN, Question, question_of, workload_of
+from explorer.library.question_key import Terms
 from explorer.question.models.example import searches_degrees
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
+from explorer.question.questions import PLAN, Question, question_of, workload_of
 from explorer.question.settings import (
     RECOMPUTE,
     ClusterSettings,
@@ -441,7 +441,7 @@ def sweep(
     Raises InvalidProblem if there is nothing to sweep, or too much.
     """
     from explorer.sweeps.answers import Sweep
-    from explorer.sweeps.asking.questions import Limits
+    from explorer.sweeps.execution.questions import Limits
     from explorer.sweeps.points import Axes, pipeline, points
     from explorer.sweeps.sweep import sweep_rows
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from explorer.question.asking import Question
 from explorer.question.problems import make_problem
+from explorer.question.questions import Question
 from solvers.formats.workload import Workload
 from solvers.problem.problem import Problem
 

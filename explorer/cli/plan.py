@@ -28,7 +28,7 @@ from solvers.formats.plan_json import write_plan
 from solvers.plan.result import Status, StopReason
 
 if TYPE_CHECKING:
-    from explorer.exports.configurations.beside import Configured
+    from explorer.exports.configurations.comparison import Configured
     from explorer.question.settings import SearchSettings, Settings
     from explorer.sweeps.remedies import Remedy
     from solvers.formats.workload import Workload
@@ -144,7 +144,7 @@ def _configuration(args: argparse.Namespace) -> Configured | None:
             raise InvalidProblem(f"--from begins with a configuration's plan; leave out --{flag}")
     if args.training is False:
         raise InvalidProblem("--from reads configurations of training; leave out --inference")
-    from explorer.exports.configurations.beside import configured, named_model
+    from explorer.exports.configurations.comparison import configured, named_model
     from explorer.exports.configurations.configured import read_configuration
 
     said = read_configuration(args.configuration)
@@ -181,7 +181,7 @@ def _searched(
     problem = make_problem(workload, settings)
     start = None if args.start is None else _start(args.start, problem)
     if configured is not None:
-        from explorer.exports.configurations.beside import start_of
+        from explorer.exports.configurations.comparison import start_of
 
         start = start_of(configured, problem)
     if args.expert:
@@ -195,14 +195,14 @@ def _beside(configured: Configured | None, result: Result) -> dict[str, object]:
     """For --json: the configuration that the search began with."""
     if configured is None:
         return {}
-    from explorer.exports.configurations.beside import beside_object
+    from explorer.exports.configurations.comparison import beside_object
 
     return {"configured": beside_object(configured, result)}
 
 
 def _print_beside(configured: Configured | None, result: Result) -> None:
     if configured is not None:
-        from explorer.exports.configurations.beside import lines
+        from explorer.exports.configurations.comparison import lines
 
         print(*lines(configured, result), sep="\n")
 
@@ -272,7 +272,7 @@ def _over_degrees(
 ) -> tuple[Workload, Result]:
     """The best answer of all degrees of tensor parallelism, and the model divided so. Raises PlacementError."""
     from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt, working
-    from explorer.library.asked import Terms
+    from explorer.library.question_key import Terms
     from explorer.question.clusters import make_cluster
     from explorer.runner.scripts.with_engine import second_telling
     from explorer.sweeps.degrees import search_degrees

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import threading
 
     from explorer.question.settings import SearchSettings, Settings
-    from explorer.sweeps.asking.cluster import Cluster
-    from explorer.sweeps.asking.workers import Workers
+    from explorer.sweeps.execution.cluster import Cluster
+    from explorer.sweeps.execution.workers import Workers
     from explorer.sweeps.points import Axes
     from explorer.sweeps.sweep import Cell, Row
     from solvers.problem.problem import Pipeline
@@ -196,9 +196,9 @@ def _sweep(
     """The rows; Ctrl-C ends the sweep, not the command."""
     from explorer.cli.reports.sweep_report import cell_words, file_name, row_words
     from explorer.cli.terminal.progress import SweepLine, compiling_told, stop_on_interrupt
-    from explorer.sweeps.asking.asked import InLibrary
-    from explorer.sweeps.asking.cluster import Cluster, Interrupted
-    from explorer.sweeps.asking.questions import Limits
+    from explorer.sweeps.execution.cluster import Cluster, Interrupted
+    from explorer.sweeps.execution.questions import Limits
+    from explorer.sweeps.execution.queue import InLibrary
     from explorer.sweeps.sweep import cell_rows
     from solvers.formats.plan_json import write_plan
 
@@ -233,7 +233,7 @@ def _target(args: argparse.Namespace) -> Cluster | None:
     """The cluster that is to be asked; None for this machine. Raises InvalidProblem."""
     from explorer.runner.targets.registry import load_targets
     from explorer.runner.targets.target_file import RaySetup
-    from explorer.sweeps.asking.cluster import Cluster
+    from explorer.sweeps.execution.cluster import Cluster
 
     targets = load_targets(args.targets)
     setup = targets.setup(args.on)
@@ -249,9 +249,9 @@ def _workers(
     asked: Sequence[Cell], args: argparse.Namespace, compiling: Callable[[str, float], None], stop: threading.Event
 ) -> Workers:
     """This process itself where one is enough."""
-    from explorer.sweeps.asking.order import at_once
-    from explorer.sweeps.asking.pool import Here, Pool
-    from explorer.sweeps.asking.workers import room
+    from explorer.sweeps.execution.order import at_once
+    from explorer.sweeps.execution.pool import Here, Pool
+    from explorer.sweeps.execution.workers import room
     from explorer.sweeps.sweep import before
 
     count = args.workers

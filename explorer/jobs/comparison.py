@@ -9,7 +9,7 @@ from functools import partial
 from typing import Unpack
 
 from explorer.costs.interval import interval, told_apart
-from explorer.library.asked import Terms
+from explorer.library.question_key import Terms
 from explorer.question.planner_choice import choose_planner
 from explorer.view.comparison import FAILED, UNSUPPORTED, Row, result_row
 from solvers.errors import InvalidProblem

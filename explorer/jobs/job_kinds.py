@@ -16,6 +16,7 @@ from explorer.costs.times.library_json import load_library
 from explorer.jobs.comparison import Entry, compare, entries
 from explorer.jobs.held_plans import carried_picture, file_from, hold, told_beside
 from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job, why_here_job
+from explorer.jobs.progress_relay import REDRAW_S, Telling
 from explorer.jobs.read_kind import load_opened, plainly
 from explorer.jobs.replan import replan_job
 from explorer.jobs.requests import (
@@ -31,10 +32,9 @@ from explorer.jobs.requests import (
     Work,
 )
 from explorer.jobs.run_kinds import prepare_job, run_job, show_run_job
-from explorer.jobs.telling import REDRAW_S, Telling
-from explorer.library.asked import Terms
-from explorer.library.asking import noting
+from explorer.library.cached_solver import noting
 from explorer.library.place import graphs_beside, library_path
+from explorer.library.question_key import Terms
 from explorer.question.cluster_file import load_cluster
 from explorer.question.clusters import make_cluster
 from explorer.question.expert import load_expert
@@ -48,8 +48,8 @@ from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.question.tracer import Stopped, Tracer
 from explorer.runner.scripts.with_engine import second_telling
-from explorer.sweeps.asking.questions import Limits
 from explorer.sweeps.degrees import search_degrees
+from explorer.sweeps.execution.questions import Limits
 from explorer.sweeps.helps import LIMITS, changes, helped
 from explorer.sweeps.points import points, worth_asking
 from explorer.sweeps.remedies import remedies, ways_out

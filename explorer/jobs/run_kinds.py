@@ -26,9 +26,9 @@ from explorer.runner.bundles.bundle import (
     read_result,
     write_bundle,
 )
-from explorer.runner.bundles.by_hand import command_line
 from explorer.runner.bundles.history import find_run
 from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.reproduce import command_line
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.scripts.checks import Level, check
 from explorer.runner.targets.registry import Targets, load_targets

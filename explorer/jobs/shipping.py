@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from explorer.library import shipped
-from explorer.library.asked import Asked
+from explorer.library.question_key import Asked
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.loading import load
 from explorer.question.planner_choice import choose_planner

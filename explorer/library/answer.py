@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from explorer.library.asked import Asked
 from explorer.library.place import LibraryTrouble
+from explorer.library.question_key import Asked
 from solvers.evaluation.evaluate import judge
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, finite_or_none, parse_json

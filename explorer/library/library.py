@@ -19,7 +19,7 @@ from solvers.errors import PlacementError
 from solvers.plan.result import Result
 
 if TYPE_CHECKING:
-    from explorer.library.asked import Asked
+    from explorer.library.question_key import Asked
 
 MOST_BYTES = 2 * 2**30
 """The file grows no further: what was kept first goes first."""
@@ -92,7 +92,7 @@ class Library:
 
         model: its reference, for people.
         """
-        from explorer.library.asked import graph_sha256, graph_text
+        from explorer.library.question_key import graph_sha256, graph_text
 
         if not asked.nameable or not worth_keeping(result):
             return False

@@ -22,7 +22,7 @@ from solvers.formats.json_text import MAX_BYTES, dump_json, finite_or_none
 from solvers.plan.result import Result, Status, StopReason
 
 if TYPE_CHECKING:
-    from explorer.library.asked import Asked
+    from explorer.library.question_key import Asked
 
 COLUMNS = (
     "question", "graph", "model", "planner", "effort", "objective", "devices", "status", "stop_reason", "objective_s",
@@ -83,7 +83,7 @@ class Listed:
 def row_of(asked: Asked, result: Result, model: str, now: datetime | None = None) -> tuple[object, ...]:
     """All columns. Raises ValueError for what no answer is."""
     from explorer.library.answer import write_answer  # whoever lists answers needs no kernels
-    from explorer.library.asked import graph_sha256
+    from explorer.library.question_key import graph_sha256
 
     told = (
         asked.hash, graph_sha256(asked.problem.as_traced.graph), model, result.planner, asked.effort.value,

@@ -15,8 +15,8 @@ from pathlib import Path
 import solvers
 from explorer.files import write_file
 from explorer.library.answer import KNOWN, read_answer, write_answer
-from explorer.library.asked import Asked
 from explorer.library.place import LibraryTrouble
+from explorer.library.question_key import Asked
 from explorer.question.graphs.sources import code_hash, written_hash
 from explorer.words import text
 from solvers.formats.json_fields import Field

@@ -7,6 +7,6 @@ from explorer.measured.comparing import compare_run
 from explorer.measured.comparison import Comparison
 from explorer.measured.notes import other_hardware
 from explorer.measured.ranking import rank_agreement
-from explorer.measured.telling import comparison_object, rows
+from explorer.measured.reporting import comparison_object, rows
 
 __all__ = ["Comparison", "compare_run", "comparison_object", "other_hardware", "rank_agreement", "rows"]

@@ -11,8 +11,8 @@ from explorer.costs.interval import interval
 from explorer.measured.action_times import SYNC, ActionTimes, action_times
 from explorer.measured.all_reduce import settled
 from explorer.measured.comparison import Comparison, DeviceError, LinkError, MeasuredSpan, OperatorError, SegmentError
-from explorer.measured.fed import Seconds, fed_problem, measured_seconds
 from explorer.measured.links import measured_links
+from explorer.measured.measured_problem import Seconds, fed_problem, measured_seconds
 from explorer.measured.memory import peak_parts
 from explorer.measured.notes import notes_of
 from explorer.measured.parts import Part, parts_of
@@ -37,7 +37,7 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
     before in one thing:
 
     P0, as predicted, with the engine's own time where it was measured (`with_engine`); P1, simulated with the
-    measured time of every action (`explorer.measured.fed`); P2, with the measured links besides
+    measured time of every action (`explorer.measured.measured_problem`); P2, with the measured links besides
     (`explorer.measured.links`); M, the median of the iterations measured. So
     P1 - P0 is what wrong operator costs make, P2 - P1 what wrong links make, and M - P2 what the schedule model
     does not know. Replicas are fed each with its own times; what is told of a segment is their mean.

@@ -12,7 +12,7 @@ import numpy as np
 from explorer.costs.least_squares import coefficients
 from explorer.measured.action_times import ActionTimes
 from explorer.measured.comparison import LinkError
-from explorer.measured.wire_times import ends_of, wire_seconds
+from explorer.measured.link_times import ends_of, wire_seconds
 from explorer.runner.bundles.outcome import MeasuredMessage, Outcome
 from solvers.evaluation.lower import lower
 from solvers.evaluation.tasks import SYNC

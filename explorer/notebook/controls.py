@@ -7,7 +7,7 @@ from functools import cache
 from typing import cast
 
 from explorer.costs.devices import DEVICES
-from explorer.notebook.hearing import SETTABLE
+from explorer.notebook.messages import SETTABLE
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.settings import STAGE
 from explorer.question.written.declaring import AUTO, OWN, SWITCH

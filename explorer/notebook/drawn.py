@@ -13,7 +13,7 @@ import anywidget
 import traitlets
 
 from explorer.notebook.built import built
-from explorer.notebook.hearing import Heard
+from explorer.notebook.messages import Heard
 from explorer.notebook.selection import Selection, pointed_at, selected
 from explorer.notebook.showing import Showing
 from explorer.notebook.solving import InvalidTrait

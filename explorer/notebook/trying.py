@@ -11,8 +11,8 @@ from typing import Any
 from explorer.jobs.comparison import TIME_LIMIT_S, Compared, compare, entries
 from explorer.jobs.requests import AskRequest
 from explorer.jobs.workers.jobs import Jobs
-from explorer.question.asking import PLAN, Question
 from explorer.question.packing import PackedGraph, packed_problem, unpacked_result
+from explorer.question.questions import PLAN, Question
 from explorer.question.written.kinds import MAX_DEVICES
 from explorer.sweeps.helps import LIMITS
 from explorer.sweeps.remedies import Remedy, remedies, ways_out

@@ -12,17 +12,17 @@ import traitlets
 from explorer.jobs.requests import AskRequest
 from explorer.jobs.workers.jobs import Jobs
 from explorer.notebook import workshop
-from explorer.notebook.beside import Beside
 from explorer.notebook.controls import controls
 from explorer.notebook.drawn import DrawnWidget
-from explorer.notebook.hearing import Heard, heard, value_of
+from explorer.notebook.explanations import Beside
+from explorer.notebook.messages import Heard, heard, value_of
 from explorer.notebook.showing import Showing
 from explorer.notebook.solving import InvalidTrait, NoPlan, Solving
 from explorer.notebook.status import WAITING, Status, of_event, reason
 from explorer.notebook.trying import Subject, Trying
-from explorer.question.asking import PLAN, Question, workload_of
 from explorer.question.packing import PackedGraph, packed_graph, packed_problem, unpacked_result
 from explorer.question.problems import make_problem
+from explorer.question.questions import PLAN, Question, workload_of
 from explorer.question.written.closest import closest
 from explorer.question.written.declaring import Setting
 from explorer.view.events import Event

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demo_models import MODELS
-from explorer.question.graphs import kept
+from explorer.question.graphs import stored
 from explorer.question.graphs.demos import traced_before
 from explorer.question.models.code import is_callable, make_of_code
 from explorer.question.models.example import Example, split_example
@@ -105,7 +105,7 @@ def traced_already(
     shipped = None if by else traced_before(model, training, dtype)
     if shipped is not None or graphs is None:
         return shipped
-    return kept.find(graphs, model, training, dtype, by)
+    return stored.find(graphs, model, training, dtype, by)
 
 
 def _load_demo(
@@ -126,7 +126,7 @@ def _load_demo(
         reference=model,
     )
     if graphs is not None and (dtype is None or isinstance(dtype, str)):
-        kept.keep(graphs, traced, dtype, told_by(example, members))
+        stored.keep(graphs, traced, dtype, told_by(example, members))
     return traced
 
 

@@ -22,9 +22,9 @@ import torch.distributed as dist
 from explorer.files import NotWritten, write_file
 from explorer.runner.bundles import heartbeats
 from explorer.runner.bundles.bundle import read_bundle
-from explorer.runner.bundles.by_hand import summary
 from explorer.runner.bundles.outcome import RunStatus, judged
 from explorer.runner.bundles.progress import by_hand, tell
+from explorer.runner.bundles.reproduce import summary
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.result_json import write_outcome
 from explorer.runner.engine.gather import gather

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from explorer.library.asked import Terms
+from explorer.library.question_key import Terms
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.question.written.kinds import MAX_DEGREE

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from explorer.costs.devices import DEVICES, DeviceKind
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.sweeps.asking.questions import Limits
+from explorer.sweeps.execution.questions import Limits
 from explorer.sweeps.helps import LIMITS, Change
 from explorer.words import text
 from solvers.errors import InvalidProblem, UnsupportedProblem

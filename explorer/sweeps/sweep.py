@@ -12,11 +12,20 @@ from typing import TypedDict, cast
 from explorer.costs.interval import interval
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.sweeps.asking.asked import Course, Kept, ask_all
-from explorer.sweeps.asking.cluster import Cluster, ask_cluster
-from explorer.sweeps.asking.order import Order
-from explorer.sweeps.asking.questions import FAILED, INVALID, UNSUPPORTED, Answer, Limits, Question, answered, refused
-from explorer.sweeps.asking.workers import Workers
+from explorer.sweeps.execution.cluster import Cluster, ask_cluster
+from explorer.sweeps.execution.order import Order
+from explorer.sweeps.execution.questions import (
+    FAILED,
+    INVALID,
+    UNSUPPORTED,
+    Answer,
+    Limits,
+    Question,
+    answered,
+    refused,
+)
+from explorer.sweeps.execution.queue import Course, Kept, ask_all
+from explorer.sweeps.execution.workers import Workers
 from explorer.sweeps.points import AXES, Point, check_count
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
 from solvers.evaluation.evaluate import Metrics

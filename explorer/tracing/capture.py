@@ -26,8 +26,8 @@ from explorer.tracing.captured import Captured
 from explorer.tracing.fake import Inputs, batch_of, first_line
 from explorer.tracing.recorder import REGION, Recorder, Tape
 from explorer.tracing.refusals import refusal, value_dependent
-from explorer.tracing.standins.calling import standing_in
-from explorer.tracing.standins.devices import ignore
+from explorer.tracing.shims.calling import standing_in
+from explorer.tracing.shims.devices import ignore
 from solvers.errors import TraceError
 
 CHECKPOINTED = (

@@ -15,7 +15,7 @@ from explorer.tracing.build import build, same_nodes
 from explorer.tracing.capture import capture
 from explorer.tracing.captured import Captured
 from explorer.tracing.fake import at_batch, batch_of, fake_inputs, fake_module
-from explorer.tracing.standins.devices import ignore
+from explorer.tracing.shims.devices import ignore
 from solvers.errors import TraceError
 from solvers.formats.workload import Workload
 

@@ -12,9 +12,9 @@ from solvers.plan.plan import Plan
 from solvers.problem.graph import BACKWARD_PHASES, Amount, OpGraph, Phase, per_graph
 from solvers.problem.problem import Optimizer, Precision, Problem
 from solvers.verify.arrays.ragged import flat, ints, sums
-from solvers.verify.work import again
-from solvers.verify.work.again import Regions, regions_of
+from solvers.verify.work import recomputation
 from solvers.verify.work.jobs import FORWARD, INPUTS, WEIGHTS, Jobs
+from solvers.verify.work.recomputation import Regions, regions_of
 
 
 class Bytes(NamedTuple):
@@ -109,7 +109,7 @@ def sizes(graph: OpGraph) -> Sizes:
 
 def saved_bytes(problem: Problem, jobs: Jobs) -> Floats:
     """[jobs] B that a turn of a forward job keeps for the backward, where there is one."""
-    size, count = _columns(again.saved(problem)), len(jobs.stage)
+    size, count = _columns(recomputation.saved(problem)), len(jobs.stage)
     kept = sums(jobs.member_of, size.fixed[jobs.members], count)
     kept += sums(jobs.member_of, size.per_sample[jobs.members], count) * jobs.samples
     return np.where((jobs.kind == FORWARD) & problem.has_backward(), kept, 0.0)
@@ -119,7 +119,7 @@ def workspace_bytes(problem: Problem, jobs: Jobs) -> Floats:
     """[jobs] B that a turn needs while it runs: in training those of its hungriest operator (what lives between
     operators is saved), in inference the tensors that its later operators read are there as well."""
     samples = jobs.samples[jobs.member_of]
-    own = _columns(again.workspace(problem)).at(jobs.members, samples)
+    own = _columns(recomputation.workspace(problem)).at(jobs.members, samples)
     most = np.zeros(len(jobs.stage))
     if problem.has_backward():
         np.maximum.at(most, jobs.member_of, own)
@@ -182,7 +182,7 @@ def held_for_next_part(problem: Problem, plan: Plan, jobs: Jobs) -> tuple[Floats
     """[jobs] B that a turn holds from its start until the next part of its slice has ended: a forward, of what it
     saves, what no gradient that waits needs; an I, the gradients that are read where W runs. [turns] the turn of that
     part, -1 where there is none."""
-    graph, saved = problem.graph, again.saved(problem)
+    graph, saved = problem.graph, recomputation.saved(problem)
     inside = set() if problem.plain is None else set(regions_of(problem.plain.graph).name)
     held, following = np.zeros(len(jobs.stage)), np.full(len(jobs.job), -1)
     for number, stage in enumerate(plan.stages):

@@ -83,12 +83,12 @@ def serve(module: str, *arguments: str, root: Path | None = None) -> Iterator[st
 
 @pytest.fixture(scope="session")
 def fake_server() -> Iterator[str]:
-    yield from serve("tests.browser.standins.serve_fake")
+    yield from serve("tests.browser.fakes.serve_fake")
 
 
 @pytest.fixture(scope="session")
 def real_server() -> Iterator[str]:
-    yield from serve("tests.browser.standins.serve_real", "gpt-small")
+    yield from serve("tests.browser.fakes.serve_real", "gpt-small")
 
 
 @pytest.fixture(scope="session")

@@ -134,7 +134,7 @@ def test_operator_times_take_the_place_of_estimates_until_their_chip_is_closed(r
 def test_what_is_saved_on_the_server_is_chosen_by_name(window, tmp_path, monkeypatch, request):
     monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path))
     save("lab", None, library_of_linear(hardware="NVIDIA A100-SXM4-80GB"))
-    for address in serve("tests.browser.standins.serve_real", "bert-small", str(tmp_path)):
+    for address in serve("tests.browser.fakes.serve_real", "bert-small", str(tmp_path)):
         for page in watched(window, address, request.session):
             page.open(BERT)
             saved = lambda: Select(page.find("#saved-costs"))  # noqa: B023, E731

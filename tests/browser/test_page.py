@@ -227,7 +227,7 @@ def test_a_link_with_nonsense_is_refused_in_words(fake):
 
 
 def test_a_lost_connection_is_said(chromium):
-    server = serve("tests.browser.standins.serve_fake")
+    server = serve("tests.browser.fakes.serve_fake")
     page = Page(chromium, next(server)).open()
     server.close()
     page.until(lambda: page.state == "lost")

@@ -10,7 +10,7 @@ pytest.importorskip("anywidget", reason="the extra [widget] is not installed")
 
 from solvers.formats.workload import Workload
 from tests.explorer.view.small import chain
-from tests.notebook.standins.worker import ListedWidget
+from tests.notebook.fakes.worker import ListedWidget
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 
 from explorer.notebook.trying import FOUND
 from solvers.planners.solve import solve
-from tests.notebook.standins.worker import ListedWidget, drawn, say
+from tests.notebook.fakes.worker import ListedWidget, drawn, say
 
 PATIENCE_S = 60.0
 

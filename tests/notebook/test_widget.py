@@ -19,7 +19,7 @@ from solvers.planners.baselines import EqualSplit
 from solvers.planners.solve import solve
 from solvers.problem.problem import Objective
 from tests.instances import forward_graph
-from tests.notebook.standins.worker import ListedWidget, drawn, say
+from tests.notebook.fakes.worker import ListedWidget, drawn, say
 
 GIB = 2**30
 

@@ -25,10 +25,10 @@ from demo_models.gpt import GPT, Block, GPTSize
 from demo_models.llama import SIZES as LLAMA_SIZES
 from demo_models.llama import Llama, LlamaSize
 from explorer.costs.roofline import estimate
-from explorer.question.asking import question_of
 from explorer.question.loading import load
 from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider, with_exchanges
 from explorer.question.problems import make_problem
+from explorer.question.questions import question_of
 from explorer.tracing.captured import Captured
 from explorer.tracing.sharding.divide import Group
 from explorer.tracing.sharding.program import GroupLink

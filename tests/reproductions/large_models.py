@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from demo_models.gpt import GPT, GPTSize
 from demo_models.llama import Llama, LlamaSize
 from demo_models.multimodal import Layer
-from explorer.question.asking import question_of
 from explorer.question.clusters import make_cluster
 from explorer.question.problems import make_problem
+from explorer.question.questions import question_of
 from explorer.sweeps.degrees import search_degrees
 from explorer.sweeps.divided import DividedModel
 from explorer.words import text

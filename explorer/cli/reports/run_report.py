@@ -11,8 +11,8 @@ from explorer.cli.reports.report import result_object
 from explorer.cli.terminal.command import print_table
 from explorer.costs.interval import and_interval, interval
 from explorer.runner.bundles.bundle import Bundle, predicted_s
-from explorer.runner.bundles.by_hand import command_line
 from explorer.runner.bundles.outcome import Agreement, Environment, Outcome, noise_word
+from explorer.runner.bundles.reproduce import command_line
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.words import one_line
 from explorer.words import text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from explorer.library.place import OFF, VARIABLE, graphs_beside, library_path, path_of
 
 if TYPE_CHECKING:
-    from explorer.library.asking import Asking
+    from explorer.library.cached_solver import Asking
     from explorer.question.settings import Settings
     from solvers.formats.workload import Workload
 
@@ -74,7 +74,7 @@ def declare_library(args: argparse.Namespace) -> None:
 
 def asking(args: argparse.Namespace, model: str) -> Asking:
     """What asks about a model through the library, and says on stderr what is wrong with that. To be closed."""
-    from explorer.library.asking import Asking
+    from explorer.library.cached_solver import Asking
 
     return Asking(library_of(args), model, fresh=args.again, tell=tell)
 

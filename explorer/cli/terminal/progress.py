@@ -20,7 +20,7 @@ from solvers.plan.result import Progress
 
 if TYPE_CHECKING:
     from explorer.runner.targets.target import RunProgress
-    from explorer.sweeps.asking.asked import Course
+    from explorer.sweeps.execution.queue import Course
 
 REDRAW_S = 0.1
 REDRAW_WORK_S = 0.5

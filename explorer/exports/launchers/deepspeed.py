@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from itertools import accumulate
 
-from explorer.exports.layers.again import Again, not_recomputed
 from explorer.exports.layers.chain import chain_of, headline, losses
 from explorer.exports.layers.nearest import laid_out
+from explorer.exports.layers.recomputation import Again, not_recomputed
 from explorer.exports.layers.units import Layout
 from explorer.exports.layers.written import Written, comments, told
 from explorer.view.timeline.order import launched_words

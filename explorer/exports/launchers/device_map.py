@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from explorer.exports.layers.again import not_recomputed
 from explorer.exports.layers.chain import numbers
 from explorer.exports.layers.merged import forward_homes
 from explorer.exports.layers.nearest import cost, forward_and_back
+from explorer.exports.layers.recomputation import not_recomputed
 from explorer.exports.layers.units import Units, units_of
 from explorer.exports.layers.written import Written, path_of
 from explorer.words import text

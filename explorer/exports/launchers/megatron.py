@@ -13,10 +13,10 @@ from __future__ import annotations
 from math import gcd
 
 from explorer.exports.launchers.torchtitan import check_count, check_rounds
-from explorer.exports.layers.again import Again, not_recomputed, peaks_without, regions_again
 from explorer.exports.layers.chain import chain_of, headline, numbers
 from explorer.exports.layers.divided import division_losses, tokens_divided
 from explorer.exports.layers.nearest import laid_out
+from explorer.exports.layers.recomputation import Again, not_recomputed, peaks_without, regions_again
 from explorer.exports.layers.units import Layout, counted_layers
 from explorer.exports.layers.written import Written, comments, told
 from explorer.view.timeline.order import launched_words

@@ -5,8 +5,8 @@ Grammar: torch.distributed.tensor.parallel, torch 2.13: ColwiseParallel, Rowwise
 
 from __future__ import annotations
 
-from explorer.exports.layers.again import not_recomputed
 from explorer.exports.layers.chain import headline, numbers
+from explorer.exports.layers.recomputation import not_recomputed
 from explorer.exports.layers.styles import COLUMNS, EMBEDDING, LINEAR, Style, Styles, styles_of
 from explorer.exports.layers.written import Written, comments, told
 from explorer.words import text

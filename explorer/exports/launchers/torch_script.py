@@ -13,8 +13,8 @@ from demo_models import MODELS
 from explorer.exports.launchers.script_text import SCRIPT
 from explorer.exports.launchers.torch_actions import check_trains
 from explorer.exports.launchers.torch_split import cut_chain
-from explorer.exports.layers.again import not_recomputed
 from explorer.exports.layers.chain import headline, numbers
+from explorer.exports.layers.recomputation import not_recomputed
 from explorer.exports.layers.written import Written, comments, told
 from explorer.question.models.libraries import library_of
 from solvers.errors import UnsupportedProblem

@@ -14,10 +14,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from explorer.exports.layers.again import Again, not_recomputed
 from explorer.exports.layers.chain import Chain, chain_of, headline, losses
 from explorer.exports.layers.divided import division_losses
 from explorer.exports.layers.nearest import laid_out
+from explorer.exports.layers.recomputation import Again, not_recomputed
 from explorer.exports.layers.units import Layout, Units
 from explorer.exports.layers.written import Written, comments, told
 from explorer.view.timeline.order import launched_words

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import re
 
-from explorer.exports.layers.again import not_recomputed
 from explorer.exports.layers.chain import numbers
+from explorer.exports.layers.recomputation import not_recomputed
 from explorer.exports.layers.styles import COLUMNS, EMBEDDING, LINEAR, Style, Styles, styles_of
 from explorer.exports.layers.written import Written
 from solvers.formats.plan_json import PlanFile

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from explorer.exports.layers.again import not_recomputed
 from explorer.exports.layers.merged import forward_homes, merged, renumbered, sends
+from explorer.exports.layers.recomputation import not_recomputed
 from explorer.words import text
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from explorer.exports.layers.again import Again, regions_again
 from explorer.exports.layers.chain import Chain
+from explorer.exports.layers.recomputation import Again, regions_again
 from explorer.exports.layers.written import path_of
 from explorer.words import text
 from solvers.errors import UnsupportedProblem

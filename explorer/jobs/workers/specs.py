@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from explorer.jobs.requests import READ_BYTES, Work
-from explorer.sweeps.asking.workers import CGROUP
+from explorer.sweeps.execution.workers import CGROUP
 
 ORDERLY_S = 20.0
 """How long a worker that has processes of its own may take to end them."""

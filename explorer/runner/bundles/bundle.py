@@ -23,7 +23,7 @@ from statistics import median
 from typing import Annotated
 
 from explorer.files import NotWritten, write_file
-from explorer.runner.bundles import by_hand, heartbeats
+from explorer.runner.bundles import heartbeats, reproduce
 from explorer.runner.bundles.outcome import MAX_RANKS, Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest, read_request, request_json
 from explorer.runner.bundles.result_json import read_outcome, write_outcome
@@ -137,9 +137,9 @@ def write_bundle(
         write_file(bundle.marker, dump_json({"format": FORMAT, "version": VERSION, **record_json(about)}), doing)
         write_file(bundle.plan, plan_text, doing)
         write_file(bundle.request, dump_json(request_json(request), indent=2) + "\n", doing)
-        write_file(bundle.variables, by_hand.variables(request.threads), doing)
-        write_file(bundle.requirements, by_hand.requirements(), doing)
-        script = by_hand.script(about.model, about.target, ranks, created)
+        write_file(bundle.variables, reproduce.variables(request.threads), doing)
+        write_file(bundle.requirements, reproduce.requirements(), doing)
+        script = reproduce.script(about.model, about.target, ranks, created)
         write_file(bundle.script, script, doing, mode=0o700)
     except NotWritten as error:
         raise RunError(str(error)) from None

@@ -24,9 +24,9 @@ from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import Recorder
 from explorer.runner.engine.sending import Sends, packed_up
 from explorer.runner.engine.split_backward import Part, backward_inputs, backward_parameters
-from explorer.runner.model.again import Region, in_regions, once
 from explorer.runner.model.offloaded import Offloaded
 from explorer.runner.model.program import SegmentProgram
+from explorer.runner.model.recomputation import Region, in_regions, once
 
 
 class _Stage(_PipelineStageBase):

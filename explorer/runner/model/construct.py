@@ -22,7 +22,7 @@ from demo_models import MODELS
 from explorer.question.models.code import module_of
 from explorer.question.models.example import split_example
 from explorer.question.models.libraries import library_of, make_of_library
-from explorer.runner.model.birth import Making, Seeding, Survey, Surveying
+from explorer.runner.model.deferred_init import Making, Seeding, Survey, Surveying
 from explorer.runner.model.permission import why_not
 from explorer.words.text import first_line
 from solvers.errors import PlacementError, RunError

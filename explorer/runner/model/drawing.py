@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch._ops import OpOverload
 
-from explorer.runner.model.birth import mixed
+from explorer.runner.model.deferred_init import mixed
 from explorer.runner.model.flat import DROPPING, Context, inside, undropped
 
 T = TypeVar("T")

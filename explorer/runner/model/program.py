@@ -13,10 +13,10 @@ from torch.export import ExportedProgram
 
 from demo_models import MODELS
 from explorer.question.models.libraries import graph_name, library_of
-from explorer.runner.model.again import Region
 from explorer.runner.model.construct import Built, construct
 from explorer.runner.model.flat import Flat, From, Source, flatten
 from explorer.runner.model.optimizers import DTYPES, floating
+from explorer.runner.model.recomputation import Region
 from explorer.runner.model.same_model import check_same
 from explorer.runner.model.segment_module import Input, Kind, Output, Parts, SegmentProgram, build_segment
 from explorer.runner.model.weights import Held

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from explorer.runner.model.birth import mixed
 from explorer.runner.model.construct import Maker
+from explorer.runner.model.deferred_init import mixed
 from explorer.runner.model.optimizers import floating
 from solvers.errors import RunError
 

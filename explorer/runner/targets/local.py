@@ -15,8 +15,8 @@ from pathlib import Path
 
 from explorer.runner.bundles import heartbeats
 from explorer.runner.bundles.bundle import Bundle, clear_results, read_result
-from explorer.runner.bundles.by_hand import RANK_MODULE
 from explorer.runner.bundles.outcome import MAX_RANKS, Outcome, RunStatus
+from explorer.runner.bundles.reproduce import RANK_MODULE
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.failures import Exit, explain, has_failures, predicted_peak_bytes, read_failures
 from explorer.runner.targets.log import RunLog, Stall, Watch, kills_since, memory_kills

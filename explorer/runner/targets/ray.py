@@ -14,8 +14,8 @@ from pathlib import Path
 
 from explorer.files import write_file
 from explorer.runner.bundles.bundle import Bundle, clear_results
-from explorer.runner.bundles.by_hand import RANK_MODULE
 from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.reproduce import RANK_MODULE
 from explorer.runner.bundles.request import RunRequest, request_json
 from explorer.runner.bundles.result_json import read_outcome
 from explorer.runner.bundles.words import one_line

@@ -6,7 +6,7 @@
 
 and what the processes of a run print anywhere: progress, exits, log. The functions write these lines on the cluster,
 `JobLog` reads them here, where they are a stranger's text: limited in size, and nothing is taken on trust. Other kinds
-of work have lines of their own (`explorer.sweeps.asking.sheet`), packed and read by the same functions.
+of work have lines of their own (`explorer.sweeps.execution.job_text`), packed and read by the same functions.
 """
 
 from __future__ import annotations

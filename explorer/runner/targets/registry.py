@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from explorer.question.written.closest import closest
-from explorer.runner.bundles.by_hand import RANK_MODULE
+from explorer.runner.bundles.reproduce import RANK_MODULE
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.target import Target
 from explorer.runner.targets.target_file import LOCAL, LocalSetup, RaySetup, TargetSetup, default_file, read_target_file

@@ -14,7 +14,8 @@ from explorer.view.timeline.gantt_rows import usual_kind
 from explorer.view.timeline.sentence import sentence
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Props
-from explorer.web.parts import beside_panel, degree_panel, pair_panel, panels
+from explorer.web.parts import alternatives_panel as beside_panel
+from explorer.web.parts import degree_panel, pair_panel, panels
 from explorer.web.parts.values_legend import values_legend
 from explorer.web.redraw import drawing, run_drawing
 from explorer.web.redraw.comparison import comparison_props

@@ -15,7 +15,7 @@ from explorer.jobs.workers.specs import READING, RUNNING, default_workers, memor
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.loading import is_callable
 from explorer.runner.targets.registry import load_targets
-from explorer.sweeps.asking.workers import cores
+from explorer.sweeps.execution.workers import cores
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun
 from explorer.web.contract.backend import (

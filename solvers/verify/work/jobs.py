@@ -11,7 +11,7 @@ from solvers.plan.plan import ACTION_KINDS, Action, Plan
 from solvers.problem.graph import OpGraph, Phase, per_graph
 from solvers.problem.problem import Execution, Objective, Problem
 from solvers.verify.arrays.ragged import flat, ints, ranges, starts, sums
-from solvers.verify.work.again import seconds_at
+from solvers.verify.work.recomputation import seconds_at
 
 FORWARD, BACKWARD, INPUTS, WEIGHTS, UPDATE = range(len(ACTION_KINDS))
 BACKWARDS = (BACKWARD, INPUTS, WEIGHTS)

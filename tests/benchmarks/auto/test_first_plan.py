@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]
 
 QUESTION = """
 import json, sys, time
-from explorer.question.asking import Question
+from explorer.question.questions import Question
 from explorer.question.loading import load
 from explorer.question.problems import make_problem
 from solvers.planners.solve import solve

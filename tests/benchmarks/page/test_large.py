@@ -135,7 +135,7 @@ def test_a_file_of_ten_thousand_operators(chromium, tmp_path):  # noqa: F811
     path.write_text(write_graph(Workload(graph, "large", parameters=10**9)))
     rows: list[tuple[str, str, str]] = []
     before = load()
-    for address in serve("tests.browser.standins.serve_real", "gpt-small"):
+    for address in serve("tests.browser.fakes.serve_real", "gpt-small"):
         page = Page(chromium, address)
         opened = [open_file(page, path) for _ in range(5)]
         rows.append((f"choose the file ({path.stat().st_size / 2**20:.1f} MiB) to the graph", median(opened), "3,000"))

@@ -60,8 +60,8 @@ def test_first_picture_of_gpt(watching):
     """Of somebody who is here for the first time, and of somebody who was here before."""
     before = load()
     found = {
-        "first time": loads(watching, "tests.browser.standins.serve_real"),
-        "cache kept": loads(watching, "tests.browser.standins.serve_real", cached=True),
+        "first time": loads(watching, "tests.browser.fakes.serve_real"),
+        "cache kept": loads(watching, "tests.browser.fakes.serve_real", cached=True),
     }
     rows = [
         (name, word, *("-" if each[0] != each[0] else whole(each) for each in zip(*taken[part], strict=True)))

@@ -42,7 +42,7 @@ MODELS = ("gpt", "resnet50", "multimodal", "nasnet")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    yield from serve("tests.browser.standins.serve_real", "gpt")
+    yield from serve("tests.browser.fakes.serve_real", "gpt")
 
 
 @pytest.mark.parametrize("model", ["gpt", "resnet50", "multimodal"])
@@ -89,7 +89,7 @@ def test_from_4_to_8_gpus_at_normal_effort(chromium, model):  # noqa: F811
     checkouts = {"now": None} | ({"before": Path(os.environ["BEFORE"])} if "BEFORE" in os.environ else {})
     rows, begun = [], load()
     for name, root in sorted(checkouts.items()):
-        running = serve("tests.browser.standins.serve_real", model, root=root)
+        running = serve("tests.browser.fakes.serve_real", model, root=root)
         page = Page(chromium, next(running), PATIENCE_S).open(f"model={model}&devices=4&mini_batch=64&v=2")
         page.js(DRAWN)
         page.js("window.__pe_timing.length = 0")

@@ -70,7 +70,7 @@ def dragged_ms(page: Page, counted: Counted, by: float) -> float:
 
 def test_frames_of_the_schedule(chromium):  # noqa: F811
     rows = []
-    for address in serve("tests.browser.standins.serve_real", "gpt"):
+    for address in serve("tests.browser.fakes.serve_real", "gpt"):
         page = Page(chromium, address)
         for what, query in PLANS.items():
             page.open(f"model=gpt&{query}&effort=quick&time_limit=3&v=2")

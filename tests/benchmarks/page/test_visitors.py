@@ -11,11 +11,11 @@ from explorer.jobs.requests import SolveRequest
 from explorer.jobs.workers.jobs import Jobs
 from explorer.jobs.workers.specs import default_workers, memory_bytes, solving_spec
 from explorer.question.settings import Settings
-from explorer.sweeps.asking.workers import cores
+from explorer.sweeps.execution.workers import cores
 from explorer.view.events import LAST
 from solvers.search.effort import Effort
 from tests.benchmarks.table import show
-from tests.explorer.jobs.workers.standins import Events
+from tests.explorer.jobs.workers.fakes import Events
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 

@@ -117,7 +117,7 @@ OTHERS = (
 def served(tool: Tool, file: Path) -> Iterator[str]:
     """The address of the tool with the file, once it answers."""
     if not tool.code:
-        for address in serve("tests.browser.standins.serve_real", str(file)):
+        for address in serve("tests.browser.fakes.serve_real", str(file)):
             yield address + tool.path.format(file=file)
         return
     port = free_port()

@@ -19,8 +19,8 @@ from explorer.question.loading import load
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.runner.bundles.bundle import finish_bundle, write_bundle
-from explorer.runner.bundles.by_hand import RANK_MODULE
 from explorer.runner.bundles.outcome import RunStatus
+from explorer.runner.bundles.reproduce import RANK_MODULE
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.measuring.calibration import MODULE, calibrate_on
 from explorer.runner.targets.local import LocalTarget

@@ -25,10 +25,10 @@ import pytest
 from explorer.question.loading import load
 from explorer.question.settings import Settings
 from explorer.runner.targets.target_file import RaySetup
-from explorer.sweeps.asking.asked import Course, Nothing
-from explorer.sweeps.asking.cluster import Cluster
-from explorer.sweeps.asking.pool import Here, Pool
-from explorer.sweeps.asking.questions import Limits
+from explorer.sweeps.execution.cluster import Cluster
+from explorer.sweeps.execution.pool import Here, Pool
+from explorer.sweeps.execution.questions import Limits
+from explorer.sweeps.execution.queue import Course, Nothing
 from explorer.sweeps.points import Axes, points
 from explorer.sweeps.sweep import Cell, Row, cell_rows, cells, row_object
 from solvers.formats.graph_json import write_graph

@@ -21,4 +21,4 @@ def guarded() -> Iterator[str]:
 
 
 def fake(how: dict[str, Any]) -> Iterator[str]:
-    yield from serve("tests.browser.standins.serve_fake", json.dumps(how))
+    yield from serve("tests.browser.fakes.serve_fake", json.dumps(how))

@@ -136,7 +136,7 @@ def test_tables_lines_and_rows_tell_it_too(planned: dict[str, Result], capsys: p
 
 def test_a_run_beside_its_prediction_tells_it_too(planned: dict[str, Result]) -> None:
     from explorer.measured import compare_run, comparison_object
-    from explorer.measured.telling import rows
+    from explorer.measured.reporting import rows
     from explorer.view.measured_panel import panel
     from tests.explorer.measured.measured_runs import run_of
 

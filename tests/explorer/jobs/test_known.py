@@ -13,7 +13,7 @@ from explorer.cli import main
 from explorer.jobs.job_kinds import ask_job, compare_job, help_job, solve_job, sweep_job
 from explorer.jobs.requests import AskRequest, CompareRequest, HelpRequest, PlanSource, SolveRequest, SweepRequest
 from explorer.library.answer import is_known
-from explorer.library.asking import Asking
+from explorer.library.cached_solver import Asking
 from explorer.question.loading import load
 from explorer.question.packing import packed_graph, packed_problem, unpacked_result
 from explorer.question.problems import make_problem

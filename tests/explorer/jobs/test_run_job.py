@@ -23,7 +23,7 @@ from solvers.evaluation.evaluate import evaluate
 from solvers.formats.plan_json import read_plan
 from solvers.plan.result import Result, Status, StopReason
 from solvers.programs.processes.entry import Channel
-from tests.browser.standins.fake_runs import ADDRESS, FakeTargets
+from tests.browser.fakes.fake_runs import ADDRESS, FakeTargets
 from tests.explorer.view.small import chain_problem, even_plan
 
 

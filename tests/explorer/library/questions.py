@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.library.asked import Asked
+from explorer.library.question_key import Asked
 from solvers.plan.result import Result
 from solvers.planners.baselines import EqualSplit
 from solvers.planners.solve import solve

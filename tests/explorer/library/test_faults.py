@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from explorer.library.asking import Asking
 from explorer.library.browsing import browse
+from explorer.library.cached_solver import Asking
 from explorer.library.layout import APPLICATION, VERSION
 from explorer.library.library import Library
 from explorer.library.place import LibraryTrouble

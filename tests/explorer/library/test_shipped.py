@@ -12,7 +12,7 @@ import pytest
 from explorer.jobs.shipping import MODELS, asked_by, first_question
 from explorer.library import shipped
 from explorer.library.answer import is_known
-from explorer.library.asking import Asking
+from explorer.library.cached_solver import Asking
 from explorer.library.place import LibraryTrouble
 from explorer.view.session import Choices, parse, parse_query, to_dict, with_first_question
 from solvers.errors import PlacementError

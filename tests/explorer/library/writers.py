@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from explorer.library.answer import read_answer, write_answer
-from explorer.library.asking import Asking
+from explorer.library.cached_solver import Asking
 from explorer.library.library import Library
 from tests.explorer.library.questions import answer, asked, chain
 

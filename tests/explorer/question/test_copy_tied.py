@@ -17,8 +17,8 @@ from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.reviews.review import review
 from explorer.runner.bundles.bundle import write_bundle
-from explorer.runner.bundles.by_hand import RANK_MODULE
 from explorer.runner.bundles.outcome import RunStatus
+from explorer.runner.bundles.reproduce import RANK_MODULE
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.local import LocalTarget
 from solvers.errors import InvalidProblem

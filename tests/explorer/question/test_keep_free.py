@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from explorer.question.asking import Question
 from explorer.question.clusters import make_cluster
+from explorer.question.questions import Question
 from explorer.question.settings import Settings
 from explorer.view.session import parse, to_dict
 from solvers.errors import InvalidProblem

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from explorer.web.app import Config, create_app
-from tests.browser.standins.fake_backend import FakeBackend
+from tests.browser.fakes.fake_backend import FakeBackend
 
 JSON = (b"content-type", b"application/json")
 BODIES = (

@@ -13,7 +13,7 @@ import pytest
 
 import explorer
 from explorer.cli.listings.settings import reference, schema
-from explorer.question.asking import question_of
+from explorer.question.questions import question_of
 from explorer.question.settings import (
     GROUPS,
     ClusterSettings,
@@ -51,9 +51,9 @@ import explorer
 from explorer.cli import make_parser
 from explorer.cli.flags import settings_of
 from explorer.cli.listings.settings import reference, schema
-from explorer.notebook.hearing import SETTABLE
+from explorer.notebook.messages import SETTABLE
 from explorer.notebook.widget import PlacementWidget
-from explorer.question.asking import question_of
+from explorer.question.questions import question_of
 from explorer.view.lessons.lesson import LIGHTS
 from explorer.view.session import Choices, Session, parse_query, to_query
 from explorer.web.contract.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry

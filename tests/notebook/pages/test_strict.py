@@ -12,9 +12,9 @@ from selenium.webdriver.common.keys import Keys
 
 from explorer.notebook.built import built
 from explorer.question.graphs.demos import traced_before
+from tests.notebook.fakes.strict_page import strict_page
+from tests.notebook.fakes.worker import ListedWidget, drawn, say
 from tests.notebook.pages.jupyter import PAINTED
-from tests.notebook.standins.strict_page import strict_page
-from tests.notebook.standins.worker import ListedWidget, drawn, say
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("bundle", "watched")]
 

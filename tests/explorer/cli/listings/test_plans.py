@@ -12,7 +12,7 @@ import pytest
 
 from explorer.cli import make_parser
 from explorer.cli.terminal.keeping import declare_library
-from explorer.library import asked, rows
+from explorer.library import rows
 from explorer.library.made_by import versions
 from solvers.formats.json_text import dump_json
 from solvers.formats.plan_json import read_plan
@@ -186,7 +186,7 @@ def test_what_other_code_found_is_never_given_and_can_go(
     command: Command, model: Path, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as then:
-        for module in (asked, rows):
+        for module in (question_key, rows):
             then.setattr(module, "versions", lambda: {**versions(), "solvers": "0123456789abcdef"})
         command("plan", model, "--planner", "equal")
     assert not KNOWN.search(command("plan", model, "--planner", "equal").out)

@@ -12,7 +12,7 @@ from explorer.costs.profile_json import load_profile, write_profile
 from explorer.costs.times import store
 from explorer.costs.times.library_json import load_library
 from explorer.costs.times.store import PROFILE, TIMES, found, listed, names, save, store_folder
-from explorer.question.asking import Question
+from explorer.question.questions import Question
 from solvers.errors import InvalidProblem
 from tests.explorer.cli.command import Command, workload, write
 from tests.explorer.costs.profiles import profile_of

@@ -13,12 +13,12 @@ import pytest
 
 from explorer.jobs.workers.jobs import Jobs
 from explorer.question.tracer import Stopped, Tracer
-from explorer.sweeps.asking.pool import Pool
-from explorer.sweeps.asking.questions import Limits, Question
+from explorer.sweeps.execution.pool import Pool
+from explorer.sweeps.execution.questions import Limits, Question
 from solvers.errors import TraceError
 from solvers.programs.background import Background
 from solvers.programs.processes.pool import MOST_TRIES
-from tests.explorer.jobs.workers.standins import FAKE, WAIT_S, Ask, Events
+from tests.explorer.jobs.workers.fakes import FAKE, WAIT_S, Ask, Events
 from tests.explorer.question.test_tracer import MODEL
 from tests.explorer.view.small import chain_problem
 from tests.solvers.programs.processes.test_process import gone

@@ -15,7 +15,7 @@ from explorer.jobs.workers.jobs import Jobs
 from explorer.question.settings import Settings
 from explorer.view.events import unpacked
 from solvers.problem.problem import Contiguity
-from tests.explorer.jobs.workers.standins import WAIT_S, Events
+from tests.explorer.jobs.workers.fakes import WAIT_S, Events
 
 
 @pytest.fixture(scope="module")

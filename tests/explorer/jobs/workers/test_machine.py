@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from explorer.jobs.workers.specs import LEAST_BYTES, MOST, default_workers, memory_bytes, solving_spec
-from explorer.sweeps.asking.workers import cores
+from explorer.sweeps.execution.workers import cores
 
 GIB = 2**30
 

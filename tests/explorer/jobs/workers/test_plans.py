@@ -18,7 +18,7 @@ from explorer.jobs.workers.specs import SOLVING, nothing
 from explorer.question.packing import PackedGraph, PackedPlan, PackedProblem
 from explorer.question.settings import Settings
 from solvers.planners.solve import solve
-from tests.explorer.jobs.workers.standins import WAIT_S, Events
+from tests.explorer.jobs.workers.fakes import WAIT_S, Events
 from tests.explorer.view.small import chain_problem
 
 

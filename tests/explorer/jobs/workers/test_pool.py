@@ -14,7 +14,7 @@ from explorer.jobs.workers.job import Job
 from explorer.jobs.workers.jobs import Jobs
 from explorer.jobs.workers.worker import process_spec
 from solvers.programs.processes import pool as pool_module
-from tests.explorer.jobs.workers.standins import BROKEN, FAKE, LATE, LATER, STARTS, Ask, Events
+from tests.explorer.jobs.workers.fakes import BROKEN, FAKE, LATE, LATER, STARTS, Ask, Events
 
 LONG_S = 100.0
 

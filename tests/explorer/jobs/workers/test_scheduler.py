@@ -7,7 +7,7 @@ from collections import Counter
 
 from explorer.jobs.workers.job import Job, JobWorker
 from explorer.jobs.workers.scheduler import MOST_PASSED, FairQueue, Scheduler
-from tests.explorer.jobs.workers.standins import Ask
+from tests.explorer.jobs.workers.fakes import Ask
 
 
 def waiting(*names):

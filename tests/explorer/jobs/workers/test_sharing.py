@@ -12,7 +12,7 @@ from explorer.question.settings import Settings
 from explorer.question.tracer import Stopped
 from explorer.view import events
 from solvers.search.effort import Effort
-from tests.explorer.jobs.workers.standins import FAKE, Ask, Events, Search
+from tests.explorer.jobs.workers.fakes import FAKE, Ask, Events, Search
 
 LONG_S = 100.0
 

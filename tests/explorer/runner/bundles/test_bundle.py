@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from explorer.runner.bundles import bundle as bundles
-from explorer.runner.bundles import by_hand, free_port
+from explorer.runner.bundles import free_port, reproduce
 from explorer.runner.bundles.bundle import (
     MARKER,
     Bundle,
@@ -26,9 +26,9 @@ from explorer.runner.bundles.bundle import (
     state_folder,
     write_bundle,
 )
-from explorer.runner.bundles.by_hand import command_line
 from explorer.runner.bundles.history import UNFINISHED, find_run, past_runs
 from explorer.runner.bundles.outcome import Agreement, Outcome, RunStatus, judged
+from explorer.runner.bundles.reproduce import command_line
 from explorer.runner.bundles.request import Backend, RunRequest
 from solvers.errors import InvalidProblem, RunError
 from tests.explorer.runner.two_ranks import two_rank_text
@@ -112,13 +112,13 @@ def test_the_script_says_what_is_missing_in_a_line(carried: tuple[Path, Path], t
 def test_what_came_of_it_is_told_in_a_line() -> None:
     right = Agreement(0.0, 2e-8, 1e-9, "w", "float32")
     done = Outcome(RunStatus.DONE, iterations_s=(0.2, 0.1, 0.3), losses=(2.5, 2.0), agreement=right)
-    assert by_hand.summary(done) == (
+    assert reproduce.summary(done) == (
         "done; 200 ms an iteration (median of 3); loss 2.5, at last 2; agrees with the whole model (relative"
         " differences up to 2.0e-08); all of it in result.json"
     )
     wrong = judged(replace(done, agreement=replace(right, gradient=0.3)))
-    assert "failed; " in by_hand.summary(wrong)
-    assert "it differs from the whole model, relative: gradients by 3.0e-01" in by_hand.summary(wrong)
+    assert "failed; " in reproduce.summary(wrong)
+    assert "it differs from the whole model, relative: gradients by 3.0e-01" in reproduce.summary(wrong)
 
 
 def test_a_port_that_somebody_has_is_told_with_one_that_is_free() -> None:
@@ -136,7 +136,7 @@ def test_a_port_that_somebody_has_is_told_with_one_that_is_free() -> None:
 
 
 def test_the_command_says_which_interpreter_unless_it_is_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_hand.sys, "executable", "/there/python 3")
+    monkeypatch.setattr(reproduce.sys, "executable", "/there/python 3")
     assert command_line(Path("/a b")) == "PYTHON='/there/python 3' sh '/a b/run.sh'"
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from demo_models import MODELS
-from explorer.runner.model.birth import mixed
 from explorer.runner.model.construct import Built, Maker
+from explorer.runner.model.deferred_init import mixed
 from explorer.runner.model.weights import held, hold
 from solvers.errors import RunError
 from tests.reproductions.whole_model import whole_model

@@ -9,7 +9,7 @@ import pytest
 
 import explorer.runner.scripts.with_engine as with_engine_file
 from explorer.library.answer import is_known
-from explorer.library.asking import Asking
+from explorer.library.cached_solver import Asking
 from explorer.runner.scripts.duties import duties, packed
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.with_engine import run_seconds, second_telling, with_engine

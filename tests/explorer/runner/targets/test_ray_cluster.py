@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner.bundles.by_hand import RANK_MODULE
 from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.reproduce import RANK_MODULE
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.processes import MARK
 from explorer.runner.targets.ray import RayTarget

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import explorer
-from explorer.runner.model.birth import mixed
+from explorer.runner.model.deferred_init import mixed
 from explorer.runner.model.drawing import draws
 from explorer.runner.training.training import Training
 from tests.explorer.runner import random_models

@@ -1,0 +1,159 @@
+"""Ask through the library: what is known is there at once, and what is found is kept. Whatever is wrong with the
+library, the answer is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from explorer.library.place import LibraryTrouble
+from explorer.library.question_key import Asked, Terms
+from explorer.library.rows import ALIKE, worth_keeping
+from explorer.words import text
+from solvers.errors import PlacementError
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress, Result
+from solvers.planners.registry import named
+from solvers.problem.problem import Problem
+from solvers.search.monitor import ignore, never
+from solvers.search.planner import Planner
+
+if TYPE_CHECKING:
+    from explorer.library.library import Library
+
+
+NO_SQLITE = "this Python was built without sqlite3, which the library of plans needs"
+
+
+def unheard(_: str) -> None:
+    return None
+
+
+def _solve(
+    problem: Problem,
+    planner: Planner,
+    should_stop: Callable[[], bool],
+    on_progress: Callable[[Progress, Plan | None], None],
+    **terms: Unpack[Terms],
+) -> Result:
+    from solvers.planners.solve import solve  # imports bounds and planners, which whoever knows the answer does without
+
+    return solve(problem, planner, should_stop=should_stop, on_progress=on_progress, **terms)
+
+
+@contextmanager
+def noting(path: Path | None, model: str, fresh: bool = False) -> Iterator[tuple[Asking, Callable[[Result], Result]]]:
+    """What asks through a library, for whoever has no place for lines but the notes of a result; and what adds
+    them there. Folders are not told: whoever reads the notes may be a visitor."""
+    said: list[str] = []
+
+    def tell(line: str) -> None:
+        said.append(line if path is None else line.replace(str(path), path.name))
+
+    def noted(result: Result) -> Result:
+        told, said[:] = tuple(said), []
+        return replace(result, notes=(*result.notes, *told)) if told else result
+
+    with Asking(path, model, fresh, tell) as asking:
+        yield asking, noted
+
+
+@dataclass
+class Asking:
+    """`solve` with a library before and after it: called like that, without its clock.
+
+    path: of the library, opened with the first question; None is none. model: the reference of the model that is asked
+    about. fresh: search, even where the answer is known. tell: gets a line for every trouble that the library has,
+    once. solve: what searches.
+    """
+
+    path: Path | None
+    model: str = ""
+    fresh: bool = False
+    tell: Callable[[str], None] = unheard
+    solve: Callable[..., Result] = _solve
+    _library: Library | None = field(default=None, init=False)
+    _said: set[str] = field(default_factory=set, init=False)
+
+    def __enter__(self) -> Asking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._library is not None:
+            self._library.close()
+            self._library = None
+
+    def __call__(
+        self,
+        problem: Problem,
+        planner: str | Planner = "auto",
+        *,
+        should_stop: Callable[[], bool] = never,
+        on_progress: Callable[[Progress, Plan | None], None] = ignore,
+        **terms: Unpack[Terms],
+    ) -> Result:
+        """Raises what `solve` does."""
+        chosen = named(planner) if isinstance(planner, str) else planner
+        asked = Asked(problem, chosen, **terms)
+        if not self.fresh and (known := self.known(asked)) is not None:
+            return known
+        result = self.solve(problem, chosen, should_stop=should_stop, on_progress=on_progress, **asked.terms)
+        return self.found(asked, result)
+
+    def known(self, asked: Asked) -> Result | None:
+        """The answer that is there, in the library or, for whoever has one, among those that ship."""
+        if self.path is None:
+            return None
+        library = self._opened()
+        try:
+            if library is not None and (found := library.find(asked)) is not None:
+                return found.result
+        except LibraryTrouble as error:
+            self._say(str(error))
+        from explorer.library import shipped
+
+        try:
+            return shipped.find(asked)
+        except PlacementError as error:
+            self._say(f"{error}; it is searched for")
+            return None
+
+    def found(self, asked: Asked, result: Result) -> Result:
+        """Keep an answer, and give it; where the one that is there is better, with a note that says so."""
+        library = self._opened()
+        if library is None:
+            return result
+        try:
+            if library.keep(asked, result, self.model) or not worth_keeping(result):
+                return result
+            before = library.find(asked)
+        except LibraryTrouble as error:
+            self._say(f"{error}; the answer is not kept")
+            return result
+        if before is None or not (best_s := asked.takes_s(before.result)) < asked.takes_s(result) * (1 - ALIKE):
+            return result
+        note = f"the library keeps a better answer, of {text.seconds(best_s)}, {before.told.since}"
+        return replace(result, notes=(*result.notes, note))
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self.tell(line)
+
+    def _opened(self) -> Library | None:
+        if self._library is None and self.path is not None:
+            try:
+                from explorer.library.library import Library
+
+                self._library = Library(self.path)
+            except (LibraryTrouble, ImportError) as error:
+                self.path = None
+                words = NO_SQLITE if isinstance(error, ImportError) else str(error)
+                self._say(f"{words}; so no answer is looked up or kept")
+        return self._library

@@ -1,0 +1,241 @@
+"""Asked through the library, a known question is not searched again, and trouble costs no answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from explorer.library.answer import is_known
+from explorer.library.cached_solver import Asking
+from explorer.library.library import Library
+from explorer.library.place import library_path
+from solvers.evaluation.evaluate import evaluate
+from solvers.plan.plan import Plan
+from solvers.plan.result import Result, StopReason
+from solvers.planners.solve import solve
+from solvers.problem.problem import Problem
+from tests.explorer.library.questions import asked, chain
+
+
+class Counted:
+    """`solve`, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self, *args: object, **words: object) -> Result:
+        self.times += 1
+        return solve(*args, **words)  # type: ignore[arg-type]
+
+
+def test_a_known_question_is_not_searched_again(tmp_path: Path) -> None:
+    counted = Counted()
+    with Asking(tmp_path / "plans.sqlite", "mine", solve=counted) as ask:
+        first, second, other = ask(chain(), "equal"), ask(chain(), "equal"), ask(chain(2.0), "equal")
+    assert counted.times == 2
+    assert second.plan == first.plan
+    assert second.notes[-1].startswith("cached result of 20")
+    assert other.objective_s > first.objective_s
+
+
+def test_fresh_searches_and_still_keeps(tmp_path: Path) -> None:
+    counted = Counted()
+    path = tmp_path / "plans.sqlite"
+    with Asking(path, fresh=True, solve=counted) as ask:
+        ask(chain(), "equal")
+        assert ask(chain(), "equal").notes == ()
+    assert counted.times == 2
+    with Asking(path, solve=counted) as ask:
+        ask(chain(), "equal")
+    assert counted.times == 2
+
+
+def test_a_fresh_search_that_finds_less_says_what_is_kept(tmp_path: Path) -> None:
+    good = solve(chain(), "equal")
+    bad = replace(solve(chain(), "single"), planner="equal", stop_reason=StopReason.TIME_LIMIT)
+    path = tmp_path / "plans.sqlite"
+    with Asking(path) as ask:
+        ask(chain(), "equal")
+    with Asking(path, fresh=True, solve=lambda *_, **__: bad) as ask:
+        found = ask(chain(), "equal")
+    assert found.objective_s == bad.objective_s
+    assert found.notes[-1].startswith("the library keeps a better answer, of 28 s, cached result of ")
+    with Asking(path) as ask:
+        assert ask(chain(), "equal").objective_s == good.objective_s
+
+
+def test_without_a_library_every_question_is_searched() -> None:
+    counted = Counted()
+    with Asking(None, solve=counted) as ask:
+        ask(chain(), "equal")
+        ask(chain(), "equal")
+    assert counted.times == 2
+
+
+@dataclass(frozen=True)
+class Told:
+    """Seconds of a run, told by code of some name: those of the objective, or, turned round, least for the most."""
+
+    name: str = "a run of 2026"
+    turned: bool = False
+
+    def __call__(self, problem: Problem, plan: Plan) -> float:
+        seconds = evaluate(problem, plan).objective_s(problem.objective)
+        return 1 / seconds if self.turned else seconds
+
+
+def test_what_a_second_telling_chooses_is_known_by_its_name(tmp_path: Path) -> None:
+    counted = Counted()
+    with Asking(tmp_path / "plans.sqlite", solve=counted) as ask:
+        first, again = ask(chain(), "equal", second=Told()), ask(chain(), "equal", second=Told())
+        assert counted.times == 1
+        assert again.plan == first.plan
+        assert is_known(again.notes)
+        for second in (None, Told("a run of 2027")):
+            assert not is_known(ask(chain(), "equal", second=second).notes)
+    assert counted.times == 3
+
+
+def test_what_nobody_names_is_neither_looked_up_nor_kept(tmp_path: Path) -> None:
+    counted = Counted()
+    with Asking(tmp_path / "plans.sqlite", solve=counted) as ask:
+        ask(chain(), "equal", second=lambda problem, plan: 1.0)
+        ask(chain(), "equal", second=lambda problem, plan: 1.0)
+        assert counted.times == 2
+        assert ask(chain(), "equal").notes == ()
+    assert counted.times == 3
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_answers_the_one_whose_run_takes_less_stays(tmp_path: Path, turned: bool) -> None:
+    """Whatever their objectives are."""
+    fast, slow = (replace(solve(chain(), name), planner="equal") for name in ("equal", "single"))
+    best = slow if turned else fast
+    for order in ((fast, slow), (slow, fast)):
+        path = tmp_path / f"{order[0].objective_s}.sqlite"
+        for one in order:
+            with Asking(path, fresh=True, solve=lambda *_, one=one, **__: one) as ask:
+                found = ask(chain(), "equal", second=Told(turned=turned))
+        assert (len(found.notes) == 1) is (order[0] is best)
+        assert all(note.startswith("the library keeps a better answer, ") for note in found.notes)
+        with Asking(path) as ask:
+            assert ask(chain(), "equal", second=Told(turned=turned)).plan == best.plan
+
+
+def test_a_cancelled_search_is_given_and_asked_again(tmp_path: Path) -> None:
+    counted = Counted()
+    with Asking(tmp_path / "plans.sqlite", solve=counted) as ask:
+        stopped = ask(chain(micro_batches=None), "local-search", should_stop=lambda: True)
+        assert stopped.stop_reason is StopReason.CANCELLED
+        assert ask(chain(micro_batches=None), "local-search").stop_reason is StopReason.FINISHED
+    assert counted.times == 2
+
+
+def _nothing(path: Path) -> None:
+    path.parent.mkdir()
+    path.parent.rmdir()
+    path.parent.write_text("a file where the folder should be")
+
+
+def _no_sqlite(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"my thesis\n" * 1000)
+
+
+def _a_folder(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+@pytest.mark.parametrize("spoil", [_nothing, _no_sqlite, _a_folder])
+def test_whatever_is_there_the_answer_is_given_and_one_line_said(spoil: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / "data" / "plans.sqlite"
+    spoil(path)
+    said: list[str] = []
+    with Asking(path, tell=said.append) as ask:
+        assert ask(chain(), "equal").plan is not None
+        assert ask(chain(), "equal").plan is not None
+    assert len(said) == 1
+    assert said[0].endswith("so no answer is looked up or kept")
+    assert "\n" not in said[0]
+
+
+def test_the_file_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "plans.sqlite"
+    _no_sqlite(path)
+    before = path.read_bytes()
+    with Asking(path) as ask:
+        ask(chain(), "equal")
+    assert path.read_bytes() == before
+
+
+def test_a_dropped_answer_is_searched_again_and_kept_again(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "plans.sqlite"
+    said: list[str] = []
+    counted = Counted()
+    with Asking(path, tell=said.append, solve=counted) as ask:
+        ask(chain(), "equal")
+        with sqlite3.connect(path) as file:
+            file.execute("UPDATE answers SET bound_s = bound_s * 2")
+        file.close()
+        assert ask(chain(), "equal").notes == ()
+        assert ask(chain(), "equal").notes[-1].startswith("cached result of")
+    assert counted.times == 2
+    assert len(said) == 1
+    assert "is dropped: it is damaged; it is searched for again" in said[0]
+
+
+def test_where_the_library_is() -> None:
+    assert library_path({"PLACEMENT_EXPLORER_LIBRARY": "/a/b.sqlite"}) == Path("/a/b.sqlite")
+    assert library_path({"PLACEMENT_EXPLORER_LIBRARY": "off", "PLACEMENT_EXPLORER_HOME": "/h"}) is None
+    assert library_path({"PLACEMENT_EXPLORER_HOME": "/h", "XDG_DATA_HOME": "/x"}) == Path("/h/plans.sqlite")
+    assert library_path({"XDG_DATA_HOME": "/x"}) == Path("/x/placement-explorer/plans.sqlite")
+    assert library_path({}) == Path.home() / ".local/share/placement-explorer/plans.sqlite"
+
+
+def test_without_a_home_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    assert library_path({}) is None
+
+
+def test_a_python_without_sqlite_costs_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "explorer.library.library", None)
+    said: list[str] = []
+    with Asking(tmp_path / "plans.sqlite", tell=said.append) as ask:
+        assert ask(chain(), "equal").plan is not None
+        assert ask(chain(), "equal").plan is not None
+    assert said == [
+        "this Python was built without sqlite3, which the library of plans needs; so no answer is looked up or kept"
+    ]
+
+
+@pytest.mark.parametrize("name", ["a b.sqlite", "?mode=memory", "50%25.sqlite", "plans#1", "ü.sqlite"])
+def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
+    with Asking(tmp_path / name) as ask:
+        ask(chain(), "equal")
+    assert (tmp_path / name).stat().st_size > 0
+    with Asking(tmp_path / name) as ask:
+        assert ask(chain(), "equal").notes[-1].startswith("cached result of")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_tests_do_not_touch_the_library_of_whoever_runs_them() -> None:
+    assert library_path() is None
+
+
+def test_a_planner_of_somebody_else_is_never_looked_up(tmp_path: Path) -> None:
+    from solvers.planners.baselines import EqualSplit
+
+    class Mine(EqualSplit):
+        pass
+
+    with Asking(tmp_path / "plans.sqlite") as ask:
+        ask(chain(), "equal")
+        assert ask(chain(), Mine()).notes == ()
+    with Library(tmp_path / "plans.sqlite") as library:
+        assert library.find(asked(planner=Mine())) is None
