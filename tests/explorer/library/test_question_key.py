@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.library import cached_solver
 from explorer.library.made_by import versions
 from explorer.library.question_key import Asked
 from explorer.question.graphs.sources import sources_hash

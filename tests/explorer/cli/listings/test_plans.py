@@ -12,7 +12,7 @@ import pytest
 
 from explorer.cli import make_parser
 from explorer.cli.terminal.keeping import declare_library
-from explorer.library import rows
+from explorer.library import question_key, rows
 from explorer.library.made_by import versions
 from solvers.formats.json_text import dump_json
 from solvers.formats.plan_json import read_plan
