@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.library import cached_solver
+from explorer.library import question_key
 from explorer.library.made_by import versions
 from explorer.library.question_key import Asked
 from explorer.question.graphs.sources import sources_hash
@@ -90,7 +90,7 @@ def test_a_placement_by_hand_is_part_of_the_question() -> None:
 
 def test_other_code_is_another_question(monkeypatch: pytest.MonkeyPatch) -> None:
     now = asked().hash
-    monkeypatch.setattr(cached_solver, "versions", lambda: {**versions(), "solvers": "0" * 16})
+    monkeypatch.setattr(question_key, "versions", lambda: {**versions(), "solvers": "0" * 16})
     assert asked().hash != now
 
 

@@ -95,6 +95,7 @@ def test_a_plan_of_parts_is_written_checked_and_compared_and_not_exported(
     assert "not run yet" in run.err
 
 
+@pytest.mark.slow
 def test_auto_says_which_parts_it_tried_and_is_no_worse_for_it() -> None:
     terms = {"devices": 4, "effort": "quick", "seed": 1, "bandwidth": 450e9}
     whole = explorer.plan("multimodal-small", **terms)

@@ -108,39 +108,40 @@ def test_the_graph_keeps_the_rules_and_comes_back_from_its_file(name: str) -> No
         assert again.degrees == graph.degrees
 
 
-def test_planted_faults_of_regrouping_are_refused() -> None:
+@pytest.mark.first(1)
+@pytest.mark.parametrize("seed", range(4))
+def test_planted_faults_of_regrouping_are_refused(seed: int) -> None:
     planted = refused = 0
-    for seed in range(4):
-        graph = divided("multimodal-small", seed)
-        assert graph.division is not None
-        for at, operator in enumerate(graph.operators):
-            if operator.op_type != REGROUPS:
-                continue
-            wrong = [replace(operator, exchange_steps=operator.exchange_steps + 1)]
-            if operator.exchange_steps:
-                wrong.append(replace(operator, exchanged_bytes=operator.exchanged_bytes + operator.exchanged_bytes))
-            for one in wrong:
+    graph = divided("multimodal-small", seed)
+    assert graph.division is not None
+    for at, operator in enumerate(graph.operators):
+        if operator.op_type != REGROUPS:
+            continue
+        wrong = [replace(operator, exchange_steps=operator.exchange_steps + 1)]
+        if operator.exchange_steps:
+            wrong.append(replace(operator, exchanged_bytes=operator.exchanged_bytes + operator.exchanged_bytes))
+        for one in wrong:
+            planted += 1
+            refused += bool(
+                division(replace(graph, operators=(*graph.operators[:at], one, *graph.operators[at + 1 :])))
+            )
+    for at, call in enumerate(graph.division.calls):
+        if call.target != REGROUPS:
+            continue
+        for members in {1, 2, 4} - {call.members}:
+            calls = list(graph.division.calls)
+            calls[at] = replace(call, members=members)
+            planted += 1
+            refused += bool(division(replace(graph, division=replace(graph.division, calls=tuple(calls)))))
+        for number in (*call.inputs, *call.outputs):
+            tensors = list(graph.division.tensors)
+            for members in {1, 2, 4, 8} - {tensors[number].members}:
+                tensors[number] = replace(tensors[number], members=members)
                 planted += 1
-                refused += bool(
-                    division(replace(graph, operators=(*graph.operators[:at], one, *graph.operators[at + 1 :])))
-                )
-        for at, call in enumerate(graph.division.calls):
-            if call.target != REGROUPS:
-                continue
-            for members in {1, 2, 4} - {call.members}:
-                calls = list(graph.division.calls)
-                calls[at] = replace(call, members=members)
-                planted += 1
-                refused += bool(division(replace(graph, division=replace(graph.division, calls=tuple(calls)))))
-            for number in (*call.inputs, *call.outputs):
-                tensors = list(graph.division.tensors)
-                for members in {1, 2, 4, 8} - {tensors[number].members}:
-                    tensors[number] = replace(tensors[number], members=members)
-                    planted += 1
-                    stated = replace(graph.division, tensors=tuple(tensors))
-                    refused += bool(division(replace(graph, division=stated)))
+                stated = replace(graph.division, tensors=tuple(tensors))
+                refused += bool(division(replace(graph, division=stated)))
     print(f"{refused} of {planted} refused")
-    assert planted > 100
+    assert planted > 20
     assert refused == planted
 
 
