@@ -33,8 +33,19 @@ from solvers.formats.pipedream import looks_like_pipedream, read_pipedream
 from solvers.formats.piper import looks_like_piper, read_piper
 from solvers.formats.workload import Workload
 
-__all__ = ["check_name", "divider_of", "is_callable", "is_traced", "load", "load_callable", "load_file", "read_file",
-           "read_workload", "told_by", "traced_already"]  # fmt: skip
+__all__ = [
+    "check_name",
+    "divider_of",
+    "graph_variant",
+    "is_callable",
+    "is_traced",
+    "load",
+    "load_callable",
+    "load_file",
+    "read_file",
+    "read_workload",
+    "traced_already",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     import torch
@@ -101,7 +112,7 @@ def traced_already(
     if name not in MODELS:
         return None
     _knows(model, example, "batch", *GROUP)
-    by = told_by(example, members)
+    by = graph_variant(example, members)
     shipped = None if by else traced_before(model, training, dtype)
     if shipped is not None or graphs is None:
         return shipped
@@ -126,11 +137,11 @@ def _load_demo(
         reference=model,
     )
     if graphs is not None and (dtype is None or isinstance(dtype, str)):
-        stored.keep(graphs, traced, dtype, told_by(example, members))
+        stored.keep(graphs, traced, dtype, graph_variant(example, members))
     return traced
 
 
-def told_by(example: Example, members: Members) -> str:
+def graph_variant(example: Example, members: Members) -> str:
     """By what the graph of a demo differs from that of its name: members by whose times it is divided."""
     whole = example.tensor_parallel in (None, 1) and example.tensor_parallel_of is None
     return "" if members == ANY_MEMBERS or whole else str(members)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from demo_models import MODELS
 from explorer.question.clusters import make_cluster
 from explorer.question.graphs import stored
-from explorer.question.loading import ignore, is_traced, load, told_by, traced_already
+from explorer.question.loading import graph_variant, ignore, is_traced, load, traced_already
 from explorer.question.models.example import of_degree, of_parts, split_example
 from explorer.question.models.part_degrees import PartDegrees
 from explorer.question.nodes.groups import ANY_MEMBERS, Members, by_parts, divided_by_parts, divider, members_of
@@ -80,7 +80,7 @@ class DividedModel:
         notes = tuple(dict.fromkeys((*whole.notes, *made.notes)))
         made = replace(made, notes=notes)
         if self.graphs is not None and split_example(name)[0] in MODELS:
-            stored.keep(self.graphs, made, self.dtype, told_by(split_example(name)[1], members))
+            stored.keep(self.graphs, made, self.dtype, graph_variant(split_example(name)[1], members))
         return made
 
     def _members(self, degree: int, *, in_parts: bool = False) -> Members:
