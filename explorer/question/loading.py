@@ -33,19 +33,8 @@ from solvers.formats.pipedream import looks_like_pipedream, read_pipedream
 from solvers.formats.piper import looks_like_piper, read_piper
 from solvers.formats.workload import Workload
 
-__all__ = [
-    "check_name",
-    "divider_of",
-    "graph_variant",
-    "is_callable",
-    "is_traced",
-    "load",
-    "load_callable",
-    "load_file",
-    "read_file",
-    "read_workload",
-    "traced_already",
-]  # fmt: skip
+__all__ = ["check_name", "divider_of", "graph_variant", "is_callable", "is_traced", "load", "load_callable",
+           "load_file", "read_file", "read_workload", "traced_already"]  # fmt: skip
 
 if TYPE_CHECKING:
     import torch

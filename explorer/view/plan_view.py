@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import accumulate
 from typing import Required, TypedDict, Unpack, cast
 
 from explorer.costs.interval import interval
@@ -182,11 +183,12 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
     specs = problem.cluster.devices
     sizes = [device.members or problem.graph.tensor_parallel for device in specs]
     mixed = any(device.members for device in specs)
-    total = sum(sizes) if mixed else (len(problem.cluster.accelerators) if gpus is None else gpus) * sizes[0]
+    before = [0, *accumulate(sizes)]
+    total = before[-1] if mixed else (len(problem.cluster.accelerators) if gpus is None else gpus) * sizes[0]
     found: list[Device] = []
     for i, device in enumerate(specs):
         same, size = every[i] if every else (i,), sizes[i]
-        firsts = [sum(sizes[:group]) if mixed else group * size for group in same]
+        firsts = [before[group] if mixed else group * size for group in same]
         members = [first + member for first in firsts for member in range(size)]
         shown: Device = {
             "index": i,
