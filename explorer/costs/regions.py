@@ -11,6 +11,7 @@ from solvers.errors import InvalidProblem
 from solvers.problem.graph import OpGraph, Phase
 from solvers.problem.groups import together
 from solvers.problem.problem import Objective, Problem
+from solvers.problem.regions import in_regions
 
 
 class Regions(StrEnum):
@@ -43,7 +44,7 @@ def asked_regions(problem: Problem, regions: Regions, reference: str) -> Problem
     if regions is Regions.MODEL and not problem.recompute:
         return problem
     if regions in (Regions.MODEL, Regions.NONE):
-        return replace(problem, graph=_in_regions(problem.graph, {}, frozenset()))
+        return replace(problem, graph=in_regions(problem.graph, {}))
     asked = f"--recompute {regions.value}"
     if not problem.training:
         raise InvalidProblem(f"{asked} runs forwards again before their backward; leave it out in inference")
@@ -67,7 +68,7 @@ def asked_regions(problem: Problem, regions: Regions, reference: str) -> Problem
             operators = [o for group in members for o in groups[group]]
             name_of |= dict.fromkeys(operators, _name(graph, family, operators))
     cached = frozenset(o for o in name_of if regions is Regions.OPERATORS and graph.operators[o].op_type in COSTLY)
-    return replace(problem, graph=_in_regions(graph, name_of, cached))
+    return replace(problem, graph=in_regions(graph, {o: (name, o in cached) for o, name in name_of.items()}))
 
 
 def _name(graph: OpGraph, family: Blocks, operators: list[int]) -> str:
@@ -75,16 +76,3 @@ def _name(graph: OpGraph, family: Blocks, operators: list[int]) -> str:
     within = len(family.container) + 1 if family.container else 0
     path = next(graph.operators[o].module_path for o in operators if graph.operators[o].phase is Phase.FORWARD)
     return path[:within] + path[within:].split(".")[0]
-
-
-def _in_regions(graph: OpGraph, name_of: dict[int, str], cached: frozenset[int]) -> OpGraph:
-    """Forward operators in the regions named, all others in none."""
-    changed = False
-    operators = []
-    for o, operator in enumerate(graph.operators):
-        name = name_of.get(o, "") if operator.phase is Phase.FORWARD else ""
-        keeps = bool(name) and o in cached
-        if (name, keeps) != (operator.checkpoint, operator.cached):
-            operator, changed = replace(operator, checkpoint=name, cached=keeps), True
-        operators.append(operator)
-    return replace(graph, operators=tuple(operators)) if changed else graph

@@ -183,7 +183,7 @@ def memory_need(problem: Problem) -> MemoryNeed:
     # several of a graph with one end, whose forwards all precede its backwards; otherwise only those of forwards that
     # every backward waits for are sure to be there at one time, and a single operator's.
     one_stage = problem.contiguity is Contiguity.ACYCLIC and problem.objective is not Objective.MAKESPAN
-    spared = problem.recompute or bool(problem.host_links)
+    spared = problem.recompute or problem.recompute_operators or bool(problem.host_links)
     one_stage &= not problem.by_stage and not spared
     simulated = problem.objective is not Objective.MAX_LOAD and not spared
     at_once = range(len(graph)) if one_stage else saved_at_once(graph) if simulated else frozenset()

@@ -17,6 +17,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 from solvers.problem.cluster import around
 from solvers.problem.gathering import owned_bytes
+from solvers.problem.graph import Phase
 from solvers.problem.groups import together
 from solvers.problem.problem import Objective, Problem
 from solvers.problem.training import ZERO_PARAMETERS
@@ -151,6 +152,10 @@ def _too_many(problem: Problem, plan: Plan) -> str:
     for index, stage in enumerate(plan.stages):
         if stage.recompute and not problem.recompute:
             return f"stage {index} recomputes its forward, which is not allowed"
+        if stage.regions and not problem.recompute_operators:
+            return f"stage {index} says which operators run again, which is not the plan's to say"
+        if any(not _may_run_again(problem, o) for region in stage.regions for o in region.operators):
+            return f"stage {index} has operators in a region that have no forward to run again"
         if stage.offload and (why := problem.no_offload(stage.devices)):
             return f"stage {index} offloads what it saves to the host, {why}"
         if not problem.can_share(stage.micro_batch_size, len(stage.devices)):
@@ -175,6 +180,12 @@ def _too_many(problem: Problem, plan: Plan) -> str:
             if stages > problem.subgraphs_per_device:
                 return f"device {device} runs {stages} subgraphs, at most {problem.subgraphs_per_device} are allowed"
     return ""
+
+
+def _may_run_again(problem: Problem, operator: int) -> bool:
+    """Replicable operators are made anew anywhere, and are in no region."""
+    told = problem.graph.operators[operator]
+    return told.phase is Phase.FORWARD and not told.replicable
 
 
 def evaluate(problem: Problem, plan: Plan) -> Metrics:

@@ -13,6 +13,7 @@ from solvers.kernels.arrays import Floats
 from solvers.plan.alike import alike
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Plan, Stage
+from solvers.plan.regions import with_regions
 from solvers.problem.cluster import Ring, around
 from solvers.problem.graph import BACKWARD_PHASES, Phase
 from solvers.problem.problem import Pipeline, Problem, Transfers
@@ -68,6 +69,7 @@ def loads(problem: Problem, plan: Plan) -> Loads:
     equally and add 2(r-1)/r of their gradient bytes per mini-batch. Without a link a load is inf. Raises InvalidPlan if
     an operator is in no stage.
     """
+    problem = with_regions(problem, plan)
     devices, same = len(problem.cluster), alike(problem, plan)
     compute, sent, received = np.zeros((2, devices)), np.zeros((2, devices)), np.zeros((2, devices))
     near = plan if same is None else _of_two_groups(plan, len(same.groups))

@@ -17,6 +17,7 @@ from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
 from solvers.plan.alike import alike
 from solvers.plan.plan import Plan
+from solvers.plan.regions import with_regions
 from solvers.plan.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
 from solvers.problem.problem import Objective, Problem
 
@@ -182,6 +183,7 @@ def run(problem: Problem, plan: Plan, objective: Objective | None = None, *, fol
     (`plan.alike`). Raises InvalidPlan if the order deadlocks (the message shows where each device, and each link with
     a stated order, is stuck), misses an action or a message or needs a link that is not there.
     """
+    problem = with_regions(problem, plan)
     objective, same = objective or problem.objective, alike(problem, plan) if fold else None
     lowered = lower(problem, plan, objective, same)
     if same is not None:

@@ -18,7 +18,8 @@ from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
 from solvers.formats.problem_json import problem_json, read_problem
 from solvers.formats.result_json import read_result, result_json
 from solvers.plan.order_check import check_order
-from solvers.plan.plan import Action, Message, MessageOrder, Plan, Stage, parse_action, parse_message
+from solvers.plan.plan import Action, Message, MessageOrder, Plan, Region, Stage, parse_action, parse_message
+from solvers.plan.regions import with_regions, without_regions
 from solvers.plan.result import Result
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Problem
@@ -44,6 +45,7 @@ class PlanFile(NamedTuple):
 
 def write_plan(problem: Problem, plan: Plan, result: Result | None = None, reference: str = "") -> str:
     """The text of a plan.json. `read_plan` of it gives all four back (the result without its trace)."""
+    problem = without_regions(problem)
     return dump_json(
         {
             "format": FORMAT,
@@ -82,6 +84,7 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
     version, whole = parts["version"].value, parts["plan"].value
     states = isinstance(whole, dict) and "messages" in whole if version == VERSIONS[2] else version == VERSIONS[1]
     plan = read_plan_part(parts["plan"], problem, stated=states)
+    problem = with_regions(problem, plan)
     result = parts.get("result")
     told = None if result is None or result.is_null else read_result(result, problem, plan)
     return PlanFile(problem, plan, told, model["reference"].text())
@@ -98,6 +101,7 @@ def plan_part(plan: Plan) -> dict[str, object]:
             "in_flight": stage.in_flight,
             "recompute": stage.recompute,
             **({"offload": True} if stage.offload else {}),
+            **({"regions": [_region_json(region) for region in stage.regions]} if stage.regions else {}),
         }
         for stage in plan.stages
     ]
@@ -106,6 +110,10 @@ def plan_part(plan: Plan) -> dict[str, object]:
     if plan.messages:
         told["messages"] = messages_json(plan)
     return told
+
+
+def _region_json(region: Region) -> dict[str, list[int]]:
+    return {"operators": list(region.operators), **({"cached": list(region.cached)} if region.cached else {})}
 
 
 def _order_by_class(plan: Plan) -> list[dict[str, object]]:
@@ -177,7 +185,7 @@ def _read_order(field: Field, stages: int, devices: int) -> tuple[tuple[Action, 
 
 
 def _read_stage(field: Field, operators: int, devices: int) -> Stage:
-    parts = field.fields(("operators", "devices"), ("micro_batch_size", "in_flight", "recompute", "offload"))
+    parts = field.fields(("operators", "devices"), ("micro_batch_size", "in_flight", "recompute", "offload", "regions"))
     try:
         return Stage(
             tuple(item.integer(0, operators - 1) for item in parts["operators"].items(operators)),
@@ -186,9 +194,19 @@ def _read_stage(field: Field, operators: int, devices: int) -> Stage:
             parts["in_flight"].integer(1) if "in_flight" in parts else 1,
             parts["recompute"].flag() if "recompute" in parts else False,
             parts["offload"].flag() if "offload" in parts else False,
+            tuple(_read_region(item, operators) for item in parts["regions"].items(operators))
+            if "regions" in parts else (),
         )
     except InvalidPlan as error:
         raise InvalidPlan(f"{field.where}: {error}") from None
+
+
+def _read_region(field: Field, operators: int) -> Region:
+    parts = field.fields(("operators",), ("cached",))
+    return Region(*(
+        tuple(item.integer(0, operators - 1) for item in parts[name].items(operators)) if name in parts else ()
+        for name in ("operators", "cached")
+    ))  # fmt: skip
 
 
 def _parsed(field: Field, parse: Callable[[str], T]) -> T:

@@ -23,7 +23,7 @@ _REQUIRED = (
 )  # fmt: skip
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
-    "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied", "group_link", "group_sum_link",
+    "subgraphs_per_device", "precision", "zero", "regions", "recompute_operators", "engine", "copy_tied", "group_link", "group_sum_link",
     "host_links",
 )  # fmt: skip
 
@@ -44,7 +44,10 @@ def problem_json(problem: Problem) -> dict[str, object]:
         "pipeline": _ORDER_WORDS.get(problem.pipeline, problem.pipeline.value),
         **({} if problem.precision is Precision.PURE else {"precision": problem.precision.value}),
         **({"zero": problem.zero} if problem.zero else {}),
-        **({} if problem.plain is None or problem.copy_tied else {"regions": True}),
+        **(
+            {"recompute_operators": True} if problem.recompute_operators
+            else {} if problem.plain is None or problem.copy_tied else {"regions": True}
+        ),
         **({"copy_tied": True} if problem.copy_tied else {}),
         **({"host_links": dict(problem.host_links)} if problem.host_links else {}),
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
@@ -76,6 +79,7 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "stated_bytes": read_numbers(parts.get("stated_bytes"), len(graph)),
         "max_replicas": parts["max_replicas"].integer(1) if "max_replicas" in parts else 1,
         "recompute": parts["recompute"].flag() if "recompute" in parts else False,
+        "recompute_operators": parts["recompute_operators"].flag() if "recompute_operators" in parts else False,
         "mixed_micro_batches": parts["mixed_micro_batches"].flag() if "mixed_micro_batches" in parts else False,
         "subgraphs_per_device": None if subgraphs is None or subgraphs.is_null else subgraphs.integer(1),
         "pins": _read_pins(parts["pins"], len(graph)) if "pins" in parts else {},

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
 from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.regions import with_regions
 from solvers.plan.plan import Plan, Stage
 from solvers.plan.segments import Place
 from solvers.problem.graph import OpGraph, Phase
@@ -56,11 +57,14 @@ def improve(problem: Problem, monitor: Monitor) -> None:
 
 
 def draft_of(problem: Problem, plan: Plan) -> Draft:
-    """The draft whose realisation on the plan's devices is the plan, as far as drafts can tell."""
+    """The draft whose realisation on the plan's devices is the plan, as far as drafts can tell. An operator that moves
+    to another stage runs again there, too, where it did."""
+    regions = tuple(region for stage in plan.stages for region in stage.regions)
     plain = Draft(
         tuple(
             DraftStage(
-                stage.operators, stage.micro_batch_size, len(stage.devices), stage.recompute, _block(plan, index)
+                stage.operators, stage.micro_batch_size, len(stage.devices), int(stage.recompute), _block(plan, index),
+                regions=regions,
             )
             for index, stage in enumerate(plan.stages)
         )
@@ -109,6 +113,7 @@ class _Groups:
 
 def _neighbours(problem: Problem, plan: Plan, groups: _Groups) -> Iterator[list[Sequence[int]]]:
     """The operators of every stage after a move."""
+    problem = with_regions(problem, plan)
     load = [_load_s(problem, stage, stage.operators) for stage in plan.stages]
     busiest = max(range(len(load)), key=load.__getitem__)
     tail = groups.of_stage(plan.stages[busiest].operators)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.traffic import Traffic
 from solvers.kernels.arrays import Floats, Ints
+from solvers.evaluation.columns import graph_columns
+from solvers.pipelines.recomputation.levels import levels_of
 from solvers.pipelines.seating import kinds_by_speed
 from solvers.problem.links import Speed
 from solvers.problem.problem import Problem
@@ -37,6 +40,19 @@ class SizeCosts:
     message_bytes: Floats
     sync_s: Floats
     sync_s_per_byte: Floats
+    levels: LevelCosts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelCosts:
+    """The same where a level of operators runs again (`levels_of`), [levels, degrees, super-operators].
+
+    again_s: seconds that the backward takes longer. saved_bytes, workspace_bytes: in place of those of `SizeCosts`.
+    """
+
+    again_s: Floats
+    saved_bytes: Floats
+    workspace_bytes: Floats
 
 
 def node_of_operator(condensed: Condensed) -> Ints:
@@ -55,6 +71,22 @@ def degrees_of(problem: Problem, samples: int) -> tuple[int, ...]:
     if problem.training and not problem.cluster.links:
         most = min(most, 1)
     return tuple(r for r in range(1, most + 1) if problem.can_share(samples, r))
+
+
+def _level_costs(problem: Problem, node: Ints, samples: int, degrees: Sequence[int], kind: str) -> LevelCosts:
+    """node: of every operator. kind: of accelerator."""
+    levels, count = levels_of(problem), int(node.max()) + 1
+    found = np.zeros((3, len(levels), len(degrees), count))
+    for d, replicas in enumerate(degrees):
+        share = samples / replicas
+        whole = problem.compute.at(kind, share)
+        for k, level in enumerate(levels):
+            columns = graph_columns(level.problem.graph)
+            longer = level.problem.compute.at(kind, share) - whole
+            found[0, k, d] = np.bincount(node, np.where(np.isfinite(longer), longer, 0.0), count)
+            found[1, k, d] = np.bincount(node, columns.saved_bytes[:, 0] + columns.saved_bytes[:, 1] * share, count)
+            np.maximum.at(found[2, k, d], node, columns.workspace_bytes[:, 0] + columns.workspace_bytes[:, 1] * share)
+    return LevelCosts(*found)
 
 
 def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
@@ -87,4 +119,5 @@ def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
         np.array([copy.message_bytes for copy in copies]),
         np.ascontiguousarray(sync[:, 0]),  # kernels are compiled for arrays without gaps
         np.ascontiguousarray(sync[:, 1]),
+        _level_costs(problem, node_of_operator(condensed), samples, degrees, kinds[0]),
     )

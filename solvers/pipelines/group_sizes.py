@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from solvers.errors import InvalidPlan
-from solvers.plan.plan import Plan, Stage
+from solvers.plan.plan import Plan, Region, Stage
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Objective, Problem
 from solvers.schedules.ordering.arrange import arranged
@@ -79,6 +79,10 @@ def joined(problem: Problem, parts: Sequence[tuple[OfSize, Plan]]) -> Plan:
             stage.micro_batch_size,
             recompute=stage.recompute,
             offload=stage.offload,
+            regions=tuple(
+                Region(*(tuple(part.operators[at] for at in members) for members in region))
+                for region in stage.regions
+            ),
         )
         for part, plan in parts
         for stage in plan.stages

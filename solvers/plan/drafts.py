@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from solvers.plan.plan import Region
+
+NOTHING, WHOLE, FIRST_LEVEL = 0, 1, 2
+"""What a stage runs again before its backward: nothing, its whole forward, or what the first level of
+`solvers.pipelines.recomputation.levels` says, that of the next number the second, and so on."""
+
 
 @dataclass(frozen=True, slots=True)
 class DraftStage:
@@ -14,16 +20,19 @@ class DraftStage:
     micro_batch_size: samples. block: how many forwards, or backwards, run in a row (the k of kFkB).
     slack: micro-batches in flight beyond what `in_flight_samples` asks for, which hide the round trip of
     transfers. host: the position of the stage whose devices it shares, for operators that take next to
-    no time and would waste a device (None: devices of its own).
+    no time and would waste a device (None: devices of its own). recompute: what runs again before its backward, as
+    numbered above. regions: where that is nothing, operators that do all the same, found before (`Stage.regions`);
+    those of other stages among them are left out.
     """
 
     operators: tuple[int, ...]
     micro_batch_size: int
     replicas: int = 1
-    recompute: bool = False
+    recompute: int = NOTHING
     block: int = 1
     slack: int = 0
     host: int | None = None
+    regions: tuple[Region, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

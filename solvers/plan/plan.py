@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from solvers.errors import InvalidPlan
 from solvers.problem.displayed import Displayed
@@ -87,6 +87,16 @@ MessageOrder = tuple[tuple[str, tuple[Message, ...]], ...]
 """The name of a link's resource, and all that crosses it in the order in which it is served."""
 
 
+class Region(NamedTuple):
+    """Forward operators of a stage that run again, as one, before their backward.
+
+    cached: those among them that keep what they make, and do not run again.
+    """
+
+    operators: tuple[int, ...]
+    cached: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Operators that run as a unit, on one device or on a group of replicas.
@@ -96,7 +106,8 @@ class Stage:
     in_flight: most micro-batches whose forward is done and whose backward, gradients of parameters (W)
     included, is not. recompute: of every micro-batch in flight only what the stage receives is kept; its
     forward runs again before the backward. offload: what the forward saves goes to the host's memory and comes back
-    for the backward, of every micro-batch with at least `NOT_COPIED` actions between the two.
+    for the backward, of every micro-batch with at least `NOT_COPIED` actions between the two. regions: operators that
+    run again, where the problem leaves that to its plans (`solvers.plan.regions`).
     """
 
     operators: tuple[int, ...]
@@ -105,6 +116,7 @@ class Stage:
     in_flight: int = 1
     recompute: bool = False
     offload: bool = False
+    regions: tuple[Region, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.operators:
@@ -117,6 +129,15 @@ class Stage:
             raise InvalidPlan("a stage's micro_batch_size and in_flight must be at least 1")
         if self.recompute and self.offload:
             raise InvalidPlan("a stage recomputes and offloads what its forward saves; choose one of the two")
+        if self.recompute and self.regions:
+            raise InvalidPlan("a stage recomputes as a whole and by regions; choose one of the two")
+        if not self.regions:
+            return
+        inside = [operator for region in self.regions for operator in region.operators]
+        if len(set(inside)) != len(inside) or not set(inside) <= set(self.operators):
+            raise InvalidPlan("regions of a stage share an operator, or have one that the stage has not")
+        if any(not set(region.cached) <= set(region.operators) for region in self.regions):
+            raise InvalidPlan("a region of a stage caches what an operator outside it makes")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from solvers.errors import PlacementError
 from solvers.evaluation.simulation import simulate
 from solvers.plan.plan import Plan
+from solvers.plan.regions import with_regions
 from solvers.problem.problem import Objective, Problem
 from solvers.verify import MOST, verify
 from solvers.verify.division import division
@@ -16,6 +17,7 @@ def check(problem: Problem, plan: Plan) -> tuple[str, ...]:
 
     For max-load, which has no schedule of its own, that of an iteration is verified.
     """
+    problem = with_regions(problem, plan)
     broken = [*division(problem.as_traced.graph), *structure(problem, plan)]
     if broken:
         return tuple(broken[:MOST])

@@ -235,7 +235,9 @@ class Problem:
     sweeps powers of two). zero: the stage of ZeRO, which shares out what
     replicas hold of parameters in training (0: each holds all). max_replicas: on how many devices a stage may be
     replicated. recompute:
-    whether a stage may run its forward again in place of keeping activations. host_links: of each kind of device the
+    whether a stage may run its forward again in place of keeping activations. recompute_operators: whether a plan says
+    of which operators that is true, stage by stage (`Stage.regions`); then the graph asked about has no regions.
+    host_links: of each kind of device the
     bytes per second, each way, between a device and its host's memory, where stages may offload what they save to it;
     without any, none may. mixed_micro_batches:
     whether stages may differ in the size of their micro-batches.
@@ -269,6 +271,7 @@ class Problem:
     zero: int = 0
     max_replicas: int = 1
     recompute: bool = False
+    recompute_operators: bool = False
     mixed_micro_batches: bool = False
     subgraphs_per_device: int | None = None
     pins: Mapping[int, int] = field(default_factory=dict)
@@ -312,6 +315,8 @@ class Problem:
             raise InvalidProblem(f"max_replicas must be at least 1, found {self.max_replicas}")
         if self.subgraphs_per_device is not None and self.subgraphs_per_device < 1:
             raise InvalidProblem(f"subgraphs_per_device must be at least 1 or None, found {self.subgraphs_per_device}")
+        if self.recompute_operators and not self.iterates_counted:
+            raise InvalidProblem("recompute_operators is of training in micro-batches with sizes that are counted")
         for kind, speed in self.host_links.items():
             if not 0 < speed < math.inf:
                 raise InvalidProblem(f"host_links: {kind} must have more than 0 bytes/s, found {speed}")
@@ -334,11 +339,16 @@ class Problem:
             if not math.isfinite(value) or value < 0:
                 raise InvalidProblem(f"{what}[{position}] must be a finite number >= 0, found {value}")
 
+    @property
+    def iterates_counted(self) -> bool:
+        """Whether what is saved is counted, micro-batch by micro-batch: training in iterations, no stated sizes."""
+        return self.objective is Objective.ITERATION and self.has_backward() and self.stated_bytes is None
+
     def no_offload(self, devices: Iterable[int]) -> str:
         """Why a stage on ``devices`` may not offload what it saves, as the end of a sentence; "" if it may."""
         if not self.host_links:
             return "which is not allowed"
-        if self.objective is not Objective.ITERATION or not self.has_backward() or self.stated_bytes is not None:
+        if not self.iterates_counted:
             return "which is of training in micro-batches with sizes that are counted"
         for device in devices:
             spec = self.cluster.devices[device]

@@ -75,6 +75,21 @@ def regions_of(graph: OpGraph) -> Regions:
     return Regions(members, of, first, moved)
 
 
+def in_regions(graph: OpGraph, region_of: Mapping[int, tuple[str, bool]]) -> OpGraph:
+    """The graph with forward operators in the regions given, all others in none; itself where they are.
+
+    region_of: operator -> the name of its region, and whether it caches what it makes.
+    """
+    changed = False
+    operators = []
+    for o, operator in enumerate(graph.operators):
+        region = region_of.get(o, ("", False)) if operator.phase is Phase.FORWARD else ("", False)
+        if region != (operator.checkpoint, operator.cached):
+            operator, changed = replace(operator, checkpoint=region[0], cached=region[1]), True
+        operators.append(operator)
+    return replace(graph, operators=tuple(operators)) if changed else graph
+
+
 def recomputing(problem: Problem) -> Problem:
     """The problem with the regions of its graph run again; itself where there are none, in inference, where sizes are
     stated, and for one unsplit pass, in which nothing waits for its backward while another micro-batch runs."""

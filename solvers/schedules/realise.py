@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from solvers.errors import InvalidPlan
-from solvers.plan.drafts import Draft
-from solvers.plan.plan import Plan, Stage
+from solvers.pipelines.recomputation.levels import levels_of, restricted
+from solvers.plan.drafts import FIRST_LEVEL, NOTHING, WHOLE, Draft, DraftStage
+from solvers.plan.plan import Plan, Region, Stage
 from solvers.problem.problem import Pipeline, Problem
 from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.arrange import arranged
@@ -29,12 +30,21 @@ def realise(problem: Problem, draft: Draft, devices: Sequence[tuple[int, ...]] |
     waits = stage_waits(problem.graph, sets)
     chosen = map_stages(problem, draft.stages, sets) if devices is None else devices
     stages = tuple(
-        Stage(operators, places, stage.micro_batch_size, most, stage.recompute)
+        Stage(
+            operators, places, stage.micro_batch_size, most, stage.recompute == WHOLE,
+            regions=_regions(problem, stage, operators),
+        )
         for stage, operators, places, most in zip(
             draft.stages, sets, chosen, _in_flight(problem, draft, sets), strict=True
         )
     )
     return arranged(problem, stages, waits, [stage.block for stage in draft.stages])
+
+
+def _regions(problem: Problem, stage: DraftStage, operators: tuple[int, ...]) -> tuple[Region, ...]:
+    if stage.recompute >= FIRST_LEVEL:
+        return levels_of(problem)[stage.recompute - FIRST_LEVEL].within(operators)
+    return restricted(stage.regions, frozenset(operators)) if stage.regions and stage.recompute == NOTHING else ()
 
 
 def _in_flight(problem: Problem, draft: Draft, sets: Sequence[tuple[int, ...]]) -> list[int]:

@@ -53,8 +53,8 @@ def further_ahead(problem: Problem, plan: Plan) -> Iterator[Plan]:
     for share, block in [(share, 1) for share in AHEAD] + [(0.0, 2)]:
         stages = tuple(
             DraftStage(
-                stage.operators, stage.micro_batch_size, len(stage.devices), stage.recompute, block,
-                math.ceil(share * stage.in_flight),
+                stage.operators, stage.micro_batch_size, len(stage.devices), int(stage.recompute), block,
+                math.ceil(share * stage.in_flight), regions=stage.regions,
             )
             for stage in plan.stages
         )  # fmt: skip

@@ -29,6 +29,7 @@ def structure(problem: Problem, plan: Plan) -> list[str]:
     return [
         *_operators(problem, places),
         *_stages(problem, plan),
+        *_regions(problem, plan),
         *_micro_batches(problem, plan),
         *_too_far_ahead(problem, plan),
         *_subgraphs(problem, plan),
@@ -91,6 +92,8 @@ def _stages(problem: Problem, plan: Plan) -> list[str]:
         ]
         if stage.recompute and not problem.recompute:
             found.append(f"stage {index} recomputes its forward, which is not allowed")
+        if stage.regions and not problem.recompute_operators:
+            found.append(f"stage {index} says which operators run again, which is not allowed")
         if stage.offload:
             found += _cannot_offload(problem, plan, index)
         per_sample = len(problem.compute.samples) == 1
@@ -98,6 +101,26 @@ def _stages(problem: Problem, plan: Plan) -> list[str]:
             found.append(f"stage {index}: its {len(stage.devices)} replicas would have to split a sample")
         if len(stage.devices) > problem.max_replicas:
             found.append(f"stage {index} has {len(stage.devices)} replicas, {problem.max_replicas} are allowed")
+    return found
+
+
+def _regions(problem: Problem, plan: Plan) -> list[str]:
+    """Operators whose forward runs again in the graph that is counted and not in the plan, or the reverse."""
+    if not problem.recompute_operators:
+        return []
+    stated: dict[int, tuple[int, bool]] = {}
+    for number, region in enumerate(region for stage in plan.stages for region in stage.regions):
+        stated |= {o: (number, o in region.cached) for o in region.operators}
+    found, name_of = [], dict[int, str]()
+    for position, operator in enumerate(problem.as_traced.graph.operators):
+        number, cached = stated.get(position, (-1, False))
+        if number >= 0 and (operator.phase is not Phase.FORWARD or operator.replicable):
+            found.append(f"operator {operator.name!r} is to run again and has no forward of its own")
+        elif name_of.setdefault(number, operator.checkpoint) != operator.checkpoint or cached != operator.cached:
+            found.append(f"operator {operator.name!r} runs again otherwise than the plan says")
+    names = [name for number, name in name_of.items() if number >= 0]
+    if len(set(names)) != len(names) or "" in names or name_of.get(-1, ""):
+        found.append("regions of the graph that run again are not those of the plan")
     return found
 
 

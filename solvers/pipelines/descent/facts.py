@@ -63,7 +63,7 @@ class Costs(NamedTuple):
     row: Ints
     """[sizes, devices + 1] the row, -1 where so many devices cannot share a micro-batch"""
     amounts: Floats
-    """[rows, 6, super-operators]"""
+    """[rows, 6, super-operators], after these as many rows for each level of what runs again"""
     sync_s: Floats
     """[rows, 2] to add up gradients, once: FIXED and PER_BYTE of parameters"""
     sent: Ints
@@ -86,7 +86,8 @@ class Rules(NamedTuple):
     """GPipe"""
     runs_ahead: bool
     """whether slack and blocks mean something: neither in GPipe nor in 1F1B as it is run"""
-    recompute: bool
+    again: Ints
+    """what stages may run again (`solvers.plan.drafts`), the least first"""
     mixed: bool
     """whether stages may differ in their micro-batches"""
     by_stage: bool

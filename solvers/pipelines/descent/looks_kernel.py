@@ -27,6 +27,7 @@ from solvers.pipelines.descent.facts import (
 from solvers.pipelines.descent.stages_kernel import Works, mean_s, row_of, tidy, works_of
 from solvers.pipelines.seating import free_kinds
 from solvers.pipelines.timing.stages_kernel import in_flight, quotient, topological
+from solvers.plan.drafts import WHOLE
 
 
 class Look(NamedTuple):
@@ -179,7 +180,7 @@ def _transfers(facts: Facts, stages: Stages) -> tuple[Floats, Floats]:
 @njit(cache=True)
 def _over_bytes(rules: Rules, table: Ints, works: Works, keeps: Ints, received: Floats) -> float:
     """Bytes above the caps: saved and received ones of every micro-batch in flight."""
-    saved = works.saved_bytes * np.where(table[:, AGAIN] == 1, 1, keeps)
+    saved = works.saved_bytes * np.where(table[:, AGAIN] == WHOLE, 1, keeps)
     held = with_guests(table, works.static_bytes + saved + works.workspace_bytes + received * keeps)
     own = np.flatnonzero(table[:, HOST] == np.arange(len(table)))
     over, first = 0.0, 0

@@ -93,11 +93,14 @@ def add_glue(
 
 @njit(cache=True)
 def add_settings(found: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools) -> None:
-    """One stage recomputes or not, keeps more or fewer in flight, runs more or fewer in a row, or has larger or smaller
+    """One stage runs more or less again, keeps more or fewer in flight, runs more or fewer in a row, or has larger or smaller
     micro-batches."""
     table, rules = stages.table, facts.rules
-    if rules.recompute:
-        lead_to(found, with_entry(stages, stage, AGAIN, 1 - table[stage, AGAIN]))
+    for place in range(len(rules.again)):
+        if rules.again[place] == table[stage, AGAIN]:
+            for near in (place - 1, place + 1):
+                if 0 <= near < len(rules.again):
+                    lead_to(found, with_entry(stages, stage, AGAIN, rules.again[near]))
     if rules.runs_ahead:
         now = table[stage, SLACK]
         for slack in (now - 1, now + 1, now + 2):
@@ -139,8 +142,8 @@ def add_settings_of_all(found: list[Change], facts: Facts, stages: Stages, sizes
     if sizes_only:
         return
     lead_on(found, stages, NOBODY)
-    if rules.recompute:
-        for again in range(2):
+    if len(rules.again) > 1:
+        for again in rules.again:
             lead_to(found, _for_all(stages, AGAIN, again))
     if rules.runs_ahead:
         for slack in range(MOST_SLACK):

@@ -14,6 +14,7 @@ from solvers.kernels.arrays import Floats
 from solvers.pipelines.costs import SizeCosts, size_costs
 from solvers.pipelines.descent.facts import SIZE, Costs, Facts, Graph, Rules, Stages
 from solvers.pipelines.descent.looks_kernel import FirstLook, first_look, tidied
+from solvers.pipelines.recomputation.levels import choices_allowed
 from solvers.pipelines.seating import Seating
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import SEVERAL_STAGES, Pipeline
@@ -63,7 +64,7 @@ def draft_of(parts: Parts) -> Draft:
     members = np.split(order, np.cumsum(np.bincount(of))[:-1])
     return Draft(
         tuple(
-            DraftStage(tuple(own.tolist()), size, replicas, bool(again), block, slack, None if host == number else host)
+            DraftStage(tuple(own.tolist()), size, replicas, again, block, slack, None if host == number else host)
             for number, (own, (size, replicas, again, block, slack, host)) in enumerate(
                 zip(members, table.tolist(), strict=True)
             )
@@ -96,7 +97,7 @@ class Space:
             backward=problem.has_backward(),
             all_in_flight=problem.pipeline is Pipeline.GPIPE,
             runs_ahead=problem.may_run_ahead,
-            recompute=problem.recompute,
+            again=np.array(choices_allowed(problem), np.int64),
             mixed=problem.mixed_micro_batches,
             by_stage=problem.pipeline in SEVERAL_STAGES,
             sizes=np.array([problem.mini_batch // count for count in problem.micro_batch_choices()], np.int64),
@@ -126,7 +127,9 @@ class Space:
         return Costs(
             sizes=np.array(list(known), np.int64),
             row=row,
-            amounts=np.concatenate([_amounts(costs) for costs in known.values()]),
+            amounts=np.concatenate(
+                [_amounts(costs, level) for level in range(1 + len(one.levels.again_s)) for costs in known.values()]
+            ),
             sync_s=np.concatenate([np.stack([c.sync_s, c.sync_s_per_byte], axis=1) for c in known.values()]),
             sent=np.array(sorted(sent), np.int64).reshape(-1, 2),
             reader_start=one.traffic.readers.start,
@@ -168,8 +171,12 @@ def _graph(edges: Iterable[tuple[int, int]], count: int) -> Graph:
     return Graph(np.array(pairs, np.int64).reshape(-1, 2), start, near)
 
 
-def _amounts(costs: SizeCosts) -> Floats:
-    """[degrees, 6, super-operators]: see `Costs`."""
+def _amounts(costs: SizeCosts, level: int) -> Floats:
+    """[degrees, 6, super-operators]: see `Costs`. level: 0 for what is not run again, else one more than its number."""
     params = np.broadcast_to(costs.param_bytes, costs.forward_s.shape)
-    seconds, saved = (costs.forward_s, costs.backward_s), (costs.saved_bytes, costs.workspace_bytes)
-    return np.stack([*seconds, *saved, costs.static_bytes, params], axis=1).astype(np.float64)
+    backward_s, saved = costs.backward_s, (costs.saved_bytes, costs.workspace_bytes)
+    if level:
+        lean = costs.levels
+        backward_s = backward_s + lean.again_s[level - 1]
+        saved = (lean.saved_bytes[level - 1], lean.workspace_bytes[level - 1])
+    return np.stack([costs.forward_s, backward_s, *saved, costs.static_bytes, params], axis=1).astype(np.float64)

@@ -28,6 +28,7 @@ from solvers.pipelines.descent.facts import (
     Facts,
     Stages,
 )
+from solvers.plan.drafts import FIRST_LEVEL, WHOLE
 
 
 class Works(NamedTuple):
@@ -76,6 +77,13 @@ def at_most(costs: Costs, size: int, devices: int) -> int:
 
 
 @njit(cache=True)
+def amounts_of(costs: Costs, row: int, again: int) -> Floats:
+    """What super-operators take where a stage runs this again, [6, super-operators]; a whole forward is not counted."""
+    found: Floats = costs.amounts[row + max(0, again - FIRST_LEVEL + 1) * len(costs.sync_s)]
+    return found
+
+
+@njit(cache=True)
 def works_of(facts: Facts, stages: Stages) -> Works:
     """What every stage takes and holds."""
     costs, table = facts.costs, stages.table
@@ -86,7 +94,7 @@ def works_of(facts: Facts, stages: Stages) -> Works:
         row[s] = row_of(costs, table[s, SIZE], table[s, REPLICAS])
     for v in range(len(stages.of)):
         s = stages.of[v]
-        amounts = costs.amounts[row[s]]
+        amounts = amounts_of(costs, row[s], table[s, AGAIN])
         forward[s] += amounts[FORWARD_S, v]
         backward[s] += amounts[BACKWARD_S, v]
         static[s] += amounts[STATIC, v]
@@ -94,7 +102,7 @@ def works_of(facts: Facts, stages: Stages) -> Works:
         params[s] += amounts[PARAMS, v]
         workspace[s] = max(workspace[s], amounts[WORKSPACE, v])
     for s in range(count):
-        if table[s, AGAIN]:
+        if table[s, AGAIN] == WHOLE:
             backward[s] += forward[s]
         if params[s]:
             sync[s] = costs.sync_s[row[s], FIXED] + params[s] * costs.sync_s[row[s], PER_BYTE]
@@ -114,13 +122,13 @@ def seconds_on(facts: Facts, label: Ints, chosen: int, like: Ints, replicas: int
     """The same of the super-operators with a label, in a stage like another. like: its row in a table of stages."""
     costs = facts.costs
     row = row_of(costs, like[SIZE], replicas)
-    forward, backward, params, amounts = 0.0, 0.0, 0.0, costs.amounts[row]
+    forward, backward, params, amounts = 0.0, 0.0, 0.0, amounts_of(costs, row, like[AGAIN])
     for v in range(len(label)):
         if label[v] == chosen:
             forward += amounts[FORWARD_S, v]
             backward += amounts[BACKWARD_S, v]
             params += amounts[PARAMS, v]
-    if like[AGAIN]:
+    if like[AGAIN] == WHOLE:
         backward += forward
     sync = costs.sync_s[row, FIXED] + params * costs.sync_s[row, PER_BYTE] if params else 0.0
     return float((forward + backward) * (facts.rules.mini_batch / like[SIZE]) + sync)
@@ -129,9 +137,9 @@ def seconds_on(facts: Facts, label: Ints, chosen: int, like: Ints, replicas: int
 @njit(cache=True)
 def single_s(facts: Facts, like: Ints) -> Floats:
     """Seconds in an iteration of every super-operator by itself on one device, [super-operators]."""
-    amounts = facts.costs.amounts[row_of(facts.costs, like[SIZE], ONE)]
+    amounts = amounts_of(facts.costs, row_of(facts.costs, like[SIZE], ONE), like[AGAIN])
     forward, backward = amounts[FORWARD_S], amounts[BACKWARD_S]
-    both = forward + (backward + forward) if like[AGAIN] else forward + backward
+    both = forward + (backward + forward) if like[AGAIN] == WHOLE else forward + backward
     each_s: Floats = both * (facts.rules.mini_batch / like[SIZE])
     return each_s
 

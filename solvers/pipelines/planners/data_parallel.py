@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from solvers.contiguous.chains import ROUNDING
 from solvers.contiguous.planners.chain_dp import micro_batch_choices, unsupported
+from solvers.pipelines.recomputation.levels import choices_allowed
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Objective, Problem
@@ -57,7 +58,7 @@ class DataParallel:
             for samples in shared:
                 if self._compute_s(problem, samples, replicas) >= monitor.objective_s:
                     continue
-                for again in (False, True) if problem.recompute else (False,):
+                for again in choices_allowed(problem):
                     monitor.check()
                     draft = Draft((DraftStage(everything, samples, replicas, recompute=again),))
                     if monitor.offer(realise(problem, draft)) < math.inf:

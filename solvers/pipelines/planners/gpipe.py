@@ -14,6 +14,7 @@ from solvers.contiguous.chains import Chain, Part, iteration_floor_s, topologica
 from solvers.contiguous.planners.chain_dp import micro_batch_choices
 from solvers.pipelines.even_cuts import cheapest
 from solvers.pipelines.offers import offer_draft, unsupported
+from solvers.pipelines.recomputation.levels import choices_allowed
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.search.monitor import Monitor
@@ -76,7 +77,7 @@ def _offer(
     problem: Problem, monitor: Monitor, sets: list[tuple[int, ...]], members: Sequence[Sequence[int]], samples: int
 ) -> None:
     ordered = replace(problem, pipeline=Pipeline.GPIPE)
-    for again in (False, True) if problem.recompute else (False,):
+    for again in choices_allowed(problem):
         draft = Draft(tuple(DraftStage(nodes, samples, recompute=again) for nodes in sets))
         if offer_draft(ordered, monitor, draft.expanded(members)) < math.inf:
             return

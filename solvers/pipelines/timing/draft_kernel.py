@@ -44,6 +44,7 @@ from solvers.pipelines.timing.stages_kernel import (
     wait_for_gathers,
     waits_of,
 )
+from solvers.plan.drafts import WHOLE
 
 SIZE, REPLICAS, ROW, AGAIN, BLOCK, SLACK, HOST = range(7)
 """Columns of the table of stages."""
@@ -213,7 +214,7 @@ def run_draft(
     """
     stages, nothing = len(table), np.zeros(len(table))
     unit_of = unit_numbers(stages, given.split or pipeline == IN_PARTS)
-    again, size = table[:, AGAIN] == 1, table[:, SIZE].copy()
+    again, size = table[:, AGAIN] == WHOLE, table[:, SIZE].copy()
     costs = stage_costs(facts.operators, stage_of, unit_of, table[:, ROW].copy(), again)
     for s in range(len(working)):
         costs.workspace[KINDS * s + F] = working[s]

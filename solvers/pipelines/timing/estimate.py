@@ -189,7 +189,7 @@ class Estimator:
         for stage, host in zip(stages, hosts, strict=True):
             size, replicas = stage.micro_batch_size, stages[host].replicas
             kind = self._seating.kind_of.get(devices[host][0], 0) if devices else 0
-            row = self._costs.row(size, replicas, self._seating.kinds[kind])
+            row = self._costs.row(size, replicas, self._seating.kinds[kind], stage.recompute)
             rows.append((size, replicas, row, stage.recompute, stage.block, stage.slack, host))
         table = np.array(rows, np.int64)
         told = self._on_arrays and (devices is None or self._of_their_own(draft, devices, hosts))

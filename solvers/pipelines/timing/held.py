@@ -7,6 +7,7 @@ import numpy as np
 from solvers.evaluation.unit_bytes import workspace_bytes
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.timing.draft_kernel import AGAIN, HOST, REPLICAS, SIZE
+from solvers.plan.drafts import WHOLE
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Problem
 
@@ -31,7 +32,7 @@ class ReadHere:
     def of(self, stage_of: Ints, table: Ints) -> Floats:
         """Bytes of a micro-batch, [stages]; see `solvers.pipelines.timing.draft_kernel.run_draft`."""
         count = len(table)
-        again, host = table[:, AGAIN] == 1, table[:, HOST]
+        again, host = table[:, AGAIN] == WHOLE, table[:, HOST]
         if not again.any() or (host == np.arange(count)).all():
             return np.zeros(count)
         mine, theirs = stage_of[self._maker], stage_of[self._reader]

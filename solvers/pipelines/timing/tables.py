@@ -9,9 +9,11 @@ from solvers.evaluation.tasks import Messages
 from solvers.evaluation.tasks_kernel import LINKS, Wires
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.links_kernel import table_of_one
+from solvers.pipelines.recomputation.levels import levels_of
 from solvers.pipelines.seating import kinds_by_speed
 from solvers.pipelines.timing.stages_kernel import Operators
 from solvers.plan.contiguity import forward_edges
+from solvers.plan.drafts import FIRST_LEVEL, NOTHING
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Problem
 from solvers.problem.training import ZERO_PARAMETERS
@@ -19,8 +21,8 @@ from solvers.schedules.ordering.orders import reads_by_kind
 
 
 class Costs:
-    """Costs of the operators in topological order, a row for every micro-batch size, number of replicas and kind of
-    device asked for: seconds of a device, and bytes saved and of workspace on it."""
+    """Costs of the operators in topological order, a row for every micro-batch size, number of replicas, kind of
+    device and level of what runs again asked for: seconds of a device, and bytes saved and of workspace on it."""
 
     def __init__(self, problem: Problem, node: Ints) -> None:
         self.problem = problem
@@ -28,8 +30,8 @@ class Costs:
         self.order: Ints = np.array(problem.graph.topological_order, np.int64)
         self.phase: Ints = columns.phase[self.order]
         self.node: Ints = node[self.order]
-        self._saved, self._workspace = columns.saved_bytes[self.order].T, columns.workspace_bytes[self.order].T
-        self._rows: dict[tuple[int, int, str], int] = {}
+        self._levels = (problem, *(level.problem for level in levels_of(problem)))
+        self._rows: dict[tuple[int, int, str, int], int] = {}
         self._kind = kinds_by_speed(problem)[0]
         empty = np.zeros((0, len(self.order)))
         self.operators = Operators(
@@ -43,23 +45,26 @@ class Costs:
         columns = graph_columns(self.problem.graph)
         return np.where(self.phase == FORWARD, (columns.trained_bytes + columns.frozen_bytes)[self.order], 0.0)
 
-    def row(self, size: int, replicas: int, kind: str = "") -> int:
+    def row(self, size: int, replicas: int, kind: str = "", again: int = NOTHING) -> int:
         """The row of ``operators`` for micro-batches of ``size`` samples shared by ``replicas`` devices of ``kind``,
-        the fastest if it is not said."""
-        key = (size, replicas, kind or self._kind)
+        the fastest if it is not said. again: what runs again, as drafts number it; a whole stage is counted by
+        others."""
+        key = (size, replicas, kind or self._kind, max(0, again - FIRST_LEVEL + 1))
         if key not in self._rows:
             self._add(*key)
             self._rows[key] = len(self._rows)
         return self._rows[key]
 
-    def _add(self, size: int, replicas: int, kind: str) -> None:
-        problem, now = self.problem, self.operators
+    def _add(self, size: int, replicas: int, kind: str, level: int) -> None:
+        problem, now = self._levels[level], self.operators
+        columns = graph_columns(problem.graph)
+        saved_bytes, workspace_bytes = columns.saved_bytes[self.order].T, columns.workspace_bytes[self.order].T
         each = problem.compute.at(kind, size / replicas)[self.order]
         once = problem.compute.at(kind, problem.mini_batch / replicas)[self.order]
         samples = np.where(self.phase == 3, problem.mini_batch, size) / replicas
         backward = problem.has_backward()
-        saved = (self._saved[0] + self._saved[1] * samples) * (backward and problem.stated_bytes is None)
-        workspace = (self._workspace[0] + self._workspace[1] * samples) * backward
+        saved = (saved_bytes[0] + saved_bytes[1] * samples) * (backward and problem.stated_bytes is None)
+        workspace = (workspace_bytes[0] + workspace_bytes[1] * samples) * backward
         gradient = problem.exchanged_bytes(size)[self.order] * (self.phase == 0)
         self.operators = now._replace(
             static=np.vstack((now.static, problem.static_bytes(replicas)[self.order])),

@@ -59,13 +59,17 @@ class LineBuilder:
         branches = np.array([next(number) if isinstance(part, Parallel) else -1 for part in parts], np.int64)
         costs = self.costs
         forward, backward, forward_bytes = self._cuts(items)
+        shape = *costs.levels.again_s.shape[:2], len(items) + 1
         sums = Sums(
             _sums(costs.forward_s, items),
             _sums(costs.backward_s, items),
             _sums(costs.saved_bytes, items),
             _sums(costs.static_bytes, items),
             _sums(costs.param_bytes[None], items)[0],
-            np.array([[row[list(item)].max() for item in items] for row in costs.workspace_bytes]),
+            _largest(costs.workspace_bytes, items),
+            np.array([_sums(level, items) for level in costs.levels.again_s]).reshape(shape),
+            np.array([_sums(level, items) for level in costs.levels.saved_bytes]).reshape(shape),
+            np.array([_largest(level, items) for level in costs.levels.workspace_bytes]).reshape(*shape[:2], len(items)),
         )
         arrays = (*sums, forward, backward, forward_bytes, branches)
         signature = b"".join(
@@ -90,6 +94,9 @@ class LineBuilder:
             along([one.static_bytes[:, -1] for one in each]),
             along([one.param_bytes[-1] for one in each]),
             np.stack([one.workspace_bytes.max(axis=1) for one in each], axis=-1),
+            along([one.again_s[..., -1] for one in each]),
+            along([one.lean_bytes[..., -1] for one in each]),
+            np.stack([one.lean_workspace_bytes.max(axis=-1) for one in each], axis=-1),
         )
         group = Group(
             sums,
@@ -142,6 +149,11 @@ def _span(rows: Rows, where: Ints) -> tuple[Ints, Ints, Ints]:
     first = np.minimum.reduceat(np.where(inside, at, np.iinfo(np.int64).max), begins)
     last = np.maximum.reduceat(at, begins)
     return first, last, np.add.reduceat(inside.astype(np.int64), begins)
+
+
+def _largest(values: Floats, items: tuple[tuple[int, ...], ...]) -> Floats:
+    """The largest of each item, [rows, items]."""
+    return np.array([[row[list(item)].max() for item in items] for row in values])
 
 
 def _sums(values: Floats, items: tuple[tuple[int, ...], ...]) -> Floats:

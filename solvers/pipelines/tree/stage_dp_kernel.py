@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.lazy import njit
+from solvers.plan.drafts import FIRST_LEVEL, NOTHING, WHOLE
 
 Steps = NDArray[np.int32]
 Cells = NDArray[np.int16]
 
-NOTHING, STAGE, BRANCHES, GLUE = 0, 1, 2, 3
-"""Kinds of steps. STAGE: items up to x, degree y, z = 1 if it recomputes. BRANCHES: x devices inside,
+NO_STEP, STAGE, BRANCHES, GLUE = 0, 1, 2, 3
+"""Kinds of steps. STAGE: items up to x, degree y, z what it runs again (as in drafts). BRANCHES: x devices inside,
 stages to the sink after them y. GLUE: items up to x take no device."""
 
 
@@ -39,6 +40,12 @@ class Sums(NamedTuple):
     """[items + 1]"""
     workspace_bytes: Floats
     """[degrees, items] of each item"""
+    again_s: Floats
+    """[levels, degrees, items + 1] how much longer the backward takes where a level runs again"""
+    lean_bytes: Floats
+    """[levels, degrees, items + 1] saved then"""
+    lean_workspace_bytes: Floats
+    """[levels, degrees, items] of each item then"""
 
 
 class Line(NamedTuple):
@@ -102,46 +109,72 @@ class Tables(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """What items i to j take as a stage. held_bytes: but for transfers and what micro-batches in flight save."""
+    """What items i to j take as a stage. again_s, lean_bytes: where a level runs again, [levels]."""
 
     forward_s: float
     backward_s: float
     sync_s: float
-    held_bytes: float
+    static_bytes: float
     saved_bytes: float
+    again_s: Floats
+    lean_bytes: Floats
 
 
 @njit(cache=True)
-def _stage(sums: Sums, rules: Rules, d: int, i: int, j: int, workspace: float) -> Stage:
-    """workspace: B, the largest of the items."""
+def _stage(sums: Sums, rules: Rules, d: int, i: int, j: int) -> Stage:
     params = sums.param_bytes[j] - sums.param_bytes[i]
     return Stage(
         sums.forward_s[d, j] - sums.forward_s[d, i],
         sums.backward_s[d, j] - sums.backward_s[d, i],
         rules.sync_s[d] + rules.sync_s_per_byte[d] * params if params > 0 else 0.0,
-        sums.static_bytes[d, j] - sums.static_bytes[d, i] + workspace,
+        sums.static_bytes[d, j] - sums.static_bytes[d, i],
         sums.saved_bytes[d, j] - sums.saved_bytes[d, i],
+        sums.again_s[:, d, j] - sums.again_s[:, d, i],
+        sums.lean_bytes[:, d, j] - sums.lean_bytes[:, d, i],
     )
 
 
 @njit(cache=True)
-def _repeats(stage: Stage, rules: Rules, kept: int, moved_bytes: float, spare_s: float) -> int:
-    """1 if a stage must recompute to fit, 0 if not, -1 if it cannot.
+def _runs_again(
+    stage: Stage, rules: Rules, workspace: Floats, kept: int, moved_bytes: float, spare_s: float
+) -> tuple[int, float]:
+    """What a stage must run again to fit, as drafts number it, and for how many seconds; -1 if it cannot.
 
-    moved_bytes: what it received and keeps, and sends. spare_s: how much longer it may take.
+    workspace: [1 + levels] B, the largest of the items, without and with a level that runs again. moved_bytes: what it
+    received and keeps, and sends. spare_s: how much longer it may take.
     """
-    least = stage.held_bytes + moved_bytes
-    if least + stage.saved_bytes * kept <= rules.memory_bytes:
-        return 0
-    if rules.recompute == 0 or least + stage.saved_bytes > rules.memory_bytes or stage.forward_s > spare_s:
-        return -1
-    return 1
+    room = rules.memory_bytes - stage.static_bytes - moved_bytes
+    if workspace[0] + stage.saved_bytes * kept <= room:
+        return NOTHING, 0.0
+    found, least_s = -1, spare_s
+    if rules.recompute == 1 and workspace[0] + stage.saved_bytes <= room and stage.forward_s <= least_s:
+        found, least_s = WHOLE, stage.forward_s
+    for level in range(len(stage.again_s)):
+        if stage.again_s[level] < least_s or (found < 0 and stage.again_s[level] <= least_s):
+            if workspace[1 + level] + stage.lean_bytes[level] * kept <= room:
+                found, least_s = FIRST_LEVEL + level, stage.again_s[level]
+    return found, least_s
 
 
 @njit(cache=True)
-def _value_s(stage: Stage, rules: Rules, again: int, going_s: float, behind_s: float) -> float:
-    """The value of a pipeline that begins with a stage. behind_s: that of what follows."""
-    takes = stage.forward_s + stage.backward_s + again * stage.forward_s
+def depths_and(depth: int, again: int, levels: int) -> int:
+    """A depth and what a stage runs again in one number."""
+    return (FIRST_LEVEL + levels) * depth + again
+
+
+@njit(cache=True)
+def _enlarge(workspace: Floats, sums: Sums, d: int, item: int) -> None:
+    """Take an item into the largest workspace, [1 + levels]."""
+    workspace[0] = max(workspace[0], sums.workspace_bytes[d, item])
+    for level in range(len(sums.again_s)):
+        workspace[1 + level] = max(workspace[1 + level], sums.lean_workspace_bytes[level, d, item])
+
+
+@njit(cache=True)
+def _value_s(stage: Stage, rules: Rules, again_s: float, going_s: float, behind_s: float) -> float:
+    """The value of a pipeline that begins with a stage. again_s: that it runs again. behind_s: the value of what
+    follows."""
+    takes = stage.forward_s + stage.backward_s + again_s
     value = behind_s + takes + going_s
     return max(value, rules.micro_batches * takes + stage.sync_s) if rules.ramp == 1 else value
 
@@ -231,7 +264,7 @@ def _cut_stages(line: Line, rules: Rules, most_s: float, tables: Tables, i: int)
     """Enter what stages that begin with item i give; the number of relaxations."""
     sums, items, relaxations = line.sums, len(line.branches), 0
     after_branching = line.branches[i] < 0 and i > 0 and line.branches[i - 1] >= 0
-    workspace, glue = np.zeros(len(rules.degrees)), True
+    workspace, glue = np.zeros((len(rules.degrees), 1 + len(sums.again_s))), True
     for j in range(i + 1, items + 1):
         if (sums.static_bytes[:, j] - sums.static_bytes[:, i]).min() > rules.memory_bytes:
             break  # even with the replicas that hold least
@@ -239,10 +272,10 @@ def _cut_stages(line: Line, rules: Rules, most_s: float, tables: Tables, i: int)
         beside_branching = after_branching or (i == 0 and j < items and line.branches[j] >= 0)
         possible = False
         for d in range(len(rules.degrees)):
-            workspace[d] = max(workspace[d], sums.workspace_bytes[d, j - 1])
+            _enlarge(workspace[d], sums, d, j - 1)
             if rules.degrees[d] > rules.devices:
                 continue
-            stage = _stage(sums, rules, d, i, j, workspace[d])
+            stage = _stage(sums, rules, d, i, j)
             takes = stage.forward_s + stage.backward_s
             if d == 0 and glue and beside_branching and takes <= rules.glue_s:
                 _join(tables, i, j, takes)
@@ -254,7 +287,7 @@ def _cut_stages(line: Line, rules: Rules, most_s: float, tables: Tables, i: int)
                 coming = line.cut_forward_s[d, i] + line.cut_backward_s[d, i]
                 busy += coming + line.cut_forward_s[d, j] + line.cut_backward_s[d, j]
             if busy <= most_s and max(line.cut_forward_s[d, j], line.cut_backward_s[d, j]) <= most_s:
-                relaxations += _put_first(line, rules, stage, (i, j, d), most_s - busy, tables)
+                relaxations += _put_first(line, rules, stage, workspace[d], (i, j, d), most_s - busy, tables)
         if not possible and not (glue and sums.forward_s[0, j] - sums.forward_s[0, i] <= rules.glue_s):
             break
     return relaxations
@@ -262,10 +295,11 @@ def _cut_stages(line: Line, rules: Rules, most_s: float, tables: Tables, i: int)
 
 @njit(cache=True)
 def _put_first(
-    line: Line, rules: Rules, stage: Stage, where: tuple[int, int, int], spare_s: float, tables: Tables
-) -> int:
-    """Enter what a stage gives before every entry of the row after it; the number of relaxations. where: its first
-    item, the one after it, and its degree. spare_s: how much longer it may take."""
+    line: Line, rules: Rules, stage: Stage, workspace: Floats, where: tuple[int, int, int], spare_s: float,
+    tables: Tables,
+) -> int:  # fmt: skip
+    """Enter what a stage gives before every entry of the row after it; the number of relaxations. workspace: see
+    `_runs_again`. where: its first item, the one after it, and its degree. spare_s: how much longer it may take."""
     i, j, d = where
     going_s, relaxations = line.cut_forward_s[d, j] + line.cut_backward_s[d, j], 0
     cells, replicas, depths = tables.cells[j], rules.degrees[d], tables.value.shape[2]
@@ -275,9 +309,10 @@ def _put_first(
             continue
         relaxations += 1
         kept = rules.in_flight[depth + 1]
-        again = _repeats(stage, rules, kept, line.cut_bytes[d, i] * kept + line.cut_bytes[d, j], spare_s)
+        moved = line.cut_bytes[d, i] * kept + line.cut_bytes[d, j]
+        again, again_s = _runs_again(stage, rules, workspace, kept, moved, spare_s)
         if again >= 0:
-            value = _value_s(stage, rules, again, going_s, tables.value[j, used, depth])
+            value = _value_s(stage, rules, again_s, going_s, tables.value[j, used, depth])
             _note(tables, i, used + replicas, depth + 1, value, (STAGE, j, d, again))
     return relaxations
 
@@ -298,7 +333,7 @@ def place_branches(
     """Fill the tables of branches m and on, with so many stages to the sink; (states filled, relaxations).
 
     branch: [branches, devices + 1, depths + 1], the tables of each by itself. A STAGE step groups branches up to x into
-    one stage of degree y, with z // 2 stages to the sink after it, recomputing if z is odd; a BRANCHES step gives a
+    one stage of degree y, z being the stages to the sink after it `depths_and` what it runs again; a BRANCHES step gives a
     branch x devices and y depths, and z depths to the branches after it.
     """
     count, depths = branch.shape[0], branch.shape[2]
@@ -325,28 +360,30 @@ def place_branches(
 @njit(cache=True)
 def _grouped(group: Group, rules: Rules, behind: Behind, most_s: float, tables: Tables, m: int) -> int:
     """Enter what branch m gives in one stage with those after it; the number of relaxations."""
-    sums, deep, relaxations = group.sums, behind.depth + 1, 0
-    kept, workspace = rules.in_flight[deep], np.zeros(len(rules.degrees))
+    sums, deep, relaxations, levels = group.sums, behind.depth + 1, 0, len(group.sums.again_s)
+    kept, workspace = rules.in_flight[deep], np.zeros((len(rules.degrees), 1 + len(sums.again_s)))
     for to in range(m + 1, len(tables.value)):
         for d in range(len(rules.degrees)):
-            workspace[d] = max(workspace[d], sums.workspace_bytes[d, to - 1])
+            _enlarge(workspace[d], sums, d, to - 1)
             replicas = rules.degrees[d]
             if to == m + 1 or replicas > rules.devices:
                 continue
-            stage = _stage(sums, rules, d, m, to, workspace[d])
+            stage = _stage(sums, rules, d, m, to)
             coming = group.coming_s[d, to] - group.coming_s[d, m]
             going = group.going_s[d, to] - group.going_s[d, m]
             busy = stage.forward_s + stage.backward_s + stage.sync_s / rules.micro_batches
             busy += (coming + going) * rules.blocking
             received = kept * (group.coming_bytes[d, to] - group.coming_bytes[d, m])
-            again = _repeats(stage, rules, kept, received, most_s - busy) if busy <= most_s else -1
+            if busy > most_s:
+                continue
+            again, again_s = _runs_again(stage, rules, workspace[d], kept, received, most_s - busy)
             if again < 0:
                 continue
-            takes, cells = _value_s(stage, rules, again, going, behind.value_s), tables.cells[to]
+            takes, cells = _value_s(stage, rules, again_s, going, behind.value_s), tables.cells[to]
             for c in range(1, cells[0, 0] + 1):
                 used, depth = cells[c]
                 if used + replicas <= rules.devices:
                     relaxations += 1
                     value = max(tables.value[to, used, depth], takes)
-                    _note(tables, m, used + replicas, max(depth, deep), value, (STAGE, to, d, 2 * depth + again))
+                    _note(tables, m, used + replicas, max(depth, deep), value, (STAGE, to, d, depths_and(depth, again, levels)))
     return relaxations

@@ -21,6 +21,7 @@ from solvers.pipelines.tree.stage_dp_kernel import (
     Rules,
     Tables,
     cut_series,
+    depths_and,
     place_branches,
 )
 from solvers.plan.drafts import Draft, DraftStage
@@ -37,7 +38,7 @@ class Cut:
 
     nodes: tuple[int, ...]
     replicas: int
-    recompute: bool = False
+    recompute: int = 0
     glue: bool = False
 
 
@@ -134,7 +135,7 @@ class StageTables:
             nodes = tuple(node for item in series.items[i:x] for node in item)
             if kind == STAGE:
                 replicas = int(self.rules.degrees[y])
-                found.append(Cut(nodes, replicas, bool(z)))
+                found.append(Cut(nodes, replicas, z))
                 i, used, depth = x, used - replicas, depth - 1
             else:
                 assert kind == GLUE
@@ -154,8 +155,9 @@ class StageTables:
                 grouped = branching.lines[m:x]
                 replicas = int(self.rules.degrees[y])
                 nodes = tuple(n for line in grouped for item in line.items for n in item)
-                found.append(Cut(nodes, replicas, bool(z % 2)))
-                m, used, depth = x, used - replicas, z // 2
+                one = depths_and(1, 0, len(branching.group.sums.again_s))
+                found.append(Cut(nodes, replicas, z % one))
+                m, used, depth = x, used - replicas, z // one
 
 
 def draft_of(cuts: list[Cut], edges: tuple[tuple[int, int], ...], samples: int, *, slack: int = 0) -> Draft:

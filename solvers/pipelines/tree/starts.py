@@ -9,6 +9,7 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.pipelines.costs import SizeCosts, node_of_operator, size_costs
+from solvers.pipelines.recomputation.levels import again_of
 from solvers.pipelines.tree.lines import LineBuilder, SeriesLine
 from solvers.pipelines.tree.series_parallel import Series, Tree, decompose, joined, leaves, simplified
 from solvers.pipelines.tree.stage_dp_kernel import Rules
@@ -220,7 +221,7 @@ def of_plan(condensed: Condensed, plan: Plan) -> Draft:
         host = hosts[stage.devices]
         stages.append(
             DraftStage(
-                tuple(members[index]), stage.micro_batch_size, len(stage.devices), stage.recompute,
+                tuple(members[index]), stage.micro_batch_size, len(stage.devices), again_of(condensed.problem, stage),
                 host=None if host == index else kept.index(host),
             )
         )  # fmt: skip

@@ -1,0 +1,204 @@
+"""The front of (seconds, bytes) of every stage: what runs again at a few prices of memory.
+
+At a price, in seconds a byte, every operator of the graph keeps what it saves, or runs again, as is cheaper. What of
+that is in a stage is a point on the lower hull of its front, or close to it (Everett, "Generalized Lagrange multiplier
+method", 1963): so a few prices give fronts of all stages that there may be. `fitted` then finds the least that a stage
+of a plan has to run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from solvers.pipelines.recomputation.choices import Choices, Span, choices_in
+from solvers.pipelines.seating import kinds_by_speed
+from solvers.plan.drafts import FIRST_LEVEL, NOTHING, WHOLE
+from solvers.plan.plan import Region, Stage
+from solvers.plan.regions import rerunning
+from solvers.problem.problem import Problem
+
+PRICES = 12
+"""That are tried; those at which the same runs again are one."""
+SHARES = (0.25, 0.5, 0.75)
+"""Of the regions of a level that are taken between it and the one before, where that is far."""
+FAR, NEAR = 0.15, 0.02
+"""Of all that is saved: by so much levels differ that have others between them, and at least all."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """regions: all that run again. problem: in which they do."""
+
+    regions: tuple[Region, ...]
+    problem: Problem
+    _region_of: dict[int, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_region_of", {o: n for n, one in enumerate(self.regions) for o in one.operators})
+
+    def saved_bytes(self, samples: float) -> float:
+        """What a micro-batch keeps of the whole graph."""
+        return sum(operator.saved_bytes.at(samples) for operator in self.problem.graph.operators)
+
+    def seconds(self, kind: str, samples: float) -> float:
+        """What a micro-batch takes on one device."""
+        return float(self.problem.compute.at(kind, samples).sum())
+
+    def all_bytes(self, samples: float) -> float:
+        """The same where nothing runs again."""
+        return sum(operator.saved_bytes.at(samples) for operator in self.problem.as_traced.graph.operators)
+
+    def within(self, operators: Iterable[int]) -> tuple[Region, ...]:
+        """What of the regions is among ``operators``, where anything of it runs again."""
+        mine = frozenset(operators)
+        touched = dict.fromkeys(self._region_of[o] for o in sorted(mine) if o in self._region_of)
+        return restricted((self.regions[number] for number in touched), mine)
+
+
+def restricted(regions: Iterable[Region], operators: frozenset[int]) -> tuple[Region, ...]:
+    """The parts of regions among ``operators``, where anything of them runs again."""
+    parts = (Region(*(tuple(o for o in some if o in operators) for some in region)) for region in regions)
+    return tuple(part for part in parts if len(part.operators) > len(part.cached))
+
+
+def choices_allowed(problem: Problem) -> tuple[int, ...]:
+    """What stages may run again, the least first: numbers as drafts have them."""
+    if not problem.has_backward():
+        return (NOTHING,)
+    levels = range(FIRST_LEVEL, FIRST_LEVEL + len(levels_of(problem)))
+    return (NOTHING, *levels, *((WHOLE,) if problem.recompute else ()))
+
+
+@lru_cache(8)
+def levels_of(problem: Problem) -> tuple[Level, ...]:
+    """Those of a problem that leaves to its plans what runs again, the least first; () otherwise."""
+    if not problem.recompute_operators:
+        return ()
+    counts = problem.micro_batch_choices()
+    samples = problem.mini_batch // counts[len(counts) // 2]
+    kinds = {problem.cluster.devices[d].kind for d in problem.cluster.accelerators}
+    choices = choices_in(problem, range(len(problem.graph)), samples, kinds)
+    chosen = dict.fromkeys(_at(choices, price) for price in _prices(choices))
+    kind = kinds_by_speed(problem)[0]
+    pure = _apart([Level(regions, rerunning(problem, regions)) for regions in chosen if regions], samples, kind)
+    mixed = [
+        Level(regions, rerunning(problem, regions))
+        for less, more in pairwise([Level((), problem), *pure])
+        for share in SHARES
+        if less.saved_bytes(samples) - more.saved_bytes(samples) > FAR * pure[0].all_bytes(samples)
+        if (regions := _between(less.regions, more.regions, share))
+    ]
+    return tuple(_apart([*pure, *mixed], samples, kind))
+
+
+def _apart(levels: list[Level], samples: float, kind: str) -> list[Level]:
+    """Those that run again the least first, without such as save hardly less than the one before."""
+    found: list[Level] = []
+    for level in sorted(levels, key=lambda one: (one.seconds(kind, samples), one.saved_bytes(samples))):
+        least = found[-1].saved_bytes(samples) if found else level.all_bytes(samples)
+        if least - level.saved_bytes(samples) > NEAR * level.all_bytes(samples):
+            found.append(level)
+    return found
+
+
+def _between(less: Sequence[Region], more: Sequence[Region], share: float) -> tuple[Region, ...]:
+    """Of the regions of a level about this share, evenly spread, and of those of another what they leave."""
+    taken = [region for number, region in enumerate(more) if _spread(number) < share]
+    inside = {o for region in taken for o in region.operators}
+    left = [region for region in less if inside.isdisjoint(region.operators)]
+    return tuple(sorted((*taken, *left)))
+
+
+def _spread(number: int) -> float:
+    """Van der Corput's sequence: of as many numbers as there are in a row about the share s is less than s."""
+    value, half = 0.0, 0.5
+    while number:
+        value, number, half = value + half * (number % 2), number // 2, half / 2
+    return value
+
+
+def _prices(choices: Choices) -> list[float]:
+    """Seconds for a byte: from that of the operators that are cheapest to run again to that of the dearest."""
+    made = np.zeros(len(choices.operators))
+    for crossing in choices.crossings:
+        if crossing.producer >= 0:
+            made[crossing.producer] += crossing.nbytes
+    useful = (made > 0) & (choices.seconds > 0)
+    if not useful.any():
+        return []
+    each = choices.seconds[useful] / made[useful]
+    return [float(price) for price in np.geomspace(each.min(), each.max() * 2, PRICES)]
+
+
+def _at(choices: Choices, price: float) -> tuple[Region, ...]:
+    """What runs again where a byte is worth ``price`` seconds: segments joined to regions so that least is paid."""
+    segment = np.array(choices.segment, np.int64)
+    count = int(segment[-1]) + 1 if len(segment) else 0
+    saved = np.bincount(segment, choices.saved_bytes, count) if count else np.zeros(0)
+    best, before = np.zeros(count + 1), [(-1, ())] * (count + 1)
+    best[1:] = np.inf
+    tried: dict[int, list[tuple[int, float, tuple[Region, ...]]]] = {}
+    for span in choices.spans:
+        cost, region = _as_region(choices, span, price)
+        if region is not None:
+            tried.setdefault(span.first, []).append((span.last + 1, cost, (region,)))
+    for first in range(count):
+        kept = (first + 1, price * float(saved[first]), ())
+        for end, cost, regions in (kept, *tried.get(first, ())):
+            if best[first] + cost < best[end] * (1 - 1e-12):
+                best[end], before[end] = best[first] + cost, (first, regions)
+    found: list[Region] = []
+    at = count
+    while at > 0:
+        at, regions = before[at]
+        found += regions
+    return tuple(reversed(found))
+
+
+def _as_region(choices: Choices, span: Span, price: float) -> tuple[float, Region | None]:
+    """What a region costs in which every operator runs again or keeps what it makes, as is cheaper; None if all keep."""
+    inside = choices.inside(span)
+    made = dict.fromkeys(inside, 0.0)
+    touched = [choices.crossings[number] for number in choices.touching(span)]
+    for crossing in touched:
+        if crossing.producer in made:
+            made[crossing.producer] += crossing.nbytes
+    cached = {at for at in inside if choices.seconds[at] > price * made[at]}
+    if len(cached) == len(inside):
+        return 0.0, None
+    kept = 0.0
+    for crossing in touched:
+        here = [reader for reader in crossing.readers if reader in made]
+        if crossing.producer not in made:
+            keeps = bool(here)
+        elif crossing.producer in cached:
+            keeps = True
+        else:
+            leaves = crossing.outside or len(here) < len(crossing.readers)
+            keeps = leaves and any(choices.saved_bytes[o] >= crossing.nbytes for o in (crossing.producer, *here))
+        kept += crossing.nbytes * keeps
+    seconds = float(sum(choices.seconds[at] for at in inside if at not in cached))
+    operators = (tuple(choices.operators[at] for at in some) for some in (inside, sorted(cached)))
+    return seconds + price * kept, Region(*operators)
+
+
+def again_of(problem: Problem, stage: Stage) -> int:
+    """What a stage runs again, as drafts number it; of levels the one most like it."""
+    levels = levels_of(problem) if stage.regions else ()
+    if not levels:
+        return WHOLE if stage.recompute else NOTHING
+    own = _running(stage.regions)
+
+    def unlike(number: int) -> int:
+        return len(own ^ _running(levels[number].within(stage.operators)))
+
+    return FIRST_LEVEL + min(range(len(levels)), key=unlike)
+
+
+def _running(regions: Iterable[Region]) -> frozenset[int]:
+    return frozenset(o for region in regions for o in set(region.operators) - set(region.cached))

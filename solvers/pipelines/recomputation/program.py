@@ -1,0 +1,167 @@
+"""Of the stages of a device: which operators keep what they save and which run again, in the least time that fits.
+
+An integer program, solved by HiGHS. It asks by operator what AdaPipe (Sun et al., ASPLOS 2024, section 4) asks by
+layer: of a region only what comes in is kept for every micro-batch in flight, and what its cached operators make.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from solvers.pipelines.recomputation.choices import Choices, Crossing, Span
+from solvers.plan.plan import Region
+from solvers.programs.integer_program import Model
+from solvers.programs.solve_here import solve_here
+
+NODES = 200
+"""Of HiGHS's tree, for a device: a search that is not ended by then gives its best, and its bound."""
+CLOSE = 1e-4
+"""Relative gap to the bound that ends a search."""
+
+
+class Chosen(NamedTuple):
+    """regions: of each of the stages. seconds: that all run again for a micro-batch. bound_s: none that fits, of the
+    regions looked at, takes less. nbytes: B that stages hold then, beside what they hold all the time."""
+
+    regions: tuple[tuple[Region, ...], ...]
+    seconds: float
+    bound_s: float
+    nbytes: float
+
+
+def least_seconds(stages: Sequence[Choices], most_bytes: float) -> Chosen | None:
+    """The choice that runs again for the fewest seconds while all stages of a device together hold at most
+    ``most_bytes``; None if none was found."""
+    program = _Program(max(most_bytes, 1.0), max(sum(float(one.seconds.sum()) for one in stages), 1e-12))
+    parts = [program.stage(one) for one in stages]
+    program.model.row([*program.held, (program.working, 1.0)], most=most_bytes / program.byte_scale)
+    found = solve_here(program.model, nodes=NODES, gap=CLOSE)
+    if found.values is None:
+        return None
+    regions = tuple(part.regions(found.values) for part in parts)
+    seconds = sum(part.seconds(found.values) for part in parts)
+    held = math.fsum(weight * found.values[v] for v, weight in program.held) + found.values[program.working]
+    return Chosen(regions, seconds, min(max(found.bound, 0.0) * program.second_scale, seconds), held * program.byte_scale)
+
+
+class _Program:
+    """byte_scale, second_scale: what is 1 in the program."""
+
+    def __init__(self, byte_scale: float, second_scale: float) -> None:
+        self.byte_scale, self.second_scale = byte_scale, second_scale
+        self.model = Model()
+        self.held: list[tuple[int, float]] = []
+        self.working = self.model.variable(upper=math.inf)
+        self.one = self.model.variable(1.0, 1.0)
+
+    def stage(self, choices: Choices) -> _Part:
+        model = self.model
+        spans = [model.binary() for _ in choices.spans]
+        segments = max(choices.segment, default=-1) + 1
+        covering: list[list[int]] = [[] for _ in range(segments)]
+        for span, variable in zip(choices.spans, spans, strict=True):
+            for segment in range(span.first, span.last + 1):
+                covering[segment].append(variable)
+        inside = [model.variable() for _ in range(segments)]
+        for variable, over in zip(inside, covering, strict=True):
+            model.row([*((v, 1.0) for v in over), (variable, -1.0)], 0.0, 0.0)
+        runs = [model.binary() for _ in choices.operators]
+        part = _Part(choices, spans, inside, runs)
+        for at, run in enumerate(runs):
+            model.cost[run] = float(choices.seconds[at]) / self.second_scale
+            model.row([(run, 1.0), (inside[choices.segment[at]], -1.0)], most=0.0)
+        for span, variable in zip(choices.spans, spans, strict=True):  # a region in which nothing runs again is none
+            here = (runs[at] for at, s in enumerate(choices.segment) if span.first <= s <= span.last)
+            model.row([(variable, 1.0), *((run, -1.0) for run in here)], most=0.0)
+        flights = choices.in_flight / self.byte_scale
+        self.held.append((self.one, choices.kept_bytes * flights))
+        for segment, variable in enumerate(inside):
+            saved = sum(float(choices.saved_bytes[at]) for at, s in enumerate(choices.segment) if s == segment)
+            self.held.append((variable, -saved * flights))
+        for crossing in choices.crossings:
+            if (kept := self._kept(part, crossing)) is not None:
+                self.held.append((kept, crossing.nbytes * flights))
+        self._working(part)
+        return part
+
+    def _kept(self, part: _Part, crossing: Crossing) -> int | None:
+        """The variable that is 1 if regions keep a tensor, as `solvers.problem.regions` says; None if never."""
+        model, choices, made = self.model, part.choices, crossing.producer
+        rows: list[tuple[list[tuple[int, float]], float]] = []  # kept is at least the terms and the number
+        own = -1 if made < 0 else choices.segment[made]
+        if made >= 0:
+            rows.append(([(part.inside[own], 1.0), (part.runs[made], -1.0)], 0.0))  # cached
+        segments = sorted({choices.segment[reader] for reader in crossing.readers})
+        for segment in segments:
+            if segment != own:
+                both = [] if made < 0 else [(v, -1.0) for v in part.over(own, segment)]
+                rows.append(([(part.inside[segment], 1.0), *both], 0.0))
+        if made >= 0:
+            saves = choices.saved_bytes >= crossing.nbytes
+            out = [s for s in segments if s != own]
+            if saves[made] or any(saves[reader] for reader in crossing.readers):
+                keeper = [] if saves[made] else [choices.segment[r] for r in crossing.readers if saves[r]]
+                for first in sorted(set(keeper)) or [own]:
+                    near = [] if first == own else [(part.inside[first], 1.0)]
+                    base = 0.0 if first == own else -1.0
+                    if crossing.outside:
+                        rows.append(([(part.runs[made], 1.0), *near], base))
+                    rows += [([(part.runs[made], 1.0), *near, (part.inside[s], -1.0)], base) for s in out if s != first]
+        if not rows:
+            return None
+        kept = model.variable()
+        for terms, number in rows:
+            model.row([(kept, 1.0), *((v, -weight) for v, weight in terms)], least=number)
+        return kept
+
+    def _working(self, part: _Part) -> None:
+        """At least what the hungriest forward or backward needs while it runs."""
+        model, choices, scale = self.model, part.choices, self.byte_scale
+        model.row([(self.working, 1.0)], least=float(choices.forward_working.max(initial=0.0)) / scale)
+        for segment, variable in enumerate(part.inside):
+            needs = max(float(choices.backward_working[at]) for at, s in enumerate(choices.segment) if s == segment)
+            model.row([(self.working, 1.0), (variable, needs / scale)], least=needs / scale)
+        for span, variable in zip(choices.spans, part.spans, strict=True):
+            room, most = span.room_bytes / scale, span.working_bytes
+            model.row([(self.working, 1.0), (variable, -room - most / scale)], least=0.0)
+            for at, segment in enumerate(choices.segment):
+                more = (float(choices.forward_working[at]) - most) / scale
+                if span.first <= segment <= span.last and more > 0:  # it needs more when it runs again
+                    model.row(
+                        [(self.working, 1.0), (variable, -room - most / scale - more), (part.runs[at], -more)], -more
+                    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The variables of a stage: of each span whether it is a region, of each segment whether it is in one, of each
+    operator whether it runs again."""
+
+    choices: Choices
+    spans: list[int]
+    inside: list[int]
+    runs: list[int]
+
+    def over(self, first: int, second: int) -> list[int]:
+        """Those of spans that have both segments."""
+        return [
+            variable
+            for span, variable in zip(self.choices.spans, self.spans, strict=True)
+            if span.first <= min(first, second) and max(first, second) <= span.last
+        ]
+
+    def regions(self, values: Sequence[float]) -> tuple[Region, ...]:
+        chosen = [s for s, variable in zip(self.choices.spans, self.spans, strict=True) if values[variable] > 0.5]
+        return tuple(self._region(span, values) for span in chosen)
+
+    def _region(self, span: Span, values: Sequence[float]) -> Region:
+        inside = [at for at, s in enumerate(self.choices.segment) if span.first <= s <= span.last]
+        cached = [at for at in inside if values[self.runs[at]] < 0.5]
+        return Region(*(tuple(self.choices.operators[at] for at in some) for some in (inside, cached)))
+
+    def seconds(self, values: Sequence[float]) -> float:
+        again = (at for at, run in enumerate(self.runs) if values[run] > 0.5)
+        return float(sum(self.choices.seconds[at] for at in again))
