@@ -195,7 +195,8 @@ def _read_stage(field: Field, operators: int, devices: int) -> Stage:
             parts["recompute"].flag() if "recompute" in parts else False,
             parts["offload"].flag() if "offload" in parts else False,
             tuple(_read_region(item, operators) for item in parts["regions"].items(operators))
-            if "regions" in parts else (),
+            if "regions" in parts
+            else (),
         )
     except InvalidPlan as error:
         raise InvalidPlan(f"{field.where}: {error}") from None

@@ -23,8 +23,8 @@ _REQUIRED = (
 )  # fmt: skip
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
-    "subgraphs_per_device", "precision", "zero", "regions", "recompute_operators", "engine", "copy_tied", "group_link", "group_sum_link",
-    "host_links",
+    "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied", "group_link", "group_sum_link",
+    "host_links", "recompute_operators",
 )  # fmt: skip
 
 _GROUP_LINKS = ("group_link", "group_sum_link")
@@ -45,8 +45,11 @@ def problem_json(problem: Problem) -> dict[str, object]:
         **({} if problem.precision is Precision.PURE else {"precision": problem.precision.value}),
         **({"zero": problem.zero} if problem.zero else {}),
         **(
-            {"recompute_operators": True} if problem.recompute_operators
-            else {} if problem.plain is None or problem.copy_tied else {"regions": True}
+            {"recompute_operators": True}
+            if problem.recompute_operators
+            else {}
+            if problem.plain is None or problem.copy_tied
+            else {"regions": True}
         ),
         **({"copy_tied": True} if problem.copy_tied else {}),
         **({"host_links": dict(problem.host_links)} if problem.host_links else {}),

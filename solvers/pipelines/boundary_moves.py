@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
 from solvers.plan.drafts import Draft, DraftStage
-from solvers.plan.regions import with_regions
 from solvers.plan.plan import Plan, Stage
+from solvers.plan.regions import with_regions
 from solvers.plan.segments import Place
 from solvers.problem.graph import OpGraph, Phase
 from solvers.problem.groups import together
@@ -63,7 +63,11 @@ def draft_of(problem: Problem, plan: Plan) -> Draft:
     plain = Draft(
         tuple(
             DraftStage(
-                stage.operators, stage.micro_batch_size, len(stage.devices), int(stage.recompute), _block(plan, index),
+                stage.operators,
+                stage.micro_batch_size,
+                len(stage.devices),
+                int(stage.recompute),
+                _block(plan, index),
                 regions=regions,
             )
             for index, stage in enumerate(plan.stages)

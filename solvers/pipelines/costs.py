@@ -9,8 +9,8 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.traffic import Traffic
-from solvers.kernels.arrays import Floats, Ints
 from solvers.evaluation.columns import graph_columns
+from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.recomputation.levels import levels_of
 from solvers.pipelines.seating import kinds_by_speed
 from solvers.problem.links import Speed

@@ -80,8 +80,7 @@ def joined(problem: Problem, parts: Sequence[tuple[OfSize, Plan]]) -> Plan:
             recompute=stage.recompute,
             offload=stage.offload,
             regions=tuple(
-                Region(*(tuple(part.operators[at] for at in members) for members in region))
-                for region in stage.regions
+                Region(*(tuple(part.operators[at] for at in members) for members in region)) for region in stage.regions
             ),
         )
         for part, plan in parts

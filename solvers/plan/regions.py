@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from os.path import commonprefix
+from itertools import takewhile
 
 from solvers.plan.plan import Plan, Region
 from solvers.problem.graph import OpGraph
@@ -51,7 +51,8 @@ def _region_of(graph: OpGraph, regions: tuple[Region, ...]) -> Mapping[int, tupl
     taken: set[str] = set()
     for number, region in enumerate(regions):
         paths = [graph.operators[o].module_path.split(".") for o in region.operators]
-        name = ".".join(commonprefix(paths)) or graph.name
+        shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))
+        name = ".".join(parts[0] for parts in shared) or graph.name
         name = f"{name} #{number}" if name in taken or not name else name
         taken.add(name)
         cached = frozenset(region.cached)

@@ -20,6 +20,7 @@ from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.carry import carried
 from solvers.planners.check import check
 from solvers.planners.offloading import search_with_host
+from solvers.planners.refitting import offer_fitted
 from solvers.planners.registry import named
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.ordering.own_order import own_orders
@@ -32,6 +33,8 @@ load()  # nor is importing numba
 
 REORDERED = 4
 """How many of the last incumbents are tried in other orders: the best one in 1F1B need not be the best."""
+REFITTED = 3
+"""How many of the last incumbents run again the least that they must, stage by stage, where plans say what does."""
 LATE_ACTIONS = 1000
 """Actions of a plan whose orders are judged in a moment: about 20 microseconds each and order."""
 
@@ -100,11 +103,12 @@ def solve(
         on_progress(step, best)
 
     reorders = problem.pipeline is Pipeline.PLANNER and problem.objective is Objective.ITERATION
+    goes_on = reorders or problem.recompute_operators
     terms = {"time_limit_s": TIME_LIMIT_S, "clock": time.perf_counter, **terms}
     with Compiling(terms["clock"]) as compiling:
         monitor = Monitor(
             problem,
-            on_progress=improved if reorders else on_progress,
+            on_progress=improved if goes_on else on_progress,
             uncounted_s=lambda: compiling.seconds,
             **terms,
         )
@@ -116,6 +120,8 @@ def solve(
                 _plain(problem, monitor, chosen)
             if reorders and stop_reason is not StopReason.CANCELLED:
                 stop_reason = _reorder(problem, monitor, incumbents[: -REORDERED - 1 : -1], stop_reason)
+            if problem.recompute_operators and stop_reason is not StopReason.CANCELLED:
+                stop_reason = offer_fitted(monitor, incumbents[: -REFITTED - 1 : -1], stop_reason)
         if compiling.kernels and compiling.seconds >= WORTH_SAYING_S:
             monitor.notes.append(f"{TOOK} {compiling.seconds:.0f} s, one time only")
         answer = None if second is None else _judged_again(problem, monitor, second)

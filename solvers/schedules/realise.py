@@ -8,6 +8,7 @@ from solvers.errors import InvalidPlan
 from solvers.pipelines.recomputation.levels import levels_of, restricted
 from solvers.plan.drafts import FIRST_LEVEL, NOTHING, WHOLE, Draft, DraftStage
 from solvers.plan.plan import Plan, Region, Stage
+from solvers.plan.regions import rerunning
 from solvers.problem.problem import Pipeline, Problem
 from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.arrange import arranged
@@ -31,14 +32,20 @@ def realise(problem: Problem, draft: Draft, devices: Sequence[tuple[int, ...]] |
     chosen = map_stages(problem, draft.stages, sets) if devices is None else devices
     stages = tuple(
         Stage(
-            operators, places, stage.micro_batch_size, most, stage.recompute == WHOLE,
+            operators,
+            places,
+            stage.micro_batch_size,
+            most,
+            stage.recompute == WHOLE,
             regions=_regions(problem, stage, operators),
         )
         for stage, operators, places, most in zip(
             draft.stages, sets, chosen, _in_flight(problem, draft, sets), strict=True
         )
     )
-    return arranged(problem, stages, waits, [stage.block for stage in draft.stages])
+    regions = tuple(region for stage in stages for region in stage.regions)
+    counted = rerunning(problem, regions) if regions else problem  # orders go by what stages take
+    return arranged(counted, stages, waits, [stage.block for stage in draft.stages])
 
 
 def _regions(problem: Problem, stage: DraftStage, operators: tuple[int, ...]) -> tuple[Region, ...]:

@@ -93,8 +93,8 @@ def add_glue(
 
 @njit(cache=True)
 def add_settings(found: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools) -> None:
-    """One stage runs more or less again, keeps more or fewer in flight, runs more or fewer in a row, or has larger or smaller
-    micro-batches."""
+    """One stage runs more or less again, keeps more or fewer in flight, runs more or fewer in a row, or has larger or
+    smaller micro-batches."""
     table, rules = stages.table, facts.rules
     for place in range(len(rules.again)):
         if rules.again[place] == table[stage, AGAIN]:

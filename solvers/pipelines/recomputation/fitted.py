@@ -79,9 +79,10 @@ def fitted(problem: Problem, plan: Plan) -> Fitted:
                 group.most_bytes -= much + TIGHTER * caps[group.devices[0]]
     told = [0.0] * count, [0.0] * count
     for group in groups:
-        for device in group.devices if group.chosen is not None else ():
-            told[0][device], told[1][device] = group.chosen.seconds, group.chosen.bound_s
-    return Fitted(None if wrong else current, *map(tuple, told))
+        if group.chosen is not None:
+            for device in group.devices:
+                told[0][device], told[1][device] = group.chosen.seconds, group.chosen.bound_s
+    return Fitted(None if wrong else current, tuple(told[0]), tuple(told[1]))
 
 
 def _working(choices: Choices) -> float:

@@ -161,7 +161,8 @@ def _at(choices: Choices, price: float) -> tuple[Region, ...]:
 
 
 def _as_region(choices: Choices, span: Span, price: float) -> tuple[float, Region | None]:
-    """What a region costs in which every operator runs again or keeps what it makes, as is cheaper; None if all keep."""
+    """What a region costs in which every operator runs again or keeps what it makes, as is cheaper; None if all
+    keep."""
     inside = choices.inside(span)
     made = dict.fromkeys(inside, 0.0)
     touched = [choices.crossings[number] for number in choices.touching(span)]

@@ -44,7 +44,9 @@ def least_seconds(stages: Sequence[Choices], most_bytes: float) -> Chosen | None
     regions = tuple(part.regions(found.values) for part in parts)
     seconds = sum(part.seconds(found.values) for part in parts)
     held = math.fsum(weight * found.values[v] for v, weight in program.held) + found.values[program.working]
-    return Chosen(regions, seconds, min(max(found.bound, 0.0) * program.second_scale, seconds), held * program.byte_scale)
+    return Chosen(
+        regions, seconds, min(max(found.bound, 0.0) * program.second_scale, seconds), held * program.byte_scale
+    )
 
 
 class _Program:

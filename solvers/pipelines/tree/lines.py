@@ -59,7 +59,8 @@ class LineBuilder:
         branches = np.array([next(number) if isinstance(part, Parallel) else -1 for part in parts], np.int64)
         costs = self.costs
         forward, backward, forward_bytes = self._cuts(items)
-        shape = *costs.levels.again_s.shape[:2], len(items) + 1
+        levels = costs.levels
+        shape = *levels.again_s.shape[:2], len(items) + 1
         sums = Sums(
             _sums(costs.forward_s, items),
             _sums(costs.backward_s, items),
@@ -67,9 +68,9 @@ class LineBuilder:
             _sums(costs.static_bytes, items),
             _sums(costs.param_bytes[None], items)[0],
             _largest(costs.workspace_bytes, items),
-            np.array([_sums(level, items) for level in costs.levels.again_s]).reshape(shape),
-            np.array([_sums(level, items) for level in costs.levels.saved_bytes]).reshape(shape),
-            np.array([_largest(level, items) for level in costs.levels.workspace_bytes]).reshape(*shape[:2], len(items)),
+            np.array([_sums(level, items) for level in levels.again_s]).reshape(shape),
+            np.array([_sums(level, items) for level in levels.saved_bytes]).reshape(shape),
+            np.array([_largest(level, items) for level in levels.workspace_bytes]).reshape(*shape[:2], len(items)),
         )
         arrays = (*sums, forward, backward, forward_bytes, branches)
         signature = b"".join(

@@ -150,9 +150,9 @@ def _runs_again(
     if rules.recompute == 1 and workspace[0] + stage.saved_bytes <= room and stage.forward_s <= least_s:
         found, least_s = WHOLE, stage.forward_s
     for level in range(len(stage.again_s)):
-        if stage.again_s[level] < least_s or (found < 0 and stage.again_s[level] <= least_s):
-            if workspace[1 + level] + stage.lean_bytes[level] * kept <= room:
-                found, least_s = FIRST_LEVEL + level, stage.again_s[level]
+        less = stage.again_s[level] < least_s or (found < 0 and stage.again_s[level] <= least_s)
+        if less and workspace[1 + level] + stage.lean_bytes[level] * kept <= room:
+            found, least_s = FIRST_LEVEL + level, stage.again_s[level]
     return found, least_s
 
 
@@ -333,8 +333,8 @@ def place_branches(
     """Fill the tables of branches m and on, with so many stages to the sink; (states filled, relaxations).
 
     branch: [branches, devices + 1, depths + 1], the tables of each by itself. A STAGE step groups branches up to x into
-    one stage of degree y, z being the stages to the sink after it `depths_and` what it runs again; a BRANCHES step gives a
-    branch x devices and y depths, and z depths to the branches after it.
+    one stage of degree y, z being the stages to the sink after it `depths_and` what it runs again; a BRANCHES step
+    gives a branch x devices and y depths, and z depths to the branches after it.
     """
     count, depths = branch.shape[0], branch.shape[2]
     tables.value[count, 0, behind.depth] = 0.0
@@ -385,5 +385,12 @@ def _grouped(group: Group, rules: Rules, behind: Behind, most_s: float, tables: 
                 if used + replicas <= rules.devices:
                     relaxations += 1
                     value = max(tables.value[to, used, depth], takes)
-                    _note(tables, m, used + replicas, max(depth, deep), value, (STAGE, to, d, depths_and(depth, again, levels)))
+                    _note(
+                        tables,
+                        m,
+                        used + replicas,
+                        max(depth, deep),
+                        value,
+                        (STAGE, to, d, depths_and(depth, again, levels)),
+                    )
     return relaxations

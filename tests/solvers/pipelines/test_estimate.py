@@ -12,8 +12,9 @@ import pytest
 from solvers.coarsening.coarsen import Condensed
 from solvers.errors import InvalidPlan
 from solvers.evaluation.simulation import simulate
+from solvers.pipelines.recomputation.levels import choices_allowed
 from solvers.pipelines.timing.estimate import Estimate, Estimator
-from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.drafts import FIRST_LEVEL, Draft, DraftStage
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 from solvers.problem.cluster import Device, two_level_cluster, uniform_cluster
@@ -22,6 +23,7 @@ from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
 from solvers.schedules.ordering.patterns import alternate
 from solvers.schedules.realise import realise
 from tests.instances import problem, training_graph
+from tests.oracle.stage_oracle import random_pipeline_problem
 from tests.random_problems import random_problem, trained_somehow
 
 
@@ -125,6 +127,31 @@ def compare_some(seed: int, drafts: int, **options: object) -> int:
 @pytest.mark.parametrize("first", range(0, 320, 40))
 def test_estimates_are_what_the_simulation_tells(first: int) -> None:
     assert sum(compare_some(seed, 3) for seed in range(first, first + 40)) > 60
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_what_levels_run_again_takes_as_long_as_the_simulation_tells(first: int) -> None:
+    """Peaks may differ where a stage has a part of a region."""
+    again = 0
+    for seed in range(first, first + 20):
+        rng = random.Random(seed)
+        p = random_pipeline_problem(seed, largest=8, memory=False)
+        p = replace(p, recompute=True, recompute_operators=True)
+        allowed = choices_allowed(p)
+        condensed = Condensed(p, ordered=True)
+        estimator = Estimator(condensed)
+        for _ in range(4):
+            draft = draft_of(rng, len(estimator), len(p.cluster.accelerators))
+            size = draft.stages[0].micro_batch_size
+            stages = [replace(s, micro_batch_size=size, recompute=rng.choice(allowed)) for s in draft.stages]
+            exact = exactly(p, condensed, Draft(tuple(stages)))
+            found = estimator.estimate(Draft(tuple(stages)))
+            if exact is None:
+                assert found.seconds == math.inf
+                continue
+            assert found.seconds == pytest.approx(exact[1].makespan_s, rel=1e-9)
+            again += any(stage.recompute >= FIRST_LEVEL for stage in stages)
+    assert again > 15
 
 
 @pytest.mark.parametrize("transfers", [Transfers.BLOCKING, Transfers.LANE, Transfers.DUPLEX])

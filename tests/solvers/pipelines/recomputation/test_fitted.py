@@ -1,0 +1,161 @@
+"""What of a plan runs again so that it fits: the least that there is, by trying all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from solvers.evaluation.evaluate import evaluate, judge
+from solvers.evaluation.simulation import simulate
+from solvers.pipelines.recomputation.choices import Choices, choices_of
+from solvers.pipelines.recomputation.fitted import fitted
+from solvers.plan.plan import Plan, Region
+from solvers.plan.regions import with_regions
+from solvers.planners.check import check
+from solvers.problem.graph import Amount
+from solvers.problem.problem import Pipeline, Problem
+from solvers.schedules.assemble import assemble
+from tests.instances import GPU, problem, training_graph
+from tests.random_problems import random_graph
+
+CLOSE = 2e-3
+
+
+def with_memory(p: Problem, nbytes: float) -> Problem:
+    devices = tuple(replace(device, memory_bytes=nbytes) for device in p.cluster.devices)
+    return replace(p, cluster=replace(p.cluster, devices=devices))
+
+
+def asked(seed: int) -> Problem:
+    """Up to five forward operators on one device, in two to four micro-batches."""
+    rng = random.Random(f"recompute {seed}")
+    graph = random_graph(rng, rng.randint(3, 5), training=True)
+    count = rng.choice([2, 4])
+    seconds = [float(rng.randint(1, 9)) for _ in graph.operators]
+    return problem(
+        graph, seconds, 1, mini_batch=count, micro_batches=count, pipeline=Pipeline.GPIPE, recompute_operators=True
+    )
+
+
+def ways(choices: Choices, first: int = 0) -> Iterator[tuple[Region, ...]]:
+    """All regions that a stage may have from a segment on, in which something runs again."""
+    segments = max(choices.segment) + 1
+    if first >= segments:
+        yield ()
+        return
+    for rest in ways(choices, first + 1):
+        yield rest
+    for span in choices.spans:
+        if span.first != first:
+            continue
+        inside = [choices.operators[at] for at in choices.inside(span)]
+        for kept in product((False, True), repeat=len(inside)):
+            if all(kept):
+                continue
+            region = Region(tuple(inside), tuple(o for o, keeps in zip(inside, kept, strict=True) if keeps))
+            for rest in ways(choices, span.last + 1):
+                yield (region, *rest)
+
+
+def with_these(plan: Plan, regions: tuple[Region, ...]) -> Plan:
+    return replace(plan, stages=(replace(plan.stages[0], regions=regions), *plan.stages[1:]))
+
+
+def again_s(p: Problem, plan: Plan) -> float:
+    """Seconds that a micro-batch runs again."""
+    mine = with_regions(p, plan)
+    samples = plan.stages[0].micro_batch_size
+    return float(mine.compute.at(GPU, samples).sum() - p.as_traced.compute.at(GPU, samples).sum())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_choice_that_fits_runs_less_again(seed: int) -> None:
+    p = asked(seed)
+    plan = assemble(p, [(0,)] * len(p.graph), p.micro_batches or 1)
+    assert len(plan.stages) == 1
+    known = {}
+    for regions in ways(choices_of(p, plan, 0)):
+        tried = with_these(plan, regions)
+        known[regions] = again_s(p, tried), max(simulate(p, tried).peak_bytes())
+    peaks = sorted({peak for _, peak in known.values()})
+    for cap in (peaks[0], peaks[len(peaks) // 3], peaks[len(peaks) // 2], peaks[0] - 1):
+        asked_for = with_memory(p, cap)
+        least_s = min((seconds for seconds, peak in known.values() if peak <= cap), default=None)
+        found = fitted(asked_for, plan)
+        if least_s is None:
+            assert found.plan is None
+            continue
+        assert found.plan is not None
+        assert judge(asked_for, found.plan).feasible
+        assert check(asked_for, found.plan) == ()
+        assert again_s(p, found.plan) == pytest.approx(least_s, rel=CLOSE, abs=1e-9)
+        assert found.bound_s[0] <= least_s * (1 + 1e-6) + 1e-9
+
+
+def test_what_fits_runs_nothing_again() -> None:
+    p = asked(0)
+    plan = assemble(p, [(0,)] * len(p.graph), p.micro_batches or 1)
+    found = fitted(p, plan)
+    assert found.plan is not None
+    assert found.again_s == (0.0,)
+    assert found.plan.stages == plan.stages
+
+
+def test_each_device_runs_again_by_its_own_memory() -> None:
+    """Two stages; the first has two micro-batches in flight and the second one: only the first lacks memory."""
+    graph = training_graph([(0, 1), (1, 2), (2, 3)], 4, nbytes=1.0, saved=4.0)
+    seconds = [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    p = problem(
+        graph, seconds, 2, mini_batch=4, micro_batches=4, pipeline=Pipeline.ONE_F_ONE_B, recompute_operators=True
+    )
+    plan = assemble(p, [(0,), (0,), (1,), (1,)] * 2, 4)
+    peaks = simulate(p, plan).peak_bytes()
+    assert peaks[0] > peaks[1]
+    tight = with_memory(p, peaks[0] - 1)
+    found = fitted(tight, plan)
+    assert found.plan is not None
+    assert [bool(stage.regions) for stage in found.plan.stages] == [True, False]
+    assert check(tight, found.plan) == ()
+    assert evaluate(tight, found.plan).iteration_s >= evaluate(p, plan).iteration_s
+
+
+def test_a_plan_states_what_runs_again_only_where_that_is_its_to_say() -> None:
+    p = asked(1)
+    plan = assemble(p, [(0,)] * len(p.graph), p.micro_batches or 1)
+    forward = choices_of(p, plan, 0).operators
+    stated = with_these(plan, (Region(forward),))
+    other = replace(p, recompute_operators=False)
+    assert not judge(other, stated).feasible
+    assert any("not allowed" in finding for finding in check(other, stated))
+    assert check(p, stated) == ()
+
+
+def test_regions_of_backward_operators_are_refused() -> None:
+    p = asked(2)
+    plan = assemble(p, [(0,)] * len(p.graph), p.micro_batches or 1)
+    backward = next(o for o in plan.stages[0].operators if p.graph.operators[o].forward_of is not None)
+    stated = with_these(plan, (Region((backward,)),))
+    assert "no forward to run again" in judge(p, stated).violation
+    assert any("no forward of its own" in finding for finding in check(p, stated))
+
+
+def test_workspace_of_what_runs_again_counts() -> None:
+    """The middle operator needs 50 bytes while it runs: caching it costs 1 byte a micro-batch and saves that room in
+    the backward, where the rest of its region is there."""
+    graph = training_graph([(0, 1), (1, 2)], 3, nbytes=1.0, saved=10.0)
+    operators = list(graph.operators)
+    operators[1] = replace(operators[1], workspace_bytes=Amount(0, 50.0))
+    p = problem(
+        replace(graph, operators=tuple(operators)), [1.0] * 3 + [2.0] * 3, 1, mini_batch=4, micro_batches=4,
+        pipeline=Pipeline.GPIPE, recompute_operators=True,
+    )  # fmt: skip
+    plan = assemble(p, [(0,)] * 6, 4)
+    whole = max(simulate(p, plan).peak_bytes())
+    tight = with_memory(p, whole - 40)
+    found = fitted(tight, plan)
+    assert found.plan is not None
+    assert max(simulate(tight, found.plan).peak_bytes()) <= whole - 40
