@@ -18,13 +18,15 @@ class Regions(StrEnum):
     """Whose forward runs again before its backward, beside whole stages (`solvers.problem.regions`).
 
     MODEL: the regions that the model itself checkpoints, unless stages may run again. NONE: nothing. LAYERS: every
-    layer that the model repeats. OPERATORS: in these layers all but `COSTLY` ones.
+    layer that the model repeats. OPERATORS: in these layers all but `COSTLY` ones. AUTO: what plans say, stage by
+    stage and operator by operator.
     """
 
     MODEL = "model"
     NONE = "none"
     LAYERS = "layers"
     OPERATORS = "operators"
+    AUTO = "auto"
 
 
 COSTLY = MATRIX | CONVOLUTION | CELLS.keys() | {ATTENTION}
@@ -33,7 +35,7 @@ that it makes. The rest runs again: norms, activations, sums, and the inner prod
 (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022, section 5). PyTorch's
 selective checkpointing is used so: torchtitan's list of operators to save has products and fused attention."""
 
-ASKED = (Regions.LAYERS, Regions.OPERATORS)
+ASKED = (Regions.LAYERS, Regions.OPERATORS, Regions.AUTO)
 
 
 def asked_regions(problem: Problem, regions: Regions, reference: str) -> Problem:
@@ -55,6 +57,8 @@ def asked_regions(problem: Problem, regions: Regions, reference: str) -> Problem
             f"{asked} is for pipelines of micro-batches, and objective makespan is one unsplit pass; leave it out, or"
             " plan with --objective iteration"
         )
+    if regions is Regions.AUTO:
+        return replace(problem, graph=in_regions(problem.graph, {}), recompute_operators=True)
     families = repeated_blocks(replace(problem, pins={}))
     if not families:
         raise InvalidProblem(

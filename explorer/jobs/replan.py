@@ -25,6 +25,7 @@ from solvers.evaluation.evaluate import evaluate
 from solvers.formats.plan_json import PlanFile, read_plan, write_plan
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
+from solvers.plan.regions import without_regions
 from solvers.plan.result import Progress, Result
 from solvers.planners.carry import carried_over
 from solvers.planners.solve import solve
@@ -46,6 +47,7 @@ def replanned(problem: Problem, profile: Profile) -> Problem:
     Raises InvalidProblem if the profile is of another graph, or the problem has CPUs beside its
     accelerators, which were not measured.
     """
+    problem = without_regions(problem)
     if problem.cluster.cpus and problem.cluster.accelerators:
         raise InvalidProblem("a profile has no times of CPUs beside accelerators; plan without them (--cpus 0)")
     kind = kind_of(profile)

@@ -105,14 +105,15 @@ class MemoryModel(StrEnum):
 
 
 STAGE = "stage"
-RECOMPUTE = (STAGE, Regions.LAYERS.value, Regions.OPERATORS.value, Regions.NONE.value)
+RECOMPUTE = (STAGE, Regions.LAYERS.value, Regions.OPERATORS.value, Regions.AUTO.value, Regions.NONE.value)
 """What may be asked to run again."""
 
 
 def recompute_of(asked: object) -> tuple[bool, Regions]:
     """Whether stages may be recomputed, and which regions of the model are.
 
-    False or None: what the model checkpoints itself; True or "stage", "layers", "operators" or "none" otherwise.
+    False or None: what the model checkpoints itself; True or "stage", "layers", "operators", "auto" or "none"
+    otherwise.
 
     Raises InvalidProblem for another value.
     """
@@ -122,7 +123,7 @@ def recompute_of(asked: object) -> tuple[bool, Regions]:
         return True, Regions.MODEL
     if asked not in RECOMPUTE:
         raise InvalidProblem(f"no way to recompute {asked!r}; there are: {', '.join(RECOMPUTE)}")
-    return False, Regions(str(asked))
+    return asked == Regions.AUTO.value, Regions(str(asked))
 
 
 def _load_cluster(path: str) -> Cluster:
@@ -445,10 +446,10 @@ class PipelineSettings(Group):
 
     contiguity: by default none for one pass of single operators, else acyclic. max_replicas: 0 allows all accelerators.
     regions: what runs again, whatever the stages are; set by ``recompute``, which takes True or "stage" (stages may),
-    "layers", "operators" or "none". in_sequence: whether operators wait for one another in one linear order, which
-    makes every pipeline a sequential one. copy_tied: whether every reader of a tied parameter holds a copy of it, in
-    place of sharing a device with the others (inference). pins: operator name (or a module path, for all of its
-    operators) -> device index. together: groups of such names, each group to be on one device.
+    "layers", "operators", "auto" (what plans say, operator by operator) or "none". in_sequence: whether operators wait
+    for one another in one linear order, which makes every pipeline a sequential one. copy_tied: whether every reader of
+    a tied parameter holds a copy of it, in place of sharing a device with the others (inference). pins: operator name
+    (or a module path, for all of its operators) -> device index. together: groups of such names, each group to be on one device.
     """
 
     def __init__(self, **given: object) -> None:
@@ -556,7 +557,8 @@ class PipelineSettings(Group):
         Recompute(RECOMPUTE),
         "run forwards again in place of keeping activations (checkpointing): stage (the same without a word:"
         " stages may), layers (every layer that the model repeats does), operators (in these all but products and"
-        " fused attention), none (without the flag: what the model itself checkpoints)",
+        " fused attention), auto (on each device the operators that its memory asks for), none (without the flag: what"
+        " the model itself checkpoints)",
         control=Control(
             id="recompute", label="Recompute activations", shape=SWITCH, place=PIPELINES, in_widget=MORE,
             meaning="Throw saved activations away and compute them again in the backward: less memory, about a third"

@@ -308,7 +308,8 @@ def _questions(first: Problem, second: Problem) -> list[str]:
         ("objective", "objective"), ("pipeline", "pipeline"), ("mini-batch", "mini_batch"), ("transfers", "transfers"),
         ("execution", "execution"), ("contiguity", "contiguity"), ("optimizer", "optimizer"),
         ("precision", "precision"), ("ZeRO stage", "zero"),
-        ("replicas allowed", "max_replicas"), ("recomputation", "recompute"), ("sizes of micro-batches may differ",
+        ("replicas allowed", "max_replicas"), ("recomputation", "recompute"), ("operators recomputed as plans say",
+        "recompute_operators"), ("sizes of micro-batches may differ",
         "mixed_micro_batches"), ("stages per accelerator", "subgraphs_per_device"), ("training", "training"),
         ("copies of tied parameters", "copy_tied"), ("costs", "costs_from"),
     ):  # fmt: skip

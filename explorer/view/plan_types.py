@@ -42,6 +42,7 @@ class Stage(TypedDict):
     micro_batch_size: int
     in_flight: int
     recompute: bool
+    again: int
     forward_s: float
     backward_s: float
     busy_s: float

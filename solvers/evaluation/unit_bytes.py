@@ -60,7 +60,8 @@ def _parts_of_regions_keep(problem: Problem, plan: Plan, units: Units, share: Fl
     of the stage saves. What comes from other devices is there as it was received. share: samples of a task, [units].
     """
     kept = np.zeros(len(units.stage))
-    tensor, producer, reader, counted = _reading_columns(problem.as_traced.graph)
+    assert problem.plain is not None  # whoever calls has looked
+    tensor, producer, reader, counted = _reading_columns(problem.plain.graph)
     if not len(tensor):
         return kept
     columns = plan_columns(plan)

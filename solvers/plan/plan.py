@@ -139,6 +139,11 @@ class Stage:
         if any(not set(region.cached) <= set(region.operators) for region in self.regions):
             raise InvalidPlan("a region of a stage caches what an operator outside it makes")
 
+    @property
+    def again(self) -> tuple[int, ...]:
+        """Operators that run again by region, in the order of the regions."""
+        return tuple(o for region in self.regions for o in region.operators if o not in region.cached)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan(Displayed, Rebuilt):

@@ -22,13 +22,13 @@ def with_regions(problem: Problem, plan: Plan) -> Problem:
     if not problem.recompute_operators:
         return problem
     regions = tuple(region for stage in plan.stages for region in stage.regions)
-    region_of = _region_of(problem.as_traced.graph, regions)
-    if all(
+    marked = problem.graph if problem.plain is None else problem.plain.graph
+    region_of = _region_of(marked, regions)
+    same = all(
         (operator.checkpoint, operator.cached) == region_of.get(o, ("", False))
-        for o, operator in enumerate(problem.as_traced.graph.operators)
-    ):
-        return problem
-    return rerunning(problem, regions)
+        for o, operator in enumerate(marked.operators)
+    )
+    return problem if same and (problem.plain is not None or not regions) else rerunning(problem, regions)
 
 
 def without_regions(problem: Problem) -> Problem:

@@ -11,6 +11,7 @@ from typing import Any
 from solvers.errors import InvalidPlan
 from solvers.plan.degrees import DegreePlan
 from solvers.plan.plan import Plan
+from solvers.plan.regions import with_regions
 from solvers.problem.displayed import Displayed, displayed
 from solvers.problem.problem import Problem
 
@@ -65,6 +66,8 @@ class Result(Displayed):
     front: plans that are at most 0.5 % slower than the answer and need less memory, the fastest first.
     by_degrees: the best plan for every degree of replicas, divided tensors and stages, where these were searched.
 
+    problem: as the plan has it, where plans say which operators run again (`with_regions`).
+
     Raises InvalidPlan if the bound exceeds the objective: then one of them is wrong.
     """
 
@@ -84,6 +87,8 @@ class Result(Displayed):
     by_degrees: tuple[DegreePlan, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.plan is not None:
+            object.__setattr__(self, "problem", with_regions(self.problem, self.plan))
         if self.plan is not None and self.bound_s > self.objective_s * (1 + 1e-6) + 1e-15:
             raise InvalidPlan(f"{self.planner}: bound {self.bound_s} s exceeds the objective {self.objective_s} s")
 

@@ -6,7 +6,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -231,6 +231,16 @@ def per_graph(function: Callable[[OpGraph], T]) -> Callable[[OpGraph], T]:
         return found
 
     return once
+
+
+@per_graph
+def without_checkpoints(graph: OpGraph) -> OpGraph:
+    """The graph, no operator of which is said to run again."""
+    operators = tuple(
+        replace(operator, checkpoint="", cached=False) if operator.checkpoint else operator
+        for operator in graph.operators
+    )
+    return replace(graph, operators=operators)
 
 
 def _messages(tensors: Sequence[Tensor]) -> tuple[tuple[int, ...], ...]:

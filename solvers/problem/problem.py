@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 
 import numpy as np
@@ -15,7 +15,7 @@ from solvers.errors import InvalidProblem, printable
 from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.cluster import ONCE, Cluster, Device, Link, Repeats
 from solvers.problem.engine import EngineCosts
-from solvers.problem.graph import OpGraph, per_graph
+from solvers.problem.graph import OpGraph, per_graph, without_checkpoints
 from solvers.problem.names import clean_names
 from solvers.problem.training import ZERO_STAGES, ByKind, Copies, copies
 from solvers.problem.training import Optimizer as Optimizer
@@ -375,8 +375,11 @@ class Problem:
 
     @property
     def as_traced(self) -> Plain:
-        """The graph and the times as they were traced, whatever runs again."""
-        return self.plain or Plain(self.graph, self.compute)
+        """The graph and the times as they were traced, whatever runs again; without regions that a plan states."""
+        plain = self.plain or Plain(self.graph, self.compute)
+        return (
+            replace(plain, graph=without_checkpoints(plain.graph)) if self.recompute_operators and self.plain else plain
+        )
 
     @property
     def transfers_alike(self) -> bool:

@@ -8,7 +8,6 @@ from solvers.errors import InvalidPlan
 from solvers.pipelines.recomputation.levels import levels_of, restricted
 from solvers.plan.drafts import FIRST_LEVEL, NOTHING, WHOLE, Draft, DraftStage
 from solvers.plan.plan import Plan, Region, Stage
-from solvers.plan.regions import rerunning
 from solvers.problem.problem import Pipeline, Problem
 from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.arrange import arranged
@@ -43,9 +42,7 @@ def realise(problem: Problem, draft: Draft, devices: Sequence[tuple[int, ...]] |
             draft.stages, sets, chosen, _in_flight(problem, draft, sets), strict=True
         )
     )
-    regions = tuple(region for stage in stages for region in stage.regions)
-    counted = rerunning(problem, regions) if regions else problem  # orders go by what stages take
-    return arranged(counted, stages, waits, [stage.block for stage in draft.stages])
+    return arranged(problem, stages, waits, [stage.block for stage in draft.stages])
 
 
 def _regions(problem: Problem, stage: DraftStage, operators: tuple[int, ...]) -> tuple[Region, ...]:

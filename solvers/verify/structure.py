@@ -112,7 +112,8 @@ def _regions(problem: Problem, plan: Plan) -> list[str]:
     for number, region in enumerate(region for stage in plan.stages for region in stage.regions):
         stated |= {o: (number, o in region.cached) for o in region.operators}
     found, name_of = [], dict[int, str]()
-    for position, operator in enumerate(problem.as_traced.graph.operators):
+    graph = problem.graph if problem.plain is None else problem.plain.graph
+    for position, operator in enumerate(graph.operators):
         number, cached = stated.get(position, (-1, False))
         if number >= 0 and (operator.phase is not Phase.FORWARD or operator.replicable):
             found.append(f"operator {operator.name!r} is to run again and has no forward of its own")

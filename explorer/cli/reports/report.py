@@ -167,6 +167,7 @@ def stages_object(problem: Problem, plan: Plan) -> list[dict[str, object]]:
             "devices": _devices_object(problem, stage.devices),
             "micro_batch_size": stage.micro_batch_size,
             "in_flight": stage.in_flight,
+            **({"again": [operators[operator].name for operator in stage.again]} if stage.regions else {}),
         }
         for stage in plan.stages
     ]

@@ -154,7 +154,8 @@ def stage_facts(stage: int, plan: Plan) -> Facts | None:
         ("Peak memory", box["peak"]),
     ]
     if told["recompute"]:
-        rows.append(("Activations", "recomputed"))
+        again = f"{text.plural(told['again'], 'operator')} run again" if told.get("again") else "recomputed"
+        rows.append(("Activations", again))
     if receives:
         rows.append(("Receives", text.listing(receives, 2)))
     if sends:

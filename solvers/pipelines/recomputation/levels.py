@@ -193,13 +193,10 @@ def again_of(problem: Problem, stage: Stage) -> int:
     levels = levels_of(problem) if stage.regions else ()
     if not levels:
         return WHOLE if stage.recompute else NOTHING
-    own = _running(stage.regions)
+    own = set(stage.again)
 
     def unlike(number: int) -> int:
-        return len(own ^ _running(levels[number].within(stage.operators)))
+        within = levels[number].within(stage.operators)
+        return len(own.symmetric_difference(o for one in within for o in set(one.operators) - set(one.cached)))
 
     return FIRST_LEVEL + min(range(len(levels)), key=unlike)
-
-
-def _running(regions: Iterable[Region]) -> frozenset[int]:
-    return frozenset(o for region in regions for o in set(region.operators) - set(region.cached))

@@ -157,7 +157,7 @@ def _runs_again(
 
 
 @njit(cache=True)
-def depths_and(depth: int, again: int, levels: int) -> int:
+def _depth_and(depth: int, again: int, levels: int) -> int:
     """A depth and what a stage runs again in one number."""
     return (FIRST_LEVEL + levels) * depth + again
 
@@ -333,8 +333,8 @@ def place_branches(
     """Fill the tables of branches m and on, with so many stages to the sink; (states filled, relaxations).
 
     branch: [branches, devices + 1, depths + 1], the tables of each by itself. A STAGE step groups branches up to x into
-    one stage of degree y, z being the stages to the sink after it `depths_and` what it runs again; a BRANCHES step
-    gives a branch x devices and y depths, and z depths to the branches after it.
+    one stage of degree y, z being `_depth_and` of the stages to the sink after it and what it runs again; a BRANCHES
+    step gives a branch x devices and y depths, and z depths to the branches after it.
     """
     count, depths = branch.shape[0], branch.shape[2]
     tables.value[count, 0, behind.depth] = 0.0
@@ -391,6 +391,6 @@ def _grouped(group: Group, rules: Rules, behind: Behind, most_s: float, tables: 
                         used + replicas,
                         max(depth, deep),
                         value,
-                        (STAGE, to, d, depths_and(depth, again, levels)),
+                        (STAGE, to, d, _depth_and(depth, again, levels)),
                     )
     return relaxations

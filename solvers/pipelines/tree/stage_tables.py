@@ -21,10 +21,9 @@ from solvers.pipelines.tree.stage_dp_kernel import (
     Rules,
     Tables,
     cut_series,
-    depths_and,
     place_branches,
 )
-from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.drafts import FIRST_LEVEL, Draft, DraftStage
 from solvers.schedules.ordering.orders import quotient
 from solvers.search.work import Work
 
@@ -155,7 +154,7 @@ class StageTables:
                 grouped = branching.lines[m:x]
                 replicas = int(self.rules.degrees[y])
                 nodes = tuple(n for line in grouped for item in line.items for n in item)
-                one = depths_and(1, 0, len(branching.group.sums.again_s))
+                one = FIRST_LEVEL + len(branching.group.sums.again_s)
                 found.append(Cut(nodes, replicas, z % one))
                 m, used, depth = x, used - replicas, z // one
 

@@ -9,6 +9,7 @@ from solvers.errors import NoLink
 from solvers.evaluation.simulation import simulate
 from solvers.kernels.arrays import Floats
 from solvers.plan.plan import Action, Plan, Stage
+from solvers.plan.regions import rerunning
 from solvers.problem.problem import IN_A_V, IN_TURN, Objective, Pipeline, Problem
 from solvers.schedules.ordering.eager_order import Waits
 from solvers.schedules.ordering.flight_room import Room
@@ -37,6 +38,8 @@ def arranged(problem: Problem, stages: Sequence[Stage], waits: Waits, blocks: Se
     the others of several stages a device are 1F1B too where no device has several, and PLANNER is 1F1B until a
     search is over, see `own_order`. A single pass has no pipeline: B is whole.
     """
+    regions = tuple(region for stage in stages for region in stage.regions)
+    problem = rerunning(problem, regions) if regions else problem  # orders go by what stages take
     candidates: tuple[StageActions, list[Run]] | None = None
     in_parts = splits(problem.graph) and problem.objective is not Objective.MAKESPAN
     if problem.pipeline in (*IN_A_V, Pipeline.DUAL_PIPE, Pipeline.ZERO_BUBBLE) and _several(stages):
