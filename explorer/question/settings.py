@@ -449,7 +449,8 @@ class PipelineSettings(Group):
     "layers", "operators", "auto" (what plans say, operator by operator) or "none". in_sequence: whether operators wait
     for one another in one linear order, which makes every pipeline a sequential one. copy_tied: whether every reader of
     a tied parameter holds a copy of it, in place of sharing a device with the others (inference). pins: operator name
-    (or a module path, for all of its operators) -> device index. together: groups of such names, each group to be on one device.
+    (or a module path, for all of its operators) -> device index. together: groups of such names, each group to be on
+    one device.
     """
 
     def __init__(self, **given: object) -> None:
