@@ -20,7 +20,6 @@ from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.questions import PLAN, Question, question_of, workload_of
 from explorer.question.settings import (
-    RECOMPUTE,
     ClusterSettings,
     MemorySettings,
     SearchSettings,
@@ -151,7 +150,7 @@ def _naming_arguments() -> Iterator[None]:
     except PlacementError as error:
         arguments = {name for function in (trace, plan) for name in inspect.signature(function).parameters}
         kinds = [one.kind for one in PLAN if isinstance(one.kind, Choice)]
-        values = {*RECOMPUTE, *NAMES, *(value for kind in kinds for value in kind.values())}
+        values = {*NAMES, *(value for kind in kinds for value in kind.values())}
         error.args = tuple(
             in_python(one, arguments, values, FLAGS) if isinstance(one, str) else one for one in error.args
         )

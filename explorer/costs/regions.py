@@ -14,19 +14,20 @@ from solvers.problem.problem import Objective, Problem
 from solvers.problem.regions import in_regions
 
 
-class Regions(StrEnum):
-    """Whose forward runs again before its backward, beside whole stages (`solvers.problem.regions`).
+class Recompute(StrEnum):
+    """Whose forward runs again before its backward, to hold less.
 
-    MODEL: the regions that the model itself checkpoints, unless stages may run again. NONE: nothing. LAYERS: every
-    layer that the model repeats. OPERATORS: in these layers all but `COSTLY` ones. AUTO: what plans say, stage by
-    stage and operator by operator.
+    MODEL: the regions that the model itself checkpoints (`solvers.problem.regions`). STAGE: whole stages may, as
+    planners choose, and nothing else does. NONE: nothing. LAYERS: every layer that the model repeats. OPERATORS: in
+    these layers all but `COSTLY` ones. BUDGET: what plans say, operator by operator, within the memory of each device.
     """
 
     MODEL = "model"
+    STAGE = "stage"
     NONE = "none"
     LAYERS = "layers"
     OPERATORS = "operators"
-    AUTO = "auto"
+    BUDGET = "budget"
 
 
 COSTLY = MATRIX | CONVOLUTION | CELLS.keys() | {ATTENTION}
@@ -35,17 +36,19 @@ that it makes. The rest runs again: norms, activations, sums, and the inner prod
 (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022, section 5). PyTorch's
 selective checkpointing is used so: torchtitan's list of operators to save has products and fused attention."""
 
-ASKED = (Regions.LAYERS, Regions.OPERATORS, Regions.AUTO)
+WHOLE_STAGES = (Recompute.STAGE, Recompute.BUDGET)
+"""Where stages may run again as a whole."""
+ASKED = (Recompute.LAYERS, Recompute.OPERATORS, Recompute.BUDGET)
 
 
-def asked_regions(problem: Problem, regions: Regions, reference: str) -> Problem:
+def asked_regions(problem: Problem, regions: Recompute, reference: str) -> Problem:
     """The problem with regions in its graph as asked for; they are not counted yet (`recomputing`).
 
     Raises InvalidProblem, in one line, where there are no layers, or nothing that regions would change.
     """
-    if regions is Regions.MODEL and not problem.recompute:
+    if regions is Recompute.MODEL:
         return problem
-    if regions in (Regions.MODEL, Regions.NONE):
+    if regions in (Recompute.STAGE, Recompute.NONE):
         return replace(problem, graph=in_regions(problem.graph, {}))
     asked = f"--recompute {regions.value}"
     if not problem.training:
@@ -57,7 +60,7 @@ def asked_regions(problem: Problem, regions: Regions, reference: str) -> Problem
             f"{asked} is for pipelines of micro-batches, and objective makespan is one unsplit pass; leave it out, or"
             " plan with --objective iteration"
         )
-    if regions is Regions.AUTO:
+    if regions is Recompute.BUDGET:
         return replace(problem, graph=in_regions(problem.graph, {}), recompute_operators=True)
     families = repeated_blocks(replace(problem, pins={}))
     if not families:
@@ -71,7 +74,7 @@ def asked_regions(problem: Problem, regions: Regions, reference: str) -> Problem
         for members in family.members:
             operators = [o for group in members for o in groups[group]]
             name_of |= dict.fromkeys(operators, _name(graph, family, operators))
-    cached = frozenset(o for o in name_of if regions is Regions.OPERATORS and graph.operators[o].op_type in COSTLY)
+    cached = frozenset(o for o in name_of if regions is Recompute.OPERATORS and graph.operators[o].op_type in COSTLY)
     return replace(problem, graph=in_regions(graph, {o: (name, o in cached) for o, name in name_of.items()}))
 
 

@@ -9,7 +9,6 @@ from typing import cast
 from explorer.costs.devices import DEVICES
 from explorer.notebook.messages import SETTABLE
 from explorer.question.accelerators import DEFAULT_KIND
-from explorer.question.settings import STAGE
 from explorer.question.written.declaring import AUTO, OWN, SWITCH
 from explorer.question.written.kinds import Choice, Number, Whole
 from explorer.words import text
@@ -71,7 +70,6 @@ def controls(written: Mapping[str, object], problem: Problem, given: bool) -> di
         "memory": _size(written["memory"]),
         "planner": planner if isinstance(planner, str) else cast(Planner, planner).name,
         "bandwidth": _rate(written["bandwidth"]),
-        "recompute": written["recompute"] in (True, STAGE),
     }
     found = {name: list(offered) for name, offered in choices().items()}
     for name, value in values.items():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from explorer.costs.devices import DEVICES
-from explorer.costs.regions import ASKED, asked_regions
+from explorer.costs.regions import ASKED, WHOLE_STAGES, asked_regions
 from explorer.costs.stack import Stack
 from explorer.question.clusters import collectives_as_measured, make_cluster
 from explorer.question.names import resolve_pins
@@ -88,7 +88,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         precision=precision,
         zero=_zero(workload, settings),
         max_replicas=_replicas(settings, cluster),
-        recompute=settings.recompute,
+        recompute=settings.recompute in WHOLE_STAGES,
         mixed_micro_batches=settings.mixed_micro_batches,
         host_links=_host_links(workload, whole, cluster, objective, settings),
         pins=pins,
@@ -135,14 +135,14 @@ def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Pr
             " has one sample; leave out --replicate"
         )
     if settings.memory_model is MemoryModel.STATIC and problem.stated_bytes is None:
-        if settings.regions in ASKED:
+        if settings.recompute in ASKED:
             raise InvalidProblem(
-                f"--recompute {settings.regions.value} changes what is held when, and --memory-model static counts"
+                f"--recompute {settings.recompute.value} changes what is held when, and --memory-model static counts"
                 " what is ever saved; leave one of them out"
             )
         problem = replace(problem, stated_bytes=static_sizes(problem))
     problem = with_gradient_room(problem)
-    problem = asked_regions(problem, settings.regions, workload.reference)
+    problem = asked_regions(problem, settings.recompute, workload.reference)
     if settings.in_sequence:
         from solvers.contiguous.sequential import sequential_problems  # compiles kernels
 

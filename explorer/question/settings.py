@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from explorer.costs.regions import Regions
+from explorer.costs.regions import Recompute
 from explorer.costs.stack import Stack
 from explorer.question.names import parse_pin
 from explorer.question.nodes.wired import Wiring
@@ -46,11 +46,10 @@ from explorer.question.written.kinds import (
     Degree,
     DeviceKinds,
     File,
-    Kind,
     Name,
     Number,
     Pins,
-    Recompute,
+    Rerun,
     Switch,
     Together,
     Whole,
@@ -59,7 +58,6 @@ from explorer.question.written.kinds import (
     MAX_DEVICES as MAX_LISTED,
 )
 from explorer.question.written.quantities import parse_dtype
-from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
 from solvers.problem.training import ZERO_STAGES
@@ -102,28 +100,6 @@ class MemoryModel(StrEnum):
 
     PEAK = "peak"
     STATIC = "static"
-
-
-STAGE = "stage"
-RECOMPUTE = (STAGE, Regions.LAYERS.value, Regions.OPERATORS.value, Regions.AUTO.value, Regions.NONE.value)
-"""What may be asked to run again."""
-
-
-def recompute_of(asked: object) -> tuple[bool, Regions]:
-    """Whether stages may be recomputed, and which regions of the model are.
-
-    False or None: what the model checkpoints itself; True or "stage", "layers", "operators", "auto" or "none"
-    otherwise.
-
-    Raises InvalidProblem for another value.
-    """
-    if asked is None or isinstance(asked, bool):
-        return bool(asked), Regions.MODEL
-    if asked == STAGE:
-        return True, Regions.MODEL
-    if asked not in RECOMPUTE:
-        raise InvalidProblem(f"no way to recompute {asked!r}; there are: {', '.join(RECOMPUTE)}")
-    return asked == Regions.AUTO.value, Regions(str(asked))
 
 
 def _load_cluster(path: str) -> Cluster:
@@ -445,18 +421,12 @@ class PipelineSettings(Group):
     """What is minimised, and how a mini-batch runs through stages.
 
     contiguity: by default none for one pass of single operators, else acyclic. max_replicas: 0 allows all accelerators.
-    regions: what runs again, whatever the stages are; set by ``recompute``, which takes True or "stage" (stages may),
-    "layers", "operators", "auto" (what plans say, operator by operator) or "none". in_sequence: whether operators wait
-    for one another in one linear order, which makes every pipeline a sequential one. copy_tied: whether every reader of
-    a tied parameter holds a copy of it, in place of sharing a device with the others (inference). pins: operator name
-    (or a module path, for all of its operators) -> device index. together: groups of such names, each group to be on
-    one device.
+    recompute: also True for what "stage" says, and False or None for what "model" does. in_sequence: whether operators
+    wait for one another in one linear order, which makes every pipeline a sequential one. copy_tied: whether every
+    reader of a tied parameter holds a copy of it, in place of sharing a device with the others (inference). pins:
+    operator name (or a module path, for all of its operators) -> device index. together: groups of such names, each
+    group to be on one device.
     """
-
-    def __init__(self, **given: object) -> None:
-        if not isinstance(given.get("recompute", False), bool):
-            given["recompute"], given["regions"] = recompute_of(given["recompute"])
-        super().__init__(**given)
 
     objective: Objective | None = setting(
         None,
@@ -553,20 +523,24 @@ class PipelineSettings(Group):
             " copies (1), gradients too (2), parameters too (3). Less memory; 2 and 3 send more.",
         ),
     )  # fmt: skip
-    recompute: bool = setting(
-        False,
-        Recompute(RECOMPUTE),
+    recompute: Recompute = setting(
+        Recompute.MODEL,
+        Rerun(Recompute, yes=Recompute.STAGE, no=Recompute.MODEL),
         "run forwards again in place of keeping activations (checkpointing): stage (the same without a word:"
         " stages may), layers (every layer that the model repeats does), operators (in these all but products and"
-        " fused attention), auto (on each device the operators that its memory asks for), none (without the flag: what"
-        " the model itself checkpoints)",
+        " fused attention), budget (on each device the operators that its memory asks for), none; without the flag,"
+        " model: what the model itself checkpoints",
         control=Control(
-            id="recompute", label="Recompute activations", shape=SWITCH, place=PIPELINES, in_widget=MORE,
-            meaning="Throw saved activations away and compute them again in the backward: less memory, about a third"
-            " more work.",
+            id="recompute", label="Recompute", what="Activations that are recomputed", place=PIPELINES, width=150,
+            in_widget=MORE, word="Recompute activations",
+            labels={
+                "model": "As the model does", "budget": "As memory asks", "stage": "Whole stages",
+                "layers": "Every layer", "operators": "Cheap operators", "none": "Nothing",
+            },
+            meaning="Throw saved activations away and compute them again in the backward: less memory, at most a third"
+            " more work. As memory asks: on each GPU only the operators that it needs, the cheapest for a byte first.",
         ),
     )  # fmt: skip
-    regions: Regions = setting(Regions.MODEL, Kind(), "")
     offload: bool = setting(
         False,
         Switch(),

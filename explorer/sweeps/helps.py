@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from explorer.costs.regions import Recompute
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.sweeps.execution.questions import Limits
@@ -78,7 +79,7 @@ def changes(problem: Problem, settings: Settings, own_memory_bytes: float | None
         if problem.max_replicas == 1 and devices > 1:
             add("stages replicated", {"max_replicas": "all"}, max_replicas=0)
         if problem.training and not problem.recompute:
-            add("activations recomputed", {"recompute": True}, recompute=True)
+            add("activations recomputed", {"recompute": "stage"}, recompute=Recompute.STAGE)
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from explorer.costs.devices import DEVICES, DeviceKind
+from explorer.costs.regions import Recompute
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.sweeps.execution.questions import Limits
@@ -70,11 +71,11 @@ def remedies(problem: Problem, settings: Settings, most_devices: int) -> list[Ch
     if splits:
         add("more micro-batches", "without --micro-batches", {"micro_batches": "auto"}, micro_batches=None)
     if again:
-        add("recompute activations", "--recompute", {"recompute": True}, recompute=True)
+        add("recompute activations", "--recompute", {"recompute": "stage"}, recompute=Recompute.STAGE)
     if splits and again:
         add(
             "recompute activations, more micro-batches", "--recompute, without --micro-batches",
-            {"micro_batches": "auto", "recompute": True}, micro_batches=None, recompute=True,
+            {"micro_batches": "auto", "recompute": "stage"}, micro_batches=None, recompute=Recompute.STAGE,
         )  # fmt: skip
     if problem.training and settings.dtype in (None, "fp32") and problem.precision is Precision.PURE:
         add(
@@ -85,7 +86,8 @@ def remedies(problem: Problem, settings: Settings, most_devices: int) -> list[Ch
     if again and pipelined and devices > 1 and not problem.zero and problem.stated_bytes is None:
         add(
             "replicate, share everything (ZeRO-3), recompute", "--replicate --zero 3 --recompute",
-            {"max_replicas": "all", "zero": "3", "recompute": True}, max_replicas=0, zero=3, recompute=True,
+            {"max_replicas": "all", "zero": "3", "recompute": "stage"}, max_replicas=0, zero=3,
+            recompute=Recompute.STAGE,
         )  # fmt: skip
     found += _more_devices(problem, settings, devices, most_devices, again=again)
     if kind is not None and not capped and isinstance(settings.device_kind, str | None) and settings.cluster is None:
@@ -114,8 +116,8 @@ def _more_devices(problem: Problem, settings: Settings, devices: int, most: int,
             yield Change(words, changed, {"devices": count}, f"--devices {count}")
             if again and count == 2 * devices:
                 yield Change(
-                    f"{words}, recompute activations", replace(changed, recompute=True),
-                    {"devices": count, "recompute": True}, f"--devices {count} --recompute",
+                    f"{words}, recompute activations", replace(changed, recompute=Recompute.STAGE),
+                    {"devices": count, "recompute": "stage"}, f"--devices {count} --recompute",
                 )  # fmt: skip
 
 

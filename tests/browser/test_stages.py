@@ -124,9 +124,9 @@ def test_on_a_chain_both_are_the_same_and_it_says_so(fake):
 
 
 def test_the_settings_of_pipelines_are_kept_by_a_link(fake):
-    query = "model=chain&pipeline=zero-bubble&devices_per_node=4&max_replicas=all&recompute=true&in_sequence=true"
+    query = "model=chain&pipeline=zero-bubble&devices_per_node=4&max_replicas=all&recompute=budget&in_sequence=true"
     fake.open(query)
     for part in query.split("&"):
         assert part in fake.query
     assert fake.js("return document.getElementById('pipeline').value") == "zero-bubble"
-    assert fake.js("return document.getElementById('recompute').checked")
+    assert fake.js("return document.getElementById('recompute').value") == "budget"

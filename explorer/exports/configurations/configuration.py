@@ -29,7 +29,7 @@ class Configuration:
     names: modules of every stage, in order, where the file lists modules; empty where it counts layers.
     ends: what the embedding and the head each count for in an even split, in layers.
     schedule: the order of micro-batches.
-    recompute: as `explorer.question.settings.recompute_of` takes it.
+    recompute: as the setting of a question takes it.
     dtype: "bf16", "fp16" or "fp32". precision: of training. zero: stage of ZeRO. optimizer: None for the default.
     sequence_parallel: whether tokens are divided between the calls that need them whole.
     world: processes of the run, where the file starts them.

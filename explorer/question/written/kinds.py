@@ -316,16 +316,26 @@ class Switch(Kind):
 
 
 @dataclass(frozen=True)
-class Recompute(Switch):
-    """True or false, or one of ``words``, of which the first means true. In a link, true or false alone."""
+class Rerun(Choice):
+    """A choice that was true or false once. yes, no: what these mean; the bare flag means yes."""
 
-    words: tuple[str, ...] = ()
+    yes: StrEnum | None = None
+    no: StrEnum | None = None
+
+    def read(self, name: str, value: object) -> object:
+        if value is None or isinstance(value, bool):
+            return self.yes if value else self.no
+        return super().read(name, value)
+
+    def from_link(self, key: str, value: object, allowed: tuple[str, ...] = ()) -> object:
+        once = {"true": True, "false": False, True: True, False: False}
+        return self.read(key, once[value]) if value in once else super().from_link(key, value, allowed)
 
     def flag(self) -> dict[str, object]:
-        return {"nargs": "?", "const": self.words[0], "choices": self.words}
+        return {"nargs": "?", "const": str(self.yes), "choices": self.values()}
 
     def schema(self) -> Schema:
-        return {"anyOf": [{"type": "boolean"}, {"enum": list(self.words)}]}
+        return {"anyOf": [{"type": "boolean"}, {"enum": self.values()}]}
 
 
 @dataclass(frozen=True)

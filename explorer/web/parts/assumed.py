@@ -8,6 +8,7 @@ from typing import NamedTuple
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.costs.regions import Recompute
 from explorer.question.accelerators import DEFAULT_DEVICES, DEFAULT_KIND
 from explorer.question.nodes.described import DEFAULT_BANDWIDTH
 from explorer.question.nodes.wired import Wiring, as_measured, machine_of
@@ -55,8 +56,8 @@ def assumed(settings: Settings, cluster: str = "", stated: bool = False) -> Sequ
     if settings.training is False:
         return [*found, Assumed(_numbers(settings), "dtype", "In which numbers the model runs.")]
     found.append(Assumed(_trained(settings), "precision", "What training keeps: weights, masters and states."))
-    if settings.recompute:
-        found.append(Assumed("recomputes", "recompute", "Stages may run their forward again to hold less."))
+    if settings.recompute not in (Recompute.MODEL, Recompute.NONE):
+        found.append(Assumed("recomputes", "recompute", "Forwards may run again before their backward to hold less."))
     return found
 
 

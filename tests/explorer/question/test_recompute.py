@@ -9,10 +9,10 @@ import pytest
 
 import explorer
 from explorer.cli.flags import add_phase, add_problem, settings_of
-from explorer.costs.regions import Regions
+from explorer.costs.regions import Recompute
 from explorer.costs.trained_in import regions_note
 from explorer.question.problems import make_problem
-from explorer.question.settings import MemoryModel, Settings, recompute_of
+from explorer.question.settings import MemoryModel, Settings
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.planners.check import check
@@ -63,14 +63,14 @@ LAYERS = ["", "layers.0", "layers.0", "layers.1", "layers.1", "layers.2", "layer
 
 
 def test_layers_are_the_equal_numbered_members_of_a_module() -> None:
-    assert regions(layered(), regions=Regions.LAYERS) == LAYERS
-    assert regions(checkpointed(), regions=Regions.LAYERS) == LAYERS
-    assert regions(layered(), regions=Regions.LAYERS, pins={"layers.1": 0}) == LAYERS
+    assert regions(layered(), recompute=Recompute.LAYERS) == LAYERS
+    assert regions(checkpointed(), recompute=Recompute.LAYERS) == LAYERS
+    assert regions(layered(), recompute=Recompute.LAYERS, pins={"layers.1": 0}) == LAYERS
 
 
 def test_of_operators_products_are_cached() -> None:
     wanted = [name + "*" * (i in (1, 3, 5)) for i, name in enumerate(LAYERS)]
-    assert regions(layered(), regions=Regions.OPERATORS) == wanted
+    assert regions(layered(), recompute=Recompute.OPERATORS) == wanted
 
 
 def test_a_models_own_regions_are_honoured_unless_stages_run_again_or_nothing_does() -> None:
@@ -78,14 +78,14 @@ def test_a_models_own_regions_are_honoured_unless_stages_run_again_or_nothing_do
     assert regions(checkpointed()) == own
     assert regions(layered()) == []
     assert regions(checkpointed(), recompute=True) == []
-    assert regions(checkpointed(), regions=Regions.NONE) == []
+    assert regions(checkpointed(), recompute=Recompute.NONE) == []
     assert regions(checkpointed(), objective=Objective.MAKESPAN) == []
     assert regions(checkpointed(), memory_model=MemoryModel.STATIC) == []
     assert regions(replace(checkpointed(), stated_bytes=(1.0,) * 16)) == []
 
 
-@pytest.mark.parametrize("how", [Regions.LAYERS, Regions.OPERATORS])
-def test_what_regions_would_not_change_is_refused_in_one_line(how: Regions) -> None:
+@pytest.mark.parametrize("how", [Recompute.LAYERS, Recompute.OPERATORS])
+def test_what_regions_would_not_change_is_refused_in_one_line(how: Recompute) -> None:
     stated = replace(layered(), stated_bytes=(1.0,) * 16)
     forward = Workload(OpGraph((Operator("a"), Operator("b")), (Tensor(0, (1,)),)), "demo", training=False)
     for workload, settings, found in (
@@ -96,28 +96,27 @@ def test_what_regions_would_not_change_is_refused_in_one_line(how: Regions) -> N
         (forward, Settings(), "in inference"),
     ):
         with pytest.raises(InvalidProblem, match=f"--recompute {how.value}.*{found}") as caught:
-            make_problem(workload, replace(settings, regions=how))
+            make_problem(workload, replace(settings, recompute=how))
         assert "\n" not in str(caught.value)
 
 
 def test_the_words_that_may_be_asked() -> None:
-    assert recompute_of(None) == recompute_of(False) == (False, Regions.MODEL)
-    assert recompute_of(True) == recompute_of("stage") == (True, Regions.MODEL)
-    assert [recompute_of(word) for word in ("layers", "operators", "none")] == [
-        (False, Regions.LAYERS), (False, Regions.OPERATORS), (False, Regions.NONE),
-    ]  # fmt: skip
-    with pytest.raises(InvalidProblem, match="no way to recompute 'blocks'; there are: stage, layers"):
-        recompute_of("blocks")
+    given = {None: "model", False: "model", True: "stage", **{word: word for word in Recompute}}
+    assert {asked: Settings(recompute=asked).recompute.value for asked in given} == given
+    with pytest.raises(InvalidProblem, match="recompute 'blocks'; there are: model, stage, none"):
+        Settings(recompute="blocks")
 
 
 def test_what_runs_again_is_said() -> None:
-    found = [regions_note(make_problem(layered(), Settings(regions=how))) for how in Regions]
+    found = [regions_note(make_problem(layered(), Settings(recompute=how))) for how in Recompute]
     assert found == [
+        None,
         None,
         None,
         "3 regions run their forward again before the backward: what comes in is kept for each micro-batch",
         "3 regions run their forward again before the backward: what comes in, and what 3 of their 6 operators make,"
         " is kept for each micro-batch",
+        None,
     ]
 
 
@@ -138,16 +137,14 @@ def test_planners_find_plans_with_layers_that_fit_where_none_fits_without(planne
 @pytest.mark.parametrize(
     ("words", "asked"),
     [
-        ([], (False, Regions.MODEL)),
-        (["--recompute"], (True, Regions.MODEL)),
-        (["--recompute", "stage"], (True, Regions.MODEL)),
-        (["--recompute", "layers"], (False, Regions.LAYERS)),
-        (["--recompute", "none"], (False, Regions.NONE)),
+        ([], Recompute.MODEL),
+        (["--recompute"], Recompute.STAGE),
+        *((["--recompute", how.value], how) for how in Recompute),
     ],
 )
-def test_the_flag_may_stand_without_a_word(words: list[str], asked: tuple[bool, Regions]) -> None:
+def test_the_flag_may_stand_without_a_word(words: list[str], asked: Recompute) -> None:
     parser = argparse.ArgumentParser()
     add_phase(parser)
     add_problem(parser)
     settings = settings_of(parser.parse_args(words))
-    assert (settings.recompute, settings.regions) == asked
+    assert settings.recompute is asked

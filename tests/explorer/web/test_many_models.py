@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.costs.regions import Regions
+from explorer.costs.regions import Recompute
 from explorer.jobs.read_kind import read_job
 from explorer.jobs.requests import ReadRequest
 from explorer.question.loading import load
@@ -164,7 +164,7 @@ def test_an_opened_model_ends_the_search_for_another(room):
         Settings(),
         Settings(in_sequence=True),
         Settings(together=(("blocks.0.attn", "blocks.1.attn"),)),
-        Settings(regions=Regions.OPERATORS),
+        Settings(recompute=Recompute.OPERATORS),
         Settings(devices=4, zero=3, max_replicas=2),
         Settings(objective=Objective.MAKESPAN, memory_model=MemoryModel.STATIC),
     ],

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from demo_models import MODELS
-from explorer.costs.regions import Regions
+from explorer.costs.regions import Recompute
 from explorer.exports.formats import export
 from tests.explorer.exports.launchers.test_grammars import HALVES, flags, in_a_shell, interleaved
 from tests.explorer.exports.launchers.test_recomputation import megatron, regions
@@ -76,7 +76,7 @@ def test_torchtitan_takes_the_settings_and_splits_the_model_by_them() -> None:
 
 def test_megatron_core_takes_what_says_that_layers_run_again(tmp_path: Path) -> None:
     config = parser("megatron.core.transformer.transformer_config", "megatron-core").TransformerConfig
-    for kind, granularity in ((Regions.LAYERS, "full"), (Regions.OPERATORS, "selective")):
+    for kind, granularity in ((Recompute.LAYERS, "full"), (Recompute.OPERATORS, "selective")):
         words = iter(megatron(regions(kind), tmp_path))
         told: dict[str, object] = {word[2:].replace("-", "_"): next(words) for word in words}
         told |= {"recompute_num_layers": 1} if granularity == "full" else {"recompute_modules": ["layernorm"]}
@@ -110,7 +110,7 @@ torch.distributed.destroy_process_group()
 
 def test_deepspeed_gives_every_stage_its_layers(tmp_path: Path) -> None:
     parser("deepspeed.runtime.pipe.module", "deepspeed")
-    (tmp_path / "planned_pipeline.py").write_bytes(export(regions(Regions.LAYERS), "deepspeed").data)
+    (tmp_path / "planned_pipeline.py").write_bytes(export(regions(Recompute.LAYERS), "deepspeed").data)
     (tmp_path / "rank.py").write_text(RANK)
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     ran = subprocess.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.costs.regions import Regions, asked_regions
+from explorer.costs.regions import Recompute, asked_regions
 from explorer.exports.formats import FORMATS, export
 from explorer.words import text
 from solvers.evaluation.evaluate import evaluate
@@ -23,7 +23,7 @@ STYLES = ("tp-plan", "torch-parallelize")
 LAUNCHERS = [name for name, one in FORMATS.items() if one.launches]
 
 
-def regions(kind: Regions, firsts: tuple[str, ...] = HALVES, model: str = "gpt-small") -> PlanFile:
+def regions(kind: Recompute, firsts: tuple[str, ...] = HALVES, model: str = "gpt-small") -> PlanFile:
     file = planned(model, firsts)
     return file._replace(problem=recomputing(asked_regions(file.problem, kind, model)))
 
@@ -44,8 +44,8 @@ def megatron(file: PlanFile, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)
-@pytest.mark.parametrize("kind", [Regions.LAYERS, Regions.OPERATORS])
-def test_every_launchers_file_says_it_or_says_that_it_does_not(kind: Regions, name: str) -> None:
+@pytest.mark.parametrize("kind", [Recompute.LAYERS, Recompute.OPERATORS])
+def test_every_launchers_file_says_it_or_says_that_it_does_not(kind: Recompute, name: str) -> None:
     model = "gpt-small" + ",tensor-parallel=2" * (name in STYLES)
     plain = export(planned(model, HALVES), name)
     file = regions(kind, model=model)
@@ -64,7 +64,7 @@ def test_every_launchers_file_says_it_or_says_that_it_does_not(kind: Regions, na
 
 
 def test_what_a_file_does_not_say_names_the_peaks_with_it_and_without() -> None:
-    file = regions(Regions.LAYERS)
+    file = regions(Recompute.LAYERS)
     (line,) = lines(file, "torch-split")
     told = evaluate(file.problem, file.plan).peak_memory_bytes
     plain = evaluate(planned("gpt-small", HALVES).problem, file.plan).peak_memory_bytes
@@ -77,8 +77,8 @@ def test_what_a_file_does_not_say_names_the_peaks_with_it_and_without() -> None:
 
 def test_megatron_recomputes_layer_by_layer(tmp_path: Path) -> None:
     whole = ["--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "1"]
-    assert megatron(regions(Regions.LAYERS), tmp_path) == whole
-    assert lines(regions(Regions.LAYERS), "megatron") == []
+    assert megatron(regions(Recompute.LAYERS), tmp_path) == whole
+    assert lines(regions(Recompute.LAYERS), "megatron") == []
 
 
 @pytest.mark.parametrize(("first", "length"), [("blocks.2", "2"), ("blocks.1", "1")])
@@ -97,7 +97,7 @@ def test_megatron_recomputes_what_it_can_of_the_cheap_operators_and_says_what_it
     fused: bool, tmp_path: Path
 ) -> None:
     """Fused attention keeps its result; inner products and softmax run again."""
-    file = regions(Regions.OPERATORS)
+    file = regions(Recompute.OPERATORS)
     if not fused:
         graph = file.problem.graph
         renamed = tuple(replace(o, op_type=o.op_type.replace("gelu", "softmax")) for o in graph.operators)
@@ -110,7 +110,7 @@ def test_megatron_recomputes_what_it_can_of_the_cheap_operators_and_says_what_it
 
 def test_layers_of_which_only_some_run_again_are_told() -> None:
     """BERT's last layer is read otherwise than the others, so it is none of those that repeat."""
-    (line,) = lines(regions(Regions.LAYERS, ("blocks.2.attention.query/linear",), "bert-small"), "megatron")
+    (line,) = lines(regions(Recompute.LAYERS, ("blocks.2.attention.query/linear",), "bert-small"), "megatron")
     assert line.startswith("recomputation of blocks.0, blocks.1 and blocks.2, which the plan's memory counts on")
 
 
@@ -120,8 +120,8 @@ def test_megatron_is_told_of_single_stages() -> None:
 
 
 def test_torchtitan_gets_a_mode() -> None:
-    for kind, told in ((Regions.LAYERS, {"mode": "full"}),
-                       (Regions.OPERATORS, {"mode": "selective", "selective_ac_option": "op"})):  # fmt: skip
+    for kind, told in ((Recompute.LAYERS, {"mode": "full"}),
+                       (Recompute.OPERATORS, {"mode": "selective", "selective_ac_option": "op"})):  # fmt: skip
         found = tomllib.loads(export(regions(kind), "torchtitan").data.decode())
         assert found["activation_checkpoint"] == told
     assert "activation_checkpoint" not in tomllib.loads(
@@ -140,7 +140,7 @@ def test_deepspeed_gets_an_interval_and_the_layers_it_is_of() -> None:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         }
 
-    assert constants(regions(Regions.LAYERS))["RECOMPUTE"] == (1, [2, 3, 4, 5])
+    assert constants(regions(Recompute.LAYERS))["RECOMPUTE"] == (1, [2, 3, 4, 5])
     assert constants(stages((0, 1)))["RECOMPUTE"] == (4, list(range(8)))
-    for file in (planned("gpt-small", HALVES), regions(Regions.OPERATORS), stages((0,))):
+    for file in (planned("gpt-small", HALVES), regions(Recompute.OPERATORS), stages((0,))):
         assert constants(file)["RECOMPUTE"] == (0, [])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explorer.costs.regions import Regions
+from explorer.costs.regions import Recompute
 from explorer.runner.bundles.result_json import read_outcome
 from solvers.evaluation.evaluate import evaluate
 from solvers.pipelines.recomputation.fitted import fitted
@@ -22,17 +22,17 @@ from tests.explorer.runner.plans import placed, problem_of, text
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def halves(model: str, regions: Regions, cut: float = 0.5, **settings: Any) -> tuple[Problem, Plan]:
+def halves(model: str, regions: Recompute, cut: float = 0.5, **settings: Any) -> tuple[Problem, Plan]:
     """The first operators on one device, the others on another; forwards first, so that all that is saved is held."""
     given = {"mini_batch": 32, "micro_batches": 4, "pipeline": Pipeline.GPIPE, **settings}
-    problem = problem_of(model, devices=2, regions=regions, **given)
+    problem = problem_of(model, devices=2, recompute=regions, **given)
     count = sum(operator.forward_of is None for operator in problem.graph.operators)
     return problem, placed(problem, [int(i >= cut * count) for i in range(count)], 4)
 
 
 def squeezed(model: str, share: float) -> tuple[Problem, Plan]:
     """The halves on devices with this share of the memory that they take: what they run again is fitted to that."""
-    problem, plan = halves(model, Regions.AUTO, recompute=True)
+    problem, plan = halves(model, Recompute.BUDGET)
     peaks = evaluate(problem, plan).peak_memory_bytes
     devices = tuple(
         replace(device, memory_bytes=share * peak) for device, peak in zip(problem.cluster.devices, peaks, strict=True)
@@ -46,13 +46,13 @@ def squeezed(model: str, share: float) -> tuple[Problem, Plan]:
 
 SQUEEZED = {"gpt-small": 0.85, "bert-small": 0.85, "multimodal-small": 0.8, "resnet50-small": 0.9}
 CASES = {
-    "nothing": ("gpt-small", "float64", lambda: halves("gpt-small", Regions.NONE)),
-    "layers": ("gpt-small", "float64", lambda: halves("gpt-small", Regions.LAYERS)),
-    "operators": ("gpt-small", "float64", lambda: halves("gpt-small", Regions.OPERATORS)),
-    "a layer cut in two": ("gpt-small", "float64", lambda: halves("gpt-small", Regions.LAYERS, 0.4)),
-    "in float32": ("bert-small", "float32", lambda: halves("bert-small", Regions.LAYERS)),
+    "nothing": ("gpt-small", "float64", lambda: halves("gpt-small", Recompute.NONE)),
+    "layers": ("gpt-small", "float64", lambda: halves("gpt-small", Recompute.LAYERS)),
+    "operators": ("gpt-small", "float64", lambda: halves("gpt-small", Recompute.OPERATORS)),
+    "a layer cut in two": ("gpt-small", "float64", lambda: halves("gpt-small", Recompute.LAYERS, 0.4)),
+    "in float32": ("bert-small", "float32", lambda: halves("bert-small", Recompute.LAYERS)),
     "zero bubble": (
-        "gpt-small", "float64", lambda: halves("gpt-small", Regions.LAYERS, pipeline=Pipeline.ZERO_BUBBLE)
+        "gpt-small", "float64", lambda: halves("gpt-small", Recompute.LAYERS, pipeline=Pipeline.ZERO_BUBBLE)
     ),
     **{f"{model} squeezed": (model, "float64", partial(squeezed, model, share)) for model, share in SQUEEZED.items()},
 }  # fmt: skip
@@ -65,8 +65,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     cases = []
     for number, (name, (model, dtype, make)) in enumerate(CASES.items()):
         (folder / f"{number}.json").write_text(text(*make(), model))
+        squeezes = "squeezed" in name
         request = {
-            "verify": True, "dtype": dtype, "optimizer": "adam" if "squeezed" in name else "sgd", "learning_rate": 0.05, "operators": name in MEASURED or "squeezed" in name,
+            "verify": True, "dtype": dtype, "optimizer": "adam" if squeezes else "sgd",
+            "learning_rate": 0.05, "operators": name in MEASURED or squeezes,
             "steps": 1, "warmup": 0,
         }  # fmt: skip
         cases.append([name, 2, f"{number}.json", request, ""])
@@ -101,7 +103,7 @@ def test_what_is_fitted_to_a_memory_takes_it(model: str, results: dict[str, Any]
     planned = evaluate(*squeezed(model, SQUEEZED[model])).peak_memory_bytes
     least = 0.9 if model in ("gpt-small", "bert-small") else 0.87
     for rank in (0, 1):
-        assert least < measured[rank] / (2 * planned[rank]) < 1.02
+        assert least < measured[rank] / (2 * planned[rank]) < 1.05
 
 
 def test_less_is_held_the_more_runs_again(results: dict[str, Any]) -> None:
