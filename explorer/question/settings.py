@@ -531,14 +531,16 @@ class PipelineSettings(Group):
         " fused attention), budget (on each device the operators that its memory asks for), none; without the flag,"
         " model: what the model itself checkpoints",
         control=Control(
-            id="recompute", label="Recompute", what="Activations that are recomputed", place=PIPELINES, width=150,
+            id="recompute", label="Recompute", what="Activations that are recomputed", place=PIPELINES,
             in_widget=MORE, word="Recompute activations",
             labels={
-                "model": "As the model does", "budget": "As memory asks", "stage": "Whole stages",
-                "layers": "Every layer", "operators": "Cheap operators", "none": "Nothing",
+                "model": "as traced", "budget": "to fit", "stage": "stages", "layers": "layers",
+                "operators": "cheap ops", "none": "never",
             },
             meaning="Throw saved activations away and compute them again in the backward: less memory, at most a third"
-            " more work. As memory asks: on each GPU only the operators that it needs, the cheapest for a byte first.",
+            " more work. To fit: on each GPU only the operators that its memory asks for, the cheapest for a byte"
+            " first. Stages, layers: whole ones. Cheap ops: all of a layer but products and fused attention. As traced:"
+            " what the model itself checkpoints.",
         ),
     )  # fmt: skip
     offload: bool = setting(

@@ -32,9 +32,10 @@ def offer_fitted(monitor: Monitor, plans: Sequence[Plan], stop_reason: StopReaso
             return stop.reason
         if found.plan is not None and monitor.best is found.plan and any(found.again_s):
             device = max(range(len(found.again_s)), key=found.again_s.__getitem__)
-            again_s, bound_s = found.again_s[device], found.bound_s[device]
+            again_ms, bound_ms = 1e3 * found.again_s[device], 1e3 * found.bound_s[device]
+            name = monitor.problem.cluster.devices[device].name
             monitor.note(
-                f"device {device} runs most again, {again_s:.4g} s for a micro-batch; with these stages, in this order,"
-                f" it is at least {bound_s:.4g} s"
+                f"{name} runs most again, {again_ms:.3g} ms for a micro-batch; with these stages, in this order, at"
+                f" least {bound_ms:.3g} ms"
             )
     return stop_reason

@@ -70,7 +70,7 @@ WAYS = {
     ],
     "memory": [
         lambda p: cap(p, "16 GiB"),
-        lambda p: p.choose("recompute", "Whole stages"),
+        lambda p: p.choose("recompute", "stages"),
     ],
     "measured": [lambda p: micro_batches(p, 1), lambda p: micro_batches(p, 8)],
     "divided-tensors": [lambda p: divided(p, "2"), lambda p: divided(p, "1")],
