@@ -74,6 +74,7 @@ class SweepTerms(TypedDict, total=False):
     """How the points of a sweep are searched: see `sweep`."""
 
     pipelines: Sequence[str]
+    recomputes: Sequence[str]
     one_at_a_time: bool
     on_row: Callable[[Row], None]
     fresh: bool
@@ -100,8 +101,8 @@ EXAMPLE: ExampleSizes = {
     "sequence_parallel": None, "tensor_parallel_of": None,
 }  # fmt: skip
 SWEEP: SweepTerms = {
-    "pipelines": (), "one_at_a_time": False, "fresh": False, "effort": "normal", "time_limit_s": 60.0, "seed": 0,
-    "should_stop": never, "library": False, "search_again": False, "on_row": lambda _: None,
+    "pipelines": (), "recomputes": (), "one_at_a_time": False, "fresh": False, "effort": "normal",
+    "time_limit_s": 60.0, "seed": 0, "should_stop": never, "library": False, "search_again": False, "on_row": lambda _: None,
 }  # fmt: skip
 TRAINING: TrainingTerms = {"schedule": None, "clip": None, "accumulate": 1, "seed": 0, "resume": None}
 
@@ -420,13 +421,14 @@ def sweep(
     settings: Settings | None = None,
     **terms: Unpack[SweepTerms],
 ) -> Sweep:
-    """A plan at every combination of devices, memory caps, micro-batches, bandwidths and pipelines.
+    """A plan at every combination of devices, memory, micro-batches, bandwidths, pipelines and ways to recompute.
 
     Returns rows with `point`, `status`, `result` and `metrics`; where nothing fits is a row, too. A notebook shows the
-    rows with their curve, over memory caps a line for each pipeline.
+    rows with their curve, over memory caps a line for each pipeline and way to recompute.
 
     model: what `trace` returned, or a name that it takes.
-    devices, memory, micro_batches, bandwidth, pipelines: the values that are swept; sizes as text or in bytes.
+    devices, memory, micro_batches, bandwidth, pipelines, recomputes: the values that are swept (recomputes: of the
+        setting ``recompute``); sizes as text or in bytes.
     planner: of every row.
     settings: all that is not swept.
     on_row: called with each row as it is solved.
@@ -441,7 +443,7 @@ def sweep(
     """
     from explorer.sweeps.answers import Sweep
     from explorer.sweeps.execution.questions import Limits
-    from explorer.sweeps.points import Axes, pipeline, points
+    from explorer.sweeps.points import Axes, pipeline, points, recompute
     from explorer.sweeps.sweep import sweep_rows
 
     workload = workload_of(model)
@@ -451,6 +453,7 @@ def sweep(
         tuple(parse_bandwidth(rate) if isinstance(rate, str) else rate for rate in bandwidth),
         tuple(parse_bytes(size) if isinstance(size, str) else size for size in memory),
         tuple(pipeline(each) for each in terms["pipelines"]),
+        tuple(recompute(each) for each in terms["recomputes"]),
     )
     rows: list[Row] = []
     with noting(_library(terms["library"]), workload.reference, terms["search_again"]) as (ask, noted):

@@ -21,6 +21,7 @@ from solvers.errors import InvalidProblem
 if TYPE_CHECKING:
     import threading
 
+    from explorer.costs.regions import Recompute
     from explorer.question.settings import SearchSettings, Settings
     from explorer.sweeps.execution.cluster import Cluster
     from explorer.sweeps.execution.workers import Workers
@@ -67,7 +68,9 @@ def add(commands: Commands) -> None:
     add_library(parser, "--search-again")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="save the plan of every row as a plan.json in there")
     parser.add_argument(
-        "--plot", metavar="FILE", help="draw the time over what varies, a .svg or .png: over caps, a line a pipeline"
+        "--plot",
+        metavar="FILE",
+        help="draw the time over what varies, a .svg or .png: over caps, a line a pipeline and way to recompute",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="print JSON instead of text")
@@ -110,6 +113,10 @@ def _add_swept(parser: argparse.ArgumentParser) -> None:
     swept.add_argument(
         "--pipeline", type=_several(_pipeline), metavar="NAME,NAME", help="1f1b,zb-v,v-half,v-min: the order of each"
     )
+    swept.add_argument(
+        "--recompute", type=_several(_recompute), nargs="?", const="stage", metavar="NAME,NAME",
+        help="none,stage,layers,operators,budget: what runs again before its backward",
+    )  # fmt: skip
     swept.add_argument("--one-at-a-time", action="store_true", help="vary one of them at a time")
 
 
@@ -264,10 +271,10 @@ def _workers(
 def _axes(args: argparse.Namespace) -> Axes:
     from explorer.sweeps.points import Axes
 
-    pipelines = args.pipeline or ()
+    pipelines, again = args.pipeline or (), args.recompute or ()
     return Axes(
         args.devices or (), args.micro_batches or (), args.bandwidth or (), args.memory or (),
-        pipelines if len(pipelines) > 1 else (),
+        pipelines if len(pipelines) > 1 else (), again if len(again) > 1 else (),
     )  # fmt: skip
 
 
@@ -275,6 +282,7 @@ def _base(args: argparse.Namespace) -> Settings:
     """The settings of all points, but for what is swept."""
     once = argparse.Namespace(**vars(args) | dict.fromkeys(("devices", "micro_batches", "bandwidth", "memory")))
     once.pipeline = args.pipeline[0] if args.pipeline and len(args.pipeline) == 1 else None
+    once.recompute = args.recompute[0] if args.recompute and len(args.recompute) == 1 else None
     return settings_of(once)
 
 
@@ -284,13 +292,21 @@ def _pipeline(given: str) -> Pipeline:
     return pipeline(given)
 
 
+def _recompute(given: str) -> Recompute:
+    from explorer.sweeps.points import recompute
+
+    return recompute(given)
+
+
 def _draw(path: str, rows: list[Row]) -> None:
     """Raises InvalidProblem where there is nothing that a curve could show."""
     from explorer.sweeps.answers import Sweep
 
     picture = Sweep(rows).curve()
     if picture is None:
-        raise InvalidProblem("--plot draws times over one thing that varies, or over --memory, a line a pipeline")
+        raise InvalidProblem(
+            "--plot draws times over one thing that varies, or over --memory, a line a pipeline and way to recompute"
+        )
     if path.endswith(".png"):
         write_file(path, picture.png(), "writing the plot of a sweep")
     else:

@@ -20,7 +20,7 @@ from solvers.plan.result import Result
 from solvers.problem.problem import SEVERAL_STAGES, Objective
 
 AXIS_WORDS = {"devices": "devices", "micro_batches": "micro-batches", "bandwidth_bytes_per_s": "bandwidth",
-              "memory_bytes": "memory cap", "pipeline": "pipeline"}  # fmt: skip
+              "memory_bytes": "memory cap", "pipeline": "pipeline", "recompute": "recomputed"}  # fmt: skip
 WIDTH, HEIGHT = 620.0, 210.0
 LEFT, RIGHT, TOP, BOTTOM = 74.0, 20.0, 30.0, 30.0
 TALL = 300.0
@@ -147,13 +147,13 @@ class Sweep(tuple[Row, ...]):
 
     def curve(self) -> Picture | None:
         """The objective and its lower bound along the one axis that varies, or over memory caps a line for each
-        pipeline, planner or model; None where others vary, or no row has a plan."""
+        pipeline, way to recompute, planner or model; None where others vary, or no row has a plan."""
         varied = [axis for axis in AXES if len({getattr(row.point, axis) for row in self}) > 1]
         solved = [row.result for row in self if row.result is not None and row.plan is not None]
         if not solved:
             return None
-        named = {(row.model, row.planner, row.point.pipeline) for row in self}
-        if "memory_bytes" in varied and not set(varied) - {"memory_bytes", "pipeline"} and len(named) > 1:
+        named = {(row.model, row.planner, row.point.pipeline, row.point.recompute) for row in self}
+        if "memory_bytes" in varied and not set(varied) - {"memory_bytes", "pipeline", "recompute"} and len(named) > 1:
             return self._lines_of_memory(solved[0].problem.objective)
         if len(varied) > 1 or len({one[:2] for one in named}) > 1:
             return None
@@ -175,8 +175,8 @@ class Sweep(tuple[Row, ...]):
     def _lines_of_memory(self, objective: Objective) -> Picture:
         """Without plans that run in another order than the one of several stages a device that was asked for."""
         values = sorted({row.point.memory_bytes for row in self if row.point.memory_bytes is not None})
-        parts = [(row.model, row.planner, row.point.pipeline) for row in self]
-        differ = [i for i in range(3) if len({part[i] for part in parts}) > 1]
+        parts = [(row.model, row.planner, row.point.pipeline, row.point.recompute) for row in self]
+        differ = [i for i in range(4) if len({part[i] for part in parts}) > 1]
         lines: dict[str, list[float | None]] = {}
         for row, part in zip(self, parts, strict=True):
             line = lines.setdefault(" ".join(str(part[i]) for i in differ), [None] * len(values))

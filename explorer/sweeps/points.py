@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from itertools import product
 
+from explorer.costs.regions import Recompute
 from explorer.question.settings import Settings
 from explorer.question.written.kinds import Choice
 from explorer.words import text
@@ -28,13 +29,14 @@ MOST_DEVICES = 16
 class Point:
     """What a point sets; None leaves the settings as they are. devices: accelerators; memory_bytes: the cap of all of
     them; bandwidth_bytes_per_s: of every link (inside a host, where there are several); pipeline: the order of
-    micro-batches."""
+    micro-batches; recompute: what runs again."""
 
     devices: int | None = None
     micro_batches: int | None = None
     bandwidth_bytes_per_s: float | None = None
     memory_bytes: float | None = None
     pipeline: Pipeline | None = None
+    recompute: Recompute | None = None
 
     def settings(self, base: Settings) -> Settings:
         """The settings of this point."""
@@ -54,8 +56,8 @@ class Point:
         value = getattr(self, axis)
         if value is None:
             return ""
-        if axis == "pipeline":
-            return str(value)
+        if axis in ("pipeline", "recompute"):
+            return str(value) if brief or axis == "pipeline" else f"recompute {value}"
         if axis == "devices":
             return text.count(value) if brief else text.plural(value, "device")
         if axis == "micro_batches":
@@ -76,11 +78,17 @@ class Axes:
     bandwidth_bytes_per_s: tuple[float, ...] = ()
     memory_bytes: tuple[float, ...] = ()
     pipeline: tuple[Pipeline, ...] = ()
+    recompute: tuple[Recompute, ...] = ()
 
 
 def pipeline(given: str) -> Pipeline:
     """Raises InvalidProblem for a name that there is not."""
     return Pipeline(str(Choice(Pipeline).read("pipeline", given)))
+
+
+def recompute(given: str) -> Recompute:
+    """Raises InvalidProblem for a name that there is not."""
+    return Recompute(str(Choice(Recompute).read("recompute", given)))
 
 
 def points(axes: Axes, *, one_at_a_time: bool = False) -> tuple[Point, ...]:
@@ -92,7 +100,8 @@ def points(axes: Axes, *, one_at_a_time: bool = False) -> tuple[Point, ...]:
     values = [tuple(dict.fromkeys(getattr(axes, axis))) for axis in AXES]
     if not any(values):
         raise InvalidProblem(
-            "nothing is swept: give values of devices, memory, micro-batches, bandwidth or pipelines, with commas"
+            "nothing is swept: give values of devices, memory, micro-batches, bandwidth, pipelines or recompute, with"
+            " commas"
         )
     choices = [given or (None,) for given in values]
     count = 1

@@ -18,6 +18,7 @@ HEADS = {
     "bandwidth_bytes_per_s": "bandwidth",
     "memory_bytes": "cap",
     "pipeline": "pipeline",
+    "recompute": "recompute",
 }
 NAMES = ("model", "planner")
 """What a sweep may have several of, besides points."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 import explorer
+from explorer.costs.regions import Recompute
 from explorer.question.settings import Settings
 from explorer.sweeps.answers import Sweep, curves_picture
 from explorer.sweeps.knee import knee
 from explorer.sweeps.points import Axes, Point, points
 from explorer.view.pictures.shapes import Label
+from solvers.errors import InvalidProblem
 from solvers.problem.problem import Pipeline
+from tests.explorer.runner.plans import workload
 from tests.explorer.view.small import chain_workload
 
 
@@ -36,8 +41,9 @@ def test_a_pipeline_is_a_value_of_a_point_and_plans_of_others_are_the_last_to_be
 
 
 def test_a_sweep_over_caps_and_pipelines_is_a_line_each() -> None:
-    workload = chain_workload()
-    swept = explorer.sweep(workload, memory=[8e9, 16e9], pipelines=["1f1b", "zb-v"], effort="quick", library=False)
+    swept = explorer.sweep(
+        chain_workload(), memory=[8e9, 16e9], pipelines=["1f1b", "zb-v"], effort="quick", library=False
+    )
     assert [row.status for row in swept].count("INVALID") == 0
     picture = Sweep(swept).curve()
     assert picture is not None
@@ -52,3 +58,21 @@ def test_a_knee_has_a_ring() -> None:
     straight = curves_picture({"zb-v": [5.0, 4.0, 3.0, 2.0, 1.0]}, [1e9, 2e9, 3e9, 4e9, 5e9], "Iteration time")
     assert bent.svg().count("<title>knee</title>") == 1
     assert "<title>knee</title>" not in straight.svg()
+
+
+def test_a_sweep_over_caps_and_ways_to_recompute_is_a_line_each() -> None:
+    swept = explorer.sweep(
+        workload("gpt-small"),
+        devices=[2],
+        memory=[8e5, 1e6],
+        recomputes=["none", "budget"],
+        effort="quick",
+        library=False,
+    )
+    assert [row.point.recompute for row in swept] == [Recompute.NONE, Recompute.BUDGET] * 2
+    assert [row.plan is not None for row in swept] == [False, True, True, True]
+    picture = swept.curve()
+    assert picture is not None
+    assert {"none", "budget"} <= {shape.text for shape in picture.shapes if isinstance(shape, Label)}
+    with pytest.raises(InvalidProblem, match="recompute"):
+        explorer.sweep(workload("gpt-small"), recomputes=["half"], library=False)

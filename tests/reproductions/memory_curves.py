@@ -1,0 +1,73 @@
+"""Time against memory, with and without what may run again or go to the host: a table for docs/memory.md.
+
+    python -m tests.reproductions.memory_curves gpt --devices 4 --time-limit 20
+
+Every number is the iteration of the best plan that was found within the limit, judged by one simulator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import replace
+
+from explorer.costs.regions import Recompute
+from explorer.question.loading import load
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
+from explorer.words import text
+from solvers.errors import PlacementError
+from solvers.evaluation.evaluate import evaluate
+from solvers.formats.workload import Workload
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+
+SHARES = (1.0, 0.85, 0.7, 0.6, 0.5)
+"""Of the peak of the best plan for endless memory."""
+FREEDOMS: dict[str, dict[str, object]] = {
+    "nothing": {"recompute": Recompute.NONE},
+    "offload": {"recompute": Recompute.NONE, "offload": True},
+    "layers": {"recompute": Recompute.LAYERS},
+    "operators": {"recompute": Recompute.OPERATORS},
+    "stage": {"recompute": Recompute.STAGE},
+    "budget": {"recompute": Recompute.BUDGET},
+}
+"""The last is never worse than one of those before it that its search knows, within the time."""
+
+
+def iteration_s(workload: Workload, settings: Settings, time_limit_s: float) -> tuple[float, float]:
+    """(seconds, peak bytes) of the best plan; inf and 0 where there is none, NaN where that may not be asked."""
+    try:
+        problem = make_problem(workload, settings)
+    except PlacementError:
+        return math.nan, 0.0
+    result = solve(problem, time_limit_s=time_limit_s)
+    if result.plan is None:
+        return math.inf, 0.0
+    assert check(result.problem, result.plan) == ()
+    return result.objective_s, max(evaluate(result.problem, result.plan).peak_memory_bytes)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--devices", type=int, default=4)
+    parser.add_argument("--time-limit", type=float, default=20.0, metavar="S")
+    args = parser.parse_args()
+    workload = load(args.model)
+    settings = Settings(devices=args.devices, wiring="kind")
+    seconds, peak = iteration_s(workload, replace(settings, memory_bytes=1e15), args.time_limit)
+    print(f"{args.model} on {args.devices}: {text.seconds(seconds)} and {text.nbytes(peak)} with endless memory")
+    print("| memory | " + " | ".join(FREEDOMS) + " |")
+    print("|---" * (1 + len(FREEDOMS)) + "|")
+    for share in SHARES:
+        row = []
+        for given in FREEDOMS.values():
+            asked = replace(settings, memory_bytes=share * peak, **given)  # type: ignore[arg-type]
+            found = iteration_s(workload, asked, args.time_limit)[0]
+            row.append("not asked" if math.isnan(found) else "–" if math.isinf(found) else text.seconds(found))
+        print(f"| {text.nbytes(share * peak)} | " + " | ".join(row) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
