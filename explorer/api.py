@@ -102,7 +102,8 @@ EXAMPLE: ExampleSizes = {
 }  # fmt: skip
 SWEEP: SweepTerms = {
     "pipelines": (), "recomputes": (), "one_at_a_time": False, "fresh": False, "effort": "normal",
-    "time_limit_s": 60.0, "seed": 0, "should_stop": never, "library": False, "search_again": False, "on_row": lambda _: None,
+    "time_limit_s": 60.0, "seed": 0, "should_stop": never, "library": False, "search_again": False,
+    "on_row": lambda _: None,
 }  # fmt: skip
 TRAINING: TrainingTerms = {"schedule": None, "clip": None, "accumulate": 1, "seed": 0, "resume": None}
 
