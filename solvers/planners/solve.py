@@ -20,7 +20,7 @@ from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.carry import carried
 from solvers.planners.check import check
 from solvers.planners.offloading import search_with_host
-from solvers.planners.refitting import offer_fitted
+from solvers.planners.refitting import offer_fitted, search_without
 from solvers.planners.registry import named
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.ordering.own_order import own_orders
@@ -158,7 +158,11 @@ def _search(problem: Problem, monitor: Monitor, chosen: Planner, start: Plan | N
         with suppress(Stop):
             chosen.begin(problem, monitor)
     monitor.raise_bound(lower_bound_s(problem))
-    return chosen(problem, monitor)
+    if not problem.recompute_operators:
+        return chosen(problem, monitor)
+    search_without(problem, monitor, chosen)
+    chosen(problem, monitor)
+    return False  # whatever else a planner covers, it does not cover what may run again
 
 
 def _plain(problem: Problem, monitor: Monitor, planner: Planner) -> None:

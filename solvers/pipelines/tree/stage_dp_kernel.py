@@ -109,15 +109,13 @@ class Tables(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """What items i to j take as a stage. again_s, lean_bytes: where a level runs again, [levels]."""
+    """What items i to j take as a stage."""
 
     forward_s: float
     backward_s: float
     sync_s: float
     static_bytes: float
     saved_bytes: float
-    again_s: Floats
-    lean_bytes: Floats
 
 
 @njit(cache=True)
@@ -129,30 +127,33 @@ def _stage(sums: Sums, rules: Rules, d: int, i: int, j: int) -> Stage:
         rules.sync_s[d] + rules.sync_s_per_byte[d] * params if params > 0 else 0.0,
         sums.static_bytes[d, j] - sums.static_bytes[d, i],
         sums.saved_bytes[d, j] - sums.saved_bytes[d, i],
-        sums.again_s[:, d, j] - sums.again_s[:, d, i],
-        sums.lean_bytes[:, d, j] - sums.lean_bytes[:, d, i],
     )
 
 
 @njit(cache=True)
 def _runs_again(
-    stage: Stage, rules: Rules, workspace: Floats, kept: int, moved_bytes: float, spare_s: float
-) -> tuple[int, float]:
+    stage: Stage, sums: Sums, rules: Rules, where: tuple[int, int, int], workspace: Floats, kept: int,
+    moved_bytes: float, spare_s: float,
+) -> tuple[int, float]:  # fmt: skip
     """What a stage must run again to fit, as drafts number it, and for how many seconds; -1 if it cannot.
 
-    workspace: [1 + levels] B, the largest of the items, without and with a level that runs again. moved_bytes: what it
-    received and keeps, and sends. spare_s: how much longer it may take.
+    where: its first item, the one after it, and its degree. workspace: [1 + levels] B, the largest of the items,
+    without and with a level that runs again. moved_bytes: what it received and keeps, and sends. spare_s: how much
+    longer it may take.
     """
     room = rules.memory_bytes - stage.static_bytes - moved_bytes
     if workspace[0] + stage.saved_bytes * kept <= room:
         return NOTHING, 0.0
+    i, j, d = where
     found, least_s = -1, spare_s
     if rules.recompute == 1 and workspace[0] + stage.saved_bytes <= room and stage.forward_s <= least_s:
         found, least_s = WHOLE, stage.forward_s
-    for level in range(len(stage.again_s)):
-        less = stage.again_s[level] < least_s or (found < 0 and stage.again_s[level] <= least_s)
-        if less and workspace[1 + level] + stage.lean_bytes[level] * kept <= room:
-            found, least_s = FIRST_LEVEL + level, stage.again_s[level]
+    for level in range(len(sums.again_s)):
+        again_s = sums.again_s[level, d, j] - sums.again_s[level, d, i]
+        if again_s < least_s or (found < 0 and again_s <= least_s):
+            lean_bytes = sums.lean_bytes[level, d, j] - sums.lean_bytes[level, d, i]
+            if workspace[1 + level] + lean_bytes * kept <= room:
+                found, least_s = FIRST_LEVEL + level, again_s
     return found, least_s
 
 
@@ -310,7 +311,7 @@ def _put_first(
         relaxations += 1
         kept = rules.in_flight[depth + 1]
         moved = line.cut_bytes[d, i] * kept + line.cut_bytes[d, j]
-        again, again_s = _runs_again(stage, rules, workspace, kept, moved, spare_s)
+        again, again_s = _runs_again(stage, line.sums, rules, where, workspace, kept, moved, spare_s)
         if again >= 0:
             value = _value_s(stage, rules, again_s, going_s, tables.value[j, used, depth])
             _note(tables, i, used + replicas, depth + 1, value, (STAGE, j, d, again))
@@ -376,7 +377,7 @@ def _grouped(group: Group, rules: Rules, behind: Behind, most_s: float, tables: 
             received = kept * (group.coming_bytes[d, to] - group.coming_bytes[d, m])
             if busy > most_s:
                 continue
-            again, again_s = _runs_again(stage, rules, workspace[d], kept, received, most_s - busy)
+            again, again_s = _runs_again(stage, sums, rules, (m, to, d), workspace[d], kept, received, most_s - busy)
             if again < 0:
                 continue
             takes, cells = _value_s(stage, rules, again_s, going, behind.value_s), tables.cells[to]
