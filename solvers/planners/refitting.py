@@ -52,10 +52,13 @@ def offer_fitted(monitor: Monitor, plans: Sequence[Plan], stop_reason: StopReaso
             return stop.reason
         if found.plan is not None and monitor.best is found.plan and any(found.again_s):
             device = max(range(len(found.again_s)), key=found.again_s.__getitem__)
-            again_ms, bound_ms = 1e3 * found.again_s[device], 1e3 * found.bound_s[device]
-            name = monitor.problem.cluster.devices[device].name
+            again, least = (_seconds(each[device]) for each in (found.again_s, found.bound_s))
             monitor.note(
-                f"{name} runs most again, {again_ms:.3g} ms for a micro-batch; with these stages, in this order, at"
-                f" least {bound_ms:.3g} ms"
+                f"{monitor.problem.cluster.devices[device].name} runs most again, {again} for a micro-batch; with these"
+                f" stages, in this order, at least {least}"
             )
     return stop_reason
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

@@ -64,7 +64,7 @@ def test_a_sweep_over_caps_and_ways_to_recompute_is_a_line_each() -> None:
     swept = explorer.sweep(
         workload("gpt-small"),
         devices=[2],
-        memory=[8e5, 1e6],
+        memory=[7e5, 1e6],
         recomputes=["none", "budget"],
         effort="quick",
         library=False,
