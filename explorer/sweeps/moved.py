@@ -50,15 +50,14 @@ def moved_plans(problem: Problem, plan: Plan, operators: Collection[int], to: Pl
     there = [i for i, stage in enumerate(plan.stages) if stage.devices == to and not set(stage.operators) <= moving]
     for target in there[:MOST_JOINED]:
         stages = _left(plan, moving)
-        stages[target] = replace(
-            plan.stages[target], operators=_in_order(problem, {*plan.stages[target].operators, *moving})
-        )
+        joined = {*plan.stages[target].operators, *moving}
+        stages[target] = plan.stages[target].holding(_in_order(problem, joined))
         if len(stages) == len(plan.stages):
             yield _reordered(problem, replace(plan, stages=tuple(stages[i] for i in range(len(stages))), messages=()))
         yield from _arranged(problem, list(stages.values()))
     if not there or len(to) == 1:
         like = plan.stages[touched[0]]
-        own = replace(like, operators=_in_order(problem, moving), devices=to)
+        own = replace(like.holding(_in_order(problem, moving)), devices=to)
         yield from _arranged(problem, [*_left(plan, moving).values(), own])
         yield from _assembled(problem, plan, moving, to)
 
@@ -71,7 +70,7 @@ def _reordered(problem: Problem, plan: Plan) -> Plan:
 def _left(plan: Plan, moving: Collection[int]) -> dict[int, Stage]:
     """The stages without these operators, by their numbers; those of which nothing is left are not there."""
     kept = {i: tuple(o for o in stage.operators if o not in moving) for i, stage in enumerate(plan.stages)}
-    return {i: replace(plan.stages[i], operators=mine) for i, mine in kept.items() if mine}
+    return {i: plan.stages[i].holding(mine) for i, mine in kept.items() if mine}
 
 
 def _in_order(problem: Problem, operators: Collection[int]) -> tuple[int, ...]:

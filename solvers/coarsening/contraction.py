@@ -47,6 +47,7 @@ def contraction(problem: Problem, units: Sequence[Sequence[int]]) -> Contraction
     """The question over units, each of several co-location groups (numbers in `together`); every other group is a
     unit by itself. None where units wait for each other.
 
+    Its plans do not say which operators run again: of a unit that caches what it makes the inside would be lost.
     In training, plans of whole units have the same times in both; their peaks are at most a little higher in the
     question, where a unit's workspace is the most of its members' in each of its two parts. In inference a unit's
     workspace leaves out what its members hand to each other.
@@ -72,6 +73,7 @@ def contraction(problem: Problem, units: Sequence[Sequence[int]]) -> Contraction
                     graph.name,
                 ),
                 plain=None,
+                recompute_operators=False,
                 compute=ComputeTable(
                     problem.compute.samples, {kind: summed(table) for kind, table in problem.compute.seconds.items()}
                 ),

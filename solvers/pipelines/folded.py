@@ -132,6 +132,7 @@ def _question(problem: Problem, kept: tuple[int, ...], host: Mapping[int, int]) 
     stated, each_s = problem.stated_bytes, problem.transfer_s
     return replace(
         problem,
+        recompute_operators=False,
         graph=OpGraph(_operators(graph, kept, new, host), tuple(cut for _, cut in tensors), graph.samples, graph.name),
         plain=None,
         compute=ComputeTable(

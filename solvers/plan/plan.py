@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from solvers.errors import InvalidPlan
@@ -97,6 +98,12 @@ class Region(NamedTuple):
     cached: tuple[int, ...] = ()
 
 
+def regions_among(regions: Iterable[Region], operators: Set[int]) -> tuple[Region, ...]:
+    """The parts of regions that are among ``operators``, where anything of them runs again."""
+    parts = (Region(*(tuple(o for o in some if o in operators) for some in region)) for region in regions)
+    return tuple(part for part in parts if len(part.operators) > len(part.cached))
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Operators that run as a unit, on one device or on a group of replicas.
@@ -138,6 +145,10 @@ class Stage:
             raise InvalidPlan("regions of a stage share an operator, or have one that the stage has not")
         if any(not set(region.cached) <= set(region.operators) for region in self.regions):
             raise InvalidPlan("a region of a stage caches what an operator outside it makes")
+
+    def holding(self, operators: tuple[int, ...]) -> Stage:
+        """The stage with other operators; those that run again still do."""
+        return replace(self, operators=operators, regions=regions_among(self.regions, set(operators)))
 
     @property
     def again(self) -> tuple[int, ...]:

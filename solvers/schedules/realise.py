@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from solvers.errors import InvalidPlan
-from solvers.pipelines.recomputation.levels import levels_of, restricted
+from solvers.pipelines.recomputation.levels import levels_of
 from solvers.plan.drafts import FIRST_LEVEL, NOTHING, WHOLE, Draft, DraftStage
-from solvers.plan.plan import Plan, Region, Stage
+from solvers.plan.plan import Plan, Region, Stage, regions_among
 from solvers.problem.problem import Pipeline, Problem
 from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.arrange import arranged
@@ -48,7 +48,7 @@ def realise(problem: Problem, draft: Draft, devices: Sequence[tuple[int, ...]] |
 def _regions(problem: Problem, stage: DraftStage, operators: tuple[int, ...]) -> tuple[Region, ...]:
     if stage.recompute >= FIRST_LEVEL:
         return levels_of(problem)[stage.recompute - FIRST_LEVEL].within(operators)
-    return restricted(stage.regions, frozenset(operators)) if stage.regions and stage.recompute == NOTHING else ()
+    return regions_among(stage.regions, frozenset(operators)) if stage.regions and stage.recompute == NOTHING else ()
 
 
 def _in_flight(problem: Problem, draft: Draft, sets: Sequence[tuple[int, ...]]) -> list[int]:

@@ -53,16 +53,18 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("--devices", type=int, default=4)
     parser.add_argument("--time-limit", type=float, default=20.0, metavar="S")
+    parser.add_argument("--only", choices=FREEDOMS, nargs="+", default=list(FREEDOMS), help="some columns")
     args = parser.parse_args()
+    freedoms = {name: FREEDOMS[name] for name in args.only}
     workload = load(args.model)
     settings = Settings(devices=args.devices, wiring="kind")
     seconds, peak = iteration_s(workload, replace(settings, memory_bytes=1e15), args.time_limit)
     print(f"{args.model} on {args.devices}: {text.seconds(seconds)} and {text.nbytes(peak)} with endless memory")
-    print("| memory | " + " | ".join(FREEDOMS) + " |")
-    print("|---" * (1 + len(FREEDOMS)) + "|")
+    print("| memory | " + " | ".join(freedoms) + " |")
+    print("|---" * (1 + len(freedoms)) + "|")
     for share in SHARES:
         row = []
-        for given in FREEDOMS.values():
+        for given in freedoms.values():
             asked = replace(settings, memory_bytes=share * peak, **given)  # type: ignore[arg-type]
             found = iteration_s(workload, asked, args.time_limit)[0]
             row.append("not asked" if math.isnan(found) else "–" if math.isinf(found) else text.seconds(found))

@@ -79,7 +79,7 @@ def with_moved(graph: OpGraph, plan: Plan, to: Mapping[int, int]) -> Plan:
                 f"whole modules would leave nothing in stage {number}: plan with fewer devices, or pin the modules"
             )
     stages = (
-        replace(stage, operators=tuple(o for o in graph.topological_order if o in mine))
+        stage.holding(tuple(o for o in graph.topological_order if o in mine))
         for stage, mine in zip(plan.stages, sets, strict=True)
     )
     return replace(plan, stages=tuple(stages), messages=())

@@ -18,7 +18,7 @@ import numpy as np
 from solvers.pipelines.recomputation.choices import Choices, Span, choices_in
 from solvers.pipelines.seating import kinds_by_speed
 from solvers.plan.drafts import FIRST_LEVEL, NOTHING, WHOLE
-from solvers.plan.plan import Region, Stage
+from solvers.plan.plan import Region, Stage, regions_among
 from solvers.plan.regions import rerunning
 from solvers.problem.problem import Problem
 
@@ -57,13 +57,7 @@ class Level:
         """What of the regions is among ``operators``, where anything of it runs again."""
         mine = frozenset(operators)
         touched = dict.fromkeys(self._region_of[o] for o in sorted(mine) if o in self._region_of)
-        return restricted((self.regions[number] for number in touched), mine)
-
-
-def restricted(regions: Iterable[Region], operators: frozenset[int]) -> tuple[Region, ...]:
-    """The parts of regions among ``operators``, where anything of them runs again."""
-    parts = (Region(*(tuple(o for o in some if o in operators) for some in region)) for region in regions)
-    return tuple(part for part in parts if len(part.operators) > len(part.cached))
+        return regions_among((self.regions[number] for number in touched), mine)
 
 
 def choices_allowed(problem: Problem) -> tuple[int, ...]:
