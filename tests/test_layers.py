@@ -51,6 +51,7 @@ LADDER = (
     "solvers.joint.exact",
     "solvers.joint",
     "solvers.joint.planners",
+    "solvers.pipelines.recomputation",
     "solvers.pipelines",
     "solvers.pipelines.tree",
     "solvers.pipelines.timing",

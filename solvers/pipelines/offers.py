@@ -9,6 +9,7 @@ from typing import NamedTuple
 from solvers.bounds.combinatorial import bound_with_s
 from solvers.contiguous.planners.chain_dp import unsupported as unsupported_by_chains
 from solvers.errors import InvalidPlan
+from solvers.pipelines.recomputation.levels import stated
 from solvers.plan.drafts import Draft
 from solvers.plan.result import StopReason
 from solvers.plan.segments import Place
@@ -56,6 +57,6 @@ def offer_draft(problem: Problem, monitor: Monitor, draft: Draft, devices: Seque
     other, as where backward tensors do not mirror forward ones."""
     monitor.check()
     try:
-        return monitor.offer(realise(problem, draft, devices))
+        return monitor.offer(realise(problem, stated(problem, draft), devices))
     except InvalidPlan:
         return math.inf

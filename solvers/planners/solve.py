@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypedDict, Unpack
 
@@ -102,13 +102,11 @@ def solve(
             incumbents.append(best)
         on_progress(step, best)
 
-    reorders = problem.pipeline is Pipeline.PLANNER and problem.objective is Objective.ITERATION
-    goes_on = reorders or problem.recompute_operators
     terms = {"time_limit_s": TIME_LIMIT_S, "clock": time.perf_counter, **terms}
     with Compiling(terms["clock"]) as compiling:
         monitor = Monitor(
             problem,
-            on_progress=improved if goes_on else on_progress,
+            on_progress=improved,
             uncounted_s=lambda: compiling.seconds,
             **terms,
         )
@@ -118,10 +116,7 @@ def solve(
         if monitor.infeasible is None:
             if monitor.best is None and stop_reason is StopReason.TIME_LIMIT:
                 _plain(problem, monitor, chosen)
-            if reorders and stop_reason is not StopReason.CANCELLED:
-                stop_reason = _reorder(problem, monitor, incumbents[: -REORDERED - 1 : -1], stop_reason)
-            if problem.recompute_operators and stop_reason is not StopReason.CANCELLED:
-                stop_reason = offer_fitted(monitor, incumbents[: -REFITTED - 1 : -1], stop_reason)
+            stop_reason = _go_on(problem, monitor, incumbents, stop_reason)
         if compiling.kernels and compiling.seconds >= WORTH_SAYING_S:
             monitor.notes.append(f"{TOOK} {compiling.seconds:.0f} s, one time only")
         answer = None if second is None else _judged_again(problem, monitor, second)
@@ -178,7 +173,20 @@ def _plain(problem: Problem, monitor: Monitor, planner: Planner) -> None:
             return
 
 
-def _reorder(problem: Problem, monitor: Monitor, plans: list[Plan], stop_reason: StopReason) -> StopReason:
+def _go_on(problem: Problem, monitor: Monitor, plans: Sequence[Plan], stop_reason: StopReason) -> StopReason:
+    """Offer the last of the best plans in other orders, and with less that runs again, where that is asked for.
+
+    Returns why the search ended.
+    """
+    orders = problem.pipeline is Pipeline.PLANNER and problem.objective is Objective.ITERATION
+    if orders and stop_reason is not StopReason.CANCELLED:
+        stop_reason = _reorder(problem, monitor, plans[: -REORDERED - 1 : -1], stop_reason)
+    if problem.recompute_operators and stop_reason is not StopReason.CANCELLED:
+        stop_reason = offer_fitted(monitor, plans[: -REFITTED - 1 : -1], stop_reason)
+    return stop_reason
+
+
+def _reorder(problem: Problem, monitor: Monitor, plans: Sequence[Plan], stop_reason: StopReason) -> StopReason:
     """Offer other orders for the stages of plans, and return why the search ended.
 
     After the time limit only plans with few actions are tried.

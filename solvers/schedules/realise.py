@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from solvers.errors import InvalidPlan
-from solvers.pipelines.recomputation.levels import levels_of
-from solvers.plan.drafts import FIRST_LEVEL, NOTHING, WHOLE, Draft, DraftStage
-from solvers.plan.plan import Plan, Region, Stage, regions_among
+from solvers.plan.drafts import WHOLE, Draft
+from solvers.plan.plan import Plan, Stage, regions_among
 from solvers.problem.problem import Pipeline, Problem
 from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.arrange import arranged
@@ -18,6 +17,7 @@ from solvers.schedules.ordering.orders import stage_successors, stage_waits
 def realise(problem: Problem, draft: Draft, devices: Sequence[tuple[int, ...]] | None = None) -> Plan:
     """The plan of a draft: devices, in-flight numbers and orders, for the problem's pipeline.
 
+    draft: whose stages state the regions that run again, not levels (`solvers.pipelines.recomputation.levels.stated`).
     devices: those of every stage of the draft; by default `map_stages` chooses. Raises InvalidPlan if
     there are too few accelerators, a host has one itself, or stages wait for each other.
     """
@@ -36,19 +36,13 @@ def realise(problem: Problem, draft: Draft, devices: Sequence[tuple[int, ...]] |
             stage.micro_batch_size,
             most,
             stage.recompute == WHOLE,
-            regions=_regions(problem, stage, operators),
+            regions=() if stage.recompute else regions_among(stage.regions, set(operators)),
         )
         for stage, operators, places, most in zip(
             draft.stages, sets, chosen, _in_flight(problem, draft, sets), strict=True
         )
     )
     return arranged(problem, stages, waits, [stage.block for stage in draft.stages])
-
-
-def _regions(problem: Problem, stage: DraftStage, operators: tuple[int, ...]) -> tuple[Region, ...]:
-    if stage.recompute >= FIRST_LEVEL:
-        return levels_of(problem)[stage.recompute - FIRST_LEVEL].within(operators)
-    return regions_among(stage.regions, frozenset(operators)) if stage.regions and stage.recompute == NOTHING else ()
 
 
 def _in_flight(problem: Problem, draft: Draft, sets: Sequence[tuple[int, ...]]) -> list[int]:

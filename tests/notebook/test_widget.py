@@ -440,7 +440,7 @@ def test_what_a_link_may_not_set_stays(widget, monkeypatch):
 def test_settings_are_sent_as_text_and_numbers(model):
     widget = ListedWidget(model, devices=2, planner=EqualSplit(), memory=["1GiB", 2**30])
     sent = widget.get_state(["planner", "memory", "mini_batch", "recompute"])
-    assert sent == {"planner": "equal", "memory": ["1GiB", 2**30], "mini_batch": None, "recompute": False}
+    assert sent == {"planner": "equal", "memory": ["1GiB", 2**30], "mini_batch": None, "recompute": "model"}
     widget.close()
 
 

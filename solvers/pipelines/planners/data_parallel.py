@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from solvers.contiguous.chains import ROUNDING
 from solvers.contiguous.planners.chain_dp import micro_batch_choices, unsupported
-from solvers.pipelines.recomputation.levels import choices_allowed
+from solvers.pipelines.recomputation.levels import choices_allowed, stated
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Objective, Problem
@@ -61,7 +61,7 @@ class DataParallel:
                 for again in choices_allowed(problem):
                     monitor.check()
                     draft = Draft((DraftStage(everything, samples, replicas, recompute=again),))
-                    if monitor.offer(realise(problem, draft)) < math.inf:
+                    if monitor.offer(realise(problem, stated(problem, draft))) < math.inf:
                         break
             if monitor.best is not None:
                 return False

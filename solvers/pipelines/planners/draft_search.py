@@ -15,6 +15,7 @@ from solvers.pipelines.descent.descend import Descent
 from solvers.pipelines.descent.repair import repaired
 from solvers.pipelines.descent.space import Space, draft_of, parts_of
 from solvers.pipelines.offers import likely_counts
+from solvers.pipelines.recomputation.levels import stated
 from solvers.pipelines.timing.estimate import Estimate, Estimator
 from solvers.pipelines.tree.starts import Starts, of_plan
 from solvers.plan.drafts import Draft
@@ -201,13 +202,13 @@ class DraftSearch:
         stages = self.best.stages
         for weight in GRADIENT_WEIGHTS[1:]:
             devices = map_stages(self.problem, stages, [stage.operators for stage in stages], weight)
-            self.monitor.offer(realise(self.problem, self.best, devices))
+            self.monitor.offer(realise(self.problem, stated(self.problem, self.best), devices))
 
     def judge(self, draft: Draft) -> float:
         """Seconds of the draft's plan, inf if it does not fit or cannot run."""
         whole = draft.expanded(self.condensed.at(1, merge_trivial=False).shape.members)
         try:
-            plan = realise(self.problem, whole, self.estimator.devices(draft))
+            plan = realise(self.problem, stated(self.problem, whole), self.estimator.devices(draft))
             seconds = self.monitor.offer(plan)
         except InvalidPlan:  # stages wait for each other, as where backward tensors do not mirror forward ones
             return np.inf

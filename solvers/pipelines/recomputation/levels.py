@@ -9,15 +9,14 @@ of a plan has to run again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
 from solvers.pipelines.recomputation.choices import Choices, Span, choices_in
-from solvers.pipelines.seating import kinds_by_speed
-from solvers.plan.drafts import FIRST_LEVEL, NOTHING, WHOLE
+from solvers.plan.drafts import FIRST_LEVEL, NOTHING, WHOLE, Draft
 from solvers.plan.plan import Region, Stage, regions_among
 from solvers.plan.regions import rerunning
 from solvers.problem.problem import Problem
@@ -45,9 +44,9 @@ class Level:
         """What a micro-batch keeps of the whole graph."""
         return sum(operator.saved_bytes.at(samples) for operator in self.problem.graph.operators)
 
-    def seconds(self, kind: str, samples: float) -> float:
-        """What a micro-batch takes on one device."""
-        return float(self.problem.compute.at(kind, samples).sum())
+    def seconds(self, kinds: Sequence[str], samples: float) -> float:
+        """What a micro-batch takes on one device of the slowest of these kinds."""
+        return max(float(self.problem.compute.at(kind, samples).sum()) for kind in kinds)
 
     def all_bytes(self, samples: float) -> float:
         """The same where nothing runs again."""
@@ -75,11 +74,10 @@ def levels_of(problem: Problem) -> tuple[Level, ...]:
         return ()
     counts = problem.micro_batch_choices()
     samples = problem.mini_batch // counts[len(counts) // 2]
-    kinds = {problem.cluster.devices[d].kind for d in problem.cluster.accelerators}
+    kinds = sorted({problem.cluster.devices[d].kind for d in problem.cluster.accelerators})
     choices = choices_in(problem, range(len(problem.graph)), samples, kinds)
     chosen = dict.fromkeys(_at(choices, price) for price in _prices(choices))
-    kind = kinds_by_speed(problem)[0]
-    pure = _apart([Level(regions, rerunning(problem, regions)) for regions in chosen if regions], samples, kind)
+    pure = _apart([Level(regions, rerunning(problem, regions)) for regions in chosen if regions], samples, kinds)
     mixed = [
         Level(regions, rerunning(problem, regions))
         for less, more in pairwise([Level((), problem), *pure])
@@ -87,13 +85,13 @@ def levels_of(problem: Problem) -> tuple[Level, ...]:
         if less.saved_bytes(samples) - more.saved_bytes(samples) > FAR * pure[0].all_bytes(samples)
         if (regions := _between(less.regions, more.regions, share))
     ]
-    return tuple(_apart([*pure, *mixed], samples, kind))
+    return tuple(_apart([*pure, *mixed], samples, kinds))
 
 
-def _apart(levels: list[Level], samples: float, kind: str) -> list[Level]:
+def _apart(levels: list[Level], samples: float, kinds: Sequence[str]) -> list[Level]:
     """Those that run again the least first, without such as save hardly less than the one before."""
     found: list[Level] = []
-    for level in sorted(levels, key=lambda one: (one.seconds(kind, samples), one.saved_bytes(samples))):
+    for level in sorted(levels, key=lambda one: (one.seconds(kinds, samples), one.saved_bytes(samples))):
         least = found[-1].saved_bytes(samples) if found else level.all_bytes(samples)
         if least - level.saved_bytes(samples) > NEAR * level.all_bytes(samples):
             found.append(level)
@@ -180,6 +178,18 @@ def _as_region(choices: Choices, span: Span, price: float) -> tuple[float, Regio
     seconds = float(sum(choices.seconds[at] for at in inside if at not in cached))
     operators = (tuple(choices.operators[at] for at in some) for some in (inside, sorted(cached)))
     return seconds + price * kept, Region(*operators)
+
+
+def stated(problem: Problem, draft: Draft) -> Draft:
+    """The draft in which stages state the regions of their levels, as plans do."""
+    levels = levels_of(problem)
+    stages = (
+        replace(stage, recompute=NOTHING, regions=levels[stage.recompute - FIRST_LEVEL].within(stage.operators))
+        if stage.recompute >= FIRST_LEVEL
+        else stage
+        for stage in draft.stages
+    )
+    return Draft(tuple(stages)) if levels else draft
 
 
 def again_of(problem: Problem, stage: Stage) -> int:

@@ -17,6 +17,7 @@ from solvers.evaluation.lower import repeated
 from solvers.evaluation.simulation import simulate
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.costs import node_of_operator
+from solvers.pipelines.recomputation.levels import stated
 from solvers.pipelines.seating import Seating
 from solvers.pipelines.timing.draft_kernel import GIVEN, GPIPE, IN_PARTS, ONE_F_ONE_B, Facts, Given, Options, run_draft
 from solvers.pipelines.timing.held import ReadHere, Working
@@ -201,7 +202,7 @@ class Estimator:
                 device = _flat([chosen[s] for s in _own(hosts)])
             return self._told(stage_of, table, device, pipeline, NO_ORDERS)
         try:
-            plan = realise(problem, draft.expanded(self._members), devices)
+            plan = realise(problem, stated(problem, draft.expanded(self._members)), devices)
             if told:
                 device = NOWHERE if self._alike else _flat([plan.stages[s].devices for s in _own(hosts)])
                 return self._told(stage_of, table, device, GIVEN, _orders_of(plan, _own(hosts)))

@@ -25,6 +25,7 @@ from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Precision, Problem
 from solvers.search.effort import Effort
 from tests.explorer.library.questions import answer, asked, chain
+from tests.instances import problem, training_graph
 
 
 def test_the_same_question_has_the_same_hash() -> None:
@@ -119,6 +120,7 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         "plain",
         "engine",
         "copy_tied",
+        "recompute_operators",
         "host_links",
         "group_link",
         "group_sum_link",
@@ -135,6 +137,11 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         replace(chain(), group_sum_link=Link(0, 1, 1e9)),
     )
     assert len({asked(of).hash for of in (chain(), chain(max_replicas=2), *changed)}) == 9
+
+
+def test_what_plans_say_of_what_runs_again_is_part_of_the_question() -> None:
+    plain = problem(training_graph([(0, 1)], 2), [1.0] * 4)
+    assert asked(replace(plain, recompute_operators=True)).hash != asked(plain).hash
 
 
 def test_the_hash_of_sources_tells_names_and_contents(tmp_path: Path) -> None:

@@ -87,8 +87,8 @@ def test_every_control_tells_its_value(page):
     find(page, "select[name='planner'] option[value='pipedream']").click()
     assert sent(page, "set")[-1] == {"type": "set", "name": "planner", "value": "pipedream"}
     find(page, ".more-controls summary").click()
-    find(page, "input[name='recompute']").click()
-    assert sent(page, "set")[-1] == {"type": "set", "name": "recompute", "value": True}
+    find(page, "select[name='recompute'] option[value='budget']").click()
+    assert sent(page, "set")[-1] == {"type": "set", "name": "recompute", "value": "budget"}
     assert len(sent(page, "set")) == 5
     find(page, ".acts .strong").click()
     assert sent(page, "solve")

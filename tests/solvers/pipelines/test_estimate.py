@@ -12,7 +12,7 @@ import pytest
 from solvers.coarsening.coarsen import Condensed
 from solvers.errors import InvalidPlan
 from solvers.evaluation.simulation import simulate
-from solvers.pipelines.recomputation.levels import choices_allowed
+from solvers.pipelines.recomputation.levels import choices_allowed, stated
 from solvers.pipelines.timing.estimate import Estimate, Estimator
 from solvers.plan.drafts import FIRST_LEVEL, Draft, DraftStage
 from solvers.plan.plan import Plan
@@ -83,7 +83,7 @@ def exactly(
     members = condensed.at(1, merge_trivial=False).shape.members
     stages = [replace(s, operators=tuple(o for node in s.operators for o in members[node])) for s in draft.stages]
     try:
-        plan = realise(p, Draft(tuple(stages)), devices)
+        plan = realise(p, stated(p, Draft(tuple(stages))), devices)
         return plan, simulate(p, plan, Objective.ITERATION)
     except InvalidPlan:
         return None
