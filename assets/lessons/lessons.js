@@ -124,7 +124,7 @@
     const place = (SPOTS[name] || []).map((spot) => document.querySelector(spot)).find(Boolean);
     if (!place) return;
     place.scrollIntoView({ block: "center" });
-    const way = place.matches("input, button") ? place : place.querySelector('[role=slider], input:checked, input, button');
+    const way = place.matches("select, input, button") ? place : place.querySelector('[role=slider], input:checked, select, input, button');
     if (way) way.focus({ preventScroll: true });
   }
 

@@ -537,10 +537,9 @@ class PipelineSettings(Group):
                 "model": "as traced", "budget": "to fit", "stage": "stages", "layers": "layers",
                 "operators": "cheap ops", "none": "never",
             },
-            meaning="Throw saved activations away and compute them again in the backward: less memory, at most a third"
-            " more work. To fit: on each GPU only the operators that its memory asks for, the cheapest for a byte"
-            " first. Stages, layers: whole ones. Cheap ops: all of a layer but products and fused attention. As traced:"
-            " what the model itself checkpoints.",
+            meaning="Throw saved activations away and compute them again in the backward: less memory, more work."
+            " To fit: on each GPU the operators that its memory asks for, cheapest first. Cheap ops: all of a layer but"
+            " products and fused attention.",
         ),
     )  # fmt: skip
     offload: bool = setting(
