@@ -44,13 +44,8 @@ def problem_json(problem: Problem) -> dict[str, object]:
         "pipeline": _ORDER_WORDS.get(problem.pipeline, problem.pipeline.value),
         **({} if problem.precision is Precision.PURE else {"precision": problem.precision.value}),
         **({"zero": problem.zero} if problem.zero else {}),
-        **(
-            {"recompute_operators": True}
-            if problem.recompute_operators
-            else {}
-            if problem.plain is None or problem.copy_tied
-            else {"regions": True}
-        ),
+        **({"recompute_operators": True} if problem.recompute_operators else {}),
+        **({"regions": True} if problem.plain and not (problem.copy_tied or problem.recompute_operators) else {}),
         **({"copy_tied": True} if problem.copy_tied else {}),
         **({"host_links": dict(problem.host_links)} if problem.host_links else {}),
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,15 +17,15 @@ class Solved(NamedTuple):
     bound: float
 
 
-def solve_here(model: Model, *, nodes: int, gap: float, limit_s: float = math.inf) -> Solved:
+def solve_here(model: Model, *, nodes: int, gap: float) -> Solved:
     """nodes: of the tree at most, so that the answer is the same on every machine. gap: relative, that ends the
-    search. limit_s: beyond which nobody waits."""
+    search."""
     import highspy
 
     solver = highspy.Highs()
     options = {
         "output_flag": False, "threads": 1, "mip_max_nodes": nodes, "mip_rel_gap": gap, "random_seed": 0,
-        "time_limit": min(limit_s, 1e9), **({"presolve": "off"} if solver.version() in WRONG_PRESOLVE else {}),
+        **({"presolve": "off"} if solver.version() in WRONG_PRESOLVE else {}),
     }  # fmt: skip
     for name, value in options.items():
         solver.setOptionValue(name, value)

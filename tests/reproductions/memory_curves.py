@@ -32,7 +32,7 @@ FREEDOMS: dict[str, dict[str, object]] = {
     "stage": {"recompute": Recompute.STAGE},
     "budget": {"recompute": Recompute.BUDGET},
 }
-"""The last is never worse than one of those before it that its search knows, within the time."""
+"""Settings of each column. A search that its time limit ends may find less with more freedom."""
 
 
 def iteration_s(workload: Workload, settings: Settings, time_limit_s: float) -> tuple[float, float]:

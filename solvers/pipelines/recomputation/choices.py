@@ -67,7 +67,7 @@ class Choices:
     crossings: tuple[Crossing, ...]
 
     @property
-    def kept_bytes(self) -> float:
+    def all_saved_bytes(self) -> float:
         """What a micro-batch keeps where nothing runs again."""
         return float(self.saved_bytes.sum())
 

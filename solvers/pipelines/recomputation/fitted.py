@@ -59,7 +59,7 @@ def fitted(problem: Problem, plan: Plan) -> Fitted:
         if any(peaks[d] > caps[d] * (1 + MEMORY_SLACK) for d in group.devices)
     ]  # fmt: skip
     for group in groups:
-        held = sum(one.kept_bytes * one.in_flight for one in group.choices) + max(map(_working, group.choices))
+        held = sum(one.all_saved_bytes * one.in_flight for one in group.choices) + max(map(_working, group.choices))
         group.most_bytes = min(caps[d] - (peaks[d] - held) for d in group.devices)
     current = bare
     wrong = groups

@@ -67,11 +67,13 @@ def choices_allowed(problem: Problem) -> tuple[int, ...]:
     return (NOTHING, *levels, *((WHOLE,) if problem.recompute else ()))
 
 
-@lru_cache(8)
 def levels_of(problem: Problem) -> tuple[Level, ...]:
     """Those of a problem that leaves to its plans what runs again, the least first; () otherwise."""
-    if not problem.recompute_operators:
-        return ()
+    return _levels(problem) if problem.recompute_operators else ()
+
+
+@lru_cache(8)
+def _levels(problem: Problem) -> tuple[Level, ...]:
     counts = problem.micro_batch_choices()
     samples = problem.mini_batch // counts[len(counts) // 2]
     kinds = sorted({problem.cluster.devices[d].kind for d in problem.cluster.accelerators})

@@ -24,12 +24,11 @@ CLOSE = 1e-4
 
 class Chosen(NamedTuple):
     """regions: of each of the stages. seconds: that all run again for a micro-batch. bound_s: none that fits, of the
-    regions looked at, takes less. nbytes: B that stages hold then, beside what they hold all the time."""
+    regions looked at, takes less."""
 
     regions: tuple[tuple[Region, ...], ...]
     seconds: float
     bound_s: float
-    nbytes: float
 
 
 def least_seconds(stages: Sequence[Choices], most_bytes: float) -> Chosen | None:
@@ -43,10 +42,7 @@ def least_seconds(stages: Sequence[Choices], most_bytes: float) -> Chosen | None
         return None
     regions = tuple(part.regions(found.values) for part in parts)
     seconds = sum(part.seconds(found.values) for part in parts)
-    held = math.fsum(weight * found.values[v] for v, weight in program.held) + found.values[program.working]
-    return Chosen(
-        regions, seconds, min(max(found.bound, 0.0) * program.second_scale, seconds), held * program.byte_scale
-    )
+    return Chosen(regions, seconds, min(max(found.bound, 0.0) * program.second_scale, seconds))
 
 
 class _Program:
@@ -76,20 +72,19 @@ class _Program:
             model.cost[run] = float(choices.seconds[at]) / self.second_scale
             model.row([(run, 1.0), (inside[choices.segment[at]], -1.0)], most=0.0)
         for span, variable in zip(choices.spans, spans, strict=True):  # a region in which nothing runs again is none
-            here = (runs[at] for at, s in enumerate(choices.segment) if span.first <= s <= span.last)
-            model.row([(variable, 1.0), *((run, -1.0) for run in here)], most=0.0)
+            model.row([(variable, 1.0), *((runs[at], -1.0) for at in choices.inside(span))], most=0.0)
         flights = choices.in_flight / self.byte_scale
-        self.held.append((self.one, choices.kept_bytes * flights))
+        self.held.append((self.one, choices.all_saved_bytes * flights))
         for segment, variable in enumerate(inside):
             saved = sum(float(choices.saved_bytes[at]) for at, s in enumerate(choices.segment) if s == segment)
             self.held.append((variable, -saved * flights))
         for crossing in choices.crossings:
-            if (kept := self._kept(part, crossing)) is not None:
+            if (kept := self._saved_tensor(part, crossing)) is not None:
                 self.held.append((kept, crossing.nbytes * flights))
         self._working(part)
         return part
 
-    def _kept(self, part: _Part, crossing: Crossing) -> int | None:
+    def _saved_tensor(self, part: _Part, crossing: Crossing) -> int | None:
         """The variable that is 1 if regions keep a tensor, as `solvers.problem.regions` says; None if never."""
         model, choices, made = self.model, part.choices, crossing.producer
         rows: list[tuple[list[tuple[int, float]], float]] = []  # kept is at least the terms and the number
@@ -129,9 +124,9 @@ class _Program:
         for span, variable in zip(choices.spans, part.spans, strict=True):
             room, most = span.room_bytes / scale, span.working_bytes
             model.row([(self.working, 1.0), (variable, -room - most / scale)], least=0.0)
-            for at, segment in enumerate(choices.segment):
+            for at in choices.inside(span):
                 more = (float(choices.forward_working[at]) - most) / scale
-                if span.first <= segment <= span.last and more > 0:  # it needs more when it runs again
+                if more > 0:  # it needs more when it runs again
                     model.row(
                         [(self.working, 1.0), (variable, -room - most / scale - more), (part.runs[at], -more)], -more
                     )
@@ -160,7 +155,7 @@ class _Part:
         return tuple(self._region(span, values) for span in chosen)
 
     def _region(self, span: Span, values: Sequence[float]) -> Region:
-        inside = [at for at, s in enumerate(self.choices.segment) if span.first <= s <= span.last]
+        inside = self.choices.inside(span)
         cached = [at for at in inside if values[self.runs[at]] < 0.5]
         return Region(*(tuple(self.choices.operators[at] for at in some) for some in (inside, cached)))
 
