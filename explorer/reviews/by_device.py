@@ -61,7 +61,7 @@ def by_device(problem: Problem, plan: Plan, metrics: Metrics, shared: Sequence[s
         names = (problem.graph.operators[at].name for at in stage.operators)
         if operators := tuple(number[name] for name in names if name in number):
             devices = tuple(one for group in stage.devices for one in members[group])
-            stages.append(replace(stage, operators=operators, devices=devices, regions=()))
+            stages.append(replace(stage, operators=operators, devices=devices, offload=(), regions=()))
     specs = [problem.cluster.devices[group] for group in group_of]
     return ByDevice(
         Plan(tuple(stages), ((),) * len(group_of)),

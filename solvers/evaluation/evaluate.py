@@ -156,6 +156,8 @@ def _too_many(problem: Problem, plan: Plan) -> str:
             return f"stage {index} says which operators run again, which is not the plan's to say"
         if any(not _may_run_again(problem, o) for region in stage.regions for o in region.operators):
             return f"stage {index} has operators in a region that have no forward to run again"
+        if any(problem.graph.operators[o].phase is not Phase.FORWARD for o in stage.offload):
+            return f"stage {index} offloads what an operator saves that is no forward"
         if stage.offload and (why := problem.no_offload(stage.devices)):
             return f"stage {index} offloads what it saves to the host, {why}"
         if not problem.can_share(stage.micro_batch_size, len(stage.devices)):
@@ -248,7 +250,7 @@ def host_traffic(problem: Problem, plan: Plan) -> HostTraffic | None:
     assert copies is not None  # a stage offloads
     out = copies.out[copies.out >= 0]
     each = np.bincount(tasks.device[out], 2 * tasks.seconds[out], minlength=len(problem.cluster))
-    stays = replace(plan, stages=tuple(replace(stage, offload=False) for stage in plan.stages))
+    stays = replace(plan, stages=tuple(replace(stage, offload=()) for stage in plan.stages))
     without_s = run(problem, stays, Objective.ITERATION).makespan_s
     nbytes = math.fsum(tasks.nbytes[out].tolist()) * len(told.groups)
     return HostTraffic(nbytes, float(each.max()), max(0.0, told.makespan_s - without_s))

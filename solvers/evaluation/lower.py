@@ -15,7 +15,7 @@ from solvers.evaluation.routes_kernel import routes_of
 from solvers.evaluation.rows_kernel import pairs_inside_stages, rows_of_order
 from solvers.evaluation.tasks import B, F, Holds, HostCopies, I, Messages, Rows, Sends, Tasks, Units
 from solvers.evaluation.tasks_kernel import Rings, Wires, tasks_of
-from solvers.evaluation.unit_bytes import unit_bytes
+from solvers.evaluation.unit_bytes import offloaded_bytes, unit_bytes
 from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of, with_gathers
 from solvers.kernels.arrays import Bools, Floats, Ints, starts
 from solvers.kernels.interpreted import until_worth_it
@@ -125,7 +125,7 @@ def _host_copies(problem: Problem, plan: Plan, units: Units, rows: Rows, tasks: 
     sent = [stage for stage, each in enumerate(plan.stages) if each.offload]
     if not sent:
         return None
-    saved = unit_bytes(problem, plan, units).saved
+    saved = offloaded_bytes(problem, plan, units)
     pairs = []
     for stage in sent:
         forward, backward = (np.flatnonzero((units.stage == stage) & (units.kind == kind)) for kind in (F, B))
@@ -141,7 +141,7 @@ def _host_copies(problem: Problem, plan: Plan, units: Units, rows: Rows, tasks: 
     number = np.where(goes, np.cumsum(goes) - 1, -1)
     out = np.where(goes, tasks + number, -1)
     back = np.where(goes, tasks + int(goes.sum()) + number, -1)
-    return HostCopies(np.array([u for u, _ in pairs], np.int64), forward, backward, nbytes, out, back)
+    return HostCopies(forward, backward, nbytes, out, back)
 
 
 def _with_host_copies(problem: Problem, tasks: Tasks, rows: Rows, copies: HostCopies, first_lane: int) -> Tasks:
@@ -151,7 +151,7 @@ def _with_host_copies(problem: Problem, tasks: Tasks, rows: Rows, copies: HostCo
     which waits for it: so it goes beside the action just before.
     """
     goes = np.flatnonzero(copies.out >= 0)
-    forward, backward, out, back = (column[goes] for column in copies[1:3] + copies[4:])
+    forward, backward, out, back = (column[goes] for column in copies[:2] + copies[3:])
     device, count = rows.device[forward], len(tasks.seconds)
     missing = [d for d in np.unique(device).tolist() if problem.cluster.devices[d].kind not in problem.host_links]
     if missing:
@@ -221,12 +221,7 @@ def held_by(problem: Problem, plan: Plan, lowered: Lowered) -> Holds:
         columns.output_start, columns.output, columns.tensor_bytes, columns.sum_group, columns.consumer_start,
         columns.consumer, makes, columns.phase != 3,
     )  # fmt: skip
-    nbytes = unit_bytes(problem, plan, lowered.units)
-    copies = lowered.copies
-    if copies is not None:
-        stays = nbytes.saved.copy()
-        stays[copies.unit] = 0.0
-        nbytes = nbytes._replace(saved=stays)
+    nbytes, copies = unit_bytes(problem, plan, lowered.units), lowered.copies
     holds = _holds_of(
         lowered.units, lowered.rows, lowered.tasks, lowered.sends, nbytes, handed, columns.forward_of, len(plan.stages)
     )

@@ -173,14 +173,12 @@ class Sends(NamedTuple):
 class HostCopies(NamedTuple):
     """What forwards of stages that offload save, and the tasks that copy it to the host's memory and back."""
 
-    unit: Ints
-    """[units] those of the forwards"""
     forward: Ints
     """[forwards] row"""
     backward: Ints
     """[forwards] row of the same micro-batch on the same device"""
     nbytes: Floats
-    """[forwards] B saved"""
+    """[forwards] B that are offloaded"""
     out: Ints
     """[forwards] the task that copies it to the host; -1 where it stays"""
     back: Ints

@@ -10,7 +10,7 @@ from solvers.evaluation.columns import GraphColumns, graph_columns, plan_columns
 from solvers.evaluation.holds_kernel import UnitBytes
 from solvers.evaluation.parted_kernel import held_until_next
 from solvers.evaluation.tasks import F, I, Units
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
 from solvers.kernels.lazy import njit
 from solvers.plan.plan import Plan
@@ -19,8 +19,29 @@ from solvers.problem.problem import Problem
 from solvers.problem.regions import readings, regions_of
 
 
+def offloaded_bytes(problem: Problem, plan: Plan, units: Units) -> Floats:
+    """[units] B that a forward saves of a micro-batch's share and its stage offloads."""
+    columns, count = graph_columns(problem.graph), len(units.stage)
+    share = units.samples / units.replicas[units.group]
+    unit_of = np.repeat(np.arange(count), np.diff(units.member_start))
+    amounts = columns.saved_bytes[units.member]
+    held = (amounts[:, 0] + amounts[:, 1] * share[unit_of]) * _offloaded(plan, units, unit_of)
+    return np.asarray(np.bincount(unit_of, held, minlength=count), np.float64)
+
+
+def _offloaded(plan: Plan, units: Units, unit_of: Ints) -> Bools:
+    """Of the members of units those that save for the host."""
+    chosen = [set(stage.offload) for stage in plan.stages]
+    of_stage = units.stage[unit_of]
+    if not any(chosen):
+        return np.zeros(len(unit_of), np.bool_)
+    pairs = zip(of_stage.tolist(), units.member.tolist(), strict=True)
+    return np.array([o in chosen[stage] for stage, o in pairs], np.bool_) & (units.kind[unit_of] == F)
+
+
 def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:
-    """Bytes that a task of every unit holds, for its replica's share of a micro-batch."""
+    """Bytes that a task of every unit holds, for its replica's share of a micro-batch; what goes to the host is none of
+    them."""
     columns, count = graph_columns(problem.graph), len(units.stage)
     share = units.samples / units.replicas[units.group]
     unit_of = np.repeat(np.arange(count), np.diff(units.member_start))
@@ -28,7 +49,7 @@ def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:
     working = np.zeros(count)
     if problem.has_backward():
         amounts = columns.saved_bytes[units.member]
-        forward = units.kind[unit_of] == F
+        forward = (units.kind[unit_of] == F) & ~_offloaded(plan, units, unit_of)
         held = (amounts[:, 0] + amounts[:, 1] * samples) * forward
         saved = np.asarray(np.bincount(unit_of, held, minlength=count), np.float64)
         amounts = columns.workspace_bytes[units.member]

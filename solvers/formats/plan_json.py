@@ -21,7 +21,7 @@ from solvers.plan.order_check import check_order
 from solvers.plan.plan import Action, Message, MessageOrder, Plan, Region, Stage, parse_action, parse_message
 from solvers.plan.regions import with_regions, without_regions
 from solvers.plan.result import Result
-from solvers.problem.graph import OpGraph
+from solvers.problem.graph import OpGraph, Phase
 from solvers.problem.problem import Problem
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def plan_part(plan: Plan) -> dict[str, object]:
             "micro_batch_size": stage.micro_batch_size,
             "in_flight": stage.in_flight,
             "recompute": stage.recompute,
-            **({"offload": True} if stage.offload else {}),
+            **({"offload": list(stage.offload)} if stage.offload else {}),
             **({"regions": [_region_json(region) for region in stage.regions]} if stage.regions else {}),
         }
         for stage in plan.stages
@@ -150,7 +150,7 @@ def read_other_plan(field: Field, graph: OpGraph, devices: int, *, stated: bool)
     limits are checked, and not whether it runs, which whoever takes it over has to find out. Raises as
     `read_plan_part`."""
     parts = field.fields(("pipeline", "stages", "order", *["messages"][:stated]))
-    stages = tuple(_read_stage(item, len(graph), devices) for item in parts["stages"].items(MAX_STAGES))
+    stages = tuple(_read_stage(item, graph, devices) for item in parts["stages"].items(MAX_STAGES))
     order = _read_order(parts["order"], len(stages), devices)
     messages: MessageOrder = ()
     if stated:
@@ -184,22 +184,32 @@ def _read_order(field: Field, stages: int, devices: int) -> tuple[tuple[Action, 
     return tuple(order)
 
 
-def _read_stage(field: Field, operators: int, devices: int) -> Stage:
+def _read_stage(field: Field, graph: OpGraph, devices: int) -> Stage:
+    operators = len(graph)
     parts = field.fields(("operators", "devices"), ("micro_batch_size", "in_flight", "recompute", "offload", "regions"))
+    mine = tuple(item.integer(0, operators - 1) for item in parts["operators"].items(operators))
     try:
         return Stage(
-            tuple(item.integer(0, operators - 1) for item in parts["operators"].items(operators)),
+            mine,
             read_runs(parts["devices"], devices, devices - 1),
             parts["micro_batch_size"].integer(1) if "micro_batch_size" in parts else 1,
             parts["in_flight"].integer(1) if "in_flight" in parts else 1,
             parts["recompute"].flag() if "recompute" in parts else False,
-            parts["offload"].flag() if "offload" in parts else False,
+            _read_offload(parts["offload"], graph, mine) if "offload" in parts else (),
             tuple(_read_region(item, operators) for item in parts["regions"].items(operators))
             if "regions" in parts
             else (),
         )
     except InvalidPlan as error:
         raise InvalidPlan(f"{field.where}: {error}") from None
+
+
+def _read_offload(field: Field, graph: OpGraph, stage: tuple[int, ...]) -> tuple[int, ...]:
+    """Operators; in files of whole stages that offload, whether all of the stage's do."""
+    if not isinstance(field.value, bool):
+        return tuple(item.integer(0, len(graph) - 1) for item in field.items(len(graph)))
+    forward = (o for o in stage if graph.operators[o].phase is Phase.FORWARD)
+    return tuple(forward) if field.flag() else ()
 
 
 def _read_region(field: Field, operators: int) -> Region:

@@ -78,7 +78,7 @@ def joined(problem: Problem, parts: Sequence[tuple[OfSize, Plan]]) -> Plan:
             tuple(part.devices[at] for at in stage.devices),
             stage.micro_batch_size,
             recompute=stage.recompute,
-            offload=stage.offload,
+            offload=tuple(part.operators[at] for at in stage.offload),
             regions=tuple(
                 Region(*(tuple(part.operators[at] for at in members) for members in region)) for region in stage.regions
             ),

@@ -112,9 +112,9 @@ class Stage:
     replicated, each replica taking an equal share of every micro-batch. micro_batch_size: samples.
     in_flight: most micro-batches whose forward is done and whose backward, gradients of parameters (W)
     included, is not. recompute: of every micro-batch in flight only what the stage receives is kept; its
-    forward runs again before the backward. offload: what the forward saves goes to the host's memory and comes back
-    for the backward, of every micro-batch with at least `NOT_COPIED` actions between the two. regions: operators that
-    run again, where the problem leaves that to its plans (`solvers.plan.regions`).
+    forward runs again before the backward. offload: forward operators; what they save goes to the host's memory and
+    comes back for the backward, of every micro-batch with at least `NOT_COPIED` actions between the two. regions:
+    operators that run again, where the problem leaves that to its plans (`solvers.plan.regions`).
     """
 
     operators: tuple[int, ...]
@@ -122,7 +122,7 @@ class Stage:
     micro_batch_size: int = 1
     in_flight: int = 1
     recompute: bool = False
-    offload: bool = False
+    offload: tuple[int, ...] = ()
     regions: tuple[Region, ...] = ()
 
     def __post_init__(self) -> None:
@@ -138,6 +138,8 @@ class Stage:
             raise InvalidPlan("a stage recomputes and offloads what its forward saves; choose one of the two")
         if self.recompute and self.regions:
             raise InvalidPlan("a stage recomputes as a whole and by regions; choose one of the two")
+        if not set(self.offload) <= set(self.operators) or len(set(self.offload)) != len(self.offload):
+            raise InvalidPlan("a stage offloads what an operator saves that it has not, or offloads it twice")
         if not self.regions:
             return
         inside = [operator for region in self.regions for operator in region.operators]
@@ -145,10 +147,14 @@ class Stage:
             raise InvalidPlan("regions of a stage share an operator, or have one that the stage has not")
         if any(not set(region.cached) <= set(region.operators) for region in self.regions):
             raise InvalidPlan("a region of a stage caches what an operator outside it makes")
+        if not set(inside).isdisjoint(self.offload):
+            raise InvalidPlan("a stage offloads what an operator saves that is in a region; choose one of the two")
 
     def holding(self, operators: tuple[int, ...]) -> Stage:
-        """The stage with other operators; those that run again still do."""
-        return replace(self, operators=operators, regions=regions_among(self.regions, set(operators)))
+        """The stage with other operators; what becomes of what they save is as before."""
+        mine = set(operators)
+        offload = tuple(o for o in self.offload if o in mine)
+        return replace(self, operators=operators, offload=offload, regions=regions_among(self.regions, mine))
 
     @property
     def again(self) -> tuple[int, ...]:

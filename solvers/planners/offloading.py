@@ -8,13 +8,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
-from solvers.errors import PlacementError
-from solvers.evaluation.evaluate import IN_PARTS, MEMORY_SLACK
-from solvers.evaluation.simulation import run
-from solvers.evaluation.unit_bytes import saved_bytes
+from solvers.pipelines.recomputation.fitted import fitted
 from solvers.plan.plan import Plan
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Problem
+from solvers.programs.optional import lacking
 from solvers.search.monitor import Monitor, Stop
 
 ROOM = (1.0, 1.5, 3.0, math.inf)
@@ -31,43 +29,27 @@ def search_with_host(problem: Problem, monitor: Monitor, search: Callable[[Probl
         return
     plain = replace(problem, host_links={})
     monitor.raise_bound(lower_bound_s(_roomier(plain, math.inf)))
-    for number, factor in enumerate(ROOM):
+    rooms = ROOM
+    if reason := lacking("highspy"):
+        monitor.note(f"nothing was sent to hosts: {reason}")
+        rooms = ROOM[:1]
+    for number, factor in enumerate(rooms):
         if monitor.is_proved():
             return
         question = plain if factor == 1 else _roomier(plain, factor)
-        inner = monitor.asking(question, lambda plan: fitted(problem, plan))
-        inner.time_limit_s = monitor.remaining_s / min(2, len(ROOM) - number)
+        inner = monitor.asking(question, lambda plan: _fitted(problem, plan))
+        inner.time_limit_s = monitor.remaining_s / min(2, len(rooms) - number)
         with suppress(Stop):
             search(question, inner)
         monitor.check()
         if inner.judged is not None:
             for other in inner.front.beside(inner.objective_s, inner.judged.peak_bytes):
-                monitor.offer(fitted(problem, other.plan))
+                monitor.offer(_fitted(problem, other.plan))
 
 
-def fitted(problem: Problem, plan: Plan) -> Plan:
-    """The plan, in which stages of devices that hold too much offload what they save: on each those first that save
-    the most, until it fits or there is none left."""
-    apart = {action.stage for row in plan.order for action in row if action.kind in IN_PARTS}
-    most = {
-        index: saved_bytes(problem, stage.operators, stage.micro_batch_size / len(stage.devices))
-        for index, stage in enumerate(plan.stages)
-        if index not in apart and not stage.recompute and not problem.no_offload(stage.devices)
-    }
-    caps = [device.memory_bytes * (1 + MEMORY_SLACK) for device in problem.cluster.devices]
-    while True:
-        try:
-            peaks = run(problem, plan).peak_bytes().tolist()
-        except PlacementError:
-            return plan
-        chosen = set()
-        for device in (d for d, (peak, cap) in enumerate(zip(peaks, caps, strict=True)) if peak > cap):
-            here = [i for i in most if device in plan.stages[i].devices and not plan.stages[i].offload]
-            chosen |= {max(here, key=most.__getitem__)} if here else set()
-        if not chosen:
-            return plan
-        stages = tuple(replace(stage, offload=stage.offload or i in chosen) for i, stage in enumerate(plan.stages))
-        plan = replace(plan, stages=stages)
+def _fitted(problem: Problem, plan: Plan) -> Plan:
+    """The plan, in which devices that hold too much send to their hosts what they must; itself where that is not enough."""
+    return fitted(problem, plan).plan or plan
 
 
 def _roomier(problem: Problem, factor: float) -> Problem:

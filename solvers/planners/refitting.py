@@ -1,4 +1,5 @@
-"""Searches whose plans say what runs again: without that first, and in the end each device by its memory."""
+"""Searches whose plans say what runs again or goes to hosts: without that first, and in the end each device by its
+memory."""
 
 from __future__ import annotations
 
@@ -50,12 +51,13 @@ def offer_fitted(monitor: Monitor, plans: Sequence[Plan], stop_reason: StopReaso
                 monitor.offer(found.plan)
         except Stop as stop:
             return stop.reason
-        if found.plan is not None and monitor.best is found.plan and any(found.again_s):
-            device = max(range(len(found.again_s)), key=found.again_s.__getitem__)
-            again, least = (_seconds(each[device]) for each in (found.again_s, found.bound_s))
+        if found.plan is not None and monitor.best == found.plan and any(found.longer_s):
+            device = max(range(len(found.longer_s)), key=found.longer_s.__getitem__)
+            longer, least = (_seconds(each[device]) for each in (found.longer_s, found.bound_s))
+            copies = ", and copies to its host and back that are waited for" if monitor.problem.host_links else ""
             monitor.note(
-                f"{monitor.problem.cluster.devices[device].name} runs most again, {again} for a micro-batch; with these"
-                f" stages, in this order, at least {least}"
+                f"{monitor.problem.cluster.devices[device].name} runs most again{copies}: {longer} for a micro-batch;"
+                f" with these stages, in this order, at least {least}"
             )
     return stop_reason
 

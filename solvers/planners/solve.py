@@ -174,14 +174,14 @@ def _plain(problem: Problem, monitor: Monitor, planner: Planner) -> None:
 
 
 def _go_on(problem: Problem, monitor: Monitor, plans: Sequence[Plan], stop_reason: StopReason) -> StopReason:
-    """Offer the last of the best plans in other orders, and with less that runs again, where that is asked for.
+    """Offer the last of the best plans in other orders, and with less that runs again or goes to hosts, where that is asked for.
 
     Returns why the search ended.
     """
     orders = problem.pipeline is Pipeline.PLANNER and problem.objective is Objective.ITERATION
     if orders and stop_reason is not StopReason.CANCELLED:
         stop_reason = _reorder(problem, monitor, plans[: -REORDERED - 1 : -1], stop_reason)
-    if problem.recompute_operators and stop_reason is not StopReason.CANCELLED:
+    if (problem.recompute_operators or problem.host_links) and stop_reason is not StopReason.CANCELLED:
         stop_reason = offer_fitted(monitor, plans[: -REFITTED - 1 : -1], stop_reason)
     return stop_reason
 

@@ -107,11 +107,13 @@ def sizes(graph: OpGraph) -> Sizes:
     )
 
 
-def saved_bytes(problem: Problem, jobs: Jobs) -> Floats:
-    """[jobs] B that a turn of a forward job keeps for the backward, where there is one."""
+def saved_bytes(problem: Problem, jobs: Jobs, only: Bools | None = None) -> Floats:
+    """[jobs] B that a turn of a forward job keeps for the backward, where there is one. only: [members] those of which
+    that is asked, all by default."""
     size, count = _columns(recomputation.saved(problem)), len(jobs.stage)
-    kept = sums(jobs.member_of, size.fixed[jobs.members], count)
-    kept += sums(jobs.member_of, size.per_sample[jobs.members], count) * jobs.samples
+    asked = np.ones(len(jobs.members)) if only is None else only.astype(np.float64)
+    kept = sums(jobs.member_of, size.fixed[jobs.members] * asked, count)
+    kept += sums(jobs.member_of, size.per_sample[jobs.members] * asked, count) * jobs.samples
     return np.where((jobs.kind == FORWARD) & problem.has_backward(), kept, 0.0)
 
 

@@ -32,7 +32,9 @@ class Copies(NamedTuple):
 def copies_of(problem: Problem, plan: Plan, jobs: Jobs) -> Copies:
     """The copies of an iteration: of every slice whose backward comes at least three turns after its forward."""
     rows: list[tuple[int, int, int]] = []
-    held = saved_bytes(problem, jobs)
+    sent = {(number, operator) for number, stage in enumerate(plan.stages) for operator in stage.offload}
+    pairs = zip(jobs.stage[jobs.member_of].tolist(), jobs.members.tolist(), strict=True)
+    held = saved_bytes(problem, jobs, np.array([pair in sent for pair in pairs], bool))
     for number, stage in enumerate(plan.stages):
         if not stage.offload or problem.objective is Objective.MAKESPAN:
             continue

@@ -92,10 +92,11 @@ def _activations(
     held, following = held_for_next_part(problem, plan, jobs)
     parted = np.flatnonzero(following >= 0)
     saved = saved_bytes(problem, jobs) - np.where(jobs.kind == FORWARD, held, 0.0)
-    until, sent = released.copy(), copies.saves
-    until[sent] = c.end_s[spans.stored]
+    sent, stays = copies.saves, saved[jobs.job]
+    stays[sent] -= copies.nbytes
     return [
-        Holds(jobs.device, since, until, saved[jobs.job]),
+        Holds(jobs.device, since, released, stays),
+        Holds(jobs.device[sent], since[sent], c.end_s[spans.stored], copies.nbytes),
         Holds(jobs.device[sent], c.start_s[spans.fetched], released[sent], copies.nbytes),
         Holds(jobs.device[parted], start[parted], end[following[parted]], held[jobs.job[parted]]),
         Holds(jobs.device, start, released, received_here_bytes(problem, plan, jobs)[jobs.job]),

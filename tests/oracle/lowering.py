@@ -398,7 +398,8 @@ class _Lowering:
             mirror = next(v for v, other in enumerate(self.units) if other.stage == unit.stage and other.kind == "B")
             backward = self.task_of[mirror, i, p]
             samples = unit.micro_batch_size / len(unit.devices)
-            nbytes = sum(saved(self.problem, o, samples) for o in unit.operators)
+            sent = self.plan.stages[unit.stage].offload
+            nbytes = sum(saved(self.problem, o, samples) for o in unit.operators if o in sent)
             if backward - forward < 3 or not nbytes:
                 continue
             device = unit.devices[p]

@@ -155,12 +155,14 @@ def _activations(
             if unit.kind == "F":
                 kept[task.unit] = _read_here(problem, plan, unit, samples)
         if saved[task.unit]:
+            sent = 0.0
             since = again_s.get((unit.stage, task.micro_batch, task.device), start_s[index])
             if index in lowered.hosted:
                 out, back = lowered.hosted[index]
-                holds[task.device].append((since, end_s[out], saved[task.unit]))
-                since = start_s[back]
-            holds[task.device].append((since, released[index], saved[task.unit]))
+                sent = lowered.tasks[out].nbytes
+                holds[task.device].append((since, end_s[out], sent))
+                holds[task.device].append((start_s[back], released[index], sent))
+            holds[task.device].append((since, released[index], saved[task.unit] - sent))
         if parted.get((unit.stage, unit.kind)):
             until = ended[unit.stage, "I" if unit.kind == "F" else "W", task.micro_batch, task.device]
             holds[task.device].append((start_s[index], until, parted[unit.stage, unit.kind]))

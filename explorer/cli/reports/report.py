@@ -168,6 +168,7 @@ def stages_object(problem: Problem, plan: Plan) -> list[dict[str, object]]:
             "micro_batch_size": stage.micro_batch_size,
             "in_flight": stage.in_flight,
             **({"again": [operators[operator].name for operator in stage.again]} if stage.regions else {}),
+            **({"offload": [operators[operator].name for operator in stage.offload]} if stage.offload else {}),
         }
         for stage in plan.stages
     ]
@@ -254,7 +255,7 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
         )
     print(f"pipeline   {plan.pipeline}, {_batch_words(problem, plan)}")
     if (host := host_traffic(problem, plan)) is not None:
-        stages = sum(stage.offload for stage in plan.stages)
+        stages = sum(bool(stage.offload) for stage in plan.stages)
         print(
             f"host       {text.nbytes(host.nbytes)} an iteration to hosts and back, of"
             f" {text.plural(stages, 'stage')}; the busiest device copies for {text.seconds(host.busiest_s)}, of which"

@@ -8,7 +8,7 @@ torch's private classes (torch >= 2.13, < 2.14).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import Recorder
 from explorer.runner.engine.sending import Sends, packed_up
 from explorer.runner.engine.split_backward import Part, backward_inputs, backward_parameters
-from explorer.runner.model.offloaded import Offloaded
+from explorer.runner.model.offloaded import Offloaded, offloading
 from explorer.runner.model.program import SegmentProgram
 from explorer.runner.model.recomputation import Region, in_regions, once
 
@@ -55,15 +55,18 @@ class SegmentStage(_Stage):
 
     samples_read: the model's inputs that the segment reads itself, by position. weight: of a loss of one
     micro-batch's share in that of the mini-batch. regions: of calls that run again before their backward, see
-    `in_regions`; where the whole segment does, they are not looked at.
+    `in_regions`; where the whole segment does, they are not looked at. offload: calls of which what they save may go to
+    the host (`offloading`).
     """
 
     def __init__(
         self, program: SegmentProgram, segment: int, index: int, stages: int, device: torch.device,
         differentiated: Sequence[bool], weight: float, recompute: bool, regions: Mapping[str, Region] | None = None,
+        offload: Collection[str] = (),
     ) -> None:  # fmt: skip
         super().__init__(program.module, index, stages, device)
         self.regions = {} if recompute or not regions else regions
+        self.offload = frozenset(offload)
         self._parted: nn.Module | None = None
         self.program, self.segment, self.weight, self.recompute = program, segment, weight, recompute
         self.differentiated = tuple(differentiated)
@@ -71,7 +74,7 @@ class SegmentStage(_Stage):
         self.late: dict[int, tuple[Part, ...]] = {}
         """What `backward_weight` has left to do."""
         self.offloads: frozenset[int] = frozenset()
-        """Micro-batches of which what is saved goes to the host's memory."""
+        """Micro-batches of which what those calls save goes to the host's memory."""
         self.hosted: dict[int, Offloaded] = {}
         self.losses: dict[int, float | Tensor] = {}
         self.remembers = False
@@ -118,12 +121,13 @@ class SegmentStage(_Stage):
         self.hosted.pop(micro_batch).fetch()
 
     def _module(self, training: bool) -> nn.Module:
-        """What is called: the segment, its regions apart where they are to run again. They are made at the first
-        call, since calls may be given seeds after the stage was made."""
-        if not training or not self.regions:
+        """What is called: the segment, its regions apart where they are to run again, and calls that offload marked.
+        That is made at the first call, since calls may be given seeds after the stage was made."""
+        if not training or not (self.regions or self.offload):
             return self.program.module
         if self._parted is None:
-            self._parted = in_regions(self.program.module, self.regions)
+            module = in_regions(self.program.module, self.regions) if self.regions else self.program.module
+            self._parted = offloading(module, self.offload) if self.offload else module
         return self._parted
 
     def _with_losses(self, micro_batch: int, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 from torch.utils._python_dispatch import _disable_current_modes
+
+T = TypeVar("T")
+_LEAVES: ContextVar[bool] = ContextVar("leaves", default=False)
+"""Whether a call is under way that saves for the host."""
+
+
+def offloading(module: fx.GraphModule, calls: Collection[str]) -> fx.GraphModule:
+    """``module``, in which what these calls save leaves for the host. calls: ``meta["call"]`` of its nodes. Parameters
+    and buffers are the module's own."""
+    graph = fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    for node in graph.nodes:
+        if node.meta.get("call") in calls and isinstance(node.target, torch._ops.OpOverload):  # not one of its outputs
+            node.args, node.target = (node.target, *node.args), leaving
+    return fx.GraphModule(module, graph, "Offloading")
+
+
+def leaving(target: Callable[..., T], *args: object, **kwargs: object) -> T:
+    """A call; what it is the first to save goes to the host, where an `Offloaded` is told of it."""
+    token = _LEAVES.set(True)
+    try:
+        return target(*args, **kwargs)
+    finally:
+        _LEAVES.reset(token)
 
 
 @dataclass(slots=True, eq=False)
@@ -49,13 +74,13 @@ class Offloaded:
     """What one forward saves; its hooks are those of `torch.autograd.graph.saved_tensors_hooks`.
 
     A storage is copied once, however many tensors of it are saved, and not at all if it is one that stays (parameters,
-    what the forward was given). Copies are made one after the other, to pinned memory where there is a GPU. On a CPU
+    what the forward was given) or a call that does not offload (`leaving`) was the first to save it. Copies are made one after the other, to pinned memory where there is a GPU. On a CPU
     they are made all the same, and a count of the device's storages does not see them.
     """
 
     def __init__(self, stays: Iterable[Tensor]) -> None:
         self._stays = {tensor.untyped_storage()._cdata for tensor in stays}
-        self._latest: dict[tuple[int, int], tuple[weakref.ref[torch.UntypedStorage], _Copy]] = {}
+        self._latest: dict[tuple[int, int], tuple[weakref.ref[torch.UntypedStorage], _Copy | None]] = {}
         self.copies: list[_Copy] = []
 
     def pack(self, tensor: Tensor) -> Tensor | _View:
@@ -68,8 +93,11 @@ class Offloaded:
         key = storage._cdata, tensor._version
         known = self._latest.get(key)
         if known is None or known[0]() is None:  # another storage may have had its place in memory
-            known = self._latest[key] = weakref.ref(storage), _Copy(tensor.device, _bytes_of(storage, tensor.device))
-            self.copies.append(known[1])
+            copy = _Copy(tensor.device, _bytes_of(storage, tensor.device)) if _LEAVES.get() else None
+            known = self._latest[key] = weakref.ref(storage), copy
+            self.copies += [] if copy is None else [copy]
+        if known[1] is None:
+            return tensor
         return _View(known[1], tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
 
     def unpack(self, packed: Tensor | _View) -> Tensor:

@@ -192,6 +192,10 @@ class Program:
         nodes = self.captured.nodes
         return {nodes[position].name: (name, kept) for o, name, kept in given for position in self.calls_of(o)}
 
+    def names_of(self, given: Sequence[int]) -> frozenset[str]:
+        """The names of the calls behind operators."""
+        return frozenset(self.captured.nodes[position].name for o in given for position in self.calls_of(o))
+
     def batch_dim(self, tensor: int) -> int | None:
         """The dimension of a forward tensor that holds the samples; None: it has none.
 

@@ -25,7 +25,7 @@ _CACHING: ContextVar[bool] = ContextVar("caching", default=False)
 """Whether a call is under way whose results are kept."""
 
 
-def in_regions(module: fx.GraphModule, region_of: Mapping[str, Region]) -> nn.Module:
+def in_regions(module: fx.GraphModule, region_of: Mapping[str, Region]) -> fx.GraphModule:
     """``module`` with every region a part of its own that runs again. region_of: of calls, by ``meta["call"]`` of the
     module's nodes. Parameters and buffers are the module's own."""
     runs = _runs(module.graph, region_of)

@@ -172,12 +172,13 @@ def _idle(problem: Problem, plan: Plan) -> Iterator[Finding]:
 
 
 def _offloaded(problem: Problem, plan: Plan) -> Iterator[Finding]:
-    """A stage whose parts run again saves nothing that a run could send."""
-    stages = [str(index) for index, stage in enumerate(plan.stages) if stage.offload]
-    if stages and problem.plain is not None and regions_of(problem.plain.graph).of:
+    """What regions keep is not saved in a way that a run could send."""
+    again = {} if problem.plain is None else regions_of(problem.plain.graph).of
+    stages = [str(index) for index, stage in enumerate(plan.stages) if not again.keys().isdisjoint(stage.offload)]
+    if stages:
         yield _error(
-            f"stage {', '.join(stages[:NAMED])} offloads what it saves to the host, and layers of it run again, which"
-            " runs do not do together; plan with --recompute none"
+            f"stage {', '.join(stages[:NAMED])} sends to the host what its layers keep that run again, which runs"
+            " cannot do; plan with --recompute none"
         )
 
 

@@ -20,7 +20,7 @@ class Atom:
     size: int
     recompute: bool
     single: bool
-    offload: bool = False
+    offload: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,6 @@ def _longest(
 def _follows(atoms: Sequence[Atom], before: int, atom: int, crossing: _Crossing) -> bool:
     """Whether the forward of ``atom`` may be part of the call that ``before`` is in."""
     a, b = atoms[before], atoms[atom]
-    traits = [(atom.devices, atom.size, atom.recompute, atom.offload) for atom in (a, b)]
+    traits = [(atom.devices, atom.size, atom.recompute) for atom in (a, b)]
     alike = _alone(b) and traits[0] == traits[1]
     return alike and before not in crossing.sends and atom not in crossing.reads

@@ -66,7 +66,7 @@ class Segment:
     micro_batch_size: samples, of which every replica takes an equal share. stages: the plan's stages it was
     made of, in order; where no stages were joined, segment i is stage i. regions: of operators whose forward runs
     again before their backward, region by region: (operator, name of its region, whether what it makes is cached).
-    offload: what its forward saves goes to the host's memory.
+    offload: operators of which what they save goes to the host's memory.
     """
 
     operators: tuple[int, ...]
@@ -75,7 +75,7 @@ class Segment:
     stages: tuple[int, ...]
     recompute: bool = False
     regions: tuple[tuple[int, str, bool], ...] = ()
-    offload: bool = False
+    offload: tuple[int, ...] = ()
 
     @property
     def share(self) -> int:

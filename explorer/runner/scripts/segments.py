@@ -116,7 +116,8 @@ def _atoms(problem: Problem, plan: Plan, single: bool) -> tuple[list[Atom], dict
             raise RunError(f"stage {index}: {len(stage.devices)} replicas cannot share {size} samples equally")
         for operators in [(o,) for o in forward] if apart else [tuple(sorted(forward, key=rank.__getitem__))]:
             number.update({(index, o): len(atoms) for o in operators})
-            atoms.append(Atom(index, operators, stage.devices, size, stage.recompute, apart, stage.offload))
+            offload = tuple(o for o in operators if o in stage.offload)
+            atoms.append(Atom(index, operators, stage.devices, size, stage.recompute, apart, offload))
     return atoms, number
 
 
@@ -160,7 +161,7 @@ def _segment(problem: Problem, atoms: list[Atom]) -> Segment:
         tuple(sorted({atom.stage for atom in atoms})),
         first.recompute,
         regions,
-        first.offload,
+        tuple(o for atom in atoms for o in atom.offload),
     )
 
 

@@ -1,4 +1,5 @@
-"""What a stage may run again: its forward operators in segments, what each saves and takes, what must then be kept.
+"""What a stage may run again or offload: its forward operators in segments, what each saves and takes, what must then
+be kept.
 
 Saved bytes, times and workspace are as they were traced; what becomes of them in a region is told as
 `solvers.problem.regions` counts it.
@@ -7,7 +8,7 @@ Saved bytes, times and workspace are as they were traced; what becomes of them i
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -35,6 +36,20 @@ class Span(NamedTuple):
     working_bytes: float
 
 
+class Hosting(NamedTuple):
+    """What a stage may send to its host. bytes_per_s: each way. resident: (s, micro-batches), ascending: of which what
+    goes there is on the device at once, if a copy takes at most so long. windows: (s, share of the micro-batches) for
+    which a copy back is hidden."""
+
+    bytes_per_s: float
+    resident: tuple[tuple[float, int], ...]
+    windows: tuple[tuple[float, float], ...]
+
+    def waits_s(self, copy_s: float) -> float:
+        """By how much a micro-batch takes longer, on the average, with copies of so many seconds."""
+        return sum(share * max(0.0, copy_s - seconds) for seconds, share in self.windows)
+
+
 class Crossing(NamedTuple):
     """A tensor that regions may have to keep. producer: its place in the stage, -1 outside. readers: places in the
     stage of the forward operators that read it. outside: whether others do, too."""
@@ -50,7 +65,7 @@ class Crossing(NamedTuple):
 class Choices:
     """Of a stage: its forward operators that may run again, in the order in which they run, one entry each.
 
-    in_flight: micro-batches whose activations it holds.
+    in_flight: micro-batches whose activations it holds. hosting: None where nothing may be offloaded.
     """
 
     in_flight: int
@@ -65,6 +80,7 @@ class Choices:
     """of the largest of its backwards, where it runs in no region"""
     spans: tuple[Span, ...]
     crossings: tuple[Crossing, ...]
+    hosting: Hosting | None = None
 
     @property
     def all_saved_bytes(self) -> float:
@@ -96,11 +112,13 @@ class Choices:
         return near
 
 
-def choices_of(problem: Problem, plan: Plan, index: int) -> Choices:
-    """problem: without regions. index: of the stage."""
+def choices_of(problem: Problem, plan: Plan, index: int, hosting: Hosting | None = None) -> Choices:
+    """problem: without regions that plans say. index: of the stage; one that recomputes as a whole has none."""
     stage = plan.stages[index]
     kinds = {problem.cluster.devices[d].kind for d in stage.devices}
-    return choices_in(problem, stage.operators, stage.micro_batch_size / len(stage.devices), kinds, stage.in_flight)
+    operators = () if stage.recompute else stage.operators
+    found = choices_in(problem, operators, stage.micro_batch_size / len(stage.devices), kinds, stage.in_flight)
+    return replace(found, hosting=hosting, spans=found.spans if problem.recompute_operators else ())
 
 
 def choices_in(

@@ -1,4 +1,5 @@
-"""Plans that hold too much, in which what memory asks for runs again before its backward, and no more."""
+"""Plans that hold too much, in which what memory asks for runs again before its backward or goes to the host, and no
+more."""
 
 from __future__ import annotations
 
@@ -9,23 +10,24 @@ from solvers.errors import PlacementError
 from solvers.evaluation.evaluate import MEMORY_SLACK
 from solvers.evaluation.simulation import run
 from solvers.pipelines.recomputation.choices import Choices, choices_of
+from solvers.pipelines.recomputation.hosting import hostings
 from solvers.pipelines.recomputation.program import Chosen, least_seconds
-from solvers.plan.plan import Plan
+from solvers.plan.plan import Plan, Stage
 from solvers.plan.regions import without_regions
 from solvers.problem.problem import Problem
 
-ROUNDS = 4
-"""Simulations in which what runs again is fitted to the memory."""
+ROUNDS = 6
+"""Simulations in which what runs again and goes to the host is fitted to the memory."""
 TIGHTER = 1e-3
 """Of the memory, by how much more than it was too much a device is asked to hold less."""
 
 
 class Fitted(NamedTuple):
-    """plan: None if what it holds cannot be made to fit. again_s: for each device, by how much a micro-batch takes
+    """plan: None if what it holds cannot be made to fit. longer_s: for each device, by how much a micro-batch takes
     longer, and bound_s: at least that of any choice."""
 
     plan: Plan | None
-    again_s: tuple[float, ...]
+    longer_s: tuple[float, ...]
     bound_s: tuple[float, ...]
 
 
@@ -41,23 +43,22 @@ class _Group:
 
 
 def fitted(problem: Problem, plan: Plan) -> Fitted:
-    """The plan with the least work that runs again on each device so that it fits its memory; cuts and order stay.
+    """The plan with the least time on each device for what runs again and goes to the host so that it fits its memory;
+    cuts and order stay.
 
-    What stages run again already is forgotten first. A stage that recomputes as a whole (`Stage.recompute`) does no
-    longer.
+    What stages offload already is forgotten first; where plans say which operators run again, so is what does, and a
+    stage that recomputes as a whole (`Stage.recompute`) does no longer.
     """
     problem = without_regions(problem)
-    bare = replace(plan, stages=tuple(replace(stage, recompute=False, regions=()) for stage in plan.stages))
+    bare = replace(plan, stages=tuple(_bare(problem, stage) for stage in plan.stages))
     count = len(problem.cluster)
     caps = [device.memory_bytes for device in problem.cluster.devices]
     try:
         peaks = run(problem, bare).peak_bytes().tolist()
     except PlacementError:
         return Fitted(None, (0.0,) * count, (0.0,) * count)
-    groups = [
-        group for group in _groups(problem, bare)
-        if any(peaks[d] > caps[d] * (1 + MEMORY_SLACK) for d in group.devices)
-    ]  # fmt: skip
+    full = {d for d, (peak, cap) in enumerate(zip(peaks, caps, strict=True)) if peak > cap * (1 + MEMORY_SLACK)}
+    groups = [group for group in _groups(problem, bare) if not full.isdisjoint(group.devices)] if full else []
     for group in groups:
         held = sum(one.all_saved_bytes * one.in_flight for one in group.choices) + max(map(_working, group.choices))
         group.most_bytes = min(caps[d] - (peaks[d] - held) for d in group.devices)
@@ -85,12 +86,19 @@ def fitted(problem: Problem, plan: Plan) -> Fitted:
     return Fitted(None if wrong else current, tuple(told[0]), tuple(told[1]))
 
 
+def _bare(problem: Problem, stage: Stage) -> Stage:
+    if not problem.recompute_operators:
+        return replace(stage, offload=())
+    return replace(stage, recompute=False, regions=(), offload=())
+
+
 def _working(choices: Choices) -> float:
     return float(max(choices.forward_working.max(initial=0.0), choices.backward_working.max(initial=0.0)))
 
 
 def _groups(problem: Problem, plan: Plan) -> list[_Group]:
     """Devices that share stages, with all of these."""
+    hosting = hostings(problem, plan)
     home: dict[int, int] = {}
 
     def root(device: int) -> int:
@@ -108,16 +116,19 @@ def _groups(problem: Problem, plan: Plan) -> list[_Group]:
     for device in plan.devices_used():
         devices.setdefault(root(device), []).append(device)
     return [
-        _Group(tuple(devices[first]), tuple(mine), tuple(choices_of(problem, plan, index) for index in mine), 0.0)
+        _Group(
+            tuple(devices[first]), tuple(mine),
+            tuple(choices_of(problem, plan, index, hosting.get(index)) for index in mine), 0.0,
+        )
         for first, mine in stages.items()
         if not any(problem.cluster.devices[d].is_cpu for d in devices[first])
-    ]
+    ]  # fmt: skip
 
 
 def _with(plan: Plan, groups: list[_Group]) -> Plan:
     stages = list(plan.stages)
     for group in groups:
         assert group.chosen is not None  # whoever calls has looked
-        for index, regions in zip(group.stages, group.chosen.regions, strict=True):
-            stages[index] = replace(stages[index], regions=regions)
+        for index, regions, offload in zip(group.stages, group.chosen.regions, group.chosen.offload, strict=True):
+            stages[index] = replace(stages[index], regions=regions, offload=offload)
     return replace(plan, stages=tuple(stages))

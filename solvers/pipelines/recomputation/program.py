@@ -1,4 +1,5 @@
-"""Of the stages of a device: which operators keep what they save and which run again, in the least time that fits.
+"""Of the stages of a device: which operators keep what they save, which run again, and which send it to the host, in
+the least time that fits.
 
 An integer program, solved by HiGHS. It asks by operator what AdaPipe (Sun et al., ASPLOS 2024, section 4) asks by
 layer: of a region only what comes in is kept for every micro-batch in flight, and what its cached operators make.
@@ -18,15 +19,19 @@ from solvers.programs.solve_here import solve_here
 
 NODES = 200
 """Of HiGHS's tree, for a device: a search that is not ended by then gives its best, and its bound."""
+LEAST_COPIED = 1e-5
+"""Of the stages' forward time, all that is paid for copies that nobody waits for: of choices that take as long, that
+which copies least."""
 CLOSE = 1e-4
 """Relative gap to the bound that ends a search."""
 
 
 class Chosen(NamedTuple):
-    """regions: of each of the stages. seconds: that all run again for a micro-batch. bound_s: none that fits, of the
-    regions looked at, takes less."""
+    """regions, offload: of each of the stages. seconds: by which a micro-batch takes longer, for what runs again and
+    where it waits for copies. bound_s: none that fits, of the regions looked at, takes less."""
 
     regions: tuple[tuple[Region, ...], ...]
+    offload: tuple[tuple[int, ...], ...]
     seconds: float
     bound_s: float
 
@@ -41,8 +46,10 @@ def least_seconds(stages: Sequence[Choices], most_bytes: float) -> Chosen | None
     if found.values is None:
         return None
     regions = tuple(part.regions(found.values) for part in parts)
+    offload = tuple(part.offload(found.values) for part in parts)
     seconds = sum(part.seconds(found.values) for part in parts)
-    return Chosen(regions, seconds, min(max(found.bound, 0.0) * program.second_scale, seconds))
+    bound = (found.bound - LEAST_COPIED) * program.second_scale
+    return Chosen(regions, offload, seconds, min(max(bound, 0.0), seconds))
 
 
 class _Program:
@@ -67,7 +74,7 @@ class _Program:
         for variable, over in zip(inside, covering, strict=True):
             model.row([*((v, 1.0) for v in over), (variable, -1.0)], 0.0, 0.0)
         runs = [model.binary() for _ in choices.operators]
-        part = _Part(choices, spans, inside, runs)
+        part = _Part(choices, spans, inside, runs, self._hosts(choices, inside))
         for at, run in enumerate(runs):
             model.cost[run] = float(choices.seconds[at]) / self.second_scale
             model.row([(run, 1.0), (inside[choices.segment[at]], -1.0)], most=0.0)
@@ -83,6 +90,34 @@ class _Program:
                 self.held.append((kept, crossing.nbytes * flights))
         self._working(part)
         return part
+
+    def _hosts(self, choices: Choices, inside: list[int]) -> list[int]:
+        """Of each operator whether what it saves goes to the host: then it is in no region. Copies take their turn on
+        one lane each way: how long they are decides how many micro-batches are there meanwhile, and what is waited
+        for them."""
+        model, hosting = self.model, choices.hosting
+        if hosting is None or not hosting.resident:
+            return []
+        hosts = [model.binary(allowed=bool(nbytes > 0)) for nbytes in choices.saved_bytes]
+        copied = choices.saved_bytes / hosting.bytes_per_s / self.second_scale
+        for at, host in enumerate(hosts):
+            model.row([(host, 1.0), (inside[choices.segment[at]], 1.0)], most=1.0)
+            model.cost[host] = LEAST_COPIED * float(copied[at] / copied.sum())
+        lane = [(host, float(each)) for host, each in zip(hosts, copied, strict=True)]
+        cases = []
+        for seconds, resident in hosting.resident:  # one of these holds, and its part is all that is copied
+            most = min(seconds / self.second_scale, float(copied.sum()))
+            case, part = model.binary(), model.variable(upper=most)
+            cases.append((case, part))
+            model.row([(part, 1.0), (case, -most)], most=0.0)
+            nbytes = hosting.bytes_per_s * self.second_scale / self.byte_scale
+            self.held.append((part, -(choices.in_flight - resident) * nbytes))
+        model.row([(case, 1.0) for case, _ in cases], most=1.0)
+        model.row([*lane, *((part, -1.0) for _, part in cases)], 0.0, 0.0)
+        for seconds, share in hosting.windows:
+            waits = model.variable(upper=math.inf, cost=share)
+            model.row([*lane, (waits, -1.0)], most=seconds / self.second_scale)
+        return hosts
 
     def _saved_tensor(self, part: _Part, crossing: Crossing) -> int | None:
         """The variable that is 1 if regions keep a tensor, as `solvers.problem.regions` says; None if never."""
@@ -135,12 +170,13 @@ class _Program:
 @dataclass(frozen=True)
 class _Part:
     """The variables of a stage: of each span whether it is a region, of each segment whether it is in one, of each
-    operator whether it runs again."""
+    operator whether it runs again, and, where that may be, whether it offloads what it saves."""
 
     choices: Choices
     spans: list[int]
     inside: list[int]
     runs: list[int]
+    hosts: list[int]
 
     def over(self, first: int, second: int) -> list[int]:
         """Those of spans that have both segments."""
@@ -159,6 +195,13 @@ class _Part:
         cached = [at for at in inside if values[self.runs[at]] < 0.5]
         return Region(*(tuple(self.choices.operators[at] for at in some) for some in (inside, cached)))
 
+    def offload(self, values: Sequence[float]) -> tuple[int, ...]:
+        return tuple(self.choices.operators[at] for at, host in enumerate(self.hosts) if values[host] > 0.5)
+
     def seconds(self, values: Sequence[float]) -> float:
-        again = (at for at, run in enumerate(self.runs) if values[run] > 0.5)
-        return float(sum(self.choices.seconds[at] for at in again))
+        again = float(sum(self.choices.seconds[at] for at, run in enumerate(self.runs) if values[run] > 0.5))
+        hosting = self.choices.hosting
+        if hosting is None or not self.hosts:
+            return again
+        sent = sum(self.choices.saved_bytes[at] for at, host in enumerate(self.hosts) if values[host] > 0.5)
+        return again + hosting.waits_s(float(sent) / hosting.bytes_per_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from solvers.evaluation.simulation import run, simulate
 from solvers.formats.plan_json import read_plan, write_plan
 from solvers.plan.plan import Plan, Stage
 from solvers.plan.schedule import Schedule
+from solvers.problem.graph import Phase
 from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
 from solvers.schedules.assemble import assemble
 from solvers.verify import verify
@@ -28,11 +30,17 @@ def example(speed: float = 6.0, **options: object) -> tuple[Problem, Plan]:
     """One stage that saves 6 bytes of each of 4 micro-batches, all forwards first: forwards take 1 s, backwards 2 s."""
     told = {"mini_batch": 4, "micro_batches": 4, "pipeline": Pipeline.GPIPE, "host_links": {GPU: speed}, **options}
     p = problem(training_graph([], 1, saved=6.0), [1.0, 2.0], 1, **told)  # type: ignore[arg-type]
-    return p, offloading(assemble(p, [(0,), (0,)], 4))
+    return p, offloading(p, assemble(p, [(0,), (0,)], 4))
 
 
-def offloading(plan: Plan) -> Plan:
-    return replace(plan, stages=tuple(replace(stage, offload=not stage.recompute) for stage in plan.stages))
+def offloading(p: Problem, plan: Plan, only: Callable[[int, Stage], bool] = lambda _, stage: not stage.recompute) -> Plan:
+    """Stages for which ``only`` holds offload all."""
+    forward = {o for o, operator in enumerate(p.graph.operators) if operator.phase is Phase.FORWARD}
+    stages = (
+        replace(stage, offload=tuple(o for o in stage.operators if o in forward and only(index, stage)))
+        for index, stage in enumerate(plan.stages)
+    )
+    return replace(plan, stages=tuple(stages))
 
 
 def lanes(schedule: Schedule) -> dict[str, list[tuple[float, float]]]:
@@ -54,7 +62,7 @@ def test_the_example_of_the_docs() -> None:
     assert told.makespan_s == 12
     assert told.peak_bytes() == (18,)
     assert verify(p, plan, told) == ()
-    whole = replace(plan, stages=tuple(replace(stage, offload=False) for stage in plan.stages))
+    whole = replace(plan, stages=tuple(replace(stage, offload=()) for stage in plan.stages))
     assert simulate(p, whole).peak_bytes() == (24,)
 
 
@@ -69,7 +77,7 @@ def test_a_slow_link_is_waited_for() -> None:
 
 def test_what_is_needed_next_stays() -> None:
     p, _ = example(micro_batches=None)
-    two = offloading(assemble(p, [(0,), (0,)], 2))
+    two = offloading(p, assemble(p, [(0,), (0,)], 2))
     assert lanes(simulate(p, two)) == {}
     assert simulate(p, two).peak_bytes() == (24,)
 
@@ -92,7 +100,7 @@ def test_where_it_may_not_be(options: dict[str, object], why: str) -> None:
 
 def test_a_stage_does_not_both_recompute_and_offload() -> None:
     with pytest.raises(InvalidPlan, match="choose one"):
-        Stage((0,), (0,), recompute=True, offload=True)
+        Stage((0,), (0,), recompute=True, offload=(0,))
 
 
 def test_a_file_gives_it_back_and_one_without_is_as_it_was() -> None:
@@ -101,7 +109,7 @@ def test_a_file_gives_it_back_and_one_without_is_as_it_was() -> None:
     found = read_plan(text)
     assert found.plan == plan
     assert found.problem.host_links == {GPU: 6.0}
-    plain = replace(plan, stages=tuple(replace(stage, offload=False) for stage in plan.stages))
+    plain = replace(plan, stages=tuple(replace(stage, offload=()) for stage in plan.stages))
     assert "offload" not in (without := write_plan(replace(p, host_links={}), plain))
     assert "host_links" not in without
 
@@ -113,12 +121,17 @@ def cases(transfers: Transfers, seeds: int = 40) -> list[Case]:
         apart = {a.stage for row in case.plan.order for a in row if a.kind in "IW"}
         speed = (0.5, 2.0, 20.0)[number % 3]
         p = replace(case.problem, host_links={d.kind: speed for d in case.problem.cluster.devices if not d.is_cpu})
-        stages = tuple(
-            replace(s, offload=not s.recompute and i not in apart and not p.no_offload(s.devices))
-            for i, s in enumerate(case.plan.stages)
-        )
-        if any(stage.offload for stage in stages):
-            found.append(Case(case.sort, p, replace(case.plan, stages=stages, messages=())))
+        rng = random.Random(number)
+
+        def may(index: int, stage: Stage) -> bool:
+            return not stage.recompute and index not in apart and not p.no_offload(stage.devices)  # noqa: B023
+
+        plan = offloading(p, case.plan, may)
+        if number % 2:  # half of what each stage could
+            stages = (replace(s, offload=tuple(o for o in s.offload if rng.random() < 0.5)) for s in plan.stages)
+            plan = replace(plan, stages=tuple(stages))
+        if any(stage.offload for stage in plan.stages):
+            found.append(Case(case.sort, p, replace(plan, messages=())))
     return found
 
 
@@ -139,8 +152,9 @@ def faults(case: Case, true: Schedule, rng: random.Random) -> dict[str, Schedule
     at = rng.choice([i for i, r in enumerate(c.resource.tolist()) if "host" in true.resources[r]])
     slower = replace(p, host_links={kind: speed / 1.5 for kind, speed in p.host_links.items()})
     one = rng.choice([i for i, stage in enumerate(plan.stages) if stage.offload])
-    less = tuple(replace(stage, offload=stage.offload and i != one) for i, stage in enumerate(plan.stages))
-    others = {"a slower link": simulate(slower, plan), "a stage less": simulate(p, replace(plan, stages=less))}
+    most = max(plan.stages[one].offload, key=lambda o: p.graph.operators[o].saved_bytes.at(1))
+    less = tuple(replace(stage, offload=tuple(o for o in stage.offload if o != most)) for stage in plan.stages)
+    others = {"a slower link": simulate(slower, plan), "an operator less": simulate(p, replace(plan, stages=less))}
 
     def changed(**columns: np.ndarray) -> Schedule:
         return replace(true, columns=c._replace(**columns), critical=())
@@ -167,7 +181,7 @@ def test_a_planted_fault_is_noticed() -> None:
             continue
         for name, told in faults(case, true, random.Random(number)).items():
             same = told.makespan_s == true.makespan_s and told.memory == true.memory and lanes(told) == lanes(true)
-            if same and name in ("a stage less", "a slower link"):  # of one that copies nothing
+            if same and name in ("an operator less", "a slower link"):  # of one that copies nothing
                 continue
             assert verify(case.problem, case.plan, told), (number, name)
             planted[name] += 1
@@ -178,7 +192,7 @@ def test_a_planted_fault_is_noticed() -> None:
 def test_devices_that_do_the_same_copy_the_same() -> None:
     """Folded and not, a plan of 128 devices takes as long and holds as much."""
     p, plan = many()
-    p, plan = replace(p, host_links={"gpu": 0.5}, pipeline=Pipeline.GPIPE), offloading(plan)
+    p, plan = replace(p, host_links={"gpu": 0.5}, pipeline=Pipeline.GPIPE), offloading(p, plan)
     folded, whole = run(p, plan), run(p, plan, fold=False)
     assert len(folded.groups) > 1
     assert folded.makespan_s == pytest.approx(whole.makespan_s)

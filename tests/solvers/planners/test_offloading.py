@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from solvers.bounds.combinatorial import lower_bound_s
 from solvers.evaluation.simulation import simulate
+from solvers.pipelines.recomputation.fitted import fitted
 from solvers.plan.result import Status
-from solvers.planners.offloading import fitted
 from solvers.planners.solve import solve
 from solvers.problem.problem import Pipeline, Problem
 from solvers.schedules.assemble import assemble
@@ -49,8 +49,9 @@ def test_of_two_stages_the_one_without_room_is_offloaded() -> None:
     devices = two.cluster.devices
     cluster = replace(two.cluster, devices=(devices[0], replace(devices[1], memory_bytes=30.0)))
     two = replace(two, cluster=cluster, host_links=p.host_links)
-    plan = fitted(two, assemble(two, [(0,), (1,), (0,), (1,)], 8))
-    assert [stage.offload for stage in plan.stages] == [False, True]
+    plan = fitted(two, assemble(two, [(0,), (1,), (0,), (1,)], 8)).plan
+    assert plan is not None
+    assert [bool(stage.offload) for stage in plan.stages] == [False, True]
     told = simulate(two, plan)
     assert told.peak_bytes()[1] <= 30
     assert verify(two, plan, told) == ()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from explorer.runner.engine.measure import CountedStorage
-from explorer.runner.model.offloaded import Offloaded
+from explorer.runner.model.offloaded import Offloaded, leaving, offloading
 
 
 class Layers(nn.Module):
@@ -28,7 +29,7 @@ def gradients(model: nn.Module, x: Tensor, hosted: Offloaded | None, *, fetch: b
         model(x).backward()
     else:
         with torch.autograd.graph.saved_tensors_hooks(hosted.pack, hosted.unpack):
-            loss = model(x)
+            loss = leaving(model, x)
         hosted.leave()
         if fetch:
             hosted.fetch()
@@ -54,7 +55,7 @@ def test_bytes_on_the_host_are_not_counted_until_they_come_back() -> None:
     with CountedStorage([x]) as counted:
         hosted = Offloaded((x,))
         with torch.autograd.graph.saved_tensors_hooks(hosted.pack, hosted.unpack):
-            loss = x.exp().exp().exp().sum()  # each saves its result: 4,000 bytes
+            loss = leaving(lambda: x.exp().exp().exp().sum())  # each saves its result: 4,000 bytes
         assert counted.now_bytes == 4 * 4000 + 4
         hosted.leave()
         away = counted.now_bytes
@@ -66,10 +67,30 @@ def test_bytes_on_the_host_are_not_counted_until_they_come_back() -> None:
 
 def test_a_storage_goes_once_and_again_after_it_was_changed() -> None:
     hosted, whole = Offloaded(()), torch.arange(6.0)
-    parts = [hosted.pack(part) for part in whole.chunk(2)]
+    parts = [leaving(hosted.pack, part) for part in whole.chunk(2)]
     assert len(hosted.copies) == 1
     hosted.leave()
     whole.add_(1)
     assert [hosted.unpack(part).tolist() for part in parts] == [[0, 1, 2], [3, 4, 5]]
-    assert hosted.unpack(hosted.pack(whole)).tolist() == [1, 2, 3, 4, 5, 6]
+    assert hosted.unpack(leaving(hosted.pack, whole)).tolist() == [1, 2, 3, 4, 5, 6]
     assert len(hosted.copies) == 2
+
+
+def test_only_what_chosen_calls_are_the_first_to_save_goes() -> None:
+    """Each exp saves its result, and the product, which saves both, is the first to save neither."""
+    traced = make_fx(lambda x: (x.exp() * x.exp()).sum())(torch.ones(4, 250))
+    calls = [node for node in traced.graph.nodes if node.op == "call_function"]
+    for number, node in enumerate(calls):
+        node.meta["call"] = f"call {number}"
+    sent: dict[tuple[int, bool], int] = {}
+    for names in ({"call 0"}, {"call 0", "call 1"}, {"call 2"}):
+        x = torch.ones(4, 250, requires_grad=True)
+        hosted = Offloaded((x,))
+        with torch.autograd.graph.saved_tensors_hooks(hosted.pack, hosted.unpack):
+            loss = offloading(traced, names)(x)
+        sent[len(names), "call 2" in names] = sum(len(copy.here) for copy in hosted.copies if copy.here is not None)
+        hosted.leave()
+        loss.backward()
+        assert x.grad is not None
+        assert torch.allclose(x.grad, torch.full_like(x, 2.0).exp() * 2)
+    assert sent == {(1, False): 4000, (2, False): 8000, (1, True): 0}

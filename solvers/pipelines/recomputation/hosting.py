@@ -1,0 +1,131 @@
+"""How much of what a stage saves may be on its host, as a schedule has it: windows for copies, and what stays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from solvers.evaluation.evaluate import IN_PARTS
+from solvers.evaluation.simulation import Simulation, run
+from solvers.kernels.arrays import Bools, Floats
+from solvers.pipelines.recomputation.choices import Hosting
+from solvers.plan.plan import Plan
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Problem
+
+AT_ONCE = 1e30
+"""Bytes per second of links to hosts that take next to no time."""
+MOST_WINDOWS = 8
+"""Of different length that are told apart, and numbers of micro-batches that are on a device at once."""
+HALVINGS = 24
+"""In which the longest copy is found with which that many are there."""
+
+
+class _Turns(NamedTuple):
+    """The micro-batches of a stage on its first device: columns."""
+
+    begin_s: Floats
+    """of the forward"""
+    end_s: Floats
+    """of the backward"""
+    backward_s: Floats
+    """when it starts"""
+    copied: Bools
+    made_s: Floats
+    """when the forward has ended"""
+    fetched_s: Floats
+    """when the copy back starts"""
+
+
+def hostings(problem: Problem, plan: Plan) -> Mapping[int, Hosting]:
+    """Of every stage that may offload, what its devices can copy while they compute as the plan has it.
+
+    It is read off a simulation in which all that may be offloaded is, over links that take no time.
+    """
+    may = _may_offload(problem, plan)
+    if not may:
+        return {}
+    forward = {o for o, operator in enumerate(problem.graph.operators) if operator.phase is Phase.FORWARD}
+    stages = tuple(
+        replace(stage, offload=tuple(o for o in stage.operators if o in forward) if index in may else ())
+        for index, stage in enumerate(plan.stages)
+    )
+    free = replace(problem, host_links=dict.fromkeys(problem.host_links, AT_ONCE))
+    told = run(free, replace(plan, stages=stages), fold=False)
+    found = {}
+    for index in sorted(may):
+        turns = _turns(told, index)
+        if turns is not None and turns.copied.any():
+            windows = (turns.backward_s - turns.fetched_s)[turns.copied]
+            speed = min(problem.host_links[problem.cluster.devices[d].kind] for d in plan.stages[index].devices)
+            found[index] = Hosting(
+                speed, _resident(turns, plan.stages[index].in_flight), _told_apart(windows, len(turns.copied))
+            )
+    return found
+
+
+def _may_offload(problem: Problem, plan: Plan) -> frozenset[int]:
+    if not problem.host_links:
+        return frozenset()
+    apart = {action.stage for row in plan.order for action in row if action.kind in IN_PARTS}
+    return frozenset(
+        index for index, stage in enumerate(plan.stages)
+        if index not in apart and not stage.recompute and not problem.no_offload(stage.devices)
+    )  # fmt: skip
+
+
+def _turns(told: Simulation, index: int) -> _Turns | None:
+    copies, rows = told.lowered.copies, told.lowered.rows
+    if copies is None:
+        return None
+    of_stage = told.lowered.units.stage[rows.unit[copies.forward]] == index
+    mine = np.flatnonzero(of_stage & (rows.device[copies.forward] == told.plan.stages[index].devices[0]))
+    forward, backward, copied = copies.forward[mine], copies.backward[mine], copies.out[mine] >= 0
+    return _Turns(
+        told.start_s[forward], told.end_s[backward], told.start_s[backward], copied,
+        told.end_s[forward],
+        np.where(copied, told.start_s[copies.back[mine]], told.end_s[forward]),
+    )  # fmt: skip
+
+
+def _resident(turns: _Turns, in_flight: int) -> tuple[tuple[float, int], ...]:
+    """(s, micro-batches), see `Hosting`, for as long as something is gained by it."""
+    found: list[tuple[float, int]] = []
+    longest = float(turns.end_s.max())
+    least = _most_at_once(turns, 0.0)
+    for count in range(least, min(in_flight, least + MOST_WINDOWS)):
+        low, high = found[-1][0] if found else 0.0, longest
+        if _most_at_once(turns, high) <= count:
+            return (*found, (high, count))
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if _most_at_once(turns, middle) <= count else (low, middle)
+        found.append((low, count))
+    return tuple(found)
+
+
+def _most_at_once(turns: _Turns, copy_s: float) -> int:
+    """Micro-batches of which what goes to the host is on the device at once, if a copy takes so long: to the host one
+    after the other, and back in time."""
+    made, number = turns.made_s[turns.copied], np.arange(turns.copied.sum())
+    stored = turns.end_s.copy()
+    stored[turns.copied] = np.maximum.accumulate(made - copy_s * number) + copy_s * (number + 1)
+    begin = np.concatenate([turns.begin_s, turns.fetched_s[turns.copied]])
+    end = np.concatenate([stored, turns.end_s[turns.copied]])
+    at = np.concatenate([end, begin])
+    step = np.repeat((-1, 1), len(begin))
+    return int(np.cumsum(step[np.lexsort((step, at))]).max(initial=0))
+
+
+def _told_apart(windows: Floats, micro_batches: int) -> tuple[tuple[float, float], ...]:
+    """(s, share of the micro-batches), at most `MOST_WINDOWS`, none longer than they are."""
+    ordered = np.sort(windows)
+    cuts = np.unique(np.linspace(0, len(ordered), min(len(ordered), MOST_WINDOWS) + 1).astype(np.int64))
+    found: dict[float, float] = {}
+    for begin, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        seconds = float(ordered[begin])
+        found[seconds] = found.get(seconds, 0.0) + (end - begin) / micro_batches
+    return tuple(found.items())
