@@ -29,6 +29,7 @@ from solvers.plan.regions import without_regions
 from solvers.plan.result import Progress, Result
 from solvers.planners.carry import carried_over
 from solvers.planners.solve import solve
+from solvers.problem.gradient_room import states_on_hosts
 from solvers.problem.problem import Problem
 from solvers.problem.regions import recomputing
 from solvers.problem.tied import copying
@@ -60,11 +61,14 @@ def replanned(problem: Problem, profile: Profile) -> Problem:
         cluster=replace(problem.cluster, devices=devices, links=links or problem.cluster.links),
         compute=compute_table(traced, profile, problem.optimizer),
         transfer_s=None if links else problem.transfer_s,
-        host_links=problem.host_links_on(devices),
+        host_links=problem.links_on(problem.host_links, devices),
+        state_links={},
         costs_from=label(profile),
         plain=None,
         engine=None if profile.engine is None else profile.engine.costs,
     )
+    if problem.state_links:
+        anew = states_on_hosts(anew, problem.links_on(problem.state_links, devices))
     if problem.copy_tied:
         return copying(anew)
     return anew if problem.plain is None else recomputing(anew)

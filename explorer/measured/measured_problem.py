@@ -78,7 +78,8 @@ def fed_problem(problem: Problem, parts: Sequence[Part], seconds: Seconds) -> Pr
         problem,
         cluster=replace(problem.cluster, devices=tuple(devices)),
         compute=ComputeTable(points, tables),
-        host_links=problem.host_links_on(devices),
+        host_links=problem.links_on(problem.host_links, devices),
+        state_links=problem.links_on(problem.state_links, devices),
         objective=Objective.MAKESPAN if problem.objective is Objective.MAKESPAN else Objective.ITERATION,
         costs_from="measured in a run",
     )

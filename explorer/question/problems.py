@@ -19,7 +19,7 @@ from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.pipelines.folded import enclosed_share
 from solvers.problem.cluster import Cluster, Link
-from solvers.problem.gradient_room import with_gradient_room
+from solvers.problem.gradient_room import states_on_hosts, with_gradient_room
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Precision, Problem
 from solvers.problem.regions import recomputing
@@ -70,6 +70,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     per_sample = workload.compute is not None and len(compute.samples) == 1
     default = _stated_samples(objective, cluster) if per_sample else max(MINI_BATCH, workload.graph.samples)
     mini_batch, micro_batches = _batches(settings, objective, default, per_sample)
+    links_to_hosts = _links_to_hosts(workload, whole, cluster, settings)
     problem = Problem(
         graph,
         cluster,
@@ -90,7 +91,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         max_replicas=_replicas(settings, cluster),
         recompute=settings.recompute in WHOLE_STAGES,
         mixed_micro_batches=settings.mixed_micro_batches,
-        host_links=_host_links(workload, whole, cluster, objective, settings),
+        host_links=_host_links(workload, links_to_hosts, objective, settings),
         pins=pins,
         costs_from=costs_from,
         engine=None if settings.profile is None or settings.profile.engine is None else settings.profile.engine.costs,
@@ -99,6 +100,13 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     )
     if workload.compute is not None:
         _check_times(problem, workload.reference)
+    if settings.offload_optimizer:
+        if settings.memory_model is MemoryModel.STATIC:
+            raise InvalidProblem(
+                "--offload-optimizer changes what is held when, and --memory-model static counts all that is ever held;"
+                " leave one of them out"
+            )
+        problem = states_on_hosts(problem, links_to_hosts)
     return _with_wishes(problem, workload, settings)
 
 
@@ -152,16 +160,11 @@ def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Pr
 
 
 def _host_links(
-    workload: Workload, whole: Cluster, cluster: Cluster, objective: Objective, settings: Settings
+    workload: Workload, links: Mapping[str, float], objective: Objective, settings: Settings
 ) -> Mapping[str, float]:
-    """Of every kind of accelerator the bytes per second to and from its host; none where nothing may be offloaded.
-
-    whole: the cluster of single devices, of which ``cluster`` has groups. Raises InvalidProblem where it cannot be, or
-    nobody says how fast that is.
-    """
+    """The links over which stages may offload what they save; none where they may not. Raises InvalidProblem where that
+    cannot be."""
     if not settings.offload:
-        if settings.host_link_bytes_per_s is not None:
-            raise InvalidProblem("--host-link is of what --offload sends to hosts; give both or neither")
         return {}
     static = settings.memory_model is MemoryModel.STATIC or workload.stated_bytes is not None
     if not workload.graph.trains or objective is not Objective.ITERATION or static:
@@ -169,6 +172,23 @@ def _host_links(
             "--offload is of training in micro-batches whose sizes are counted (objective iteration, without"
             " --memory-model static and stated sizes); leave it out"
         )
+    return links
+
+
+def _links_to_hosts(
+    workload: Workload, whole: Cluster, cluster: Cluster, settings: Settings
+) -> Mapping[str, float]:
+    """Of every kind of accelerator the bytes per second to and from its host; none where nothing is sent there.
+
+    whole: the cluster of single devices, of which ``cluster`` has groups. Raises InvalidProblem where nobody says how
+    fast that is.
+    """
+    if not settings.offload and not settings.offload_optimizer:
+        if settings.host_link_bytes_per_s is not None:
+            raise InvalidProblem(
+                "--host-link is of what --offload and --offload-optimizer send to hosts; give one of them or leave it out"
+            )
+        return {}
     found, first = {}, 0
     of_group = {}
     for device in cluster.accelerators:
@@ -176,7 +196,8 @@ def _host_links(
         first += cluster.devices[device].members or workload.graph.tensor_parallel
     for group, kind in of_group.items():
         if settings.host_link_bytes_per_s is None and kind not in DEVICES:
-            raise InvalidProblem(f"--offload: {kind} is not in the catalogue; say how fast it reaches its host's memory"
+            asked = "--offload" if settings.offload else "--offload-optimizer"
+            raise InvalidProblem(f"{asked}: {kind} is not in the catalogue; say how fast it reaches its host's memory"
                                  " with --host-link, such as 55GB/s")  # fmt: skip
         found[group] = settings.host_link_bytes_per_s or DEVICES[kind].host_bytes_per_s
     return found

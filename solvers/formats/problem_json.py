@@ -24,7 +24,7 @@ _REQUIRED = (
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
     "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied", "group_link", "group_sum_link",
-    "host_links", "recompute_operators",
+    "host_links", "state_links", "recompute_operators",
 )  # fmt: skip
 
 _GROUP_LINKS = ("group_link", "group_sum_link")
@@ -48,6 +48,7 @@ def problem_json(problem: Problem) -> dict[str, object]:
         **({"regions": True} if problem.plain and not (problem.copy_tied or problem.recompute_operators) else {}),
         **({"copy_tied": True} if problem.copy_tied else {}),
         **({"host_links": dict(problem.host_links)} if problem.host_links else {}),
+        **({"state_links": dict(problem.state_links)} if problem.state_links else {}),
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
         **({} if problem.engine is None else {"engine": record_json(problem.engine)}),
         **{name: record_json(link) for name in _GROUP_LINKS if (link := getattr(problem, name)) is not None},
@@ -84,6 +85,7 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "costs_from": parts["costs_from"].text() if "costs_from" in parts else "given",
         **{name: read_link(parts[name]) for name in _GROUP_LINKS if name in parts},
         "host_links": _read_host_links(parts["host_links"]) if "host_links" in parts else {},
+        "state_links": _read_host_links(parts["state_links"]) if "state_links" in parts else {},
         "engine": read_record(parts["engine"], EngineCosts) if "engine" in parts else None,
     }
     cluster, compute = read_cluster(parts["cluster"]), read_compute(parts["compute"], len(graph))

@@ -4,14 +4,22 @@ computes on its way. A graph as it is traced has neither, since both depend on w
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
+from solvers.errors import InvalidProblem
 from solvers.problem.graph import NOTHING, Amount, Operator, OpGraph, Phase, per_graph
 from solvers.problem.problem import Objective, Problem
 from solvers.problem.training import ZERO_GRADIENTS, Optimizer, copies
 
+PIECE_BYTES = 8 * 2**20
+"""Of masters and states that come from the host at a time: long enough for its link, and short against a layer."""
+PIECES = 3
+"""That are on a device at once: one that comes, one that is updated, one that goes."""
 TEMPORARIES = {Optimizer.ADAM: 2.0, Optimizer.ADAMW: 2.0, Optimizer.ADAFACTOR: 1.0}
 """How often a step holds numbers as many as those of the parameter that it updates, parameter by parameter: Adam the
 root of its second moment and the divisor that it makes of it, Adafactor the second moment of every entry
@@ -26,7 +34,8 @@ def with_gradient_room(problem: Problem) -> Problem:
     that makes it; of parameters that several operators read, whose gradients are added up before they join those of
     earlier micro-batches, all the time (`Operator.gradient_sum_bytes`). One micro-batch adds nothing: its gradients
     are the ones that are held all the time, unless replicas hold shares of these (ZeRO-2), and a whole one is there
-    until it was shared out. With ZeRO a replica updates its share, and what that takes is not counted.
+    until it was shared out. With ZeRO a replica updates its share, and what that takes is not counted. Where states come
+    from the host an update is done in pieces.
     """
     if not problem.training or problem.stated_bytes is not None or problem.optimizer is Optimizer.NONE:
         return problem
@@ -34,19 +43,54 @@ def with_gradient_room(problem: Problem) -> Problem:
     adds = several or problem.zero >= ZERO_GRADIENTS
     wide = copies(problem.optimizer, problem.precision).masters or 1.0
     of_parameters = TEMPORARIES.get(problem.optimizer, 0.0) * wide if not problem.zero else 0.0
-    known = _known(problem.graph)
-    if (adds, of_parameters) not in known:
-        known[adds, of_parameters] = _roomy(problem.graph, adds, of_parameters)
-    return replace(problem, graph=known[adds, of_parameters])
+    at_once = math.inf
+    if problem.state_links:
+        streamed = copies(problem.optimizer, problem.precision).streamed
+        at_once, of_parameters = PIECE_BYTES / streamed, of_parameters + PIECES * streamed
+    known, asked = _known(problem.graph), (adds, of_parameters, at_once)
+    if asked not in known:
+        known[asked] = _roomy(problem.graph, *asked)
+    return replace(problem, graph=known[asked])
+
+
+def states_on_hosts(problem: Problem, bytes_per_s: Mapping[str, float]) -> Problem:
+    """The problem in which masters and optimizer states are in the hosts' memory (Ren et al., ZeRO-Offload, USENIX ATC
+    2021) and come to the device for the update, over links of so many B/s each way, by kind of device.
+
+    An update takes its operators one after the other, each in pieces of `PIECE_BYTES`: the first piece comes, then the
+    others come and go while pieces are updated, then the last goes. Raises InvalidProblem where there are none, or not
+    all entries are updated alike.
+    """
+    held = copies(problem.optimizer, problem.precision)
+    if not problem.training or problem.stated_bytes is not None or held.streamed <= 0:
+        raise InvalidProblem("--offload-optimizer is of optimizer states that are counted; there are none: leave it out")
+    if held.factored:
+        raise InvalidProblem("--offload-optimizer: adafactor keeps sums by row and column, which is next to nothing, and"
+                             " needs all of a parameter to update it; leave one of them out")  # fmt: skip
+    if problem.zero:
+        raise InvalidProblem("--offload-optimizer with --zero is not modelled; leave one of them out")
+    home = {u: o.forward_of for u, o in enumerate(problem.graph.operators) if o.phase is Phase.UPDATE}
+    updates = [(u, f) for u, f in home.items() if f is not None]
+    rows = np.array([u for u, _ in updates], np.int64)
+    nbytes = held.streamed * np.array([problem.graph.operators[f].trained_bytes for _, f in updates])
+    piece = np.minimum(nbytes, PIECE_BYTES)
+    seconds = {kind: np.array(table) for kind, table in problem.compute.seconds.items()}
+    each = problem.mini_batch / problem.compute.samples[0] if len(problem.compute.samples) == 1 else 1.0  # see its `at`
+    for kind, speed in bytes_per_s.items():
+        for column in range(len(problem.compute.samples)) if kind in seconds else ():
+            while_coming = np.maximum(seconds[kind][rows, column] * each, (nbytes - piece) / speed)
+            seconds[kind][rows, column] = (2 * piece / speed + while_coming) / each
+    return replace(problem, compute=replace(problem.compute, seconds=seconds), state_links=dict(bytes_per_s))
 
 
 @per_graph
-def _known(graph: OpGraph) -> dict[tuple[bool, float], OpGraph]:
+def _known(graph: OpGraph) -> dict[tuple[bool, float, float], OpGraph]:
     """What was made of a graph: questions about one model share it, with all that is derived from it."""
     return {}
 
 
-def _roomy(graph: OpGraph, adds: bool, of_parameters: float) -> OpGraph:
+def _roomy(graph: OpGraph, adds: bool, of_parameters: float, at_once: float) -> OpGraph:
+    """of_parameters: times their bytes that an update needs; at_once: B of parameters that it updates at a time."""
     made = _gradients(graph) if adds else {}
     sums = _sums(graph, made)
     operators = tuple(
@@ -54,7 +98,7 @@ def _roomy(graph: OpGraph, adds: bool, of_parameters: float) -> OpGraph:
         if i in sums
         else _with_room(o, made.get(i, NOTHING))
         if o.phase is Phase.BACKWARD_WEIGHT
-        else _with_room(o, Amount(of_parameters * graph.operators[o.forward_of].trained_bytes))
+        else _with_room(o, Amount(of_parameters * min(at_once, graph.operators[o.forward_of].trained_bytes)))
         if o.phase is Phase.UPDATE and o.forward_of is not None
         else o
         for i, o in enumerate(graph.operators)

@@ -239,7 +239,8 @@ class Problem:
     of which operators that is true, stage by stage (`Stage.regions`); then the graph asked about has no regions.
     host_links: of each kind of device the
     bytes per second, each way, between a device and its host's memory, where stages may offload what they save to it;
-    without any, none may. mixed_micro_batches:
+    without any, none may. state_links: the same for masters and optimizer states, which are in the host's memory and
+    come for the update (`solvers.problem.gradient_room.states_on_hosts`); without any, they stay. mixed_micro_batches:
     whether stages may differ in the size of their micro-batches.
     subgraphs_per_device: in a single pass of calls (`is_latency`), how many stages an accelerator may
     have; None is any number. pins: operator position -> device.
@@ -283,6 +284,7 @@ class Problem:
     group_link: Link | None = None
     group_sum_link: Link | None = None
     host_links: Mapping[str, float] = field(default_factory=dict)
+    state_links: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         clean_names(self, "costs_from")
@@ -317,9 +319,10 @@ class Problem:
             raise InvalidProblem(f"subgraphs_per_device must be at least 1 or None, found {self.subgraphs_per_device}")
         if self.recompute_operators and not self.iterates_counted:
             raise InvalidProblem("recompute_operators is of training in micro-batches with sizes that are counted")
-        for kind, speed in self.host_links.items():
-            if not 0 < speed < math.inf:
-                raise InvalidProblem(f"host_links: {kind} must have more than 0 bytes/s, found {speed}")
+        for name in ("host_links", "state_links"):
+            for kind, speed in getattr(self, name).items():
+                if not 0 < speed < math.inf:
+                    raise InvalidProblem(f"{name}: {kind} must have more than 0 bytes/s, found {speed}")
         for operator, device in self.pins.items():
             if not 0 <= operator < operators:
                 raise InvalidProblem(f"pin: there is no operator {operator} (there are {operators})")
@@ -356,12 +359,12 @@ class Problem:
                 return f"to which device {device} has no link"
         return ""
 
-    def host_links_on(self, devices: Sequence[Device]) -> dict[str, float]:
-        """The same links to hosts where ``devices``, in their order, are of other kinds; of one kind the slowest."""
+    def links_on(self, links: Mapping[str, float], devices: Sequence[Device]) -> dict[str, float]:
+        """``links`` to hosts where ``devices``, in their order, are of other kinds; of one kind the slowest."""
         found: dict[str, float] = {}
         for old, new in zip(self.cluster.devices, devices, strict=True):
-            if old.kind in self.host_links:
-                found[new.kind] = min(found.get(new.kind, math.inf), self.host_links[old.kind])
+            if old.kind in links:
+                found[new.kind] = min(found.get(new.kind, math.inf), links[old.kind])
         return found
 
     @property
@@ -390,7 +393,10 @@ class Problem:
     @property
     def copies(self) -> Copies:
         """What is held of trained parameters beside themselves: nothing in inference. Frozen ones are held once."""
-        return copies(self.optimizer, self.precision, self.zero) if self.training else Copies()
+        if not self.training:
+            return Copies()
+        found = copies(self.optimizer, self.precision, self.zero)
+        return found.on_host() if self.state_links else found
 
     def reduced_bytes(self, samples: float) -> Floats:
         """Bytes of gradients that replicas all-reduce once a mini-batch, [operators].

@@ -5,7 +5,7 @@ Counted in multiples of the bytes of the trained parameters, in the dtype in whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
@@ -87,6 +87,15 @@ class Copies:
     summed: float = 1.0
     factored: bool = False
     zero: int = 0
+
+    @property
+    def streamed(self) -> float:
+        """Masters and states together."""
+        return self.masters + self.states
+
+    def on_host(self) -> Copies:
+        """What a device holds where masters and states are in its host's memory."""
+        return replace(self, masters=0.0, states=0.0)
 
     def by_kind(
         self,

@@ -69,9 +69,11 @@ def held_throughout(problem: Problem, replicas: int) -> Floats:
         states = trained - np.array([o.factorable_bytes for o in problem.graph.operators])
     else:
         states = MOMENTS[problem.optimizer] * trained
+    if problem.state_links:  # in the host's memory, and so are masters
+        states = 0.0 * states
     if problem.precision is Precision.PURE:
         return np.asarray(buffers + weights / weights_of + trained / gradients_of + states / states_of)
-    master, fp32_states = 2 * trained, 2 * states  # four bytes an entry for two
+    master, fp32_states = (0.0 if problem.state_links else 2.0) * trained, 2 * states  # four bytes an entry for two
     gradients = 2 * trained if problem.precision is Precision.MIXED_FP32_GRADIENTS else trained
     return np.asarray(buffers + weights / weights_of + gradients / gradients_of + (master + fp32_states) / states_of)
 

@@ -52,6 +52,8 @@ class Machine:
     owned: dict[int, tuple[nn.Parameter, ...]] = field(default_factory=dict)
     """Segment -> the trainable parameters that it updates."""
     optimizers: dict[int, torch.optim.Optimizer] = field(default_factory=dict)
+    states_on_host: bool = False
+    """Whether those of optimizers are, and come to the device for the update."""
     groups: dict[tuple[int, ...], dist.ProcessGroup] = field(default_factory=dict)
     """Devices of replicas -> those that average with one another."""
     notes: tuple[str, ...] = ()
@@ -132,7 +134,7 @@ class Machine:
         if self.before_update is not None:
             self.before_update(segment)
         if segment in self.optimizers:
-            step(self.optimizers[segment])
+            step(self.optimizers[segment], states_on_host=self.states_on_host)
 
     def message_bytes(self, channel: int, piece: int, gradient: bool) -> int:
         """What a message carries."""
@@ -250,6 +252,7 @@ def make_machine(
     for segment, stage in machine.stages.items():
         if seed_calls(stage.program.module):
             stage.calling = _drawing(machine, request.seed, segment)
+    machine.states_on_host = bool(problem.state_links)
     kind = OPTIMIZERS[optimizer_of(problem, request.optimizer)]
     for segment, parameters in machine.owned.items():
         if parameters and script.training:

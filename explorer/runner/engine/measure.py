@@ -253,7 +253,7 @@ def peak_of_an_iteration(machine: Machine, floor_bytes: float) -> float:
         samples = sum(sample.numel() * sample.element_size() for sample in machine.samples)
         return float(torch.cuda.max_memory_allocated(machine.device)) - floor_bytes - samples
     held: list[Tensor] = [*machine.held.parameters.values(), *machine.held.buffers.values()]
-    for optimizer in machine.optimizers.values():
+    for optimizer in () if machine.states_on_host else machine.optimizers.values():
         held += [value for value in pytree.tree_leaves(list(optimizer.state.values())) if isinstance(value, Tensor)]
     with CountedStorage(held, machine.samples) as counted:
         machine.iterate()

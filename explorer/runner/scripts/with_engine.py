@@ -56,7 +56,8 @@ def with_engine(problem: Problem, plan: Plan) -> Problem:
         problem,
         cluster=replace(problem.cluster, devices=tuple(devices), links=links),
         compute=ComputeTable(problem.compute.samples, tables),
-        host_links=problem.host_links_on(devices),
+        host_links=problem.links_on(problem.host_links, devices),
+        state_links=problem.links_on(problem.state_links, devices),
         engine=None,
     )
 

@@ -104,6 +104,7 @@ def _launched(ranks: Ranks, file: PlanFile, wanted: Wanted) -> Training:
 
     built, mine, idle = ranks.agreed(parts, "model")
     machine = ranks.agreed(lambda: assemble(script, traced.program, mine, (), ranks.rank, ranks.device), "model")
+    machine.states_on_host = bool(file.problem.state_links)
     catalogue = make_catalogue(machine, ranks, built, dict(idle))
     updater = ranks.agreed(
         lambda: make_updater(machine, ranks, wanted.optimizer, wanted.schedule, wanted.clip), "optimizer or schedule"

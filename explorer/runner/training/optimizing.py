@@ -30,6 +30,7 @@ class Updater:
     optimizer: torch.optim.Optimizer | None
     schedule: LRScheduler | None
     clip: float | None
+    states_on_host: bool = False
     first: bool = False
     """Whether it is the first rank with an optimizer, which tells the learning rate."""
 
@@ -49,7 +50,7 @@ class Updater:
             total = torch.tensor(norm, device=self.ranks.device, dtype=torch.float32)
             clip_grads_with_norm_(list(self.parameters.values()), self.clip, total)
         if self.optimizer is not None:
-            step(self.optimizer)
+            step(self.optimizer, states_on_host=self.states_on_host)
         if isinstance(self.schedule, ReduceLROnPlateau):
             self.schedule.step(loss)
         elif self.schedule is not None:
@@ -69,7 +70,7 @@ def make_updater(
     ]  # fmt: skip
     optimizer = factory(list(parameters.values())) if parameters else None
     following = schedule(optimizer) if schedule is not None and optimizer is not None else None
-    return Updater(ranks, parameters, counted, optimizer, following, clip)
+    return Updater(ranks, parameters, counted, optimizer, following, clip, machine.states_on_host)
 
 
 def _squares(parameters: list[nn.Parameter]) -> float:

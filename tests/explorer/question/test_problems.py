@@ -483,7 +483,10 @@ def test_links_to_hosts_are_those_of_the_kinds_or_as_asked_for() -> None:
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ({"host_link": "1GB/s"}, "both or neither"),
+        ({"host_link": "1GB/s"}, "give one of them"),
+        ({"offload_optimizer": True, "optimizer": "sgd"}, "there are none"),
+        ({"offload_optimizer": True, "optimizer": "adafactor"}, "adafactor"),
+        ({"offload_optimizer": True, "memory_model": "static"}, "static"),
         ({"offload": True, "objective": "max-load"}, "objective iteration"),
         ({"offload": True, "memory_model": "static"}, "static"),
     ],

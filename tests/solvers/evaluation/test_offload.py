@@ -204,8 +204,8 @@ def test_devices_that_do_the_same_copy_the_same() -> None:
 def test_links_to_hosts_stay_where_devices_are_of_other_kinds() -> None:
     p, plan = example()
     devices = tuple(replace(device, kind="measured") for device in p.cluster.devices)
-    assert p.host_links_on(devices) == {"measured": 6.0}
+    assert p.links_on(p.host_links, devices) == {"measured": 6.0}
     compute = replace(p.compute, seconds={"measured": p.compute.seconds[GPU]})
     cluster = replace(p.cluster, devices=devices)
-    anew = replace(p, cluster=cluster, compute=compute, host_links=p.host_links_on(devices))
+    anew = replace(p, cluster=cluster, compute=compute, host_links=p.links_on(p.host_links, devices))
     assert simulate(anew, plan).makespan_s == 12

@@ -8,16 +8,17 @@ import pytest
 
 from explorer.question.problems import make_problem
 from explorer.question.settings import MemoryModel, Settings
+from solvers.errors import InvalidProblem
 from solvers.evaluation.memory_parts import memory_parts
 from solvers.evaluation.simulation import simulate
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.workload import Workload
-from solvers.problem.gradient_room import with_gradient_room
+from solvers.problem.gradient_room import PIECE_BYTES, states_on_hosts, with_gradient_room
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import Objective, Optimizer, Precision, Problem
 from solvers.schedules.assemble import assemble
 from solvers.verify import verify
-from tests.instances import problem
+from tests.instances import GPU, problem
 
 WEIGHT, BIG = 8.0, 20.0
 FORWARD, LARGER = 0, 1
@@ -87,6 +88,60 @@ def test_a_peak_counted_by_hand() -> None:
     sgd = with_gradient_room(asked(optimizer=Optimizer.SGD))
     assert simulate(sgd, plan).peak_bytes() == (2 * 28 + 16 + 20,)
     assert verify(sgd, plan, simulate(sgd, plan)) == ()
+
+
+def hosted(size: float, bytes_per_s: float, **options: object) -> Problem:
+    """Two operators of one and two times so many bytes, whose updates take 1 s each."""
+    operators = [replace(o, param_bytes=size * (i + 1)) if i < 2 else o for i, o in enumerate(GRAPH.operators)]
+    graph, seconds = replace(GRAPH, operators=tuple(operators)), [0.25] * len(GRAPH)  # a sample
+    p = problem(graph, seconds, 1, mini_batch=4, micro_batches=2, **options)  # type: ignore[arg-type]
+    return with_gradient_room(states_on_hosts(p, {GPU: bytes_per_s}))
+
+
+def test_states_on_hosts_counted_by_hand() -> None:
+    """Small parameters: what comes, 2 x 8 and 2 x 16 bytes at 4 bytes a second, takes 4 and 8 s, and as long back, with
+    an update of 1 s between. Held are parameters and gradients, 2 x 24; an update of the larger has three pieces of 32
+    bytes and Adam's own 32."""
+    p = hosted(8.0, 4.0)
+    assert p.compute.at(GPU, 4).tolist() == [1.0] * 5 + [17.0, 9.0]
+    plan = assemble(p, [(0,)] * len(GRAPH), 2)
+    told = simulate(p, plan)
+    assert told.makespan_s == 5 + 17 + 9
+    assert told.peak_bytes() == (2 * 24 + 3 * 32 + 32,)
+    assert verify(p, plan, told) == ()
+    assert memory_parts(p, plan, told.peak_bytes())[0].keys() == {
+        "parameters", "gradients", "activations, workspace and buffers"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("precision", "times"), [(Precision.PURE, 2), (Precision.MIXED, 6)])
+def test_large_states_come_in_pieces(precision: Precision, times: int) -> None:
+    """10 and 20 pieces of Adam's two states, or of a master, 2 of 16 bits wide, and states, 4: 9 and 19 come after the
+    first, while 1 s is computed, and the last goes; three are there, and of parameters a piece's worth is updated."""
+    size = 10 * PIECE_BYTES / times
+    p = hosted(size, 5 * PIECE_BYTES, precision=precision)
+    assert p.compute.at(GPU, 4)[5:] == pytest.approx([0.2 + 3.8 + 0.2, 0.2 + 1.8 + 0.2])
+    fast = hosted(size, 1000 * PIECE_BYTES, precision=precision)
+    assert fast.compute.at(GPU, 4)[5:] == pytest.approx([1.002, 1.002])
+    wide = 2 if precision is Precision.PURE else 4
+    assert p.graph.operators[5].workspace_bytes.fixed == pytest.approx((3 + wide / times) * PIECE_BYTES)
+    plan = assemble(p, [(0,)] * len(GRAPH), 2)
+    assert verify(p, plan, simulate(p, plan)) == ()
+    stays = replace(p, state_links={})
+    assert simulate(stays, plan).peak_bytes()[0] - simulate(p, plan).peak_bytes()[0] == pytest.approx(3 * size * times)
+    assert verify(stays, plan, simulate(p, plan))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": Optimizer.SGD}, {"optimizer": Optimizer.NONE}, {"optimizer": Optimizer.ADAFACTOR},
+        {"training": False}, {"stated_bytes": (1.0,) * 7}, {"zero": 1},
+    ],
+)  # fmt: skip
+def test_states_that_cannot_be_on_hosts_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(InvalidProblem, match="--offload-optimizer"):
+        states_on_hosts(asked(**options), {GPU: 1.0})  # type: ignore[arg-type]
 
 
 UNROLLED = OpGraph(

@@ -80,6 +80,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "one": planned("scores", 1, [0]),
         "two": planned("scores", 2, [0, 1, 1, 1, 0], pipeline=Pipeline.ZERO_BUBBLE),
         "two replicas": planned("scores", 2, [(0, 1)]),
+        "two on hosts": planned("scores", 2, [0, 1, 1, 1, 0], offload_optimizer=True, host_link="10GB/s"),
         "one noisy": planned("noisy", 1, [0]),
         "two noisy": halves("noisy"),
         "two noisy recomputed": halves("noisy", recompute=True),
@@ -135,7 +136,7 @@ def same(found: list[list[float]], expected: list[list[float]]) -> bool:
     return len(found) == len(expected) > 0 and all(map(close, found, expected))
 
 
-@pytest.mark.parametrize("name", ["full on one", "full on two", "replicas"])
+@pytest.mark.parametrize("name", ["full on one", "full on two", "replicas", "states on hosts"])
 def test_trains_as_a_plain_loop_does_with_clip_schedule_and_accumulation(name: str, results: dict[str, Any]) -> None:
     """Stages that are not contiguous, with a tied table and split backwards; replicas; and one process."""
     (plain,) = results["alone"]
@@ -182,8 +183,11 @@ def test_a_model_under_autocast_trains_as_a_plain_loop_does(name: str, results: 
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("from one", "to two"), ("from two", "to one"), ("from two", "to replicas"), ("from replicas", "replicas to one")],
-)
+    [
+        ("from one", "to two"), ("from two", "to one"), ("from two", "to replicas"),
+        ("from replicas", "replicas to one"), ("from two", "to hosts"), ("from hosts", "hosts to one"),
+    ],
+)  # fmt: skip
 def test_the_plan_changes_in_the_middle_and_the_curve_does_not(
     first: str, second: str, results: dict[str, Any]
 ) -> None:

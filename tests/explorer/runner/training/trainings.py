@@ -249,6 +249,7 @@ ON_ONE: dict[str, Callable[[Path], Told]] = {
 ON_TWO: dict[str, Callable[[Path], Told]] = {
     "full on two": lambda f: trained(f, "two.json", **FULL),
     "replicas": lambda f: trained(f, "two replicas.json", **FULL),
+    "states on hosts": lambda f: trained(f, "two on hosts.json", **FULL),
     "noisy on two": lambda f: noisy(f, "two noisy.json"),
     "noisy, recomputed": lambda f: noisy(f, "two noisy recomputed.json"),
     "halved on two": lambda f: trained(f, "two halved.json", **HALVED, batches=models.vectors(STEPS)),
@@ -259,6 +260,8 @@ ON_TWO: dict[str, Callable[[Path], Told]] = {
     "from two": lambda f: first_half(f, "two.json", "two"),
     "to replicas": lambda f: second_half(f, "two replicas.json", "two"),
     "from replicas": lambda f: first_half(f, "two replicas.json", "replicas"),
+    "to hosts": lambda f: second_half(f, "two on hosts.json", "two"),
+    "from hosts": lambda f: first_half(f, "two on hosts.json", "hosts"),
     "a module": module_given,
     "another model": lambda f: refused(f, model=models.other),
     "another batch": lambda f: refused(f, batches=models.pairs(2, samples=6)),
@@ -285,6 +288,7 @@ ON_TWO: dict[str, Callable[[Path], Told]] = {
 }  # fmt: skip
 BACK_ON_ONE: dict[str, Callable[[Path], Told]] = {
     "to one": lambda f: second_half(f, "one.json", "two"),
+    "hosts to one": lambda f: second_half(f, "one.json", "hosts"),
     "replicas to one": lambda f: second_half(f, "one.json", "replicas"),
 }
 
