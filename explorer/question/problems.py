@@ -175,9 +175,7 @@ def _host_links(
     return links
 
 
-def _links_to_hosts(
-    workload: Workload, whole: Cluster, cluster: Cluster, settings: Settings
-) -> Mapping[str, float]:
+def _links_to_hosts(workload: Workload, whole: Cluster, cluster: Cluster, settings: Settings) -> Mapping[str, float]:
     """Of every kind of accelerator the bytes per second to and from its host; none where nothing is sent there.
 
     whole: the cluster of single devices, of which ``cluster`` has groups. Raises InvalidProblem where nobody says how
@@ -186,7 +184,8 @@ def _links_to_hosts(
     if not settings.offload and not settings.offload_optimizer:
         if settings.host_link_bytes_per_s is not None:
             raise InvalidProblem(
-                "--host-link is of what --offload and --offload-optimizer send to hosts; give one of them or leave it out"
+                "--host-link is of what --offload and --offload-optimizer send to hosts; give one of them, or leave it"
+                " out"
             )
         return {}
     found, first = {}, 0

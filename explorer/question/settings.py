@@ -558,8 +558,8 @@ class PipelineSettings(Group):
         "keep optimizer states and fp32 masters in the hosts' memory; they come to the device for the update",
         control=Control(
             id="offload-optimizer", label="Offload optimizer", shape=SWITCH, place=PIPELINES,
-            meaning="Keep optimizer states and fp32 masters in the host's memory. For the update they come to the GPU and"
-            " go back, piece by piece, which takes longer.",
+            meaning="Keep optimizer states and fp32 masters in the host's memory. For the update they come to the GPU"
+            " and go back, piece by piece, which takes longer.",
         ),
     )  # fmt: skip
     host_link_bytes_per_s: float | None = setting(

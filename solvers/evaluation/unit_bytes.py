@@ -36,7 +36,9 @@ def _offloaded(plan: Plan, units: Units, unit_of: Ints) -> Bools:
     if not any(chosen):
         return np.zeros(len(unit_of), np.bool_)
     pairs = zip(of_stage.tolist(), units.member.tolist(), strict=True)
-    return np.array([o in chosen[stage] for stage, o in pairs], np.bool_) & (units.kind[unit_of] == F)
+    sent: Bools = np.array([o in chosen[stage] for stage, o in pairs], np.bool_)
+    sent &= units.kind[unit_of] == F
+    return sent
 
 
 def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:

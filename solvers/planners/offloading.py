@@ -29,7 +29,7 @@ def search_with_host(problem: Problem, monitor: Monitor, search: Callable[[Probl
         return
     plain = replace(problem, host_links={})
     monitor.raise_bound(lower_bound_s(_roomier(plain, math.inf)))
-    rooms = ROOM
+    rooms: tuple[float, ...] = ROOM
     if reason := lacking("highspy"):
         monitor.note(f"nothing was sent to hosts: {reason}")
         rooms = ROOM[:1]
@@ -48,7 +48,7 @@ def search_with_host(problem: Problem, monitor: Monitor, search: Callable[[Probl
 
 
 def _fitted(problem: Problem, plan: Plan) -> Plan:
-    """The plan, in which devices that hold too much send to their hosts what they must; itself where that is not enough."""
+    """The plan, in which devices that hold too much send to hosts what they must; itself where that is not enough."""
     return fitted(problem, plan).plan or plan
 
 

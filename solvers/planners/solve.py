@@ -174,7 +174,7 @@ def _plain(problem: Problem, monitor: Monitor, planner: Planner) -> None:
 
 
 def _go_on(problem: Problem, monitor: Monitor, plans: Sequence[Plan], stop_reason: StopReason) -> StopReason:
-    """Offer the last of the best plans in other orders, and with less that runs again or goes to hosts, where that is asked for.
+    """Offer the last of the best plans in other orders, and fitted to each device, where that is asked for.
 
     Returns why the search ended.
     """

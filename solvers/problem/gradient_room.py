@@ -34,8 +34,8 @@ def with_gradient_room(problem: Problem) -> Problem:
     that makes it; of parameters that several operators read, whose gradients are added up before they join those of
     earlier micro-batches, all the time (`Operator.gradient_sum_bytes`). One micro-batch adds nothing: its gradients
     are the ones that are held all the time, unless replicas hold shares of these (ZeRO-2), and a whole one is there
-    until it was shared out. With ZeRO a replica updates its share, and what that takes is not counted. Where states come
-    from the host an update is done in pieces.
+    until it was shared out. With ZeRO a replica updates its share, and what that takes is not counted. Where states
+    come from the host an update is done in pieces.
     """
     if not problem.training or problem.stated_bytes is not None or problem.optimizer is Optimizer.NONE:
         return problem
@@ -63,10 +63,14 @@ def states_on_hosts(problem: Problem, bytes_per_s: Mapping[str, float]) -> Probl
     """
     held = copies(problem.optimizer, problem.precision)
     if not problem.training or problem.stated_bytes is not None or held.streamed <= 0:
-        raise InvalidProblem("--offload-optimizer is of optimizer states that are counted; there are none: leave it out")
+        raise InvalidProblem(
+            "--offload-optimizer is of optimizer states that are counted, of which there are none; leave it out"
+        )
     if held.factored:
-        raise InvalidProblem("--offload-optimizer: adafactor keeps sums by row and column, which is next to nothing, and"
-                             " needs all of a parameter to update it; leave one of them out")  # fmt: skip
+        raise InvalidProblem(
+            "--offload-optimizer: adafactor keeps sums by row and column, which is next to nothing, and needs all of a"
+            " parameter to update it; leave one of them out"
+        )
     if problem.zero:
         raise InvalidProblem("--offload-optimizer with --zero is not modelled; leave one of them out")
     home = {u: o.forward_of for u, o in enumerate(problem.graph.operators) if o.phase is Phase.UPDATE}

@@ -128,9 +128,10 @@ def _regions(problem: Problem, plan: Plan) -> list[str]:
 def _cannot_offload(problem: Problem, plan: Plan, index: int) -> list[str]:
     """What speaks against keeping on the host what a stage saves."""
     stage, found = plan.stages[index], []
-    for operator in stage.offload:
-        if problem.graph.operators[operator].phase is not Phase.FORWARD:
-            found.append(f"stage {index} offloads what {problem.graph.operators[operator].name!r} saves, no forward")
+    saving = (problem.graph.operators[operator] for operator in stage.offload)
+    found += [
+        f"stage {index} offloads what {o.name!r} saves, no forward" for o in saving if o.phase is not Phase.FORWARD
+    ]
     for device in stage.devices:
         if problem.cluster.devices[device].kind not in problem.host_links:
             found.append(f"stage {index} offloads from device {device}, which has no link to its host")

@@ -42,18 +42,26 @@ class Part:
     leaves: tuple[GradientEdge, ...]
 
 
+def backward_whole(ends: Sequence[GradientEdge], starts: Sequence[Tensor], inputs: Sequence[Tensor]) -> Gradients:
+    """The gradients of the inputs (None where none arrives); those of parameters are added to their ``.grad``."""
+    torch.autograd.backward(ends, starts)
+    found = tuple(value.grad for value in inputs)
+    for value in inputs:
+        value.grad = None
+    return found
+
+
 def backward_inputs(
-    ends: Sequence[Tensor], starts: Sequence[Tensor], inputs: Sequence[Tensor]
+    ends: Sequence[GradientEdge], starts: Sequence[Tensor], inputs: Sequence[Tensor]
 ) -> tuple[Gradients, tuple[Part, ...]]:
     """The gradients of the inputs (None where none arrives), and what is left for `backward_parameters`.
 
-    ends: outputs that require a gradient, starts: theirs. inputs: leaves; only those that require a gradient get one.
-    No ``.grad`` is touched. The parts hold the crossings and what torch keeps behind them until they are dropped;
+    ends: of outputs that require a gradient, starts: theirs. inputs: leaves; only those that require a gradient get
+    one. No ``.grad`` is touched. The parts hold the crossings and what torch keeps behind them until they are dropped;
     what lies between the outputs and the first crossings is free once the caller lets go of the outputs.
     """
-    roots = [get_gradient_edge(end) for end in ends]
     wanted = [value for value in inputs if value.requires_grad]
-    hanging, on_way = _off_way(roots, [get_gradient_edge(value).node for value in wanted])
+    hanging, on_way = _off_way(ends, [get_gradient_edge(value).node for value in wanted])
     crossings = [node for node in hanging if node in on_way]
     arrived: dict[Node, Gradients] = {}
     handles = [node.register_prehook(_note(arrived, node)) for node in crossings]
@@ -63,7 +71,7 @@ def backward_inputs(
         for handle in handles:
             handle.remove()
     gradients = tuple(next(found) if value.requires_grad else None for value in inputs)
-    late = [(root, start) for root, start in zip(roots, starts, strict=True) if root.node not in on_way]
+    late = [(root, start) for root, start in zip(ends, starts, strict=True) if root.node not in on_way]
     parts = []
     left = dict(hanging)
     while left:

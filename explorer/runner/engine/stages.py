@@ -16,16 +16,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.pipelining._backward import stage_backward
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.distributed.pipelining.stage import _PipelineStageBase
 from torch.utils.checkpoint import checkpoint
 
 from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import Recorder
 from explorer.runner.engine.sending import Sends, packed_up
-from explorer.runner.engine.split_backward import Part, backward_inputs, backward_parameters
+from explorer.runner.engine.split_backward import Part, backward_inputs, backward_parameters, backward_whole
 from explorer.runner.model.offloaded import Offloaded, offloading
-from explorer.runner.model.program import SegmentProgram
+from explorer.runner.model.program import Output, SegmentProgram
 from explorer.runner.model.recomputation import Region, in_regions, once
 
 
@@ -50,6 +50,10 @@ def mean_of(micro_batch: int, position: int, output: Tensor) -> Tensor:
     return output if output.dim() == 0 else output.mean()
 
 
+_End = tuple[GradientEdge, Tensor | None]
+"""Where a backward begins, and its gradient where that is known: of a loss."""
+
+
 class SegmentStage(_Stage):
     """One segment on this rank: forward and backward of a micro-batch, and what the backward still needs.
 
@@ -70,7 +74,9 @@ class SegmentStage(_Stage):
         self._parted: nn.Module | None = None
         self.program, self.segment, self.weight, self.recompute = program, segment, weight, recompute
         self.differentiated = tuple(differentiated)
-        self.kept: dict[int, tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = {}
+        self.kept: dict[int, tuple[tuple[_End | None, ...], tuple[Tensor, ...]]] = {}
+        """Where the backward begins, of each output, and the inputs. What was sent is not among them: it is free once
+        it has arrived, unless it was saved."""
         self.late: dict[int, tuple[Part, ...]] = {}
         """What `backward_weight` has left to do."""
         self.offloads: frozenset[int] = frozenset()
@@ -101,7 +107,7 @@ class SegmentStage(_Stage):
             outputs = checkpoint(once(call, module), *inputs, use_reentrant=False) if again else call(*inputs)
             outputs = self._with_losses(micro_batch, outputs)
         if training:
-            self.kept[micro_batch] = (outputs, inputs)
+            self.kept[micro_batch] = (tuple(map(self._end, self.program.outputs, outputs)), inputs)
         return outputs
 
     def _to_host(self, micro_batch: int, inputs: tuple[Tensor, ...], training: bool) -> AbstractContextManager[object]:
@@ -145,20 +151,20 @@ class SegmentStage(_Stage):
 
     def backward(self, micro_batch: int, gradients: Mapping[int, Tensor]) -> tuple[Tensor | None, ...]:
         """The whole backward: adds to the parameters' gradients, returns those of the inputs in order."""
-        outputs, inputs = self.kept.pop(micro_batch)
-        ends, starts = self._ends(outputs, gradients)
+        kept, inputs = self.kept.pop(micro_batch)
+        ends, starts = self._ends(kept, gradients)
         if not ends:
             return (None,) * len(inputs)
-        return stage_backward(ends, starts, inputs)
+        return backward_whole(ends, starts, inputs)
 
     def backward_input(self, micro_batch: int, gradients: Mapping[int, Tensor]) -> tuple[Tensor | None, ...]:
         """The gradients of the inputs; those of the parameters wait for `backward_weight`."""
-        outputs, inputs = self.kept.pop(micro_batch)
-        ends, starts = self._ends(outputs, gradients)
+        kept, inputs = self.kept.pop(micro_batch)
+        ends, starts = self._ends(kept, gradients)
         if not ends:
             return (None,) * len(inputs)
         if self.recompute or self.regions:  # a forward that is run again cannot be walked twice: everything now
-            return stage_backward(ends, starts, inputs)
+            return backward_whole(ends, starts, inputs)
         found, self.late[micro_batch] = backward_inputs(ends, starts, inputs)
         return found
 
@@ -166,21 +172,22 @@ class SegmentStage(_Stage):
         """The gradients of the parameters."""
         backward_parameters(self.late.pop(micro_batch, ()))
 
-    def _ends(self, outputs: tuple[Tensor, ...], gradients: Mapping[int, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        """The outputs that gradients come in at, and these gradients."""
-        ends: list[Tensor] = []
-        starts: list[Tensor] = []
-        for output, value in zip(self.program.outputs, outputs, strict=True):
-            if not value.requires_grad:
-                continue
-            if output.kind == "model":
-                gradient: Tensor | None = torch.full_like(value, self.weight)
-            else:
-                gradient = gradients.get(output.position)
-            if gradient is not None:
-                ends.append(value)
-                starts.append(gradient)
-        return ends, starts
+    def _end(self, output: Output, value: Tensor) -> _End | None:
+        """Where the backward of an output begins, with the gradient of a loss; None where none does."""
+        if not value.requires_grad:
+            return None
+        return get_gradient_edge(value), torch.full_like(value, self.weight) if output.kind == "model" else None
+
+    def _ends(
+        self, ends: tuple[_End | None, ...], gradients: Mapping[int, Tensor]
+    ) -> tuple[list[GradientEdge], list[Tensor]]:
+        """Where gradients come in, and these gradients."""
+        found: list[tuple[GradientEdge, Tensor]] = []
+        for output, end in zip(self.program.outputs, ends, strict=True):
+            gradient = None if end is None else gradients.get(output.position) if end[1] is None else end[1]
+            if end is not None and gradient is not None:
+                found.append((end[0], gradient))
+        return [edge for edge, _ in found], [gradient for _, gradient in found]
 
     def clear_runtime_states(self) -> None:
         self.kept.clear()

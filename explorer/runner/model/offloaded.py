@@ -74,8 +74,9 @@ class Offloaded:
     """What one forward saves; its hooks are those of `torch.autograd.graph.saved_tensors_hooks`.
 
     A storage is copied once, however many tensors of it are saved, and not at all if it is one that stays (parameters,
-    what the forward was given) or a call that does not offload (`leaving`) was the first to save it. Copies are made one after the other, to pinned memory where there is a GPU. On a CPU
-    they are made all the same, and a count of the device's storages does not see them.
+    what the forward was given) or a call that does not offload (`leaving`) was the first to save it. Copies are made
+    one after the other, to pinned memory where there is a GPU. On a CPU they are made all the same, and a count of the
+    device's storages does not see them.
     """
 
     def __init__(self, stays: Iterable[Tensor]) -> None:

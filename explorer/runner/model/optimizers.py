@@ -77,7 +77,8 @@ def _step_in_pieces(optimizer: torch.optim.Optimizer) -> None:
 def _update(optimizer: torch.optim.Optimizer, group: dict[str, Any], parameter: nn.Parameter) -> None:
     """A parameter's update. Optimizers that update all entries alike take pieces; what they keep of a parameter that is
     not as large as it (a count of steps) is the same of all pieces."""
-    kept, after = optimizer.state.pop(parameter, {}), {}
+    kept: dict[str, Any] = optimizer.state.pop(parameter, {})
+    after: dict[str, Any] = {}
     for part in _parts(optimizer, parameter):
         piece = nn.Parameter(part(parameter.detach()))
         assert parameter.grad is not None  # whoever calls has looked

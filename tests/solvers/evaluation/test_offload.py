@@ -33,7 +33,9 @@ def example(speed: float = 6.0, **options: object) -> tuple[Problem, Plan]:
     return p, offloading(p, assemble(p, [(0,), (0,)], 4))
 
 
-def offloading(p: Problem, plan: Plan, only: Callable[[int, Stage], bool] = lambda _, stage: not stage.recompute) -> Plan:
+def offloading(
+    p: Problem, plan: Plan, only: Callable[[int, Stage], bool] = lambda _, stage: not stage.recompute
+) -> Plan:
     """Stages for which ``only`` holds offload all."""
     forward = {o for o, operator in enumerate(p.graph.operators) if operator.phase is Phase.FORWARD}
     stages = (

@@ -105,9 +105,7 @@ def subsets(operators: list[int]) -> Iterator[tuple[int, ...]]:
 @pytest.mark.parametrize("seed", range(8))
 def test_no_choice_that_fits_is_faster(seed: int, bytes_per_s: float, again: bool) -> None:
     """Of all that may be kept, run again or sent to the host, on links of which the slowest is waited for."""
-    p = replace(
-        asked(seed), host_links={GPU: bytes_per_s}, recompute_operators=again, mini_batch=6, micro_batches=6
-    )
+    p = replace(asked(seed), host_links={GPU: bytes_per_s}, recompute_operators=again, mini_batch=6, micro_batches=6)
     plan = assemble(p, [(0,)] * len(p.graph), 6)
     choices = choices_of(p, plan, 0)
     known = []

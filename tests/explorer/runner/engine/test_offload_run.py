@@ -73,7 +73,14 @@ def adam(on_hosts: bool) -> tuple[Problem, Plan]:
     return halves(optimizer=Optimizer.ADAM, offload=not on_hosts, offload_optimizer=on_hosts)
 
 
-CASES = {"states": partial(adam, False), "states on hosts": partial(adam, True), "stays": stays, "goes": goes, "some goes": some, "some goes, some runs again": both}
+CASES = {
+    "states": partial(adam, False),
+    "states on hosts": partial(adam, True),
+    "stays": stays,
+    "goes": goes,
+    "some goes": some,
+    "some goes, some runs again": both,
+}
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +90,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for name, make in CASES.items():
         (folder / f"{name}.json").write_text(text(*make(), "gpt-small"))
         request = {
-            "verify": True, "dtype": "float32", "optimizer": "adam" if "states" in name else "sgd", "learning_rate": 0.05, "operators": True,
+            "verify": True, "dtype": "float32", "optimizer": "adam" if "states" in name else "sgd",
+            "learning_rate": 0.05, "operators": True,
             "steps": 1, "warmup": 0,
         }  # fmt: skip
         cases.append([name, 2, f"{name}.json", request, ""])
@@ -99,8 +107,7 @@ def test_equals_the_whole_model(name: str, results: dict[str, Any]) -> None:
 
 
 def test_about_as_much_is_held_as_was_planned(results: dict[str, Any]) -> None:
-    """What a stage sent is held by its graph until the backward, and counted as saved: where that goes to the host the
-    first process holds 11 % more than planned, the second as much."""
+    """What a stage sent is free once it has arrived, unless it was saved."""
     measured = {name: read_outcome(results[name]["outcome"]).peak_bytes for name in CASES}
     planned = {name: evaluate(*make()).peak_memory_bytes for name, make in CASES.items()}
     for rank in (0, 1):
@@ -108,6 +115,5 @@ def test_about_as_much_is_held_as_was_planned(results: dict[str, Any]) -> None:
         saved = planned["states"][rank] - planned["states on hosts"][rank]
         assert saved > 200_000
         assert measured["states"][rank] - measured["states on hosts"][rank] == pytest.approx(saved, rel=0.02)
-        print(rank, {name: (measured[name][rank], measured[name][rank] / planned[name][rank]) for name in CASES})
-        for name, most in (("states", 0.1), ("states on hosts", 0.1), ("stays", 0.05), ("goes", 0.13), ("some goes", 0.1), ("some goes, some runs again", 0.13)):
-            assert measured[name][rank] == pytest.approx(planned[name][rank], rel=most), name
+        for name in CASES:
+            assert measured[name][rank] == pytest.approx(planned[name][rank], rel=0.1), name

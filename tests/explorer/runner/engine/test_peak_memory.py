@@ -35,7 +35,7 @@ class Rank:
         self.samples = (torch.zeros(8, 16),)
         self.held = SimpleNamespace(parameters={"w": torch.zeros(16, 4)}, buffers={"mean": torch.zeros(4)})
         self.optimizers: dict[int, torch.optim.Optimizer] = {}
-        self.micro_batches = micro_batches
+        self.states_on_host, self.micro_batches = False, micro_batches
 
     def iterate(self) -> None:
         share = 8 // self.micro_batches

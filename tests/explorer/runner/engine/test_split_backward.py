@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
 
 from explorer.runner.engine.measure import CountedStorage
 from explorer.runner.engine.split_backward import backward_inputs, backward_parameters
@@ -340,7 +341,7 @@ def test_between_its_parts_a_backward_holds_what_was_saved_and_gradients_of_outp
     received = torch.randn(100, 4, requires_grad=True)
     with CountedStorage([], before=[received, up.weight, down.weight]) as counted:
         end = down(F.gelu(up(received))).exp().sum()
-        gradients, parts = backward_inputs((end,), (torch.tensor(1.0),), (received,))
+        gradients, parts = backward_inputs((get_gradient_edge(end),), (torch.tensor(1.0),), (received,))
         del end, gradients
         gc.collect()
         held = counted.now_bytes
