@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from solvers.evaluation.simulation import held_by_stage, on_devices
 from solvers.plan.plan import Plan
@@ -25,3 +26,14 @@ def memory_parts(problem: Problem, plan: Plan, peak_bytes: Sequence[float]) -> t
         rest = peak - sum(parts.values())
         found.append({**parts, **({REST: rest} if rest > 1e-9 * max(peak, 1.0) else {})})
     return tuple(found)
+
+
+def states_on_hosts(problem: Problem, plan: Plan) -> tuple[float, ...]:
+    """Of every device the bytes of masters and optimizer states that its host holds for it."""
+    if not problem.state_links:
+        return (0.0,) * len(problem.cluster)
+    here, there = (
+        on_devices(problem, plan, held_by_stage(one, plan).sum(axis=0))
+        for one in (problem, replace(problem, state_links={}))
+    )
+    return tuple((there - here).tolist())

@@ -22,6 +22,7 @@ from explorer.view.timeline.sent import sent_bytes
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, host_traffic, judge
 from solvers.evaluation.load import loads
+from solvers.evaluation.memory_parts import states_on_hosts
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.number_runs import ONE_BY_ONE, runs
 from solvers.formats.result_json import degree_json, options_json
@@ -73,6 +74,7 @@ def result_object(
         "front": front_object(result),
         "by_degrees": [degree_json(row) for row in result.by_degrees],
         "host": None if plan is None else _host_object(problem, plan),
+        "states_on_hosts_bytes": None if plan is None else list(states_on_hosts(problem, plan)),
         "degrees": None if plan is None else degrees_object(problem, plan),
         "sent_bytes": None if plan is None else _sent_object(problem, plan),
         "tensor_placements": tensor_placements(problem),
@@ -254,13 +256,7 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
             " (gradients of replicas with it)"
         )
     print(f"pipeline   {plan.pipeline}, {_batch_words(problem, plan)}")
-    if (host := host_traffic(problem, plan)) is not None:
-        stages = sum(bool(stage.offload) for stage in plan.stages)
-        print(
-            f"host       {text.nbytes(host.nbytes)} an iteration to hosts and back, of"
-            f" {text.plural(stages, 'stage')}; the busiest device copies for {text.seconds(host.busiest_s)}, of which"
-            f" the iteration is longer by {text.seconds(host.exposed_s)}"
-        )
+    _print_hosts(problem, plan)
     print_run_seconds(problem, plan)
     if (used := utilisation(problem, plan, metrics.iteration_s)) is not None:
         print(f"utilised   {text.percent(used)} of the peak of the devices in use: the model's products, an iteration")
@@ -270,6 +266,23 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
         if words:
             print(f"\n{words}")
     print()
+
+
+def _print_hosts(problem: Problem, plan: Plan) -> None:
+    """What is in hosts' memory, and what it takes to send it there."""
+    if (host := host_traffic(problem, plan)) is not None:
+        stages = sum(bool(stage.offload) for stage in plan.stages)
+        print(
+            f"host       {text.nbytes(host.nbytes)} an iteration to hosts and back, of"
+            f" {text.plural(stages, 'stage')}; the busiest device copies for {text.seconds(host.busiest_s)}, of which"
+            f" the iteration is longer by {text.seconds(host.exposed_s)}"
+        )
+    if any(states := states_on_hosts(problem, plan)):
+        most = max(range(len(states)), key=states.__getitem__)
+        print(
+            f"states     {text.nbytes(sum(states))} of optimizer states and masters in hosts' memory, at most"
+            f" {text.nbytes(states[most])} of {problem.cluster.devices[most].name}; they come for the update"
+        )
 
 
 def _run_seconds(problem: Problem, plan: Plan) -> float | None:
