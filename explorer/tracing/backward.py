@@ -87,7 +87,7 @@ def training(forward: Forward) -> Mirrored:
 
 
 def _forward_tensors(forward: Forward) -> tuple[Tensor, ...]:
-    return tuple(Tensor(e.producer, e.consumers, e.nbytes, e.shape, e.dtype) for e in forward.edges)
+    return tuple(Tensor(e.producer, e.consumers, e.nbytes, e.shape, e.dtype, saver=e.saver) for e in forward.edges)
 
 
 def _gradients(

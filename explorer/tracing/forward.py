@@ -18,7 +18,8 @@ from solvers.problem.graph import Amount, Operator
 @dataclass(frozen=True, slots=True)
 class Edge:
     """A forward tensor: the part of an output that ``consumers`` read; those in ``with_gradient`` send
-    a gradient back (their outputs depend on it and on a loss). value: its name in the capture."""
+    a gradient back (their outputs depend on it and on a loss). value: its name in the capture. saver: the operator
+    among whose saved bytes it is, -1 if none."""
 
     producer: int
     consumers: tuple[int, ...]
@@ -27,6 +28,7 @@ class Edge:
     shape: tuple[int, ...]
     dtype: str
     value: str
+    saver: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ def _edges(
                 readers = consumers.setdefault(small.portion(name), {})
                 readers[group] = readers.get(group, False) or (carries and group in reached)
     edges = []
+    saved = _Savers(small, folded)
     for part, readers in consumers.items():
         value: Value = small.values[part]
         edges.append(
@@ -159,9 +162,32 @@ def _edges(
                 shape=value.shape,
                 dtype=value.dtype,
                 value=part,
+                saver=saved.of(part),
             )
         )
     return tuple(sorted(edges, key=lambda edge: edge.producer))
+
+
+class _Savers:
+    """Who saves the storages of a capture first."""
+
+    def __init__(self, captured: Captured, folded: Folded) -> None:
+        group_of = {position: group for group, members in enumerate(folded.groups) for position in members}
+        self.captured = captured
+        self.group: dict[str, int] = {}
+        self.left: dict[str, int] = {}
+        for entry in captured.saved:
+            if entry.value is not None and entry.nbytes and entry.node in group_of:
+                self.group[entry.value], self.left[entry.value] = group_of[entry.node], entry.nbytes
+
+    def of(self, value: str) -> int:
+        """The operator among whose saved bytes a value is, -1 if none. Of values that overlap in a storage the first
+        has one."""
+        root, nbytes = self.captured.root(value), self.captured.values[value].nbytes
+        if nbytes > self.left.get(root, -1):
+            return -1
+        self.left[root] -= nbytes
+        return self.group[root]
 
 
 def _sources(captured: Captured, folded: Folded, reads: list[dict[str, bool]]) -> set[int]:

@@ -42,8 +42,8 @@ _ROOM_FOLLOWS = frozenset({Phase.BACKWARD_WEIGHT, Phase.UPDATE})
 def graph_hash(graph: OpGraph) -> str:
     """sha256 of the graph's canonical JSON: equal graphs have equal hashes. Without `Operator.factorable_bytes`, which
     follow from the same parameters, buffers and causal masks, which follow from the same module, room for gradients and
-    updates, regions, which are a way to run the same operators, and words for people: plans and profiles of files that
-    do not state them are of the same graph."""
+    updates, regions, which are a way to run the same operators, who saves which tensor, and words for people: plans and
+    profiles of files that do not state them are of the same graph."""
     return hashlib.sha256(dump_json(graph_json(graph, whole=False)).encode()).hexdigest()
 
 
@@ -61,7 +61,10 @@ def graph_json(graph: OpGraph, *, whole: bool = True) -> dict[str, object]:
         **({"tensor_parallel": graph.tensor_parallel} if graph.tensor_parallel > 1 else {}),
         **({"division": _division_json(graph.division)} if whole and graph.division is not None else {}),
         "operators": [_operator_json(operator, whole) for operator in graph.operators],
-        "tensors": [_written(tensor, tuple(_DEFAULT[Tensor])) for tensor in graph.tensors],
+        "tensors": [
+            _written(tensor, tuple(_DEFAULT[Tensor]), frozenset() if whole else frozenset({"saver"}))
+            for tensor in graph.tensors
+        ],
     }
 
 
@@ -167,6 +170,7 @@ def _tensor_reader(operators: int) -> Callable[[Field], Tensor]:
     return reader_of(
         Tensor,
         producer=position,
+        saver=position,
         consumers=lambda field: tuple(map(position, field.items(operators))),
         nbytes=_read_amount,
         shape=lambda field: tuple(item.integer() for item in field.items(MAX_RANK)),

@@ -162,7 +162,7 @@ def _cut(graph: OpGraph, tensor: Tensor, new: Mapping[int, int], host: Mapping[i
                 seen.add(following)
                 ahead.append(following)
     consumers.pop(new[tensor.producer], None)
-    return replace(tensor, producer=new[tensor.producer], consumers=tuple(consumers))
+    return replace(tensor, producer=new[tensor.producer], consumers=tuple(consumers), saver=-1)
 
 
 def _operators(

@@ -44,7 +44,10 @@ def of_size(problem: Problem, size: int, micro_batches: int | None, memory: floa
         if tensor.producer in number:
             read = tuple(number[consumer] for consumer in tensor.consumers if consumer in number)
             group = tensor.sum_group if read else None
-            tensors.append(replace(tensor, producer=number[tensor.producer], consumers=read, sum_group=group))
+            saver = number.get(tensor.saver, -1)
+            tensors.append(
+                replace(tensor, producer=number[tensor.producer], consumers=read, sum_group=group, saver=saver)
+            )
     own = tuple(
         replace(
             operator,

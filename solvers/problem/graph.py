@@ -116,6 +116,7 @@ class Tensor:
     A tensor of 0 bytes is an order constraint only. Partial gradients of one forward tensor carry
     the same ``sum_group`` (and the same consumers): they are added where they are produced and
     travel as one message per pair of devices, the mirror image of the forward tensor.
+    saver: the operator among whose saved bytes it is, the first that saves it; -1 where none does or nobody says.
     """
 
     producer: int
@@ -124,6 +125,7 @@ class Tensor:
     shape: tuple[int, ...] = ()
     dtype: str = ""
     sum_group: int | None = None
+    saver: int = -1
 
     def __post_init__(self) -> None:
         clean_names(self, "dtype")

@@ -116,7 +116,7 @@ def _graph(graph: OpGraph, found: Regions) -> OpGraph:
     for o, operator in enumerate(graph.operators):
         if o in found.of or o in kept:
             operators[o] = replace(operator, saved_bytes=(NOTHING if o in found.of else operator.saved_bytes) + kept[o])
-    room = {name: _total(graph, mine) for name, mine in found.members.items()}
+    room = {name: _room(graph, mine) for name, mine in found.members.items()}
     again = {name: _most(graph, mine) for name, mine in found.members.items()}
     needs = {b: o.workspace_bytes for b, o in enumerate(graph.operators) if o.phase in BACKWARD_PHASES}
     for late, into in found.moved.items():
@@ -132,10 +132,15 @@ def _graph(graph: OpGraph, found: Regions) -> OpGraph:
     return replace(graph, operators=tuple(operators))
 
 
-def _total(graph: OpGraph, members: tuple[int, ...]) -> Amount:
-    """All that the operators of a region save."""
-    amounts = [graph.operators[o].saved_bytes for o in members]
-    return Amount(sum(a.fixed for a in amounts), sum(a.per_sample for a in amounts))
+def _room(graph: OpGraph, members: tuple[int, ...]) -> Amount:
+    """All that the operators of a region save, but for what is kept all the time."""
+    inside = set(members)
+    saved = [graph.operators[o].saved_bytes for o in members]
+    kept = [graph.tensors[t].nbytes for t in _kept(graph) if graph.tensors[t].saver in inside]
+    return Amount(
+        max(0.0, sum(a.fixed for a in saved) - sum(a.fixed for a in kept)),
+        max(0.0, sum(a.per_sample for a in saved) - sum(a.per_sample for a in kept)),
+    )
 
 
 def _most(graph: OpGraph, members: tuple[int, ...]) -> Amount:
@@ -154,9 +159,10 @@ def _larger(a: Amount, b: Amount) -> Amount:
 def _kept(graph: OpGraph) -> Mapping[int, int]:
     """Tensor -> the operator whose saved bytes it is among, for what regions keep of every micro-batch.
 
-    What comes into regions is kept once, with the operator of a region that reads it first; what a cached operator
-    makes, with that. What leaves a region for operators in none, with its maker, if they may keep it and an operator
-    of the region was the first to: its saved bytes, which are dropped, are then no less than the tensor.
+    What an operator in no region saves is none of it. What comes into regions is kept once, with the operator of a
+    region that reads it first; what a cached operator makes, with that. What leaves a region for operators in none,
+    with its maker, where one of a region saves it; where nobody says (`Tensor.saver`), if they may keep it and an
+    operator of the region was the first to: its saved bytes, which are dropped, are then no less than the tensor.
     """
     found, rank = regions_of(graph), {o: position for position, o in enumerate(graph.topological_order)}
     kept: dict[int, int] = {}
@@ -166,12 +172,14 @@ def _kept(graph: OpGraph) -> Mapping[int, int]:
         home = found.of.get(p)
         inside = [c for c in readers if c in found.of]
         entering = [c for c in inside if found.of[c] != home]
-        if not readers:
+        if not readers or (tensor.saver >= 0 and tensor.saver not in found.of):
             continue
         if home is not None and graph.operators[p].cached:
             kept[t] = p
         elif entering:
             kept[t] = min(entering, key=rank.__getitem__)
+        elif home is not None and len(inside) < len(readers) and tensor.saver >= 0:
+            kept[t] = p
         elif home is not None and len(inside) < len(readers):
             least = tensor.nbytes.at(graph.samples)
             if any(graph.operators[o].saved_bytes.at(graph.samples) >= least for o in (p, *inside)):
@@ -210,10 +218,11 @@ def readings(graph: OpGraph) -> tuple[Reading, ...]:
     found, kept = regions_of(graph), _kept(graph)
     told = []
     for t, tensor in enumerate(graph.tensors):
-        if kept.get(t) == tensor.producer:
+        among = kept.get(t, -1 if tensor.saver in found.of else tensor.saver)
+        if among == tensor.producer:
             continue
         for reader in tensor.consumers:
             if reader in found.of:
                 inside = found.of[reader] == found.of.get(tensor.producer)
-                told.append(Reading(t, tensor.producer, reader, -1 if inside else kept[t]))
+                told.append(Reading(t, tensor.producer, reader, -1 if inside else among))
     return tuple(told)

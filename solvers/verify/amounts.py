@@ -174,7 +174,8 @@ def received_here_bytes(problem: Problem, plan: Plan, jobs: Jobs) -> Floats:
 def _lacks(graph: OpGraph, told: Regions, mine: set[int], reader: int, tensor: int) -> bool:
     """Whether nobody of a stage has what one of its operators in a region needs of its own devices to run again."""
     producer = graph.tensors[tensor].producer
-    keeper = told.keeper.get(tensor, -1)
+    saver = graph.tensors[tensor].saver
+    keeper = told.keeper.get(tensor, -1 if saver in told.name else saver)
     if reader not in told.name or keeper == producer:
         return False
     if told.name.get(producer) == told.name[reader]:

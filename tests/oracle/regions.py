@@ -92,7 +92,11 @@ def workspace(problem: Problem, operator: int, samples: float) -> float:
                     own += graph.operators[b].workspace_bytes
                 needs = [own, *(graph.operators[o].workspace_bytes for o in region.again)]
                 own = Amount(max(a.fixed for a in needs), max(a.per_sample for a in needs))
-            return own.at(samples) + sum(graph.operators[o].saved_bytes.at(samples) for o in region.forward)
+            there = [
+                graph.tensors[t].nbytes.at(samples) for t in keepers(graph) if graph.tensors[t].saver in region.forward
+            ]
+            room = sum(graph.operators[o].saved_bytes.at(samples) for o in region.forward) - sum(there)
+            return own.at(samples) + max(0.0, room)
     return own.at(samples)
 
 
@@ -104,6 +108,8 @@ def keepers(graph: OpGraph) -> dict[int, int]:
     for t, tensor in enumerate(graph.tensors):
         home = next((region for region in regions(graph) if tensor.producer in region.forward), None)
         forward = {o for o in tensor.consumers if graph.operators[o].phase is Phase.FORWARD}
+        if tensor.saver >= 0 and not any(tensor.saver in region.forward for region in regions(graph)):
+            continue
         if home is not None and tensor.producer not in home.again and forward:
             found[t] = tensor.producer
             continue
@@ -113,7 +119,8 @@ def keepers(graph: OpGraph) -> dict[int, int]:
         elif home is not None and forward - set(home.forward):
             near = {tensor.producer} | (forward & set(home.forward))
             nbytes = tensor.nbytes.at(graph.samples)
-            if any(graph.operators[o].saved_bytes.at(graph.samples) >= nbytes for o in near):
+            saves = any(graph.operators[o].saved_bytes.at(graph.samples) >= nbytes for o in near)
+            if saves or tensor.saver >= 0:
                 found[t] = tensor.producer
     return found
 
@@ -130,6 +137,9 @@ def kept_of_cut(problem: Problem, operators: tuple[int, ...], stage: set[int], h
         for o in part & set(operators):
             for t in graph.inputs[o]:
                 producer, keeper = graph.tensors[t].producer, keepers(graph).get(t)
+                saver = graph.tensors[t].saver
+                if keeper is None and not any(saver in other.forward for other in regions(graph)):
+                    keeper = saver
                 inside = producer in region.forward
                 elsewhere = producer not in part if inside else keeper not in stage
                 if producer in here and keeper != producer and elsewhere:

@@ -1,6 +1,7 @@
 """Time against memory, with and without what may run again or go to the host: a table for docs/memory.md.
 
     python -m tests.reproductions.memory_curves gpt --devices 4 --time-limit 20
+    python -m tests.reproductions.memory_curves llama --devices 8 --dtype bf16 --precision mixed
 
 Every number is the iteration of the best plan that was found within the limit, judged by one simulator.
 """
@@ -21,6 +22,7 @@ from solvers.evaluation.evaluate import evaluate
 from solvers.formats.workload import Workload
 from solvers.planners.check import check
 from solvers.planners.solve import solve
+from solvers.problem.problem import Precision
 
 SHARES = (1.0, 0.85, 0.7, 0.6, 0.5)
 """Of the peak of the best plan for endless memory."""
@@ -31,6 +33,8 @@ FREEDOMS: dict[str, dict[str, object]] = {
     "operators": {"recompute": Recompute.OPERATORS},
     "stage": {"recompute": Recompute.STAGE},
     "budget": {"recompute": Recompute.BUDGET},
+    "optimizer": {"recompute": Recompute.NONE, "offload_optimizer": True},
+    "all": {"recompute": Recompute.BUDGET, "offload": True, "offload_optimizer": True},
 }
 """Settings of each column. A search that its time limit ends may find less with more freedom."""
 
@@ -53,11 +57,13 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("--devices", type=int, default=4)
     parser.add_argument("--time-limit", type=float, default=20.0, metavar="S")
+    parser.add_argument("--dtype", choices=("bf16", "fp16"))
+    parser.add_argument("--precision", type=Precision, default=Precision.PURE)
     parser.add_argument("--only", choices=FREEDOMS, nargs="+", default=list(FREEDOMS), help="some columns")
     args = parser.parse_args()
     freedoms = {name: FREEDOMS[name] for name in args.only}
-    workload = load(args.model)
-    settings = Settings(devices=args.devices, wiring="kind")
+    workload = load(args.model, dtype=args.dtype)
+    settings = Settings(devices=args.devices, wiring="kind", precision=args.precision)
     seconds, peak = iteration_s(workload, replace(settings, memory_bytes=1e15), args.time_limit)
     print(f"{args.model} on {args.devices}: {text.seconds(seconds)} and {text.nbytes(peak)} with endless memory")
     print("| memory | " + " | ".join(freedoms) + " |")

@@ -52,13 +52,15 @@ class Hosting(NamedTuple):
 
 class Crossing(NamedTuple):
     """A tensor that regions may have to keep. producer: its place in the stage, -1 outside. readers: places in the
-    stage of the forward operators that read it. outside: whether others do, too."""
+    stage of the forward operators that read it. outside: whether others do, too. saver: the place in the stage of the
+    operator among whose saved bytes it is; -1 if that is outside, or nobody says."""
 
     tensor: int
     nbytes: float
     producer: int
     readers: tuple[int, ...]
     outside: bool
+    saver: int
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,8 @@ def _crossings(graph: OpGraph, place: dict[int, int], samples: float) -> tuple[C
         inside = tuple(sorted(place[c] for c in read if c in place))
         nbytes = tensor.nbytes.at(samples)
         if read and nbytes > 0:
-            found.append(Crossing(t, nbytes, place.get(tensor.producer, -1), inside, len(inside) < len(read)))
+            saver = place.get(tensor.saver, -1)
+            found.append(Crossing(t, nbytes, place.get(tensor.producer, -1), inside, len(inside) < len(read), saver))
     return tuple(found)
 
 

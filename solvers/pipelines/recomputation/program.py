@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from solvers.pipelines.recomputation.choices import Choices, Crossing, Span
@@ -88,6 +88,8 @@ class _Program:
         for crossing in choices.crossings:
             if (kept := self._saved_tensor(part, crossing)) is not None:
                 self.held.append((kept, crossing.nbytes * flights))
+                if crossing.saver >= 0:
+                    part.there.append((choices.segment[crossing.saver], kept, crossing.nbytes))
         self._working(part)
         return part
 
@@ -134,8 +136,9 @@ class _Program:
         if made >= 0:
             saves = choices.saved_bytes >= crossing.nbytes
             out = [s for s in segments if s != own]
-            if saves[made] or any(saves[reader] for reader in crossing.readers):
-                keeper = [] if saves[made] else [choices.segment[r] for r in crossing.readers if saves[r]]
+            known = crossing.saver >= 0
+            if known or saves[made] or any(saves[reader] for reader in crossing.readers):
+                keeper = [] if known or saves[made] else [choices.segment[r] for r in crossing.readers if saves[r]]
                 for first in sorted(set(keeper)) or [own]:
                     near = [] if first == own else [(part.inside[first], 1.0)]
                     base = 0.0 if first == own else -1.0
@@ -145,8 +148,10 @@ class _Program:
         if not rows:
             return None
         kept = model.variable()
-        for terms, number in rows:
-            model.row([(kept, 1.0), *((v, -weight) for v, weight in terms)], least=number)
+        saver = [] if crossing.saver < 0 else [(part.inside[choices.segment[crossing.saver]], -1.0)]
+        for terms, number in rows:  # what an operator in no region saves is none of it
+            needed = [(kept, 1.0), *((v, -weight) for v, weight in terms)]
+            model.row([*needed, *saver], least=number - bool(saver))
         return kept
 
     def _working(self, part: _Part) -> None:
@@ -158,13 +163,18 @@ class _Program:
             model.row([(self.working, 1.0), (variable, needs / scale)], least=needs / scale)
         for span, variable in zip(choices.spans, part.spans, strict=True):
             room, most = span.room_bytes / scale, span.working_bytes
-            model.row([(self.working, 1.0), (variable, -room - most / scale)], least=0.0)
+            there = [(v, nbytes / scale) for at, v, nbytes in part.there if span.first <= at <= span.last]
+            model.row([(self.working, 1.0), (variable, -room - most / scale), *there], least=0.0)
             for at in choices.inside(span):
                 more = (float(choices.forward_working[at]) - most) / scale
                 if more > 0:  # it needs more when it runs again
                     model.row(
-                        [(self.working, 1.0), (variable, -room - most / scale - more), (part.runs[at], -more)], -more
-                    )
+                        [
+                            (self.working, 1.0), (variable, -room - most / scale - more), (part.runs[at], -more),
+                            *there,
+                        ],
+                        -more,
+                    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -177,6 +187,8 @@ class _Part:
     inside: list[int]
     runs: list[int]
     hosts: list[int]
+    there: list[tuple[int, int, float]] = field(default_factory=list)
+    """(segment of the operator that saves it, whether regions keep it, B) of tensors: what is kept needs no room."""
 
     def over(self, first: int, second: int) -> list[int]:
         """Those of spans that have both segments."""

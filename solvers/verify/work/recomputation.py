@@ -76,7 +76,8 @@ def _keepers(graph: OpGraph, regions: Regions) -> None:
         made_in = regions.name.get(tensor.producer, "")
         read = sorted((o for o in tensor.consumers if graph.operators[o].phase is Phase.FORWARD), key=place.__getitem__)
         new = [o for o in read if regions.name.get(o, made_in) != made_in]
-        if not read:
+        saved_outside = tensor.saver >= 0 and tensor.saver not in regions.name
+        if not read or saved_outside:
             continue
         if made_in and graph.operators[tensor.producer].cached:
             regions.keeper[t] = tensor.producer
@@ -84,7 +85,9 @@ def _keepers(graph: OpGraph, regions: Regions) -> None:
             regions.keeper[t] = new[0]
         elif made_in and any(o not in regions.name for o in read):
             near = [tensor.producer, *(o for o in read if o in regions.name)]
-            if max(graph.operators[o].saved_bytes.at(graph.samples) for o in near) >= tensor.nbytes.at(graph.samples):
+            if tensor.saver >= 0 or max(
+                graph.operators[o].saved_bytes.at(graph.samples) for o in near
+            ) >= tensor.nbytes.at(graph.samples):
                 regions.keeper[t] = tensor.producer
 
 
@@ -122,6 +125,11 @@ def workspace(problem: Problem) -> list[Amount]:
     for o, name in regions.name.items():
         members.setdefault(name, []).append(o)
     lacked = {name: _sum([operators[o].saved_bytes for o in inside]) for name, inside in members.items()}
+    for t in regions.keeper:  # there already
+        if name := regions.name.get(graph.tensors[t].saver, ""):
+            one, other = lacked[name], graph.tensors[t].nbytes
+            lacked[name] = Amount(one.fixed - other.fixed, one.per_sample - other.per_sample)
+    lacked = {name: Amount(max(a.fixed, 0.0), max(a.per_sample, 0.0)) for name, a in lacked.items()}
     rerun = {
         name: [operators[o].workspace_bytes for o in inside if not operators[o].cached]
         for name, inside in members.items()
