@@ -77,6 +77,13 @@ def remedies(problem: Problem, settings: Settings, most_devices: int) -> list[Ch
             "recompute activations, more micro-batches", "--recompute, without --micro-batches",
             {"micro_batches": "auto", "recompute": "stage"}, micro_batches=None, recompute=Recompute.STAGE,
         )  # fmt: skip
+    if kind is not None and problem.iterates_counted and problem.training:
+        if not problem.host_links:
+            add("offload activations", "--offload", {"offload": True}, offload=True)
+        if not problem.state_links and not problem.zero and problem.copies.streamed and not problem.copies.factored:
+            add(
+                "offload optimizer states", "--offload-optimizer", {"offload_optimizer": True}, offload_optimizer=True
+            )  # fmt: skip
     if problem.training and settings.dtype in (None, "fp32") and problem.precision is Precision.PURE:
         add(
             "train in mixed precision (bf16)", "--dtype bf16 --precision mixed",

@@ -53,9 +53,10 @@ def _fitted(problem: Problem, plan: Plan) -> Plan:
 
 
 def _roomier(problem: Problem, factor: float) -> Problem:
-    """The question on accelerators with so many times their memory."""
+    """The question on accelerators with so many times their memory, in which operators keep what they save: what has no
+    room for it in the end is chosen with what goes to hosts."""
     devices = tuple(
         device if device.is_cpu else replace(device, memory_bytes=device.memory_bytes * factor)
         for device in problem.cluster.devices
     )
-    return replace(problem, cluster=Cluster(devices, problem.cluster.links))
+    return replace(problem, cluster=Cluster(devices, problem.cluster.links), recompute_operators=False)

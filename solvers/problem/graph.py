@@ -372,6 +372,8 @@ def _check_tensor(position: int, tensor: Tensor, operators: Sequence[Operator]) 
     for end in (tensor.producer, *tensor.consumers):
         if not 0 <= end < count:
             raise InvalidProblem(f"tensor {position}: operator position {end} is not in 0..{count - 1}")
+    if not -1 <= tensor.saver < count:
+        raise InvalidProblem(f"tensor {position}: saver {tensor.saver} is not in -1..{count - 1}")
     if len(set(tensor.consumers)) != len(tensor.consumers):
         raise InvalidProblem(f"tensor {position}: a consumer is listed twice")
     check_amount(tensor.nbytes, "tensor {} (from {!r}): nbytes", position, operators[tensor.producer].name)

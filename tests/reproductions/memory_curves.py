@@ -33,8 +33,8 @@ FREEDOMS: dict[str, dict[str, object]] = {
     "operators": {"recompute": Recompute.OPERATORS},
     "stage": {"recompute": Recompute.STAGE},
     "budget": {"recompute": Recompute.BUDGET},
+    "both": {"recompute": Recompute.BUDGET, "offload": True},
     "optimizer": {"recompute": Recompute.NONE, "offload_optimizer": True},
-    "all": {"recompute": Recompute.BUDGET, "offload": True, "offload_optimizer": True},
 }
 """Settings of each column. A search that its time limit ends may find less with more freedom."""
 

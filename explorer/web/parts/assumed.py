@@ -84,8 +84,10 @@ def _numbers(settings: Settings) -> str:
 
 
 def _trained(settings: Settings) -> str:
-    """ "bf16 mixed, Adam"."""
+    """ "bf16 mixed, Adam on hosts"."""
     mixed = {Precision.PURE: "", Precision.MIXED: " mixed"}.get(settings.precision, " mixed, fp32 gradients")
     control = SETTINGS["optimizer"].control
     optimizer = settings.optimizer.value if control is None else control.labels[settings.optimizer.value]
-    return f"{_numbers(settings)}{mixed}, {optimizer if settings.optimizer is not Optimizer.NONE else 'no optimizer'}"
+    where = " on hosts" if settings.offload_optimizer else ""
+    named = f"{optimizer}{where}" if settings.optimizer is not Optimizer.NONE else "no optimizer"
+    return f"{_numbers(settings)}{mixed}, {named}"

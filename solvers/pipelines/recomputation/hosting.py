@@ -19,7 +19,7 @@ from solvers.problem.problem import Problem
 AT_ONCE = 1e30
 """Bytes per second of links to hosts that take next to no time."""
 MOST_WINDOWS = 8
-"""Of different length that are told apart, and numbers of micro-batches that are on a device at once."""
+"""Of different length that are distinguished, and numbers of micro-batches that are on a device at once."""
 HALVINGS = 24
 """In which the longest copy is found with which that many are there."""
 
@@ -54,15 +54,15 @@ def hostings(problem: Problem, plan: Plan) -> Mapping[int, Hosting]:
         for index, stage in enumerate(plan.stages)
     )
     free = replace(problem, host_links=dict.fromkeys(problem.host_links, AT_ONCE))
-    told = run(free, replace(plan, stages=stages), fold=False)
+    simulation = run(free, replace(plan, stages=stages), fold=False)
     found = {}
     for index in sorted(may):
-        turns = _turns(told, index)
+        turns = _turns(simulation, index)
         if turns is not None and turns.copied.any():
             windows = (turns.backward_s - turns.fetched_s)[turns.copied]
             speed = min(problem.host_links[problem.cluster.devices[d].kind] for d in plan.stages[index].devices)
             found[index] = Hosting(
-                speed, _resident(turns, plan.stages[index].in_flight), _told_apart(windows, len(turns.copied))
+                speed, _resident(turns, plan.stages[index].in_flight), _distinct_windows(windows, len(turns.copied))
             )
     return found
 
@@ -77,17 +77,17 @@ def _may_offload(problem: Problem, plan: Plan) -> frozenset[int]:
     )  # fmt: skip
 
 
-def _turns(told: Simulation, index: int) -> _Turns | None:
-    copies, rows = told.lowered.copies, told.lowered.rows
+def _turns(simulation: Simulation, index: int) -> _Turns | None:
+    copies, rows = simulation.lowered.copies, simulation.lowered.rows
     if copies is None:
         return None
-    of_stage = told.lowered.units.stage[rows.unit[copies.forward]] == index
-    mine = np.flatnonzero(of_stage & (rows.device[copies.forward] == told.plan.stages[index].devices[0]))
+    of_stage = simulation.lowered.units.stage[rows.unit[copies.forward]] == index
+    mine = np.flatnonzero(of_stage & (rows.device[copies.forward] == simulation.plan.stages[index].devices[0]))
     forward, backward, copied = copies.forward[mine], copies.backward[mine], copies.out[mine] >= 0
     return _Turns(
-        told.start_s[forward], told.end_s[backward], told.start_s[backward], copied,
-        told.end_s[forward],
-        np.where(copied, told.start_s[copies.back[mine]], told.end_s[forward]),
+        simulation.start_s[forward], simulation.end_s[backward], simulation.start_s[backward], copied,
+        simulation.end_s[forward],
+        np.where(copied, simulation.start_s[copies.back[mine]], simulation.end_s[forward]),
     )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def _most_at_once(turns: _Turns, copy_s: float) -> int:
     return int(np.cumsum(step[np.lexsort((step, at))]).max(initial=0))
 
 
-def _told_apart(windows: Floats, micro_batches: int) -> tuple[tuple[float, float], ...]:
+def _distinct_windows(windows: Floats, micro_batches: int) -> tuple[tuple[float, float], ...]:
     """(s, share of the micro-batches), at most `MOST_WINDOWS`, none longer than they are."""
     ordered = np.sort(windows)
     cuts = np.unique(np.linspace(0, len(ordered), min(len(ordered), MOST_WINDOWS) + 1).astype(np.int64))

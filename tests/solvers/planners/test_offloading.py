@@ -56,3 +56,22 @@ def test_of_two_stages_the_one_without_room_is_offloaded() -> None:
     assert told.peak_bytes()[1] <= 30
     assert verify(two, plan, told) == ()
     assert lower_bound_s(two) <= told.makespan_s
+
+
+def test_what_goes_to_hosts_and_what_runs_again_are_chosen_together() -> None:
+    """Two operators that save 6 bytes each of 8 micro-batches: over a fast link all goes, over a slow one what is dear to
+    run again does."""
+    graph = training_graph([(0, 1)], 2, nbytes=1.0, saved=6.0)
+
+    def best(bytes_per_s: float) -> Problem:
+        told = {"host_links": {GPU: bytes_per_s}, "recompute_operators": True, "pipeline": Pipeline.GPIPE}
+        return problem(graph, [5.0, 1.0, 10.0, 2.0], 1, memory=60.0, mini_batch=8, micro_batches=8, **told)  # type: ignore[arg-type]
+
+    fast, slow = (solve(best(speed), "single") for speed in (100.0, 1.0))
+    assert fast.plan is not None
+    assert slow.plan is not None
+    assert fast.objective_s == 8 * 18
+    assert not fast.plan.stages[0].again
+    assert 8 * 18 < slow.objective_s <= 8 * 19
+    assert slow.plan.stages[0].again == (1,)
+    assert slow.plan.stages[0].offload == (0,)
