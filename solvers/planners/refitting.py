@@ -54,10 +54,11 @@ def offer_fitted(monitor: Monitor, plans: Sequence[Plan], stop_reason: StopReaso
         if found.plan is not None and monitor.best == found.plan and any(found.longer_s):
             device = max(range(len(found.longer_s)), key=found.longer_s.__getitem__)
             longer, least = (_seconds(each[device]) for each in (found.longer_s, found.bound_s))
-            copies = ", and copies to its host and back that are waited for" if monitor.problem.host_links else ""
+            problem = monitor.problem
+            why = ["what runs again"] * problem.recompute_operators + ["copies to its host"] * bool(problem.host_links)
             monitor.note(
-                f"{monitor.problem.cluster.devices[device].name} runs most again{copies}: {longer} for a micro-batch;"
-                f" with these stages, in this order, at least {least}"
+                f"{problem.cluster.devices[device].name} takes {longer} longer for a micro-batch, for"
+                f" {' and '.join(why)}; with these stages, in this order, at least {least}"
             )
     return stop_reason
 

@@ -59,8 +59,8 @@ def test_of_two_stages_the_one_without_room_is_offloaded() -> None:
 
 
 def test_what_goes_to_hosts_and_what_runs_again_are_chosen_together() -> None:
-    """Two operators that save 6 bytes each of 8 micro-batches: over a fast link all goes, over a slow one what is dear to
-    run again does."""
+    """Two operators that save 6 bytes each of 8 micro-batches: over a fast link all goes, over a slow one what is dear
+    to run again does."""
     graph = training_graph([(0, 1)], 2, nbytes=1.0, saved=6.0)
 
     def best(bytes_per_s: float) -> Problem:
