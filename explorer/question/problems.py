@@ -65,8 +65,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     measured = collectives_as_measured(settings)
     cluster, compute, link = in_groups(whole, graph, compute, workload.reference, measured=measured)
     over, sums_over = _group_links(whole, workload.graph.tensor_parallel, link, settings)
-    objective = settings.objective or workload.objective
-    execution = settings.execution or workload.execution
+    objective, execution = settings.objective or workload.objective, settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1
     default = _stated_samples(objective, cluster) if per_sample else max(MINI_BATCH, workload.graph.samples)
     mini_batch, micro_batches = _batches(settings, objective, default, per_sample)
@@ -100,14 +99,19 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     )
     if workload.compute is not None:
         _check_times(problem, workload.reference)
-    if settings.offload_optimizer:
-        if settings.memory_model is MemoryModel.STATIC:
-            raise InvalidProblem(
-                "--offload-optimizer changes what is held when, and --memory-model static counts all that is ever held;"
-                " leave one of them out"
-            )
-        problem = states_on_hosts(problem, links_to_hosts)
-    return _with_wishes(problem, workload, settings)
+    return _with_wishes(_with_states(problem, links_to_hosts, settings), workload, settings)
+
+
+def _with_states(problem: Problem, links: Mapping[str, float], settings: Settings) -> Problem:
+    """The problem with optimizer states in hosts' memory, where that is asked for. Raises InvalidProblem."""
+    if not settings.offload_optimizer:
+        return problem
+    if settings.memory_model is MemoryModel.STATIC:
+        raise InvalidProblem(
+            "--offload-optimizer changes what is held when, and --memory-model static counts all that is ever held;"
+            " leave one of them out"
+        )
+    return states_on_hosts(problem, links)
 
 
 def _check_phase(workload: Workload, settings: Settings) -> None:

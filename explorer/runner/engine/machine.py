@@ -319,8 +319,8 @@ def _make_segments(machine: Machine) -> None:
             program, s, firsts[s] + at.devices.index(here), stages, machine.device,
             [i.kind is Kind.TENSOR and i.gradient for i in program.inputs],
             at.share / script.mini_batch, at.recompute, machine.program.regions(at.regions),
-            machine.program.names_of(at.offload),
         )  # fmt: skip
+        machine.stages[s].offload = machine.program.names_of(at.offload)
         owned = [machine.held.parameters[name] for name in machine.program.owned_by(at.operators)]
         machine.owned[s] = tuple(parameter for parameter in owned if parameter.requires_grad)
 

@@ -8,7 +8,7 @@ torch's private classes (torch >= 2.13, < 2.14).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -59,18 +59,17 @@ class SegmentStage(_Stage):
 
     samples_read: the model's inputs that the segment reads itself, by position. weight: of a loss of one
     micro-batch's share in that of the mini-batch. regions: of calls that run again before their backward, see
-    `in_regions`; where the whole segment does, they are not looked at. offload: calls of which what they save may go to
-    the host (`offloading`).
+    `in_regions`; where the whole segment does, they are not looked at.
     """
 
     def __init__(
         self, program: SegmentProgram, segment: int, index: int, stages: int, device: torch.device,
         differentiated: Sequence[bool], weight: float, recompute: bool, regions: Mapping[str, Region] | None = None,
-        offload: Collection[str] = (),
     ) -> None:  # fmt: skip
         super().__init__(program.module, index, stages, device)
         self.regions = {} if recompute or not regions else regions
-        self.offload = frozenset(offload)
+        self.offload: frozenset[str] = frozenset()
+        """Calls of which what they save may go to the host (`offloading`)."""
         self._parted: nn.Module | None = None
         self.program, self.segment, self.weight, self.recompute = program, segment, weight, recompute
         self.differentiated = tuple(differentiated)

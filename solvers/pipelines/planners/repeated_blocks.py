@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from solvers.coarsening.blocks import Blocks, repeated_blocks
@@ -18,15 +20,20 @@ from solvers.pipelines.boundary_moves import improve
 from solvers.pipelines.even_cuts import even_cuts
 from solvers.pipelines.offers import ask, likely_counts
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
+from solvers.pipelines.recomputation.fitted import fitted
+from solvers.pipelines.recomputation.levels import levels_of
 from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
 from solvers.problem.groups import together
 from solvers.problem.pinned import pinned_groups, with_pins_together
 from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.programs.optional import lacking
 from solvers.schedules.assemble import assemble
-from solvers.search.monitor import Monitor
+from solvers.search.monitor import Monitor, Stop
 from solvers.search.planner import at_least
 
+LEVELS = 4
+"""Of what may run again (`solvers.pipelines.recomputation.levels`), at which the question over pieces is asked, too."""
 FIRST_PIECES = 4
 """Pieces a device, about, of the question that gives the first plan."""
 MOST_NAMED = 3
@@ -45,8 +52,9 @@ class RepeatedBlocks:
     Blocks of one module list are recognised if they are equal operator by operator (`repeated_blocks`). All blocks of
     a family are cut at the same places, where few bytes cross, so that none takes more than one of so many
     ``pieces`` of all work; `GraphPipeline` plans the graph of these and of the operators outside them, a few hundred
-    where the model has thousands. Its plans are judged on the whole graph, and in the end operators move across
-    borders of stages. A heuristic: bounds are those of the whole graph.
+    where the model has thousands. Where plans say what runs again it does so with nothing that does, and with all of a
+    few levels; what is found is fitted to each device. Its plans are judged on the whole graph, and in the end operators
+    move across borders of stages. A heuristic: bounds are those of the whole graph.
     """
 
     name: ClassVar[str] = "repeated-blocks"
@@ -72,13 +80,30 @@ class RepeatedBlocks:
         smaller = contracted(problem, blocks, self.pieces)
         if smaller is None:
             return False
-        ask(GraphPipeline(evaluations=self.evaluations), monitor.asking(smaller.question, smaller.expanded))
+        levels = levels_of(problem)
+        few = levels[:: max(1, -(-len(levels) // LEVELS))]
+        asked = [smaller, *(contracted(level.problem, blocks, self.pieces) for level in few)]
+        for number, question in enumerate(asked):
+            if question is not None:
+                inner = monitor.asking(question.question, partial(_whole, problem, question))
+                inner.time_limit_s = monitor.remaining_s / (len(asked) - number)
+                with suppress(Stop):
+                    ask(GraphPipeline(evaluations=self.evaluations), inner)
+                monitor.check()
         if self.evaluations and monitor.best is not None:
             monitor.begin("moving operators across the borders of stages")
             improve(problem, monitor)
         monitor.note(f"repeated-blocks: {_told(blocks)}, {len(smaller.question.graph):,} operators in place of"
                      f" {len(problem.graph):,}")  # fmt: skip
         return False
+
+
+def _whole(problem: Problem, question: Contraction, plan: Plan) -> Plan:
+    """A question's plan for the whole graph; where plans say what runs again, fitted to each device."""
+    expanded = question.expanded(plan)
+    if not problem.recompute_operators or lacking("highspy"):
+        return expanded
+    return fitted(problem, expanded).plan or expanded
 
 
 def first_split(problem: Problem, monitor: Monitor) -> None:

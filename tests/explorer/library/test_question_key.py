@@ -122,6 +122,7 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         "copy_tied",
         "recompute_operators",
         "host_links",
+        "state_links",
         "group_link",
         "group_sum_link",
         "repeats",
@@ -132,11 +133,12 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         replace(chain(max_replicas=2), zero=1),
         replace(chain(), copy_tied=True),
         replace(chain(), host_links={"gpu": 1e9}),
+        replace(chain(), state_links={"gpu": 1e9}),
         replace(chain(), engine=EngineCosts(*[0.5] * len(fields(EngineCosts)))),
         replace(chain(), group_link=Link(0, 1, 1e9)),
         replace(chain(), group_sum_link=Link(0, 1, 1e9)),
     )
-    assert len({asked(of).hash for of in (chain(), chain(max_replicas=2), *changed)}) == 9
+    assert len({asked(of).hash for of in (chain(), chain(max_replicas=2), *changed)}) == 10
 
 
 def test_what_plans_say_of_what_runs_again_is_part_of_the_question() -> None:
