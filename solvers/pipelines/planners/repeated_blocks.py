@@ -53,8 +53,8 @@ class RepeatedBlocks:
     a family are cut at the same places, where few bytes cross, so that none takes more than one of so many
     ``pieces`` of all work; `GraphPipeline` plans the graph of these and of the operators outside them, a few hundred
     where the model has thousands. Where plans say what runs again it does so with nothing that does, and with all of a
-    few levels; what is found is fitted to each device. Its plans are judged on the whole graph, and in the end operators
-    move across borders of stages. A heuristic: bounds are those of the whole graph.
+    few levels; what is found is fitted to each device. Its plans are judged on the whole graph, and in the end
+    operators move across borders of stages. A heuristic: bounds are those of the whole graph.
     """
 
     name: ClassVar[str] = "repeated-blocks"

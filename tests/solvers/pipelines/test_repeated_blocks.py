@@ -35,6 +35,20 @@ def test_cut_finely_it_is_about_as_good_as_the_search_on_the_whole_graph(changed
     assert found <= solve(p, GraphPipeline(), effort=Effort.QUICK).objective_s * 1.03
 
 
+@pytest.mark.parametrize("memory", [140.0, 130.0])
+def test_pieces_are_planned_at_levels_of_what_runs_again(memory):
+    """Without that nothing fits, and whole stages that run again take longer."""
+    p = layered(6, devices=3, memory=memory)
+    found = {}
+    for name, asked in {
+        "nothing": p, "stages": replace(p, recompute=True), "levels": replace(p, recompute_operators=True)
+    }.items():  # fmt: skip
+        result = found[name] = solve(asked, RepeatedBlocks(pieces=6), effort=Effort.QUICK)
+        assert result.plan is None or check(result.problem, result.plan) == ()
+    assert found["nothing"].plan is None
+    assert found["levels"].objective_s < found["stages"].objective_s
+
+
 def test_it_refuses_what_repeats_nothing_and_other_objectives():
     assert "repeated operator by operator" in (RepeatedBlocks().unsupported(layered(1)) or "")
     assert "iteration" in (RepeatedBlocks().unsupported(layered(4, objective=Objective.MAX_LOAD)) or "")
