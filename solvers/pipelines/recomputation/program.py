@@ -98,13 +98,16 @@ class _Program:
         one lane each way: how long they are decides how many micro-batches are there meanwhile, and what is waited
         for them."""
         model, hosting = self.model, choices.hosting
-        if hosting is None or not hosting.resident:
+        if hosting is None or not hosting.resident or not choices.saved_bytes.any():
             return []
         hosts = [model.binary(allowed=bool(nbytes > 0)) for nbytes in choices.saved_bytes]
         copied = choices.saved_bytes / hosting.bytes_per_s / self.second_scale
         for at, host in enumerate(hosts):
             model.row([(host, 1.0), (inside[choices.segment[at]], 1.0)], most=1.0)
             model.cost[host] = LEAST_COPIED * float(copied[at] / copied.sum())
+        for crossing in choices.crossings:  # what a region reads is not sent
+            for segment in {choices.segment[reader] for reader in crossing.readers if crossing.saver >= 0}:
+                model.row([(hosts[crossing.saver], 1.0), (inside[segment], 1.0)], most=1.0)
         lane = [(host, float(each)) for host, each in zip(hosts, copied, strict=True)]
         cases = []
         for seconds, resident in hosting.resident:  # one of these holds, and its part is all that is copied

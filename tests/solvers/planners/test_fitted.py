@@ -111,6 +111,7 @@ def test_no_choice_that_fits_is_faster(seed: int, bytes_per_s: float, again: boo
     known = []
     for regions in ways(choices) if again else [()]:
         inside = {o for region in regions for o in region.operators}
+        inside |= {t.saver for t in p.graph.tensors if not inside.isdisjoint(t.consumers)}  # what a region reads stays
         saves = zip(choices.operators, choices.saved_bytes, strict=True)
         for sent in subsets([o for o, nbytes in saves if nbytes > 0 and o not in inside]):
             stage = replace(plan.stages[0], regions=regions, offload=sent)
