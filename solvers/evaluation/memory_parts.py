@@ -28,7 +28,7 @@ def memory_parts(problem: Problem, plan: Plan, peak_bytes: Sequence[float]) -> t
     return tuple(found)
 
 
-def states_on_hosts(problem: Problem, plan: Plan) -> tuple[float, ...]:
+def hosted_states_bytes(problem: Problem, plan: Plan) -> tuple[float, ...]:
     """Of every device the bytes of masters and optimizer states that its host holds for it."""
     if not problem.state_links:
         return (0.0,) * len(problem.cluster)

@@ -22,7 +22,7 @@ from explorer.view.timeline.sent import sent_bytes
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, host_traffic, judge
 from solvers.evaluation.load import loads
-from solvers.evaluation.memory_parts import states_on_hosts
+from solvers.evaluation.memory_parts import hosted_states_bytes
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.number_runs import ONE_BY_ONE, runs
 from solvers.formats.result_json import degree_json, options_json
@@ -74,7 +74,7 @@ def result_object(
         "front": front_object(result),
         "by_degrees": [degree_json(row) for row in result.by_degrees],
         "host": None if plan is None else _host_object(problem, plan),
-        "states_on_hosts_bytes": None if plan is None else list(states_on_hosts(problem, plan)),
+        "states_on_hosts_bytes": None if plan is None else list(hosted_states_bytes(problem, plan)),
         "degrees": None if plan is None else degrees_object(problem, plan),
         "sent_bytes": None if plan is None else _sent_object(problem, plan),
         "tensor_placements": tensor_placements(problem),
@@ -277,7 +277,7 @@ def _print_hosts(problem: Problem, plan: Plan) -> None:
             f" {text.plural(stages, 'stage')}; the busiest device copies for {text.seconds(host.busiest_s)}, of which"
             f" the iteration is longer by {text.seconds(host.exposed_s)}"
         )
-    if any(states := states_on_hosts(problem, plan)):
+    if any(states := hosted_states_bytes(problem, plan)):
         most = max(range(len(states)), key=states.__getitem__)
         print(
             f"states     {text.nbytes(sum(states))} of optimizer states and masters in hosts' memory, at most"

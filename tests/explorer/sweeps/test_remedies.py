@@ -10,6 +10,7 @@ from explorer.question.settings import Settings
 from explorer.sweeps.remedies import MOST, Remedy, remedies, ways_out
 from solvers.planners.registry import PLANNERS
 from solvers.planners.solve import solve
+from solvers.problem.problem import Optimizer
 from tests.explorer.view.small import chain_workload
 
 EQUAL = PLANNERS["equal"]()
@@ -62,3 +63,17 @@ def test_nothing_is_looked_for_once_it_is_to_stop() -> None:
     workload, settings = chain_workload(), Settings(devices=2, memory_bytes=2.0**21)
     asked = remedies(make_problem(workload, settings), settings, 16)
     assert list(ways_out(workload, asked, EQUAL, should_stop=lambda: True)) == []
+
+
+def test_hosts_are_a_way_out_where_they_can_be() -> None:
+    """Not where states are shared out (ZeRO), or there already."""
+    for given, expected in (
+        ({}, ["--offload", "--offload-optimizer"]),
+        ({"offload": True}, ["--offload-optimizer"]),
+        ({"offload_optimizer": True}, ["--offload"]),
+        ({"optimizer": Optimizer.SGD}, ["--offload"]),
+        ({"zero": 1, "max_replicas": 0}, ["--offload"]),
+    ):
+        settings = Settings(devices=2, memory_bytes=2.0**21, **given)  # type: ignore[arg-type]
+        asked = remedies(make_problem(chain_workload(), settings), settings, 16)
+        assert [change.flags for change in asked if "offload" in change.flags] == expected

@@ -9,8 +9,7 @@ import pytest
 from explorer.question.problems import make_problem
 from explorer.question.settings import MemoryModel, Settings
 from solvers.errors import InvalidProblem
-from solvers.evaluation.memory_parts import memory_parts
-from solvers.evaluation.memory_parts import states_on_hosts as bytes_on_hosts
+from solvers.evaluation.memory_parts import hosted_states_bytes, memory_parts
 from solvers.evaluation.simulation import simulate
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.workload import Workload
@@ -109,7 +108,7 @@ def test_states_on_hosts_counted_by_hand() -> None:
     told = simulate(p, plan)
     assert told.makespan_s == 5 + 17 + 9
     assert told.peak_bytes() == (2 * 24 + 3 * 32 + 32,)
-    assert bytes_on_hosts(p, plan) == (2 * 24,)
+    assert hosted_states_bytes(p, plan) == (2 * 24,)
     assert verify(p, plan, told) == ()
     assert memory_parts(p, plan, told.peak_bytes())[0].keys() == {
         "parameters", "gradients", "activations, workspace and buffers"
