@@ -84,11 +84,12 @@ def run_plan(target: Target, text: str, file: PlanFile, request: RunRequest, bun
     """The outcome, whatever happens; a target that cannot be asked is a run that failed."""
     from explorer.cli.terminal.progress import RunLine, stop_on_interrupt
     from explorer.runner.bundles.outcome import Outcome, RunStatus
+    from explorer.runner.scripts.executable import processes
 
     line = RunLine(sys.stderr, target.name)
     with stop_on_interrupt() as stop:
         try:
-            return target.run(text, request, len(file.plan.devices_used()), bundle.folder, line, stop.is_set)
+            return target.run(text, request, processes(file.problem, file.plan), bundle.folder, line, stop.is_set)
         except RunError as error:
             return Outcome(RunStatus.FAILED, str(error))
         finally:

@@ -31,6 +31,7 @@ from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.reproduce import command_line
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.scripts.checks import Level, check
+from explorer.runner.scripts.executable import processes
 from explorer.runner.targets.registry import Targets, load_targets
 from explorer.runner.targets.target import RunProgress
 from explorer.runner.targets.target_file import LocalSetup, TargetSetup
@@ -225,7 +226,7 @@ def checked(file: PlanFile, most: int) -> tuple[int, list[str], list[str]]:
     found = check(file.problem, file.plan, most)
     refused = [finding.message for finding in found if finding.level is Level.ERROR]
     warnings = [finding.message for finding in found if finding.level is not Level.ERROR]
-    return len(file.plan.devices_used()), refused, warnings
+    return processes(file.problem, file.plan), refused, warnings
 
 
 def elsewhere(problem: Problem, plan: Plan, setup: TargetSetup) -> str:

@@ -15,6 +15,7 @@ from explorer.runner.bundles.outcome import Agreement, Environment, Outcome, noi
 from explorer.runner.bundles.reproduce import command_line
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.words import one_line
+from explorer.runner.scripts.executable import processes
 from explorer.words import text
 from solvers.errors import PlacementError
 from solvers.evaluation.evaluate import evaluate, judge
@@ -39,7 +40,7 @@ def run_object(file: PlanFile, bundle: Bundle, target: str, request: RunRequest,
     found = compared(file, outcome)
     took_s = judge(problem, plan).objective_s
     given = Result(problem, plan, Status.FEASIBLE, StopReason.FINISHED, took_s, 0.0, 0.0, "given")
-    ranks, expected_s = len(plan.devices_used()), predicted_s(file)
+    ranks, expected_s = processes(problem, plan), predicted_s(file)
     within = interval(problem, plan, expected_s)
     return {
         **result_object(file.reference, file.result or given),
@@ -100,7 +101,7 @@ def measured_object(outcome: Outcome) -> dict[str, object] | None:
 
 def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: RunRequest, outcome: Outcome) -> None:
     """The run in a screenful, then what was measured beside what was predicted."""
-    ranks = len(file.plan.devices_used())
+    ranks = processes(file.problem, file.plan)
     print(f"{one_line(file.reference or file.problem.graph.name)}: {text.plural(ranks, 'rank')} on {target} ({place})")
     elsewhere = planned_for_others(file, outcome)
     if elsewhere is not None:

@@ -28,6 +28,7 @@ from explorer.runner.bundles.outcome import MAX_RANKS, Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest, read_request, request_json
 from explorer.runner.bundles.result_json import read_outcome, write_outcome
 from explorer.runner.bundles.words import Words
+from explorer.runner.scripts.executable import processes
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
@@ -130,7 +131,7 @@ def write_bundle(
         folder.mkdir(mode=0o700, exist_ok=True)
         if any(folder.iterdir()):
             raise RunError(f"{folder}: is not empty; a bundle needs a folder of its own")
-        ranks = len(file.plan.devices_used())
+        ranks = processes(file.problem, file.plan)
         created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         about = About(file.reference, target_name, ranks, created, predicted_s)
         doing = "preparing the run"

@@ -41,35 +41,40 @@ def gather(
         "pinned": pinned,
         "operators": operators_s,
     }
-    found: list[Any] | None = [None] * machine.ranks if machine.rank == 0 else None
-    dist.gather_object(mine, found)
-    if found is None:
+    every: list[Any] | None = [None] * machine.processes if machine.process == 0 else None
+    dist.gather_object(mine, every)
+    if every is None:
         return None
+    members = machine.members.members
+    found = every[::members]  # of each group the first member: all take the same steps
     losses = [sum(ends) for ends in zip(*(each["losses"] for each in found), strict=True)]
     broken = _not_finite(found, request.warmup)
     return Outcome(
         status=RunStatus.FAILED if broken and machine.script.training else RunStatus.DONE,
         reason=broken if machine.script.training else "",
         environment=Environment(
-            hosts=tuple(each["host"] for each in found),
-            devices=tuple(each["device"] for each in found),
+            hosts=tuple(each["host"] for each in every),
+            devices=tuple(each["device"] for each in every),
             backend=dist.get_backend(),
             torch=str(torch.__version__),
             python=platform.python_version(),
             threads=request.threads,
             date=datetime.now(UTC).isoformat(timespec="seconds"),
-            pinned=all(each["pinned"] for each in found),
+            pinned=all(each["pinned"] for each in every),
         ),
-        iterations_s=tuple(max(lengths) for lengths in zip(*(each["lengths_s"] for each in found), strict=True)),
+        iterations_s=tuple(max(lengths) for lengths in zip(*(each["lengths_s"] for each in every), strict=True)),
         actions=_actions(found),
         messages=_messages(machine, found),
         segments=tuple(segment.stages for segment in machine.script.segments),
         rank_devices=machine.script.devices,
-        peak_bytes=tuple(each["peak_bytes"] for each in found),
+        peak_bytes=tuple(
+            max(each["peak_bytes"] for each in every[first : first + members])
+            for first in range(0, len(every), members)
+        ),
         losses=tuple(losses) if machine.has_loss else (),
-        noise=max(each["noise"] for each in found),
+        noise=max(each["noise"] for each in every),
         agreement=agreement,
-        operators_s=_operators(found),
+        operators_s=_operators(every),
         notes=(*machine.notes, *notes, *([broken] if broken and not machine.script.training else ())),
     )
 

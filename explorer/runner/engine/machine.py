@@ -17,6 +17,7 @@ from explorer.runner.engine.recording import Recorder, recorder_for
 from explorer.runner.engine.runtime import ScriptRuntime, Work, stage_numbers
 from explorer.runner.engine.sending import Sends
 from explorer.runner.engine.stages import Port, SegmentStage
+from explorer.runner.model import group
 from explorer.runner.model.cuts import check_cuts, check_states
 from explorer.runner.model.drawing import Drawing, seed_calls
 from explorer.runner.model.optimizers import OPTIMIZERS, make_dense, step
@@ -25,7 +26,7 @@ from explorer.runner.model.samples import make_samples
 from explorer.runner.model.segment_module import Kind
 from explorer.runner.model.weights import Held, hold
 from explorer.runner.scripts.answers import answers
-from explorer.runner.scripts.executable import optimizer_of
+from explorer.runner.scripts.executable import optimizer_of, processes
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.script import Script
 from solvers.errors import RunError
@@ -36,7 +37,12 @@ from solvers.problem.problem import Objective, Problem
 
 @dataclass
 class Machine:
-    """What one rank runs. before_update is called with a segment before its parameters change."""
+    """What one rank runs. before_update is called with a segment before its parameters change.
+
+    rank, ranks: of the plan's devices, in `script`. Where the devices are groups, each rank is one process of every
+    group's `members`; those of one place in their groups (`column`) run the script among themselves, and exchange with
+    the other members of their own group inside of calls.
+    """
 
     script: Script
     program: Program
@@ -48,6 +54,8 @@ class Machine:
     exchange: Exchange
     sends: Sends
     samples: tuple[Tensor, ...]
+    members: group.Members = field(default_factory=group.Members)
+    column: dist.ProcessGroup | None = None
     stages: dict[int, SegmentStage] = field(default_factory=dict)
     owned: dict[int, tuple[nn.Parameter, ...]] = field(default_factory=dict)
     """Segment -> the trainable parameters that it updates."""
@@ -68,6 +76,20 @@ class Machine:
         """Whether the model has an output that a loss can be made of."""
         captured = self.program.captured
         return any(captured.values[name].is_float for name in captured.outputs)
+
+    @property
+    def process(self) -> int:
+        """This rank's number among all processes."""
+        return self.process_of(self.rank)
+
+    @property
+    def processes(self) -> int:
+        """The number of all processes."""
+        return self.ranks * self.members.members
+
+    def process_of(self, rank: int) -> int:
+        """The number, among all processes, of the one that has this one's place in the group of a rank."""
+        return rank * self.members.members + self.members.member
 
     def start(self, ports: dict[tuple[int, bool], Port]) -> None:
         """Make the runtime, once segments and ports are there."""
@@ -93,12 +115,21 @@ class Machine:
             self.settle(segment)
 
     def _share_sums(self) -> None:
-        """Leaves each replica its share of a sum that all of them have, since they will be added up once more."""
+        """Leaves each replica, and each member with a part of a gradient, its share of a sum that all of them have, since
+        they will be added up once more."""
         for segment, owned in self.owned.items():
             replicas = len(self.script.segments[segment].devices)
-            for parameter in owned if replicas > 1 else ():
-                if parameter.grad is not None:
-                    parameter.grad.div_(replicas)
+            partial = {id(parameter) for parameter in self._partial(segment)}
+            for parameter in owned:
+                parts = replicas * (self.members.members if id(parameter) in partial else 1)
+                if parameter.grad is not None and parts > 1:
+                    parameter.grad.div_(parts)
+
+    def _partial(self, segment: int) -> list[nn.Parameter]:
+        """The parameters that a segment updates and of which each member of the group has a part of the gradient."""
+        owned = {id(parameter) for parameter in self.owned[segment]}
+        mine = (self.held.parameters[name] for name in sorted(self.program.partial & self.held.parameters.keys()))
+        return [parameter for parameter in mine if id(parameter) in owned]
 
     def loss(self) -> float:
         """This rank's part of the mini-batch's loss of the last iteration."""
@@ -130,11 +161,19 @@ class Machine:
             self._syncing.pop(segment).finish()
 
     def update(self, segment: int) -> None:
-        """The optimizer's step for the parameters that a segment updates."""
+        """The optimizer's step for the parameters that a segment updates, once what members have of a gradient is added
+        up."""
+        for parameter in self._partial(segment):
+            there = parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)
+            parameter.grad = self.members.add_up(there)
         if self.before_update is not None:
             self.before_update(segment)
         if segment in self.optimizers:
             step(self.optimizers[segment], states_on_host=self.states_on_host)
+
+    def drawn_apart(self, call: str) -> int:
+        """What tells the random numbers of a call from those of the other members, 0 where they are the same."""
+        return self.members.member if self.program.is_share(call) else 0
 
     def message_bytes(self, channel: int, piece: int, gradient: bool) -> int:
         """What a message carries."""
@@ -225,8 +264,9 @@ def trace(file: PlanFile, request: RunRequest) -> Program:
 
 def without_dropout(file: PlanFile, request: RunRequest) -> bool:
     """Whether nothing is dropped: a loop of one's own draws other numbers than a run, and so does the model in a plain
-    loop where stages have other shares of the samples than it takes at once."""
-    return request.dump or (request.verify and len(shares_of(file.problem, file.plan)) > 1)
+    loop where stages have other shares of the samples than it takes at once, or tensors are divided."""
+    several = len(shares_of(file.problem, file.plan)) > 1 or file.problem.graph.tensor_parallel > 1
+    return request.dump or (request.verify and several)
 
 
 def make_machine(
@@ -235,13 +275,13 @@ def make_machine(
     """This rank's part of a plan. program: what `trace` gave, if it was asked before. Raises PlacementError for
     what cannot run; every rank must call it."""
     problem = file.problem
-    check_ranks(file.plan, ranks)
+    check_ranks(problem, file.plan, ranks)
     tell("tracing")
     program = program or trace(file, request)
     script = script_of(problem, file.plan, program)
     tell("building")
     held = hold(
-        file.reference, names_held(script, program, rank), seed=request.seed, dtype=program.dtype, device=device,
+        file.reference, names_held(script, program, rank // program.members), seed=request.seed, dtype=program.dtype, device=device,
         allow_model=request.allow_model,
     )  # fmt: skip
     samples = make_samples(
@@ -250,7 +290,7 @@ def make_machine(
     )  # fmt: skip
     machine = assemble(script, program, held, samples, rank, device)
     for segment, stage in machine.stages.items():
-        if seed_calls(stage.program.module):
+        if seed_calls(stage.program.module, machine.drawn_apart):
             stage.calling = _drawing(machine, request.seed, segment)
     machine.states_on_host = bool(problem.state_links)
     kind = OPTIMIZERS[optimizer_of(problem, request.optimizer)]
@@ -264,9 +304,9 @@ def _drawing(machine: Machine, seed: int, segment: int) -> Drawing:
     return Drawing(seed, lambda: machine.iterations, lambda micro_batch: machine.exchange.first(segment, micro_batch))
 
 
-def check_ranks(plan: Plan, ranks: int) -> None:
+def check_ranks(problem: Problem, plan: Plan, ranks: int) -> None:
     """Raises RunError if a plan is for another number of processes."""
-    used = len(plan.devices_used())
+    used = processes(problem, plan)
     if ranks != used:
         raise RunError(f"the plan uses {used} devices, so it runs on {used} ranks; found {ranks}")
 
@@ -288,20 +328,35 @@ def names_held(script: Script, program: Program, rank: int) -> tuple[str, ...]:
 def assemble(
     script: Script, program: Program, held: Held, samples: tuple[Tensor, ...], rank: int, device: torch.device
 ) -> Machine:
-    """This rank, with what it holds, and without optimizers; every rank must call it. samples: as `make_samples` gives
-    them; they may be replaced before an iteration."""
+    """This rank, with what it holds, and without optimizers; every rank must call it. held: whole tensors. samples: as
+    `make_samples` gives them; they may be replaced before an iteration. rank: among all processes."""
+    ranks, here = len(script.devices), group.Members(rank % program.members, program.members)
+    rank //= program.members
+    column = None
+    if here.members > 1:
+        here.group = _groups([range(r * here.members, (r + 1) * here.members) for r in range(ranks)], rank)
+        column = _groups([range(m, ranks * here.members, here.members) for m in range(here.members)], here.member)
+    group.join(here)
     machine = Machine(
-        script, program, held, rank, len(script.devices), device, recorder_for(device),
+        script, program, program.placed.held(held, here.member), rank, ranks, device, recorder_for(device),
         Exchange(script, script.devices[rank], Sizes(program), device), Sends(answers(script, rank)), samples,
-        notes=held.notes,
+        here, column, notes=held.notes,
     )  # fmt: skip
-    for group in sorted({at.devices for at in script.segments if len(at.devices) > 1}):
-        made = dist.new_group([script.devices.index(d) for d in group])
-        assert made is not None
-        machine.groups[group] = made
+    for devices in sorted({at.devices for at in script.segments if len(at.devices) > 1}):
+        mine = [script.devices.index(d) for d in devices]
+        machine.groups[devices] = _groups(
+            [[r * here.members + m for r in mine] for m in range(here.members)], here.member
+        )  # fmt: skip
     _make_segments(machine)
     machine.start(_make_ports(machine))
     return machine
+
+
+def _groups(places: Sequence[Sequence[int]], mine: int) -> dist.ProcessGroup:
+    """One of several groups of processes, all of which every process must make."""
+    made = [dist.new_group(list(each)) for each in places][mine]
+    assert made is not None
+    return made
 
 
 def _make_segments(machine: Machine) -> None:
@@ -340,7 +395,8 @@ def _make_ports(machine: Machine) -> dict[tuple[int, bool], Port]:
         ):
             if end == here:
                 ports[number, is_source] = Port(
-                    number, first + 2 * number + (not is_source), stages, rank_of[peer], machine.exchange,
+                    number, first + 2 * number + (not is_source), stages, machine.process_of(rank_of[peer]),
+                    machine.exchange,
                     machine.recorder, machine.sends, machine.device,
                 )  # fmt: skip
     return ports

@@ -37,6 +37,7 @@ from explorer.runner.engine.recording import clock_offsets, start_together
 from explorer.runner.measuring import operator_times
 from explorer.runner.measuring.operator_times import Subject
 from explorer.runner.model.optimizers import dense
+from solvers.errors import RunError
 from solvers.problem.graph import OpGraph, Phase
 
 GRADIENT, PARAMETER, LOSS = "gradient/", "parameter/", "loss"
@@ -80,7 +81,7 @@ def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> 
     """Runs warm-up and measured iterations, and one that only counts bytes. Every rank calls it. floor_bytes: see
     `peak_of_an_iteration`."""
     measured = Measured()
-    measured.offset_s = clock_offsets(machine.ranks, machine.rank, machine.device)
+    measured.offset_s = clock_offsets(machine.processes, machine.process, machine.device)
     with settled_memory():
         for count in range(request.warmup):
             tell("warming up", count, request.warmup, waits=True)
@@ -90,7 +91,7 @@ def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> 
             measured.look(machine, count)
         for count in range(request.steps):
             tell("measuring", count, request.steps, waits=True)
-            start = start_together(machine.rank, measured.offset_s, machine.device)
+            start = start_together(machine.process, measured.offset_s, machine.device)
             machine.recorder.start()
             machine.iterate()
             machine.recorder.finish()
@@ -136,7 +137,10 @@ def _array(value: Tensor) -> np.ndarray:
 
 def operator_seconds(machine: Machine, graph: OpGraph) -> dict[str, float]:
     """Operator name -> seconds for one replica's share of a micro-batch; without updates. Every rank calls it:
-    all measure at the same time, as they run. The parameters' gradients are not those of a run afterwards."""
+    all measure at the same time, as they run. The parameters' gradients are not those of a run afterwards. Raises
+    RunError where tensors are divided: members of a group would have to repeat an operator equally often."""
+    if machine.program.divided is not None:
+        raise RunError("operators of a plan whose tensors are divided are not measured one by one")
     tell("measuring operators")
     for stage in machine.stages.values():
         stage.remembers = True

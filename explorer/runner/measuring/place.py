@@ -22,11 +22,14 @@ BEST_SHARE = 0.5
 
 
 def reduced(
-    values: Sequence[float], device: torch.device, how: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM
+    values: Sequence[float],
+    device: torch.device,
+    how: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM,
+    group: dist.ProcessGroup | None = None,
 ) -> list[float]:
-    """Of every number, what all ranks together make of it, in double precision; every rank calls it."""
+    """Of every number, what all ranks (of a group) together make of it, in double precision; all of them call it."""
     tensor = torch.tensor(values, dtype=torch.float64, device=device)
-    dist.all_reduce(tensor, how)
+    dist.all_reduce(tensor, how, group=group)
     return [float(value) for value in tensor.tolist()]
 
 

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from demo_models import MODELS
 from explorer.question.models.code import module_of
-from explorer.question.models.example import split_example
+from explorer.question.models.example import split_example, undivided
 from explorer.question.models.libraries import library_of, make_of_library
 from explorer.runner.model.deferred_init import Making, Seeding, Survey, Surveying
 from explorer.runner.model.permission import why_not
@@ -50,14 +50,15 @@ def builder(reference: str, *, allow_model: bool, batch: int | None = None) -> B
     """What makes (module, example inputs). Imports the module of a reference to one, which runs its code.
 
     batch: samples of the example, for a demo model. Raises RunError if it is none that can be run, or may not be."""
+    if refusal := why_not(reference, allow_model=allow_model):
+        raise RunError(refusal)
+    reference = undivided(reference)
     if reference in MODELS:
         demo = MODELS[reference]
         if batch is None:
             return demo.build
         family = importlib.import_module(f"demo_models.{demo.module}")
         return lambda: family.build(replace(family.SIZES[demo.size], batch=batch))
-    if refusal := why_not(reference, allow_model=allow_model):
-        raise RunError(refusal)
     if library_of(reference) is not None:
         return _of_library(reference, batch)
     module_name, _, attribute = reference.rpartition(":")

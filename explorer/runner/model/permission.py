@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from demo_models import MODELS
 from explorer.question.models.code import is_callable
+from explorer.question.models.example import undivided
 from explorer.question.models.libraries import library_of
 
 
@@ -11,10 +12,11 @@ def why_not(reference: str, *, allow_model: bool) -> str:
     """Why the code of ``reference`` is not run, in one line; "" if it is: that of a demo model always is, that of
     "package.module:callable", "path/file.py:callable" and of an installed library ("hf:gpt2") where it is allowed.
     Other files hold no code."""
+    if ",tensor-parallel-of=" in reference:
+        return f"{reference}: plans with degrees by part are simulated and checked, and not run; plan with one degree"
+    reference = undivided(reference)
     if reference in MODELS:
         return ""
-    if ",tensor-parallel=" in reference or ",tensor-parallel-of=" in reference:
-        return f"{reference}: plans whose tensors are divided are simulated and checked, and not run yet"
     if library_of(reference) is not None:
         if allow_model:
             return ""

@@ -12,8 +12,11 @@ from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
 
 from demo_models import MODELS
+from explorer.question.models.example import undivided
 from explorer.question.models.libraries import graph_name, library_of
+from explorer.runner.model import group
 from explorer.runner.model.construct import Built, construct
+from explorer.runner.model.divided import Divided, Placed, placed
 from explorer.runner.model.flat import Flat, From, Source, flatten
 from explorer.runner.model.optimizers import DTYPES, floating
 from explorer.runner.model.recomputation import Region
@@ -27,7 +30,8 @@ from explorer.tracing.captured import Captured, Node
 from explorer.tracing.fake import at_batch, batch_of, fake_inputs, fake_module
 from explorer.tracing.fold import NO_OPERATOR, Folded
 from explorer.tracing.forward import Edge
-from solvers.errors import RunError, TraceError
+from explorer.tracing.sharding.stated import as_stated
+from solvers.errors import InvalidProblem, RunError, TraceError
 from solvers.problem.graph import OpGraph
 
 STATISTICS = ("running_mean", "running_var")
@@ -42,7 +46,8 @@ class Program:
 
     captured, folded and edges: of the graph's own batch; edges are the graph's first tensors, in order.
     sized: samples -> the capture at that number, and its calls. dtype: of floating tensors in the run, None:
-    as the model is (give it to `hold` and `make_samples`).
+    as the model is (give it to `hold` and `make_samples`). divided: where tensors are, how, and all of these are what
+    one member of a group runs; whole: then the same of the whole model.
     """
 
     reference: str
@@ -52,6 +57,45 @@ class Program:
     sized: Mapping[int, tuple[Captured, Flat]]
     doubled: Captured | None
     dtype: torch.dtype | None
+    divided: Divided | None = None
+    whole: Program | None = None
+
+    @property
+    def members(self) -> int:
+        """Of a group, which run one model together."""
+        return 1 if self.divided is None else self.divided.members
+
+    @cached_property
+    def placed(self) -> Placed:
+        """How parameters, buffers, constants and samples lie over the members of a group."""
+        captured, flat = next(iter(self.sized.values()))
+        return Placed({}) if self.divided is None else placed(captured, flat, self.members)
+
+    @cached_property
+    def partial(self) -> frozenset[str]:
+        """Names of the parameters of which each member has a part of the gradient."""
+        values = () if self.divided is None else self.divided.partial
+        return frozenset(_first(self.captured.parameters[value]) for value in values)
+
+    def is_share(self, call: str) -> bool:
+        """Whether each member makes another part of what a call gives, so that it draws other random numbers."""
+        if self.divided is None:
+            return False
+        made = self.calls[call].outputs
+        return any(group.divided_along(self.captured.whole[name].placement) is not None for name in made)
+
+    def undivided(self, operators: Sequence[int]) -> tuple[int, ...]:
+        """Those of the whole model whose calls these make; themselves where tensors are whole."""
+        if self.whole is None:
+            return tuple(operators)
+        names, nodes = self.names_of(operators), self.whole.captured.nodes
+        leaders = enumerate(self.whole.folded.leaders)
+        return tuple(operator for operator, position in leaders if nodes[position].name in names)
+
+    @cached_property
+    def calls(self) -> dict[str, Node]:
+        """By name."""
+        return {node.name: node for node in self.captured.nodes}
 
     @cached_property
     def gradients(self) -> tuple[frozenset[int], ...]:
@@ -154,7 +198,7 @@ class Program:
             operators,
             needed if reads is None else sorted(reads),
             given if sends is None else sorted(sends),
-            _Tensors(self.captured, flat, held),
+            _Tensors(self.captured, flat, held, self.placed),
             held.device,
         )
 
@@ -232,8 +276,8 @@ class Program:
 class _Tensors(Mapping[Source, Tensor]):
     """What comes from outside, where it is found."""
 
-    def __init__(self, captured: Captured, flat: Flat, held: Held) -> None:
-        self.flat, self.held = flat, held
+    def __init__(self, captured: Captured, flat: Flat, held: Held, placed: Placed) -> None:
+        self.flat, self.held, self.placed = flat, held, placed
         self.first = {name: _first(names) for names in captured.parameters.values() for name in names.split(" = ")}
         self.constants: dict[str, Tensor] = {}
 
@@ -244,7 +288,7 @@ class _Tensors(Mapping[Source, Tensor]):
                 raise RunError(f"the parameter {name} is not held by this rank")
             return self.held.parameters[name]
         if source.target in self.flat.constants:
-            constant = self.flat.constants[source.target]
+            constant = self.placed.share(source, self.flat.constants[source.target], group.here().member)
             return self.constants.setdefault(source.target, constant.to(self.held.device, copy=True))
         if source.target not in self.held.buffers:
             raise RunError(f"the values of the tensor {source.target} of the model were not found")
@@ -280,7 +324,8 @@ def trace_for_run(
     Raises RunError if it cannot be run, or is not (or no longer) the model of ``graph``.
     """
     built = construct(reference, wanted=(), seed=0, allow_model=allow_model)
-    name = reference if reference in MODELS else reference.rpartition(":")[2]
+    whole = undivided(reference)
+    name = whole if whole in MODELS else whole.rpartition(":")[2]
     if library_of(reference) is not None:
         name = graph_name(reference)
     return trace_built(
@@ -306,20 +351,32 @@ def trace_built(
     try:
         tracer = _Tracer(built, name, training)
         try:
-            small, large = tracer.planned(graph, reference, planned)
+            small, large, divided = tracer.planned(graph, reference, planned)
         except RunError:
             if planned is None:
                 raise
-            small, large = tracer.planned(graph, reference, None)  # the model itself has tensors of another dtype
+            small, large, divided = tracer.planned(graph, reference, None)  # the model itself has another dtype
             planned = None
-        folded, forward = operators(small, large)
         run_dtype = planned if dtype is None or (planned is None and _is_all_in(built, dtype)) else floating(dtype)
         sized = {
             count: tracer.at(count, run_dtype, small, without_dropout=without_dropout) for count in sorted(set(samples))
         }
+        folded, forward = operators(small, large)
+        whole = Program(reference, small, folded, forward.edges, sized, large, run_dtype)
+        return whole if divided is None else _of_member(whole, large, divided)
     except TraceError as error:
         raise RunError(str(error)) from error
-    return Program(reference, small, folded, forward.edges, sized, large, run_dtype)
+
+
+def _of_member(whole: Program, large: Captured, divided: Divided) -> Program:
+    """What one member of a group runs of a model. large: the whole one at another batch than the graph's."""
+    small, more = divided.member_of(whole.captured), divided.member_of(large)
+    folded, forward = operators(small, more)
+    sized = {}
+    for count, (captured, flat) in whole.sized.items():
+        member = divided.member_of(captured)
+        sized[count] = member, divided.flat(captured, member, flat)
+    return Program(whole.reference, small, folded, forward.edges, sized, more, whole.dtype, divided, whole)
 
 
 def planned_dtype(module: nn.Module, graph: OpGraph) -> torch.dtype | None:
@@ -368,12 +425,22 @@ class _Tracer:
             return small, None
         return small, large if same_nodes(small, large) else None
 
-    def planned(self, graph: OpGraph, reference: str, dtype: torch.dtype | None) -> tuple[Captured, Captured]:
-        """At the graph's batch and at another one. Raises RunError if it is not the model of ``graph``."""
+    def planned(
+        self, graph: OpGraph, reference: str, dtype: torch.dtype | None
+    ) -> tuple[Captured, Captured, Divided | None]:
+        """At the graph's batch and at another one, and how the graph divides it. Raises RunError if it is not the model
+        of ``graph``."""
         small, large = self.both(graph.samples, dtype)
-        workload = build(small, large or doubled(small)[1], reference=reference, training=self.training)
+        at, more = (small, large) if large is not None else doubled(small)
+        divided = _as_divided(graph, reference, at, more)
+        small, large = (at, more) if divided is None else (divided.member_of(at), divided.member_of(more))
+        workload = build(
+            small, large, reference=reference, training=self.training, tensor_parallel=graph.tensor_parallel
+        )
         check_same(workload.graph, graph, reference)
-        return (small, large) if large is not None else doubled(small)
+        if divided is not None and workload.graph.division != graph.division:
+            raise RunError(f"{reference}: the plan divides another version of the model; plan it again")
+        return at, more, divided
 
     def at(
         self, samples: int, dtype: torch.dtype | None, small: Captured, *, without_dropout: bool
@@ -386,6 +453,18 @@ class _Tracer:
                 " number of micro-batches or replicas, or run it in the plan's dtype"
             )
         return captured, flatten(program, _labels(captured, program), without_dropout=without_dropout)
+
+
+def _as_divided(graph: OpGraph, reference: str, small: Captured, large: Captured) -> Divided | None:
+    """None of a graph whose tensors are whole. small, large: the whole model at two batches."""
+    if graph.tensor_parallel == 1:
+        return None
+    if graph.division is None:
+        raise RunError(f"{reference}: the plan does not state how its tensors are divided; plan it again")
+    try:
+        return Divided(as_stated(graph.division, graph.tensor_parallel, small, large))
+    except InvalidProblem as error:
+        raise RunError(str(error)) from error
 
 
 def _same_calls(a: Captured, b: Captured) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from explorer.runner.scripts.channels import routes
-from explorer.runner.scripts.executable import not_run
+from explorer.runner.scripts.executable import not_run, processes
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.replay import replay
 from explorer.runner.scripts.script import MESSAGES, Do, Script
@@ -62,7 +62,7 @@ def check(
         *_replicas(problem, plan),
     ]
     if not found:
-        found += [*_together(problem, plan), *_ranks(plan, ranks_available)]
+        found += [*_together(problem, plan), *_ranks(problem, plan, ranks_available)]
         try:
             found += _acyclic(problem, plan) or _lowered(problem, plan, memory)
         except PlacementError as error:
@@ -158,8 +158,8 @@ def _acyclic(problem: Problem, plan: Plan) -> list[Finding]:
     return [_error(f"stages {shown} wait for each other: cut one of them where its operators wait for another stage")]
 
 
-def _ranks(plan: Plan, available: int | None) -> Iterator[Finding]:
-    needed = len(plan.devices_used())
+def _ranks(problem: Problem, plan: Plan, available: int | None) -> Iterator[Finding]:
+    needed = processes(problem, plan)
     if available is not None and needed > available:
         yield _error(f"the plan needs {needed} ranks, the target has {available}: plan for fewer devices")
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from solvers.plan.plan import Plan
 from solvers.problem.problem import Optimizer, Precision, Problem
 
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw")
 """Those that a run has; `explorer.runner.model.optimizers` makes them."""
+
+
+def processes(problem: Problem, plan: Plan) -> int:
+    """How many a plan runs on: one for each device that it uses, or each member of the groups that it does."""
+    return len(plan.devices_used()) * problem.graph.tensor_parallel
 
 
 def optimizer_of(problem: Problem, asked: str | None) -> str:

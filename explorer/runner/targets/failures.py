@@ -126,8 +126,8 @@ def predicted_peak_bytes(plan_text: str, rank: int) -> float | None:
 
     try:
         file = read_plan(plan_text)
-        devices = file.plan.devices_used()
-        return evaluate(file.problem, file.plan).peak_memory_bytes[devices[rank]] if rank < len(devices) else None
+        devices, device = file.plan.devices_used(), rank // file.problem.graph.tensor_parallel
+        return evaluate(file.problem, file.plan).peak_memory_bytes[devices[device]] if device < len(devices) else None
     except PlacementError:
         return None
 

@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from explorer.runner.model.program import Program
 from explorer.runner.scripts.checks import Level, check
+from explorer.runner.scripts.executable import processes
 from explorer.runner.scripts.script import Script
 from solvers.errors import RunError
 from solvers.formats.plan_json import PlanFile, write_plan
@@ -27,7 +28,7 @@ PROBE = 64
 
 def check_plan(file: PlanFile, ranks: int) -> None:
     """Raises RunError if a plan is not of training, or cannot be run on so many processes."""
-    used = len(file.plan.devices_used())
+    used = processes(file.problem, file.plan)
     if ranks != used:
         raise RunError(
             f"the plan uses {used} device{'s' * (used > 1)}, found {ranks} process{'es' * (ranks > 1)}; start it with"

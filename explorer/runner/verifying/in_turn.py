@@ -9,7 +9,7 @@ each other. Where a gradient flows is asked of autograd as it runs, not of the p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
@@ -36,7 +36,8 @@ class Part:
 @dataclass(frozen=True)
 class Given:
     """What there is to compute with. samples: as `make_samples` gives them, of ``mini_batch`` samples, ``share`` of
-    which are taken at once. seed: of what the model draws (dropout)."""
+    which are taken at once. seed: of what the model draws (dropout). process_of: a rank's number for `torch.distributed`.
+    """
 
     program: Program
     rank: int
@@ -46,6 +47,7 @@ class Given:
     mini_batch: int
     training: bool
     seed: int
+    process_of: Callable[[int], int]
 
 
 def in_order(program: Program, parts: Sequence[Part]) -> tuple[Part, ...]:
@@ -181,12 +183,12 @@ class InTurn:
         elif here == source:
             value = self._made[tensor]
             self._tell((tensor, number, False), value.requires_grad, reader)
-            dist.send(value.detach().contiguous(), reader)
+            dist.send(value.detach().contiguous(), self.given.process_of(reader))
             return
         elif here == reader:
             flows = self._told((tensor, number, False), source)
             value = self._room(tensor)
-            dist.recv(value, source)
+            dist.recv(value, self.given.process_of(source))
         else:
             return
         self._leaves[number, tensor] = value.detach().requires_grad_(flows)
@@ -200,10 +202,10 @@ class InTurn:
             if here != source:
                 self._tell((tensor, number, True), gradient is not None, source)
                 if gradient is not None:
-                    dist.send(gradient.contiguous(), source)
+                    dist.send(gradient.contiguous(), self.given.process_of(source))
         elif here == source and self._told((tensor, number, True), reader):
             gradient = self._room(tensor)
-            dist.recv(gradient, reader)
+            dist.recv(gradient, self.given.process_of(reader))
         if here == source and gradient is not None:
             self._back[tensor] = self._back[tensor] + gradient if tensor in self._back else gradient
 
@@ -219,11 +221,11 @@ class InTurn:
             raise RunError(f"the model makes other gradients of one share than of another (tensor {what[0]})")
         if what not in self._said:
             self._said.add(what)
-            dist.send(torch.tensor([int(flag)], device=self.given.device), rank)
+            dist.send(torch.tensor([int(flag)], device=self.given.device), self.given.process_of(rank))
 
     def _told(self, what: tuple[int, int, bool], rank: int) -> bool:
         if what not in self._known:
             flag = torch.empty(1, dtype=torch.int64, device=self.given.device)
-            dist.recv(flag, rank)
+            dist.recv(flag, self.given.process_of(rank))
             self._known[what] = bool(flag.item())
         return self._known[what]

@@ -19,6 +19,7 @@ from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
 from explorer.runner.measuring.place import free_bytes, reduced
+from explorer.runner.model.flat import From, Source
 from explorer.runner.model.optimizers import OPTIMIZERS, dense, is_adam
 from explorer.runner.model.program import Program
 from explorer.runner.model.weights import hold
@@ -44,7 +45,8 @@ entries. Less may be rounding, too: Adam takes whole steps by gradients that are
 def verify(machine: Machine, reference: str, problem: Problem, request: RunRequest) -> Agreement:
     """Runs some iterations, and the model in turn, in one piece or by segments, on the same shares of the same
     micro-batches in order. Every rank calls it and gets the same answer; the machine's parameters have then been
-    updated, and its optimizers and gradients are gone.
+    updated, and its optimizers and gradients are gone. Where tensors are divided, those that have one place in their
+    groups compute the whole model among themselves, and compare their shares.
 
     Of a model with batch statistics the shares matter: it is compared where all segments have the same.
     """
@@ -55,9 +57,9 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
     losses = []
     for count in range(steps):
         tell("checking", steps + count, 2 * steps)
-        losses.append(reduced([true.iterate()], machine.device)[0])
+        losses.append(reduced([true.iterate()], machine.device, group=machine.column)[0])
     worst, culprit, dtype = _compared(machine, ran, true)
-    found: list[Any] = [None] * machine.ranks
+    found: list[Any] = [None] * machine.processes
     dist.all_gather_object(found, (worst, culprit, len(ran.parameters)))
     at = max(found, key=lambda each: each[0]["gradient"])
     some, true_ones = without_twin_losses(ran.losses, losses)
@@ -95,7 +97,7 @@ def _run(machine: Machine, steps: int) -> _Ran:
     for count in range(steps):
         tell("checking", count, 2 * steps)
         machine.iterate()
-        losses.append(reduced([machine.loss()], machine.device)[0])
+        losses.append(reduced([machine.loss()], machine.device, group=machine.column)[0])
     machine.before_update = None
     adam = any(is_adam(optimizer) for optimizer in machine.optimizers.values())
     machine.optimizers.clear()  # their states, and the gradients: room for the others
@@ -105,11 +107,12 @@ def _run(machine: Machine, steps: int) -> _Ran:
 
 
 def _in_turn(machine: Machine, reference: str, problem: Problem, request: RunRequest, parts: Any) -> InTurn:
-    program, script = machine.program, machine.script
+    program, script = machine.program.whole or machine.program, machine.script
     share = min(segment.share for segment in script.segments)
     given = Given(
-        program, machine.rank, machine.device, machine.samples, share, script.mini_batch, script.training, request.seed
-    )
+        program, machine.rank, machine.device, machine.samples, share, script.mini_batch, script.training, request.seed,
+        machine.process_of,
+    )  # fmt: skip
     ordered = in_order(program, parts)
     held = hold(
         reference, names_of(program, ordered, machine.rank), seed=request.seed, dtype=program.dtype,
@@ -124,9 +127,10 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
     """(the largest errors of the parameters that this rank updates, the one whose gradient it is, the dtype)."""
     trained = true.trained if true.given.training else {}
     told: list[Any] = [None] * machine.ranks
+    placed, member = machine.program.placed, machine.members.member
     sizes = {name: (tuple(p.shape), p.dtype) for name, p in trained.items()}
     mine = sizes, largest(true.gradients.values()), sorted(ran.parameters)
-    dist.all_gather_object(told, mine)
+    dist.all_gather_object(told, mine, group=machine.column)
     home = {name: rank for rank, each in enumerate(told) for name in each[0]}
     dtypes = {dtype for each in told for _, dtype in each[0].values()} or {torch.float32}
     if len(dtypes) > 1:
@@ -138,7 +142,8 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
     most = [largest(p.detach() for p in trained.values())]
     largest_parameter = reduced(most, machine.device, dist.ReduceOp.MAX)[0]
     worst, culprit = {"gradient": 0.0, "parameter": 0.0, "undefined": 0.0}, ""
-    for name, gradient, parameter in _true_ones(machine, true, told, home):
+    for name, *whole in _true_ones(machine, true, told, home):
+        gradient, parameter = (placed.share(Source(From.PARAMETER, name), each, member) for each in whole)
         floor = NOTHING * largest_gradient
         known = ran.gradients.get(name, torch.zeros_like(gradient)).to(gradient.device)
         undefined, (known, gradient) = without_twins(known, gradient)
@@ -161,9 +166,9 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
 def _true_ones(
     machine: Machine, true: InTurn, told: list[Any], home: dict[str, int]
 ) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """(parameter, its gradient, its value) of those that this rank updates, from the rank that computed them; all ranks
-    send in one order."""
-    here = machine.rank
+    """(parameter, its gradient, its value), both whole, of those that this rank updates, from the rank that computed
+    them; all ranks send in one order."""
+    here, process_of = machine.rank, machine.process_of
     for name in sorted(home):
         shape, dtype = told[home[name]][0][name]
         wants = [rank for rank, each in enumerate(told) if name in each[2]]
@@ -172,12 +177,12 @@ def _true_ones(
             gradient = true.gradients.get(name, torch.zeros_like(value))
             for rank in wants:
                 if rank != here:
-                    dist.send(gradient.contiguous(), rank)
-                    dist.send(value.contiguous(), rank)
+                    dist.send(gradient.contiguous(), process_of(rank))
+                    dist.send(value.contiguous(), process_of(rank))
         elif here in wants:
             gradient, value = (torch.empty(shape, dtype=dtype, device=machine.device) for _ in range(2))
-            dist.recv(gradient, home[name])
-            dist.recv(value, home[name])
+            dist.recv(gradient, process_of(home[name]))
+            dist.recv(value, process_of(home[name]))
         if here in wants:
             yield name, gradient, value
 
@@ -188,7 +193,7 @@ def way_of(asked: Way | None, machine: Machine, problem: Problem, optimizer: str
     if asked is not None:
         return asked
     share = min(segment.share for segment in machine.script.segments)
-    needs = whole_bytes(machine.program, problem, share, optimizer)
+    needs = whole_bytes(machine.program.whole or machine.program, problem, share, optimizer)
     cap = problem.cluster.devices[machine.script.devices[0]].memory_bytes
     fits = torch.tensor([needs <= min(cap, free_bytes(machine.device))], dtype=torch.int64, device=machine.device)
     dist.broadcast(fits, 0)
@@ -210,8 +215,8 @@ def whole_bytes(program: Program, problem: Problem, share: int, optimizer: str |
 def parts_of(way: Way, script: Script, program: Program) -> Sequence[Part]:
     """In one piece on rank 0; or each segment on the first of the ranks that have it."""
     if way is Way.WHOLE:
-        return [Part(tuple(range(len(program.folded.groups))), 0)]
-    return [Part(at.operators, script.devices.index(at.devices[0])) for at in script.segments]
+        return [Part(tuple(range(len((program.whole or program).folded.groups))), 0)]
+    return [Part(program.undivided(at.operators), script.devices.index(at.devices[0])) for at in script.segments]
 
 
 def without_twins(*values: Tensor) -> tuple[bool, tuple[Tensor, ...]]:

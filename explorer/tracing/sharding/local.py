@@ -151,12 +151,12 @@ def _local(
     strides, step = [0] * len(shape), 1
     for axis in sorted(range(len(shape)), key=lambda axis: (made.of.values[name].strides[axis], -axis)):
         strides[axis], step = step, step * max(shape[axis], 1)
-    laid_out = _laid_out(choices, name, state, place)
-    made.whole[new or name] = Whole(made.of.values[name].shape, laid_out, made.members(degree))
+    placement = laid_out(choices, name, state, place)
+    made.whole[new or name] = Whole(made.of.values[name].shape, placement, made.members(degree))
     return replace(made.of.values[name], name=new or name, shape=shape, strides=tuple(strides), base=base)
 
 
-def _laid_out(choices: Choices, name: str, state: State, place: int | None) -> str:
+def laid_out(choices: Choices, name: str, state: State, place: int | None) -> str:
     """A state in the words of a graph. place: as in `Choices.local_shape`."""
     if state < 0:
         return {WHOLE: collectives.WHOLE, SHARED: collectives.UNSUMMED, PARTIAL: collectives.PARTIAL}[state]

@@ -1,0 +1,245 @@
+"""The group of processes that share the tensors of a stage, and what they exchange, forward and backward.
+
+A process is one member of one group. How a tensor lies over the members is a placement (`solvers.problem.collectives`);
+a change of placement exchanges what it needs, and its backward is the mirror image: of a whole tensor (R) every member
+has all of the gradient, of one with a part of its gradient (R+) the members' are added up, a part of a sum (P) has the
+whole sum's gradient, and of a share (S) it is the share's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from solvers.errors import RunError
+from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE
+
+
+class Exchanged(NamedTuple):
+    """One exchange of a member. kind: as in `solvers.problem.collectives`; sent_bytes: round a ring."""
+
+    kind: str
+    sent_bytes: float
+    began_s: float
+    ended_s: float
+
+
+@dataclass
+class Members:
+    """member: the place of this process among so many. exchanged: those of this process since it was cleared."""
+
+    member: int = 0
+    members: int = 1
+    group: dist.ProcessGroup | None = None
+    exchanged: list[Exchanged] = field(default_factory=list)
+
+    def add_up(self, tensor: Tensor, how: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM) -> Tensor:
+        """A new tensor."""
+        began, total = time.perf_counter(), tensor.contiguous().clone()
+        dist.all_reduce(total, how, group=self.group)
+        self._note("all_reduce", 2 * (self.members - 1) / self.members * _bytes(total), began)
+        return total
+
+    def gather(self, share: Tensor, dim: int, pieces: int) -> Tensor:
+        """The whole of what every member has a share of."""
+        began, mine = time.perf_counter(), share.contiguous()
+        parts = mine.new_empty(self.members * mine.numel())
+        dist.all_gather_into_tensor(parts, mine.view(-1), group=self.group)
+        self._note("all_gather", (self.members - 1) * _bytes(mine), began)
+        return joined(parts.view(self.members, *mine.shape).unbind(), dim, pieces)
+
+    def scatter_sum(self, part: Tensor, dim: int, pieces: int) -> Tensor:
+        """A share of the sum of all members' parts."""
+        began = time.perf_counter()
+        parts = torch.stack([share_of(part, dim, pieces, self.members, m) for m in range(self.members)])
+        mine = torch.empty_like(parts[0])
+        dist.reduce_scatter_tensor(mine.view(-1), parts.view(-1), group=self.group)
+        self._note("reduce_scatter", (self.members - 1) * _bytes(mine), began)
+        return mine
+
+    def redistribute(self, share: Tensor, before: tuple[int, int], after: tuple[int, int]) -> Tensor:
+        """From a share along one dimension to the share along another. before, after: (dimension, pieces)."""
+        began = time.perf_counter()
+        sent = torch.stack([share_of(share, *after, self.members, m) for m in range(self.members)])
+        parts = torch.empty_like(sent)
+        dist.all_to_all_single(parts, sent, group=self.group)
+        self._note("all_to_all", (self.members - 1) / self.members * _bytes(sent), began)
+        return joined(parts.unbind(), *before)
+
+    def share(self, whole: Tensor, dim: int, pieces: int) -> Tensor:
+        """That of this process."""
+        return share_of(whole, dim, pieces, self.members, self.member)
+
+    def _note(self, kind: str, sent_bytes: float, began: float) -> None:
+        self.exchanged.append(Exchanged(kind, sent_bytes, began, time.perf_counter()))
+
+
+_here = Members()
+"""The group of this process: one at a time, that of the machine made last."""
+
+
+def join(members: Members) -> None:
+    """Makes a group that of this process."""
+    global _here  # noqa: PLW0603
+    _here = members
+
+
+def here() -> Members:
+    """The group of this process."""
+    return _here
+
+
+def _bytes(tensor: Tensor) -> float:
+    return float(tensor.numel() * tensor.element_size())
+
+
+def divided_along(placement: str) -> tuple[int, int] | None:
+    """(dimension, pieces of it that are each divided) of a share; None for other placements."""
+    if not placement.startswith("S("):
+        return None
+    dim, _, pieces = placement.removeprefix("S(").removesuffix(")").partition(",")
+    return int(dim), int(pieces or 1)
+
+
+def share_of(whole: Tensor, dim: int, pieces: int, members: int, member: int) -> Tensor:
+    """A member's share, dense."""
+    shape = whole.shape
+    each = shape[dim] // pieces // members
+    apart = whole.reshape(*shape[:dim], pieces, members * each, *shape[dim + 1 :])
+    return apart.narrow(dim + 1, member * each, each).reshape(*shape[:dim], pieces * each, *shape[dim + 1 :])
+
+
+def joined(shares: Sequence[Tensor], dim: int, pieces: int) -> Tensor:
+    """The whole from all members' shares, in their order."""
+    shape = shares[0].shape
+    each = shape[dim] // pieces
+    apart = [share.reshape(*shape[:dim], pieces, each, *shape[dim + 1 :]) for share in shares]
+    return torch.cat(apart, dim + 1).reshape(*shape[:dim], len(shares) * shape[dim], *shape[dim + 1 :])
+
+
+def exchange(tensor: Tensor, before: str, after: str) -> Tensor:
+    """A tensor in another placement. before, after: as a graph states them."""
+    result: Tensor = _Exchange.apply(tensor, before, after)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Exchange(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, before: str, after: str) -> Tensor:
+        ctx.members, ctx.before, ctx.after = here(), before, after
+        return _forward(here(), tensor, before, after)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return _backward(ctx.members, gradients[0], ctx.before, ctx.after), None, None
+
+
+def _forward(members: Members, tensor: Tensor, before: str, after: str) -> Tensor:
+    source, target = divided_along(before), divided_along(after)
+    if before == PARTIAL:
+        return members.add_up(tensor) if target is None else members.scatter_sum(tensor, *target)
+    if source is not None:
+        return members.gather(tensor, *source) if target is None else members.redistribute(tensor, source, target)
+    return tensor.view_as(tensor) if target is None else members.share(tensor, *target).clone()
+
+
+def _backward(members: Members, gradient: Tensor, before: str, after: str) -> Tensor:
+    source, target = divided_along(before), divided_along(after)
+    if target is not None:
+        if source is not None:
+            return members.redistribute(gradient, target, source)
+        return members.gather(gradient, *target)
+    if source is not None:
+        if after == UNSUMMED:
+            return members.scatter_sum(gradient, *source)
+        return members.share(gradient, *source).contiguous()
+    return members.add_up(gradient) if after == UNSUMMED and before in (WHOLE, PARTIAL) else gradient
+
+
+def on_one(tensor: Tensor) -> Tensor:
+    """What one member alone adds to a sum: itself there, zeros at the others."""
+    return tensor if here().member == 0 else tensor * 0
+
+
+def rows(table: Tensor, indices: Tensor, padding_idx: int = -1, *rest: object) -> Tensor:
+    """A look-up in a table of which this member has some rows, in their order: zeros for those of others."""
+    if any(rest):
+        raise RunError("a table whose rows are divided cannot scale gradients by frequency, or have sparse ones")
+    at = indices - here().member * len(table)
+    there = (at >= 0) & (at < len(table))
+    padding = padding_idx - here().member * len(table)
+    at = at.clamp(0, len(table) - 1)
+    found = torch.nn.functional.embedding(at, table) * there.unsqueeze(-1)
+    if padding_idx >= 0 and 0 <= padding < len(table):  # no gradient goes there
+        found = torch.where((at == padding).unsqueeze(-1), found.detach(), found)
+    return found
+
+
+MEAN = 1
+"""Of aten's reductions."""
+
+
+def loss_of_rows(
+    scores: Tensor, targets: Tensor, weight: None = None, reduction: int = MEAN, ignore_index: int = -100, *rest: float
+) -> Tensor:
+    """This member's part of the cross-entropy of all members' rows."""
+    _check_loss(weight)
+    if reduction != MEAN:
+        return torch.ops.aten.cross_entropy_loss(scores, targets, None, reduction, ignore_index, *rest)
+    total = torch.ops.aten.cross_entropy_loss(scores, targets, None, 2, ignore_index, *rest)
+    counted = (targets != ignore_index).sum()
+    dist.all_reduce(counted, group=here().group)
+    return total / counted
+
+
+def loss_of_classes(
+    scores: Tensor, targets: Tensor, weight: None = None, reduction: int = MEAN, ignore_index: int = -100, *rest: float
+) -> Tensor:
+    """This member's part of the cross-entropy over classes of which each member has some: of each row the largest score
+    and the sum of exponentials are exchanged (Shoeybi et al., 2019, section 3)."""
+    _check_loss(weight)
+    if any(rest):
+        raise RunError("a loss with smoothed labels cannot be divided over its classes; plan with another degree")
+    if reduction not in (MEAN, 2):
+        raise RunError("a loss of every row cannot be divided over its classes; plan with another degree")
+    result: Tensor = _OfClasses.apply(scores, targets, reduction, ignore_index)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _check_loss(weight: object) -> None:
+    if weight is not None:
+        raise RunError("a loss with weights of classes cannot be divided; plan with another degree")
+
+
+class _OfClasses(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, targets: Tensor, reduction: int, ignore_index: int) -> Tensor:
+        members = here()
+        wide = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+        largest = members.add_up(wide.amax(-1), dist.ReduceOp.MAX)
+        exponents = (wide - largest.unsqueeze(-1)).exp()
+        total = members.add_up(exponents.sum(-1))
+        classes = scores.shape[-1]
+        at = targets - members.member * classes
+        counts = targets != ignore_index
+        there = (at >= 0) & (at < classes) & counts
+        at = at.clamp(0, classes - 1)
+        own = torch.where(there, wide.gather(-1, at.unsqueeze(-1)).squeeze(-1), 0.0)
+        normal = (largest + total.log()) * counts if members.member == 0 else torch.zeros_like(own)
+        share = 1.0 / counts.sum() if reduction == MEAN else torch.ones((), device=scores.device)
+        ctx.save_for_backward(exponents / total.unsqueeze(-1), at, there, counts, share)
+        ctx.dtype = scores.dtype
+        return ((normal - own).sum() * share).to(scores.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        shares, at, there, counts, share = ctx.saved_tensors
+        result = shares * counts.unsqueeze(-1)
+        result.scatter_add_(-1, at.unsqueeze(-1), -there.unsqueeze(-1).to(result.dtype))
+        return (result * (gradients[0] * share)).to(ctx.dtype), None, None, None

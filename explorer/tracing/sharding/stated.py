@@ -1,0 +1,54 @@
+"""How a graph states that its calls are divided, found again among what each of them allows."""
+
+from __future__ import annotations
+
+from explorer.tracing.captured import Captured
+from explorer.tracing.sharding.choices import SHARED, Choices, Option, State
+from explorer.tracing.sharding.local import Part, laid_out
+from explorer.tracing.sharding.rules import Where, analyse
+from solvers.errors import InvalidProblem
+from solvers.problem import collectives
+from solvers.problem.collectives import DividedCall, Division
+
+
+def as_stated(division: Division, degree: int, small: Captured, large: Captured) -> Part:
+    """The options by which a model's calls are divided over groups of ``degree`` members.
+
+    division: as a graph of the model states it. small, large: the whole model at two batches. Raises InvalidProblem for
+    a call that allows nothing of the kind; that all else is as stated is for whoever divides by it to compare.
+    """
+    choices = Choices(analyse(small), large, degree, whole_weights=True)
+    made_by = {division.tensors[output].name: call for call in division.calls for output in call.outputs[:1]}
+    labels = {}
+    for at, options in choices.options.items():
+        call = made_by.get(small.nodes[at].outputs[0])
+        found = None if call is None else next((o for o in options if _is_stated(choices, at, o, division, call)), None)
+        if found is None:
+            raise InvalidProblem(
+                f"{small.name}: the call {small.nodes[at].name} cannot be divided over {degree} devices as the plan"
+                " states; plan it again"
+            )
+        labels[at] = found
+    return Part(choices, labels)
+
+
+def _is_stated(choices: Choices, at: int, option: Option, division: Division, call: DividedCall) -> bool:
+    node = choices.captured.nodes[at]
+    if len(call.inputs) != len(node.tensors) or len(call.outputs) != len(node.outputs):
+        return False
+    read = (
+        _needed(choices, name, state, place)
+        for (_, name), state, place in zip(node.tensors, option.inputs, option.places, strict=True)
+    )
+    made = (laid_out(choices, name, state, None) for name, state in zip(node.outputs, option.outputs, strict=True))
+    stated = (division.tensors[tensor].placement for tensor in (*call.inputs, *call.outputs))
+    return [*read, *made] == list(stated)
+
+
+def _needed(choices: Choices, name: str, state: State, place: Where) -> str:
+    """The placement in which a member reads a value: what has no gradient is whole, whoever computes with it."""
+    source = choices.source(name)
+    held = source in choices.captured.parameters or source in choices.captured.buffers
+    if state == SHARED and (held or not choices.captured.values[source].requires_grad):
+        return collectives.WHOLE
+    return laid_out(choices, name, state, place if held and source == name else None)
