@@ -362,6 +362,7 @@ def _groups(places: Sequence[Sequence[int]], mine: int) -> dist.ProcessGroup:
 def _make_segments(machine: Machine) -> None:
     script = machine.script
     firsts, _, stages = stage_numbers(script)
+    stages *= machine.members.members  # torch wants at least one a process
     here = script.devices[machine.rank]
     for s, at in enumerate(script.segments):
         if here not in at.devices:
@@ -383,6 +384,7 @@ def _make_segments(machine: Machine) -> None:
 def _make_ports(machine: Machine) -> dict[tuple[int, bool], Port]:
     script = machine.script
     _, first, stages = stage_numbers(script)
+    stages *= machine.members.members
     here = script.devices[machine.rank]
     rank_of = {device: rank for rank, device in enumerate(script.devices)}
     ports = {}

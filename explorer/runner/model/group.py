@@ -64,13 +64,19 @@ class Members:
         return mine
 
     def redistribute(self, share: Tensor, before: tuple[int, int], after: tuple[int, int]) -> Tensor:
-        """From a share along one dimension to the share along another. before, after: (dimension, pieces)."""
+        """From a share along one dimension to the share along another. before, after: (dimension, pieces), of the whole
+        tensor; where one is inside of the other, a share has fewer pieces of it."""
         began = time.perf_counter()
-        sent = torch.stack([share_of(share, *after, self.members, m) for m in range(self.members)])
+        (dim, outer), (other, pieces) = before, after
+        if dim == other and pieces > outer:
+            pieces //= self.members
+        elif dim == other:
+            outer //= self.members
+        sent = torch.stack([share_of(share, other, pieces, self.members, m) for m in range(self.members)])
         parts = torch.empty_like(sent)
         dist.all_to_all_single(parts, sent, group=self.group)
         self._note("all_to_all", (self.members - 1) / self.members * _bytes(sent), began)
-        return joined(parts.unbind(), *before)
+        return joined(parts.unbind(), dim, outer)
 
     def share(self, whole: Tensor, dim: int, pieces: int) -> Tensor:
         """That of this process."""

@@ -194,14 +194,15 @@ def _looked_at(made: Member, name: str, degree: int, state: State) -> str:
     node = made.of.nodes[at]
     source = _read(made, node.tensors[0][1], degree, state)
     suffix = "" if made.of.nodes[at].outputs[0] not in made.values else f"@{source}"
+    tensors = ((node.tensors[0][0], source), *((a, _read(made, v, degree, WHOLE)) for a, v in node.tensors[1:]))
+    read = {before: after for (_, before), (_, after) in zip(node.tensors, tensors, strict=True)}
     outputs = []
     for output in node.outputs:
-        new = f"{output}{suffix}"
-        made.values[new] = _local(made, output, degree, state, new=new, base=source)
-        made.storage[new] = made.storage[source]
+        new, base = f"{output}{suffix}", read.get(made.of.values[output].base or "", source)
+        made.values[new] = _local(made, output, degree, state, new=new, base=base)
+        made.storage[new] = made.storage[base]
         made.read_as[output, degree, state] = new
         outputs.append(new)
-    tensors = ((node.tensors[0][0], source), *((a, _read(made, v, degree, WHOLE)) for a, v in node.tensors[1:]))
     members = made.members(degree)
     made.nodes.append(
         replace(node, name=f"{node.name}{suffix}", tensors=tensors, outputs=tuple(outputs), members=members)

@@ -128,7 +128,8 @@ def trace_all(folder: Path, cases: list[Any]) -> None:
 
     def key_of(file: PlanFile, request: RunRequest) -> tuple[Any, ...]:
         shares = machines.shares_of(file.problem, file.plan)
-        return file.reference, file.problem.graph.trains, file.problem.graph.samples, request.dtype, shares
+        graph = file.problem.graph
+        return file.reference, graph.trains, graph.samples, request.dtype, shares, repr(graph.division)
 
     for _, _, plan, given, _ in cases:
         file, request = read_plan((folder / plan).read_bytes(), plan), read_request(given)

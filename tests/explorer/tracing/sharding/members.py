@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -297,3 +298,24 @@ def _vocabulary_parallel(node: Node, members: list[Tensors]) -> None:
         score = (logits[member] * classes[:, member]).sum(-1)
         loss = (normal if member == 0 else torch.zeros_like(normal)) - score
         values[node.outputs[0]] = loss.mean()
+
+
+def any_labels(choices: Choices, chance: random.Random) -> Mapping[int, Option]:
+    """An option of every call; readers of one parameter divide it alike."""
+    held: dict[str, tuple[int, int | None]] = {}
+    labels: dict[int, Option] = {}
+    for at, options in choices.options.items():
+        names = [choices.source(name) for _, name in choices.captured.nodes[at].tensors]
+        fits = [
+            option
+            for option in options
+            if all(
+                source not in held or held[source] == (needed if needed >= 0 else WHOLE, place)
+                for source, needed, place in zip(names, option.inputs, option.places, strict=True)
+            )
+        ]
+        labels[at] = chance.choice(fits[1:] or fits)
+        for source, needed, place in zip(names, labels[at].inputs, labels[at].places, strict=True):
+            if source in choices.captured.parameters or source in choices.captured.buffers:
+                held[source] = (needed if needed >= 0 else WHOLE, place)
+    return labels

@@ -23,7 +23,7 @@ from solvers.problem.graph import Amount, OpGraph
 from solvers.verify.division import division
 from tests.explorer.cli.command import Command
 from tests.explorer.tracing.sharding.captures import demo
-from tests.explorer.tracing.sharding.test_members import any_labels
+from tests.explorer.tracing.sharding.members import any_labels
 from tests.explorer.tracing.sharding.test_rules import MODELS
 
 Parts = tuple[Captured, Captured]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -11,19 +10,19 @@ import torch
 
 from explorer.tracing.build import build
 from explorer.tracing.captured import Captured
-from explorer.tracing.sharding.choices import WHOLE, Choices, Option
+from explorer.tracing.sharding.choices import WHOLE, Choices
 from explorer.tracing.sharding.local import member_of
 from explorer.tracing.sharding.rules import analyse
 from solvers.problem.collectives import COLLECTIVE
 from tests.explorer.tracing.sharding.captures import demo
-from tests.explorer.tracing.sharding.members import note_divided, random_value, run_members, run_whole
+from tests.explorer.tracing.sharding.members import any_labels, note_divided, random_value, run_members, run_whole
 
 MODELS = ("gpt-small", "llama-small", "bert-small", "multimodal-small", "gnmt-small", "resnet50-small")
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", MODELS)
-def testany_labels_give_the_loss_of_the_whole_model(name: str, seed: int) -> None:
+def test_any_labels_give_the_loss_of_the_whole_model(name: str, seed: int) -> None:
     small, large = demo(name)
     choices = Choices(analyse(small), large, 2, whole_weights=True)
     labels = any_labels(choices, random.Random(seed))
@@ -63,27 +62,6 @@ def test_a_model_whose_calls_are_all_whole_is_the_model(name: str) -> None:
     as_whole = [replace(operator, placement="") for operator in divided.graph.operators]
     whole = build(small, large, reference=name, training=True).graph
     assert replace(divided.graph, operators=tuple(as_whole), division=None) == whole
-
-
-def any_labels(choices: Choices, chance: random.Random) -> Mapping[int, Option]:
-    """An option of every call; readers of one parameter divide it alike."""
-    held: dict[str, tuple[int, int | None]] = {}
-    labels: dict[int, Option] = {}
-    for at, options in choices.options.items():
-        names = [choices.source(name) for _, name in choices.captured.nodes[at].tensors]
-        fits = [
-            option
-            for option in options
-            if all(
-                source not in held or held[source] == (needed if needed >= 0 else WHOLE, place)
-                for source, needed, place in zip(names, option.inputs, option.places, strict=True)
-            )
-        ]
-        labels[at] = chance.choice(fits[1:] or fits)
-        for source, needed, place in zip(names, labels[at].inputs, labels[at].places, strict=True):
-            if source in choices.captured.parameters or source in choices.captured.buffers:
-                held[source] = (needed if needed >= 0 else WHOLE, place)
-    return labels
 
 
 def _given(small: Captured, most: int = 2) -> dict[str, torch.Tensor]:

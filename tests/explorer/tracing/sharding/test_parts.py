@@ -27,8 +27,7 @@ from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable
 from solvers.verify.division import division
 from tests.explorer.tracing.sharding.captures import demo
-from tests.explorer.tracing.sharding.members import random_value, run_parts, run_whole
-from tests.explorer.tracing.sharding.test_members import any_labels
+from tests.explorer.tracing.sharding.members import any_labels, random_value, run_parts, run_whole
 
 MODELS = ("gpt-small", "llama-small", "bert-small", "multimodal-small", "resnet50-small")
 REGROUPS = f"{COLLECTIVE}{REGROUP}"
