@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
 from explorer.runner.model import group
-from explorer.runner.model.flat import Flat, From, Source, inside, nodes_in
+from explorer.runner.model.flat import Flat, inside, nodes_in
 from explorer.runner.model.weights import Held
 from explorer.tracing.captured import Captured, Node
 from explorer.tracing.sharding.choices import PARTIAL, WHOLE, Option, partial_gradients
@@ -69,50 +69,53 @@ class Divided:
 
 @dataclass(frozen=True)
 class Placed:
-    """How what comes from outside lies over the members: its placements by where it is found."""
+    """How parameters, buffers and constants lie over the members of a group, by all their names in the module."""
 
-    placements: Mapping[Source, str]
+    placements: Mapping[str, str]
     members: int = 1
 
-    def share(self, source: Source, tensor: Tensor, member: int) -> Tensor:
+    def is_share(self, name: str) -> bool:
+        """Whether each member has another part of it."""
+        return group.divided_along(self.placements.get(name, "")) is not None
+
+    def share(self, name: str, tensor: Tensor, member: int) -> Tensor:
         """A member's share of a whole tensor; itself where it is not divided."""
-        along = group.divided_along(self.placements.get(source, ""))
+        along = group.divided_along(self.placements.get(name, ""))
         return tensor if along is None else group.share_of(tensor, *along, self.members, member).clone()
 
-    def together(self, source: Source, share: Tensor) -> Tensor:
+    def together(self, name: str, share: Tensor) -> Tensor:
         """The whole of what the members of this process's group have shares of; all of them call it."""
-        along = group.divided_along(self.placements.get(source, ""))
+        along = group.divided_along(self.placements.get(name, ""))
         return share if along is None else group.here().gather(share, *along)
+
+    def whole_shape(self, name: str, shape: Sequence[int]) -> tuple[int, ...]:
+        """That of the whole of a share."""
+        along = group.divided_along(self.placements.get(name, ""))
+        return tuple(size * self.members if along and dim == along[0] else size for dim, size in enumerate(shape))
 
     def held(self, held: Held, member: int) -> Held:
         """What a member holds of what is held whole."""
         if self.members == 1:
             return held
         parameters = {
-            name: nn.Parameter(
-                self.share(Source(From.PARAMETER, name), parameter.detach(), member), parameter.requires_grad
-            )
+            name: nn.Parameter(self.share(name, parameter.detach(), member), parameter.requires_grad)
             for name, parameter in held.parameters.items()
         }
         shared: dict[tuple[int, str], Tensor] = {}
         buffers = {}
         for name, buffer in held.buffers.items():  # one of several names stays one
-            source = next((s for s in self.placements if s.target == name and s.kind is not From.PARAMETER), None)
-            key = (id(buffer), "" if source is None else self.placements[source])
+            key = (id(buffer), self.placements.get(name, ""))
             if key not in shared:
-                shared[key] = buffer if source is None else self.share(source, buffer, member)
+                shared[key] = self.share(name, buffer, member)
             buffers[name] = shared[key]
         return Held(parameters, buffers, held.device, held.notes)
 
 
 def placed(captured: Captured, flat: Flat, members: int) -> Placed:
     """captured: of a member; flat: its calls."""
-    found = {source: captured.whole[flat.value_of[node]].placement for node, source in flat.sources.items()}
-    for names in captured.parameters.values():  # a parameter of several names is held under the first
-        first, *others = names.split(" = ")
-        for other in others:
-            if (placement := found.get(Source(From.PARAMETER, other))) is not None:
-                found.setdefault(Source(From.PARAMETER, first), placement)
+    found = {s.target: captured.whole[flat.value_of[node]].placement for node, s in flat.sources.items() if s.target}
+    for value, names in captured.parameters.items():
+        found |= dict.fromkeys(names.split(" = "), captured.whole[value].placement)
     return Placed(found, members)
 
 

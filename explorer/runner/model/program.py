@@ -288,7 +288,7 @@ class _Tensors(Mapping[Source, Tensor]):
                 raise RunError(f"the parameter {name} is not held by this rank")
             return self.held.parameters[name]
         if source.target in self.flat.constants:
-            constant = self.placed.share(source, self.flat.constants[source.target], group.here().member)
+            constant = self.placed.share(source.target, self.flat.constants[source.target], group.here().member)
             return self.constants.setdefault(source.target, constant.to(self.held.device, copy=True))
         if source.target not in self.held.buffers:
             raise RunError(f"the values of the tensor {source.target} of the model were not found")

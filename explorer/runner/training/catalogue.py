@@ -23,6 +23,7 @@ from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorS
 
 from explorer.runner.engine.machine import Machine
 from explorer.runner.model.construct import Built
+from explorer.runner.model.divided import Placed
 from explorer.runner.training.ranks import Ranks
 from solvers.errors import RunError
 
@@ -34,27 +35,35 @@ Meta = tuple[tuple[int, ...], torch.dtype]
 class Catalogue:
     """tensors: what this rank has, by name (of tied ones the first): parameters, and buffers that belong to the state.
     owners: of every tensor of the model the rank that tells it, of a buffer one that changes it if any does; metas: its
-    shape and dtype. keys: of the model's state dict, in order, each with the name of its tensor."""
+    shape and dtype. keys: of the model's state dict, in order, each with the name of its tensor. placed: of which of
+    them it has a share, as one member of a group; shapes are those of whole tensors."""
 
     ranks: Ranks
     tensors: dict[str, Tensor]
     owners: dict[str, int]
     metas: dict[str, Meta]
     keys: dict[str, str]
+    placed: Placed
+
+    def tells_with(self, name: str) -> bool:
+        """Whether this process is of the group whose first member tells a tensor: all of a group put it together."""
+        return self.owners[name] // self.placed.members == self.ranks.rank // self.placed.members
 
     @property
     def owned(self) -> dict[str, Tensor]:
-        """What this rank tells."""
-        return {name: value for name, value in self.tensors.items() if self.owners[name] == self.ranks.rank}
+        """What this rank tells, whole. All members of a group call it together."""
+        told = {n: self.placed.together(n, v.detach()) for n, v in self.tensors.items() if self.tells_with(n)}
+        return {name: value for name, value in told.items() if self.owners[name] == self.ranks.rank}
 
     def whole(self) -> dict[str, Tensor]:
         """The model's state dict, on rank 0 and on the CPU; {} elsewhere. Every rank must call it."""
         found: dict[str, Tensor] = {}
         for name, owner in self.owners.items():
-            if self.ranks.rank == owner == 0:
-                found[name] = self.tensors[name].detach().cpu().clone()
-            elif self.ranks.rank == owner:
-                dist.send(self.tensors[name].detach().contiguous(), 0)
+            mine = self.placed.together(name, self.tensors[name].detach()) if self.tells_with(name) else None
+            if mine is not None and self.ranks.rank == owner == 0:
+                found[name] = mine.cpu().clone()
+            elif mine is not None and self.ranks.rank == owner:
+                dist.send(mine.contiguous(), 0)
             elif self.ranks.rank == 0:
                 shape, dtype = self.metas[name]
                 room = torch.empty(shape, dtype=dtype, device=self.ranks.device)
@@ -72,7 +81,10 @@ def make_catalogue(machine: Machine, ranks: Ranks, built: Built, idle: dict[str,
     mine |= {name: tensor for name, tensor in buffers.items() if id(tensor) in inside}
     operators = [operator for segment in machine.stages for operator in machine.script.segments[segment].operators]
     written = {id(machine.held.buffers[name]) for name in machine.program.buffer_names_changed(operators)}
-    told = ranks.all_of({name: (tuple(t.shape), t.dtype, id(t) in written) for name, t in mine.items()})
+    placed = machine.program.placed
+    told = ranks.all_of(
+        {name: (placed.whole_shape(name, t.shape), t.dtype, id(t) in written) for name, t in mine.items()}
+    )
     each = [(name, rank, *meta) for rank, names in enumerate(told) for name, meta in names.items()]
     metas: dict[str, Meta] = {name: (shape, dtype) for name, _, shape, dtype, _ in each}
     owners: dict[str, int] = {}
@@ -84,7 +96,7 @@ def make_catalogue(machine: Machine, ranks: Ranks, built: Built, idle: dict[str,
             mine[name] = tensor
     order = list(dict.fromkeys(keys.values()))
     return Catalogue(
-        ranks, mine, {name: owners[name] for name in order}, {name: metas[name] for name in order}, keys
+        ranks, mine, {name: owners[name] for name in order}, {name: metas[name] for name in order}, keys, placed
     )  # fmt: skip
 
 

@@ -99,13 +99,29 @@ def load(folder: Path, catalogue: Catalogue, updater: Updater) -> None:
     ranks = catalogue.ranks
     content = ranks.agreed(lambda: _read(folder), f"checkpoint {folder}")
     ranks.agreed(lambda: _check_model(folder, content, catalogue), f"checkpoint {folder}")
-    wanted = {f"{MODEL}{name}": tensor.detach() for name, tensor in catalogue.tensors.items()}
-    states = ranks.agreed(lambda: _rooms(folder, content, updater), f"checkpoint {folder}")
+    placed, metas = catalogue.placed, catalogue.metas
+    wanted = {
+        f"{MODEL}{name}": torch.empty(metas[name][0], dtype=tensor.dtype) if placed.is_share(name) else tensor.detach()
+        for name, tensor in catalogue.tensors.items()
+    }
+    states = ranks.agreed(lambda: _rooms(folder, content, updater, metas), f"checkpoint {folder}")
     flat = {f"{STATE}{name}/{key}": room for name, rooms in states.items() for key, room in rooms.items()}
     ranks.agreed(lambda: Reader(folder).read_metadata(), f"checkpoint {folder}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ranks.agreed(lambda: _together(folder, lambda: load_tensors({**wanted, **flat}, storage_reader=Reader(folder))))
+    member = ranks.rank % placed.members
+    with torch.no_grad():
+        for name, tensor in catalogue.tensors.items():
+            if placed.is_share(name):
+                tensor.copy_(placed.share(name, wanted[f"{MODEL}{name}"], member))
+    states = {
+        name: {
+            key: placed.share(name, room, member) if room.shape == metas[name][0] else room
+            for key, room in rooms.items()
+        }
+        for name, rooms in states.items()
+    }
     ranks.agreed(lambda: _restore(content, updater, states), f"checkpoint {folder}")
 
 
@@ -138,21 +154,35 @@ def _make(folder: Path) -> str:
 
 
 def _states(catalogue: Catalogue, updater: Updater) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """(the tensors that this rank tells, the states of its optimizer that are numbers)."""
-    tensors = {f"{MODEL}{name}": value.detach() for name, value in catalogue.owned.items()}
+    """(the tensors that this rank tells, whole; the states of its optimizer that are numbers). All members of a group
+    call it together."""
+    tensors = {f"{MODEL}{name}": value for name, value in catalogue.owned.items()}
     numbers: dict[str, Any] = {}
     for name, parameter in updater.parameters.items():
-        if updater.optimizer is None or catalogue.owners[name] != catalogue.ranks.rank:
+        if updater.optimizer is None or not catalogue.tells_with(name):
             continue
         for key, value in updater.optimizer.state.get(parameter, {}).items():
             full = f"{STATE}{name}/{key}"
             if isinstance(value, Tensor):
-                tensors[full] = value.detach()
+                value = _whole_state(catalogue, name, parameter, key, value.detach())
+            if catalogue.owners[name] != catalogue.ranks.rank:
+                continue
+            if isinstance(value, Tensor):
+                tensors[full] = value
             elif isinstance(value, PLAIN):
                 numbers[full] = value
             else:
                 raise RunError(f"the optimizer keeps a {type(value).__name__} ({key}), which cannot be saved")
     return tensors, numbers
+
+
+def _whole_state(catalogue: Catalogue, name: str, parameter: Tensor, key: str, state: Tensor) -> Tensor:
+    """A state of a parameter, put together from the members' where it is divided as that is."""
+    if not catalogue.placed.is_share(name) or state.numel() == 1:
+        return state
+    if state.shape != parameter.shape:
+        raise RunError(f"the optimizer keeps {key} of {list(state.shape)} for a share of {name}, which cannot be saved")
+    return catalogue.placed.together(name, state)
 
 
 def _plain(updater: Updater) -> dict[str, Any]:
@@ -219,8 +249,10 @@ def _check_model(folder: Path, content: Mapping[str, Any], catalogue: Catalogue)
             )
 
 
-def _rooms(folder: Path, content: Mapping[str, Any], updater: Updater) -> dict[str, dict[str, Tensor]]:
-    """Empty tensors for the states of this rank's parameters, by name and state."""
+def _rooms(
+    folder: Path, content: Mapping[str, Any], updater: Updater, metas: Mapping[str, Meta]
+) -> dict[str, dict[str, Tensor]]:
+    """Empty tensors for the states of this rank's parameters, whole, by name and state."""
     optimizer = updater.optimizer
     if optimizer is None:
         return {}
@@ -240,8 +272,7 @@ def _rooms(folder: Path, content: Mapping[str, Any], updater: Updater) -> dict[s
         name, _, key = full.removeprefix(STATE).rpartition("/")
         if full.startswith(STATE) and name in updater.parameters:
             shape, dtype = _meta(folder, content, full)
-            parameter = updater.parameters[name]
-            if math.prod(shape) > 1 and math.prod(shape) > 2 * parameter.numel():
+            if math.prod(shape) > 1 and math.prod(shape) > 2 * math.prod(metas[name][0]):
                 raise RunError(f"checkpoint {folder}: {full} is larger than its parameter: {list(shape)}")
             rooms.setdefault(name, {})[key] = torch.empty(shape, dtype=dtype)
     return rooms

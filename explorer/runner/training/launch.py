@@ -96,7 +96,7 @@ def _launched(ranks: Ranks, file: PlanFile, wanted: Wanted) -> Training:
     source, script = traced.source, traced.script
 
     def parts() -> tuple[Built, Held, dict[str, nn.Parameter]]:
-        names = names_held(script, traced.program, ranks.rank)
+        names = names_held(script, traced.program, ranks.rank // traced.program.members)
         every = [name for name, _ in source.build((), 0).module.named_parameters()]
         idle = [name for name in every if name not in traced.program.readers] if ranks.rank == 0 else []
         built, dtype = source.build([*names, *idle], seed), traced.program.dtype

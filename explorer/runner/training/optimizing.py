@@ -22,7 +22,7 @@ Schedule = Callable[[torch.optim.Optimizer], LRScheduler]
 @dataclass
 class Updater:
     """One rank's part of it. parameters: those it updates, by name; counted: of those the ones whose norm it tells,
-    which of replicas is one. optimizer and schedule: None where it updates none."""
+    which of replicas is one, and of a whole tensor of a group its first member. optimizer and schedule: None where it updates none."""
 
     ranks: Ranks
     parameters: dict[str, nn.Parameter]
@@ -65,9 +65,13 @@ def make_updater(
     names = {id(parameter): name for name, parameter in machine.held.parameters.items()}
     here = machine.script.devices[machine.rank]
     parameters = {names[id(p)]: p for owned in machine.owned.values() for p in owned}
+    first = machine.members.member == 0
     counted = [
-        p for s, owned in machine.owned.items() for p in owned if machine.script.segments[s].devices[0] == here
-    ]  # fmt: skip
+        p
+        for s, owned in machine.owned.items()
+        for p in owned
+        if machine.script.segments[s].devices[0] == here and (first or machine.program.placed.is_share(names[id(p)]))
+    ]
     optimizer = factory(list(parameters.values())) if parameters else None
     following = schedule(optimizer) if schedule is not None and optimizer is not None else None
     return Updater(ranks, parameters, counted, optimizer, following, clip, machine.states_on_host)

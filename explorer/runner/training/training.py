@@ -65,7 +65,7 @@ class Training:
         for segment, stage in setup.machine.stages.items():
             stage.weight /= setup.accumulate
             stage.loss_of = self._loss_of(segment)
-            if seed_calls(stage.program.module):
+            if seed_calls(stage.program.module, setup.machine.drawn_apart):
                 stage.calling = Drawing(setup.seed, lambda: self.mini_batches, self._first_of(segment))
 
     @property
@@ -102,7 +102,7 @@ class Training:
             setup.machine.samples, self._targets = inputs, targets
             setup.machine.recorder.start()
             setup.machine.iterate(adding=count > 0)
-            loss += setup.machine.loss()
+            loss += setup.machine.loss() if setup.machine.members.member == 0 else 0.0  # all members have it
             self.mini_batches += 1
         setup.machine.samples, self._targets = (), None
         loss, norm, rate = setup.updater.update(loss)

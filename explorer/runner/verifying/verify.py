@@ -19,7 +19,6 @@ from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
 from explorer.runner.measuring.place import free_bytes, reduced
-from explorer.runner.model.flat import From, Source
 from explorer.runner.model.optimizers import OPTIMIZERS, dense, is_adam
 from explorer.runner.model.program import Program
 from explorer.runner.model.weights import hold
@@ -143,7 +142,7 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
     largest_parameter = reduced(most, machine.device, dist.ReduceOp.MAX)[0]
     worst, culprit = {"gradient": 0.0, "parameter": 0.0, "undefined": 0.0}, ""
     for name, *whole in _true_ones(machine, true, told, home):
-        gradient, parameter = (placed.share(Source(From.PARAMETER, name), each, member) for each in whole)
+        gradient, parameter = (placed.share(name, each, member) for each in whole)
         floor = NOTHING * largest_gradient
         known = ran.gradients.get(name, torch.zeros_like(gradient)).to(gradient.device)
         undefined, (known, gradient) = without_twins(known, gradient)

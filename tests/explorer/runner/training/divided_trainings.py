@@ -1,0 +1,69 @@
+"""Trainings whose tensors are divided, on up to eight processes, in one launch: ``divided_trainings FOLDER``.
+
+FOLDER holds the plans and cases.json: [name, model, plan, processes, steps, checkpoint to go on from, checkpoint to
+keep]. They are run one after the other; process 0 writes FOLDER/results.json: name -> its curve and its weights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+import explorer
+from demo_models import MODELS
+from tests.explorer.runner.training import models
+
+STEPS = 6
+"""At most; of twice as many mini-batches, since two make a step."""
+SAMPLES = 8
+
+
+def batches(model: str) -> Iterator[tuple[Tensor, ...]]:
+    """Words, and the words to find."""
+    draw = torch.Generator().manual_seed(3)
+    with torch.device("meta"):
+        _, inputs = MODELS[model].build()
+    for _ in range(2 * STEPS):
+        yield tuple(torch.randint(50, (SAMPLES, *each.shape[1:]), generator=draw) for each in inputs)
+
+
+def trained(folder: Path, model: str, plan: str, count: int, resume: str, keep: str) -> dict[str, Any]:
+    training = explorer.launch(
+        str(folder / plan), model=MODELS[model].build, optimizer=models.adamw, batches=batches(model), clip=0.5,
+        accumulate=2, seed=1, schedule=models.warm_up, resume=folder / resume if resume else None,
+    )  # fmt: skip
+    steps = [astuple(step) for step in training.steps(count)]
+    if keep:
+        training.save(folder / keep)
+    weights = {name: float(value.double().abs().sum()) for name, value in training.full_state_dict().items()}
+    return {"curve": steps, "weights": weights}
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    cases = json.loads((folder / "cases.json").read_text())
+    most = max(case[3] for case in cases)
+    process = next((number for number in range(1, most) if os.fork() == 0), 0)
+    results = {}
+    for number, (name, model, plan, count, steps, resume, keep) in enumerate(cases):
+        if process < count:
+            dist.init_process_group(
+                "gloo", init_method=f"file://{folder}/meet{number}", rank=process, world_size=count
+            )  # fmt: skip
+            results[name] = trained(folder, model, plan, steps, resume, keep)
+            dist.destroy_process_group()
+    if process == 0:
+        (folder / "results.json").write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
