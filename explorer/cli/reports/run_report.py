@@ -16,6 +16,8 @@ from explorer.runner.bundles.reproduce import command_line
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.words import one_line
 from explorer.runner.scripts.executable import processes
+from explorer.view.timeline.exchanges import of_iteration
+from explorer.view.timeline.sent import within_groups
 from explorer.words import text
 from solvers.errors import PlacementError
 from solvers.evaluation.evaluate import evaluate, judge
@@ -64,6 +66,9 @@ def run_object(file: PlanFile, bundle: Bundle, target: str, request: RunRequest,
             "notes": list(outcome.notes),
         },
         "measured": measured_object(outcome),
+        "exchanges": [exchanged_by_kind(file, outcome, rank) for rank in range(len(outcome.rank_devices))]
+        if outcome.exchanges
+        else [],
         "comparison": None if isinstance(found, str) else comparison_object(found),
     }
 
@@ -195,8 +200,42 @@ def _print_measured(file: PlanFile, outcome: Outcome, planned_for: str | None) -
         print(f"losses     first {outcome.losses[0]:.6g}, last {outcome.losses[-1]:.6g}")
     if outcome.agreement is not None:
         print(f"agreement  {agreement_words(outcome.agreement)}")
+    if outcome.exchanges:
+        print(f"exchange   {_exchanged(file, outcome)}")
     if outcome.peak_bytes:
         print(f"memory     peak {', '.join(_peaks(file, outcome))} by rank")
+
+
+def _exchanged(file: PlanFile, outcome: Outcome) -> str:
+    """What the first rank exchanged within its group, of an iteration, beside what was planned."""
+    found = exchanged_by_kind(file, outcome, 0)
+    kinds = ", ".join(f"{kind} {each['times']:,} x" for kind, each in found.items())
+    sent, planned = (sum(float(each[key]) for each in found.values()) for key in ("sent_bytes", "planned_bytes"))
+    ratio = sent / planned if planned else math.inf
+    side = "as planned" if abs(ratio - 1) < 1e-6 else f"{ratio:.3g} times what was planned"
+    seconds = sum(float(each["seconds"]) for each in found.values())
+    predicted = of_iteration(file.problem, file.plan, outcome.rank_devices[0])
+    return (
+        f"{kinds}, {text.nbytes(sent)} sent within the group of rank 0, {side}, in {text.seconds(seconds)}"
+        f" (predicted {text.seconds(predicted)})"
+    )
+
+
+def exchanged_by_kind(file: PlanFile, outcome: Outcome, rank: int) -> dict[str, dict[str, float]]:
+    """By kind of exchange how often the first member of a rank's group exchanged in an iteration, the bytes that it
+    sent, those that were planned, and the seconds that it took, waiting for the others among them."""
+    planned = within_groups(file.problem, file.plan)
+    iterations = len(outcome.iterations_s)
+    found = {}
+    for kind in dict.fromkeys(each.kind for each in outcome.exchanges if each.rank == rank):
+        mine = [each for each in outcome.exchanges if each.rank == rank and each.kind == kind]
+        found[kind] = {
+            "times": len(mine) // iterations,
+            "sent_bytes": sum(each.sent_bytes for each in mine) / iterations,
+            "planned_bytes": float(planned[kind][outcome.rank_devices[rank]]),
+            "seconds": sum(each.end_s - each.start_s for each in mine) / iterations,
+        }
+    return found
 
 
 def _peaks(file: PlanFile, outcome: Outcome) -> list[str]:

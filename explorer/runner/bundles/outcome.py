@@ -13,7 +13,8 @@ from explorer.runner.bundles.words import Name, Words, line
 from explorer.runner.scripts.script import parse_step
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.json_fields import Field
-from solvers.formats.records import STATED, Within, table
+from solvers.formats.records import STATED, Within, among, table
+from solvers.problem.collectives import KINDS
 
 MAX_RANKS = 4096
 MAX_SEGMENTS = 1_000_000
@@ -90,6 +91,20 @@ class MeasuredMessage:
     sent_s: Number
     arrived_s: Number
     waited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredExchange:
+    """What the first member of a group exchanged with the others inside of an action of one measured iteration. kind:
+    all_reduce, all_gather, reduce_scatter or all_to_all. sent_bytes: that it sent, round a ring. start_s, end_s: as
+    those of a `MeasuredAction`."""
+
+    rank: Rank
+    iteration: int
+    kind: Annotated[str, among(*KINDS)]
+    sent_bytes: Number
+    start_s: Number
+    end_s: Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +205,7 @@ class Outcome:
     iterations_s: Annotated[tuple[float, ...], Within(most=MAX_ITERATIONS), STATED] = ()
     actions: Annotated[tuple[MeasuredAction, ...], table(MeasuredAction, MAX_ROWS), STATED] = ()
     messages: Annotated[tuple[MeasuredMessage, ...], table(MeasuredMessage, MAX_ROWS), STATED] = ()
+    exchanges: Annotated[tuple[MeasuredExchange, ...], table(MeasuredExchange, MAX_ROWS)] = ()
     segments: Annotated[tuple[Stages, ...], Within(most=MAX_SEGMENTS)] = ()
     rank_devices: Annotated[tuple[int, ...], Within(most=MAX_RANKS)] = ()
     peak_bytes: Annotated[tuple[Number, ...], Within(most=MAX_RANKS)] = ()

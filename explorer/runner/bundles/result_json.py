@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from explorer.costs.profile_json import profile_object, read_profile
 from explorer.files import write_file
-from explorer.runner.bundles.outcome import MAX_NOTES, MAX_ROWS, MeasuredAction, MeasuredMessage, Outcome
+from explorer.runner.bundles.outcome import MAX_NOTES, MAX_ROWS, MeasuredAction, MeasuredExchange, MeasuredMessage, Outcome
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json
@@ -31,10 +31,13 @@ def outcome_text(outcome: Outcome) -> str:
     not a number and for an infinite difference. Of more actions or messages than MAX_ROWS those of the first
     iterations are kept, and a note says so."""
     kept = _fitting(outcome)
-    value = record_json(replace(kept, actions=(), messages=(), profile=None))
+    value = record_json(replace(kept, actions=(), messages=(), exchanges=(), profile=None))
     value["actions"] = table_json(MeasuredAction, kept.actions)
     value["messages"] = table_json(MeasuredMessage, kept.messages)
+    value["exchanges"] = table_json(MeasuredExchange, kept.exchanges)
     del value["profile"]
+    if not kept.exchanges:
+        del value["exchanges"]
     if kept.profile is not None:
         value["profile"] = profile_object(kept.profile)
     return dump_json({"format": FORMAT, "version": VERSION, **value})
@@ -55,10 +58,15 @@ def read_outcome(data: bytes | str | object, where: str = "result.json") -> Outc
 def _fitting(outcome: Outcome) -> Outcome:
     notes = list(outcome.notes)
     actions, messages = _first_iterations(outcome.actions), _first_iterations(outcome.messages)
-    for what, every, some in (("actions", outcome.actions, actions), ("messages", outcome.messages, messages)):
+    exchanges = _first_iterations(outcome.exchanges)
+    for what, every, some in (
+        ("actions", outcome.actions, actions),
+        ("messages", outcome.messages, messages),
+        ("exchanges", outcome.exchanges, exchanges),
+    ):
         if len(some) < len(every):
             notes.append(f"of {len(every):,} {what} the times of the first {len(some):,} are kept")
-    return replace(outcome, actions=actions, messages=messages, notes=tuple(notes[-MAX_NOTES:]))
+    return replace(outcome, actions=actions, messages=messages, exchanges=exchanges, notes=tuple(notes[-MAX_NOTES:]))
 
 
 def _first_iterations(rows: tuple[Row, ...]) -> tuple[Row, ...]:

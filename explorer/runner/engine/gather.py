@@ -13,7 +13,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.runner.bundles.outcome import (
+    Agreement,
+    Environment,
+    MeasuredAction,
+    MeasuredExchange,
+    MeasuredMessage,
+    Outcome,
+    RunStatus,
+)
 from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
@@ -65,6 +73,12 @@ def gather(
         iterations_s=tuple(max(lengths) for lengths in zip(*(each["lengths_s"] for each in every), strict=True)),
         actions=_actions(found),
         messages=_messages(machine, found),
+        exchanges=tuple(
+            MeasuredExchange(rank, iteration, *exchanged)
+            for rank, each in enumerate(found)
+            for iteration, record in enumerate(each["records"])
+            for exchanged in record["exchanged"]
+        ),
         segments=tuple(segment.stages for segment in machine.script.segments),
         rank_devices=machine.script.devices,
         peak_bytes=tuple(

@@ -103,6 +103,7 @@ class Machine:
         there from the iteration before; without it they begin anew."""
         assert self._runtime is not None
         self.iterations += 1
+        self.members.exchanged.clear()
         for stage in self.stages.values():
             stage.losses.clear()
         if adding:
@@ -337,8 +338,10 @@ def assemble(
         here.group = _groups([range(r * here.members, (r + 1) * here.members) for r in range(ranks)], rank)
         column = _groups([range(m, ranks * here.members, here.members) for m in range(here.members)], here.member)
     group.join(here)
+    recorder = recorder_for(device)
+    here.now = recorder.now
     machine = Machine(
-        script, program, program.placed.held(held, here.member), rank, ranks, device, recorder_for(device),
+        script, program, program.placed.held(held, here.member), rank, ranks, device, recorder,
         Exchange(script, script.devices[rank], Sizes(program), device), Sends(answers(script, rank)), samples,
         here, column, notes=held.notes,
     )  # fmt: skip

@@ -96,7 +96,7 @@ def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> 
             machine.iterate()
             machine.recorder.finish()
             measured.lengths_s.append(time.perf_counter() - start)
-            measured.records.append(machine.recorder.iteration(start))
+            measured.records.append(machine.recorder.iteration(start, machine.members.exchanged))
             measured.losses.append(machine.loss())
             measured.look(machine, request.warmup + count)
     tell("measuring", request.steps, request.steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.runner.measuring.events import Events
+from explorer.runner.model.group import Exchanged
 from explorer.runner.scripts.script import Step
 
 WAITED_S = 3e-5
@@ -115,12 +116,13 @@ class Recorder:
     def message(self, channel: int, piece: int, gradient: bool, asked: float, there: float) -> None:
         self.arrived[channel, piece, gradient] = (asked, there)
 
-    def iteration(self, start: float) -> dict[str, list[list[object]]]:
+    def iteration(self, start: float, exchanged: Sequence[Exchanged] = ()) -> dict[str, list[list[object]]]:
         """The records of an iteration that was finished, in seconds since ``start``. Of a message also whether it had
-        to be waited for."""
+        to be waited for. exchanged: with the other members of a group."""
         at = self.clock.seconds
         return {
             "actions": [[str(step), *(at(stamp) - start for stamp in stamps)] for step, *stamps in self.actions],
+            "exchanged": [[e.kind, e.sent_bytes, at(e.began) - start, at(e.ended) - start] for e in exchanged],
             "sent": [[*key, at(stamp) - start] for key, stamp in self.sent.items()],
             "arrived": [
                 [*key, at(there) - start, at(there) - at(asked) > WAITED_S]

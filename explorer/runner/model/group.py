@@ -9,7 +9,7 @@ whole sum's gradient, and of a share (S) it is the share's.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,33 +22,36 @@ from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE
 
 
 class Exchanged(NamedTuple):
-    """One exchange of a member. kind: as in `solvers.problem.collectives`; sent_bytes: round a ring."""
+    """One exchange of a member. kind: as in `solvers.problem.collectives`; sent_bytes: round a ring; began, ended:
+    stamps of `Members.now`."""
 
     kind: str
     sent_bytes: float
-    began_s: float
-    ended_s: float
+    began: Any
+    ended: Any
 
 
 @dataclass
 class Members:
-    """member: the place of this process among so many. exchanged: those of this process since it was cleared."""
+    """member: the place of this process among so many. exchanged: those of this process since it was cleared. now: what
+    stamps their times."""
 
     member: int = 0
     members: int = 1
     group: dist.ProcessGroup | None = None
     exchanged: list[Exchanged] = field(default_factory=list)
+    now: Callable[[], Any] = time.perf_counter
 
     def add_up(self, tensor: Tensor, how: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM) -> Tensor:
         """A new tensor."""
-        began, total = time.perf_counter(), tensor.contiguous().clone()
+        began, total = self.now(), tensor.contiguous().clone()
         dist.all_reduce(total, how, group=self.group)
         self._note("all_reduce", 2 * (self.members - 1) / self.members * _bytes(total), began)
         return total
 
     def gather(self, share: Tensor, dim: int, pieces: int) -> Tensor:
         """The whole of what every member has a share of."""
-        began, mine = time.perf_counter(), share.contiguous()
+        began, mine = self.now(), share.contiguous()
         parts = mine.new_empty(self.members * mine.numel())
         dist.all_gather_into_tensor(parts, mine.view(-1), group=self.group)
         self._note("all_gather", (self.members - 1) * _bytes(mine), began)
@@ -56,7 +59,7 @@ class Members:
 
     def scatter_sum(self, part: Tensor, dim: int, pieces: int) -> Tensor:
         """A share of the sum of all members' parts."""
-        began = time.perf_counter()
+        began = self.now()
         parts = torch.stack([share_of(part, dim, pieces, self.members, m) for m in range(self.members)])
         mine = torch.empty_like(parts[0])
         dist.reduce_scatter_tensor(mine.view(-1), parts.view(-1), group=self.group)
@@ -66,7 +69,7 @@ class Members:
     def redistribute(self, share: Tensor, before: tuple[int, int], after: tuple[int, int]) -> Tensor:
         """From a share along one dimension to the share along another. before, after: (dimension, pieces), of the whole
         tensor; where one is inside of the other, a share has fewer pieces of it."""
-        began = time.perf_counter()
+        began = self.now()
         (dim, outer), (other, pieces) = before, after
         if dim == other and pieces > outer:
             pieces //= self.members
@@ -82,8 +85,8 @@ class Members:
         """That of this process."""
         return share_of(whole, dim, pieces, self.members, self.member)
 
-    def _note(self, kind: str, sent_bytes: float, began: float) -> None:
-        self.exchanged.append(Exchanged(kind, sent_bytes, began, time.perf_counter()))
+    def _note(self, kind: str, sent_bytes: float, began: Any) -> None:
+        self.exchanged.append(Exchanged(kind, sent_bytes, began, self.now()))
 
 
 _here = Members()

@@ -69,6 +69,16 @@ def exchanges(problem: Problem, plan: Plan) -> OfActions:
     return found
 
 
+def of_iteration(problem: Problem, plan: Plan, device: int) -> float:
+    """Seconds for which each member of a device exchanges in an iteration."""
+    total = 0.0
+    for (stage, kind), each in exchanges(problem, plan).items():
+        passes = 1 if kind == "U" else problem.mini_batch // plan.stages[stage].micro_batch_size
+        if kind in "FBU" and device in plan.stages[stage].devices:
+            total += passes * each.seconds
+    return total
+
+
 def of_spans(problem: Problem, plan: Plan) -> OfSpan:
     """What a span of the plan's schedule exchanges among the members of its device, at most as long as it is."""
     by_action = exchanges(problem, plan)

@@ -21,8 +21,7 @@ def sent_bytes(problem: Problem, plan: Plan) -> Mapping[str, Floats]:
     """B that each device sends in an iteration, by kind, [devices]: to the next of its ring for collectives, of
     replicas and of tensor-parallel groups (there each member of what is one device here), and as messages between
     stages. Forwards that run again before their backward exchange again."""
-    sent = {kind: np.zeros(len(problem.cluster)) for kind in KINDS}
-    _within_groups(problem, plan, sent)
+    sent = within_groups(problem, plan)
     if problem.has_backward():
         _among_replicas(problem, plan, sent)
     simulation = run(problem, plan, Objective.ITERATION)
@@ -35,8 +34,9 @@ def sent_bytes(problem: Problem, plan: Plan) -> Mapping[str, Floats]:
     return sent
 
 
-def _within_groups(problem: Problem, plan: Plan, sent: Mapping[str, Floats]) -> None:
-    graph = problem.graph
+def within_groups(problem: Problem, plan: Plan) -> dict[str, Floats]:
+    """The same of what is sent to the other members of a device's group alone."""
+    graph, sent = problem.graph, {kind: np.zeros(len(problem.cluster)) for kind in KINDS}
     again = {
         operator
         for members in (regions_of(graph).members.values() if problem.plain is not None else ())
@@ -54,6 +54,7 @@ def _within_groups(problem: Problem, plan: Plan, sent: Mapping[str, Floats]) -> 
                 reruns = operator.phase is Phase.FORWARD and (stage.recompute or number in again)
                 nbytes *= passes * (2 if reruns else 1)
             sent[exchange_kind(operator)][list(stage.devices)] += nbytes
+    return sent
 
 
 def _among_replicas(problem: Problem, plan: Plan, sent: Mapping[str, Floats]) -> None:

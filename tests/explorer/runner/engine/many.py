@@ -60,9 +60,12 @@ def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: Callabl
     dist.all_gather_object(held, sum(p.numel() * p.element_size() for p in machine.held.parameters.values()))
     sizes = {name: value.nbytes for name, value in whole_sizes(machine).items()}
     found = {"segments": len(machine.script.segments), "bytes": held, "whole_bytes": sum(sizes.values())}
+    if machine.program.divided is not None:
+        found["exchanged"] = exchanged(machine)
+        machine = made()
     if request.operators:
         measured = measure(machine, request)
-        times = operator_seconds(machine, file.problem.graph)
+        times = operator_seconds(machine, file.problem.graph) if machine.program.divided is None else {}
         outcome = gather(machine, request, measured, None, [], False, times)
         found["outcome"] = outcome_text(outcome) if outcome is not None else ""
         machine = made()
@@ -70,6 +73,17 @@ def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: Callabl
     if request.verify_by is Way.STAGES:
         found["stages"] = asdict(verify(made(), file.reference, file.problem, request))
     return found | asdict(whole)
+
+
+def exchanged(machine: Machine) -> list[dict[str, float]]:
+    """By rank and kind, the bytes that are sent within groups in an iteration."""
+    machine.iterate()
+    mine: dict[str, float] = {}
+    for each in machine.members.exchanged:
+        mine[each.kind] = mine.get(each.kind, 0.0) + each.sent_bytes
+    every: list[Any] = [None] * machine.processes
+    dist.all_gather_object(every, mine)
+    return every
 
 
 def wrong_gradients(machine: Machine) -> None:
@@ -107,6 +121,22 @@ def other_masks(machine: Machine) -> None:
             stage.calling.seed += 1  # type: ignore[attr-defined]
 
 
+def forgotten_sum(machine: Machine) -> None:
+    """Nobody adds up what the members of a group have of a sum."""
+    machine.members.add_up = lambda tensor, *how: tensor.clone()  # type: ignore[method-assign]
+
+
+def wrong_share(machine: Machine) -> None:
+    """Every member of a group takes the share of the first."""
+    shared = type(machine.members)(0, machine.members.members)
+    machine.members.share = shared.share  # type: ignore[method-assign]
+
+
+def apart(machine: Machine) -> None:
+    """Gradients of which each member of a group has a part are not added up."""
+    machine._partial = lambda segment: []  # type: ignore[method-assign]
+
+
 FAULTS: dict[str, Callable[[Machine], None]] = {
     "": lambda machine: None,
     "gradients": wrong_gradients,
@@ -114,6 +144,9 @@ FAULTS: dict[str, Callable[[Machine], None]] = {
     "step": wrong_step,
     "lost": lost_gradients,
     "masks": other_masks,
+    "sums": forgotten_sum,
+    "shares": wrong_share,
+    "parts": apart,
 }
 
 
