@@ -219,6 +219,8 @@ def _checked(args: argparse.Namespace, file: PlanFile, targets: Targets) -> list
     if refusal := why_not(file.reference, allow_model=args.allow_model):
         hint = "" if why_not(file.reference, allow_model=True) else " (--allow-model)"
         raise InvalidProblem(f"{args.plan}: {one_line(refusal)}{hint}")
+    if args.operators and file.problem.graph.tensor_parallel > 1:
+        raise InvalidProblem("--operators: operators of a plan whose tensors are divided are not measured one by one")
     found = check(file.problem, file.plan, targets.setup(args.target).max_ranks, optimizer=args.optimizer)
     errors = [finding.message for finding in found if finding.level is Level.ERROR]
     if errors:

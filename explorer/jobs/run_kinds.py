@@ -104,7 +104,7 @@ def run_job(
         steps=request.steps,
         verify=request.verify,
         allow_model=request.allow_model,
-        operators=True,
+        operators=file.problem.graph.tensor_parallel == 1,
     )
     ranks, refused, _ = checked(file, targets.setup(request.target).max_ranks)
     if refused:

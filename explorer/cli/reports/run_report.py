@@ -112,7 +112,8 @@ def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: 
     if elsewhere is not None:
         kind, ran = elsewhere
         print(f"hardware   NOT what the plan is for: planned for {kind}, run on {ran}; times cannot be compared")
-        print("           `placement-explorer run PLAN --replan` measures this hardware, plans for it and runs that")
+        if file.problem.graph.tensor_parallel == 1:
+            print("           `placement-explorer run PLAN --replan` measures this hardware, plans for it and runs that")
     print(f"status     {outcome.status.value}")
     if outcome.reason:
         print(f"reason     {outcome.reason}")

@@ -106,26 +106,30 @@ def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> 
 
 
 def dump(machine: Machine, folder: Path) -> Path:
-    """One iteration of a machine that has run none, and this rank's file of it. Every rank calls it. Raises
-    NotWritten."""
+    """One iteration of a machine that has run none, and this rank's file of it, of whole tensors. Every rank calls it.
+    Raises NotWritten."""
     names = {id(parameter): name for name, parameter in machine.held.parameters.items()}
     found: dict[str, Tensor] = {}
 
     def keep(segment: int) -> None:
         for parameter in machine.owned[segment]:
             if parameter.grad is not None:
-                found.setdefault(GRADIENT + names[id(parameter)], dense(parameter.grad))
+                name = names[id(parameter)]
+                found.setdefault(GRADIENT + name, machine.program.placed.together(name, dense(parameter.grad)))
 
     tell("dumping")
     machine.before_update = keep
     machine.iterate()
     machine.before_update = None
     for parameters in machine.owned.values():
-        found |= {PARAMETER + names[id(p)]: p.detach() for p in parameters}
+        for name, p in ((names[id(p)], p) for p in parameters):
+            found[PARAMETER + name] = machine.program.placed.together(name, p.detach())
     arrays = {name: _array(value) for name, value in found.items()}
     written = io.BytesIO()
     np.savez(written, allow_pickle=False, **arrays, **{LOSS: np.array(machine.loss())})
     path = folder / f"tensors-{machine.rank}.npz"
+    if machine.members.member:
+        return path  # the first of the group writes what it has put together with the others
     write_file(path, written.getvalue(), "dumping gradients and parameters")
     return path
 

@@ -65,6 +65,11 @@ class Program:
         """Of a group, which run one model together."""
         return 1 if self.divided is None else self.divided.members
 
+    @property
+    def whole_model(self) -> Program:
+        """Of the whole model, which this may be."""
+        return self.whole or self
+
     @cached_property
     def placed(self) -> Placed:
         """How parameters, buffers, constants and samples lie over the members of a group."""

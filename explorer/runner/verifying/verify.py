@@ -106,7 +106,7 @@ def _run(machine: Machine, steps: int) -> _Ran:
 
 
 def _in_turn(machine: Machine, reference: str, problem: Problem, request: RunRequest, parts: Any) -> InTurn:
-    program, script = machine.program.whole or machine.program, machine.script
+    program, script = machine.program.whole_model, machine.script
     share = min(segment.share for segment in script.segments)
     given = Given(
         program, machine.rank, machine.device, machine.samples, share, script.mini_batch, script.training, request.seed,
@@ -192,7 +192,7 @@ def way_of(asked: Way | None, machine: Machine, problem: Problem, optimizer: str
     if asked is not None:
         return asked
     share = min(segment.share for segment in machine.script.segments)
-    needs = whole_bytes(machine.program.whole or machine.program, problem, share, optimizer)
+    needs = whole_bytes(machine.program.whole_model, problem, share, optimizer)
     cap = problem.cluster.devices[machine.script.devices[0]].memory_bytes
     fits = torch.tensor([needs <= min(cap, free_bytes(machine.device))], dtype=torch.int64, device=machine.device)
     dist.broadcast(fits, 0)
@@ -208,13 +208,13 @@ def whole_bytes(program: Program, problem: Problem, share: int, optimizer: str |
         return float(parameters)
     states = STATES[Optimizer(optimizer_of(problem, optimizer))]
     saved = sum(operator.saved_bytes.at(share) for operator in problem.graph.operators)
-    return float(parameters) * (3 + states) + saved
+    return float(parameters) * (3 + states) + saved * problem.graph.tensor_parallel
 
 
 def parts_of(way: Way, script: Script, program: Program) -> Sequence[Part]:
     """In one piece on rank 0; or each segment on the first of the ranks that have it."""
     if way is Way.WHOLE:
-        return [Part(tuple(range(len((program.whole or program).folded.groups))), 0)]
+        return [Part(tuple(range(len(program.whole_model.folded.groups))), 0)]
     return [Part(program.undivided(at.operators), script.devices.index(at.devices[0])) for at in script.segments]
 
 

@@ -13,6 +13,7 @@ from explorer.runner.bundles.outcome import RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine import gather as gathering
 from explorer.runner.engine.measure import Measured
+from explorer.runner.model.group import Members
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -26,9 +27,9 @@ def test_the_first_loss_that_is_no_number_fails_a_training_and_is_a_note_otherwi
     monkeypatch.setattr(gathering.dist, "get_backend", lambda: "gloo")
     script = SimpleNamespace(segments=(), devices=(0, 1), training=training)
     machine = SimpleNamespace(
-        script=script, rank=0, ranks=2, device=torch.device("cpu"), has_loss=True, notes=()
+        script=script, process=0, processes=2, members=Members(), device=torch.device("cpu"), has_loss=True, notes=()
     )  # fmt: skip
-    measured = Measured(lengths_s=[1.0], records=[{"actions": [], "sent": [], "arrived": []}], losses=[math.inf])
+    measured = Measured(lengths_s=[1.0], records=[{"actions": [], "sent": [], "arrived": [], "exchanged": []}], losses=[math.inf])
     measured.not_finite = (2, 0, math.inf)
     outcome = gathering.gather(machine, RunRequest(warmup=2), measured, None, [0.01], False, {})
     assert outcome is not None

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from explorer.runner.engine import machine as machines
 from explorer.runner.engine.machine import Machine, Sizes
+from explorer.runner.model.group import Members
 
 
 def test_replicas_add_up_alike_where_one_got_no_gradient_and_leave_none_where_none_did(
@@ -56,6 +57,18 @@ def test_replicas_that_add_to_a_sum_begin_with_a_share_of_it_each() -> None:
     rank: Any = SimpleNamespace(
         owned={0: (alone,), 1: (shared, nn.Parameter(torch.ones(1)))},
         script=SimpleNamespace(segments=[SimpleNamespace(devices=(0,)), SimpleNamespace(devices=(0, 1, 2))]),
-    )
+        members=Members(), _partial=lambda segment: [],
+    )  # fmt: skip
     Machine._share_sums(cast(Machine, rank))
     assert (alone.grad.item(), shared.grad.item()) == (6.0, 2.0)
+
+
+def test_so_do_members_of_a_group_that_have_a_part_of_a_gradient() -> None:
+    part, shares = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
+    part.grad, shares.grad = torch.tensor([24.0]), torch.tensor([24.0])
+    rank: Any = SimpleNamespace(
+        owned={0: (part, shares)}, script=SimpleNamespace(segments=[SimpleNamespace(devices=(0, 1))]),
+        members=Members(1, 4), _partial=lambda segment: [part],
+    )  # fmt: skip
+    Machine._share_sums(cast(Machine, rank))
+    assert (part.grad.item(), shares.grad.item()) == (3.0, 12.0)

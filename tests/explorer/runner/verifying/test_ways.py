@@ -22,8 +22,9 @@ PROGRAM: Any = SimpleNamespace(
     sized={2: (SimpleNamespace(parameters={"a": "a", "b": "b"}, values={
         "a": SimpleNamespace(nbytes=1000), "b": SimpleNamespace(nbytes=24)
     }), None)},
-    folded=SimpleNamespace(groups=(0, 1, 2)),
+    folded=SimpleNamespace(groups=(0, 1, 2)), undivided=tuple,
 )  # fmt: skip
+PROGRAM.whole_model = PROGRAM
 SCRIPT: Any = SimpleNamespace(
     devices=(3, 5),
     segments=[

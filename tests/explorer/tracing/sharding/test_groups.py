@@ -129,9 +129,7 @@ def test_a_plan_of_groups_is_planned_checked_and_counted(tmp_path: Path, capsys:
     assert Command(capsys)("simulate", place).status == 0
 
 
-def test_a_plan_of_groups_is_not_run_nor_written_as_plain_modules(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_of_groups_is_not_written_as_plain_modules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "plan.json"
     assert (
         Command(capsys)(
@@ -139,11 +137,20 @@ def test_a_plan_of_groups_is_not_run_nor_written_as_plain_modules(
         ).status
         == 0
     )
-    for command in (("run", place), ("export", place, "--to", "deepspeed", "-o", tmp_path / "x.py")):
-        told = Command(capsys)(*command)
-        assert told.status == 2
-        assert "tensors" in told.err
-        assert len(told.err.strip().splitlines()) == 1
+    told = Command(capsys)("export", place, "--to", "deepspeed", "-o", tmp_path / "x.py")
+    assert told.status == 2
+    assert "tensors" in told.err
+    assert len(told.err.strip().splitlines()) == 1
+
+
+def test_a_plan_with_degrees_by_part_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "plan.json"
+    asked = ("--tensor-parallel-of", "branches.text=2", "--devices", 4, "--time-limit", 5, "-o", place)
+    assert Command(capsys)("plan", "multimodal-small", *asked).status == 0
+    told = Command(capsys)("run", place)
+    assert told.status == 2
+    assert "degrees by part" in told.err
+    assert len(told.err.strip().splitlines()) == 1
 
 
 def test_half_the_devices_make_no_group(capsys: pytest.CaptureFixture[str]) -> None:
