@@ -242,7 +242,8 @@ def elsewhere(problem: Problem, plan: Plan, setup: TargetSetup) -> str:
     ]  # fmt: skip
     if not foreign:
         return ""
-    wanted = text.listing([f"{count} {kind}" for kind, count in kinds.items()])
+    members = problem.graph.tensor_parallel
+    wanted = text.listing([f"{count * members} {kind}" for kind, count in kinds.items()])
     return f"This plan is for {wanted}; {setup.name} has {here if gpus else f'no GPU ({here})'}."
 
 

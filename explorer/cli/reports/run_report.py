@@ -113,7 +113,9 @@ def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: 
         kind, ran = elsewhere
         print(f"hardware   NOT what the plan is for: planned for {kind}, run on {ran}; times cannot be compared")
         if file.problem.graph.tensor_parallel == 1:
-            print("           `placement-explorer run PLAN --replan` measures this hardware, plans for it and runs that")
+            print(
+                "           `placement-explorer run PLAN --replan` measures this hardware, plans for it and runs that"
+            )
     print(f"status     {outcome.status.value}")
     if outcome.reason:
         print(f"reason     {outcome.reason}")

@@ -9,7 +9,14 @@ from typing import TypeVar
 
 from explorer.costs.profile_json import profile_object, read_profile
 from explorer.files import write_file
-from explorer.runner.bundles.outcome import MAX_NOTES, MAX_ROWS, MeasuredAction, MeasuredExchange, MeasuredMessage, Outcome
+from explorer.runner.bundles.outcome import (
+    MAX_NOTES,
+    MAX_ROWS,
+    MeasuredAction,
+    MeasuredExchange,
+    MeasuredMessage,
+    Outcome,
+)
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json

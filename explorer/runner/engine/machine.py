@@ -116,7 +116,7 @@ class Machine:
             self.settle(segment)
 
     def _share_sums(self) -> None:
-        """Leaves each replica, and each member with a part of a gradient, its share of a sum that all of them have, since
+        """Leaves each replica, and each member with a part of a gradient, its share of a sum that all of them have:
         they will be added up once more."""
         for segment, owned in self.owned.items():
             replicas = len(self.script.segments[segment].devices)
@@ -282,8 +282,8 @@ def make_machine(
     script = script_of(problem, file.plan, program)
     tell("building")
     held = hold(
-        file.reference, names_held(script, program, rank // program.members), seed=request.seed, dtype=program.dtype, device=device,
-        allow_model=request.allow_model,
+        file.reference, names_held(script, program, rank // program.members), seed=request.seed, dtype=program.dtype,
+        device=device, allow_model=request.allow_model,
     )  # fmt: skip
     samples = make_samples(
         file.reference, problem.mini_batch, seed=request.seed, dtype=program.dtype, device=device,

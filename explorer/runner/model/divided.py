@@ -239,13 +239,10 @@ class _Dividing:
             dim = int(given.get("dim", 0)) % len(shape)
             if local[dim] != shape[dim]:
                 cut = ("split_size", "split_sizes", "start", "end", "length")
-                found |= {
-                    key: _scaled(given[key], local[dim], shape[dim]) for key in cut if given.get(key) is not None
-                }
+                found |= {key: _scaled(given[key], local[dim], shape[dim]) for key in cut if given.get(key) is not None}
         return found
 
 
 def _scaled(value: Any, share: int, whole: int) -> Any:
     """A length, or several, of what is divided."""
     return pytree.tree_map(lambda length: length if abs(length) > whole else length * share // whole, value)
-

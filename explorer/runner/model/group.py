@@ -95,7 +95,7 @@ _here = Members()
 
 def join(members: Members) -> None:
     """Makes a group that of this process."""
-    global _here  # noqa: PLW0603
+    global _here
     _here = members
 
 

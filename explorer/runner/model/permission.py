@@ -12,8 +12,6 @@ def why_not(reference: str, *, allow_model: bool) -> str:
     """Why the code of ``reference`` is not run, in one line; "" if it is: that of a demo model always is, that of
     "package.module:callable", "path/file.py:callable" and of an installed library ("hf:gpt2") where it is allowed.
     Other files hold no code."""
-    if ",tensor-parallel-of=" in reference:
-        return f"{reference}: plans with degrees by part are simulated and checked, and not run; plan with one degree"
     reference = undivided(reference)
     if reference in MODELS:
         return ""

@@ -14,10 +14,10 @@ from torch.export import ExportedProgram
 from demo_models import MODELS
 from explorer.question.models.example import undivided
 from explorer.question.models.libraries import graph_name, library_of
-from explorer.runner.model import group
 from explorer.runner.model.construct import Built, construct
 from explorer.runner.model.divided import Divided, Placed, placed
 from explorer.runner.model.flat import Flat, From, Source, flatten
+from explorer.runner.model.group import divided_along, here
 from explorer.runner.model.optimizers import DTYPES, floating
 from explorer.runner.model.recomputation import Region
 from explorer.runner.model.same_model import check_same
@@ -87,7 +87,7 @@ class Program:
         if self.divided is None:
             return False
         made = self.calls[call].outputs
-        return any(group.divided_along(self.captured.whole[name].placement) is not None for name in made)
+        return any(divided_along(self.captured.whole[name].placement) is not None for name in made)
 
     def undivided(self, operators: Sequence[int]) -> tuple[int, ...]:
         """Those of the whole model whose calls these make; themselves where tensors are whole."""
@@ -293,7 +293,7 @@ class _Tensors(Mapping[Source, Tensor]):
                 raise RunError(f"the parameter {name} is not held by this rank")
             return self.held.parameters[name]
         if source.target in self.flat.constants:
-            constant = self.placed.share(source.target, self.flat.constants[source.target], group.here().member)
+            constant = self.placed.share(source.target, self.flat.constants[source.target], here().member)
             return self.constants.setdefault(source.target, constant.to(self.held.device, copy=True))
         if source.target not in self.held.buffers:
             raise RunError(f"the values of the tensor {source.target} of the model were not found")

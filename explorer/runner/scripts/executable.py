@@ -22,7 +22,11 @@ def optimizer_of(problem: Problem, asked: str | None) -> str:
 
 
 def not_run(problem: Problem, asked: str | None) -> Iterator[str]:
-    """What was planned for training and cannot be run, a line each; asked: an optimizer in place of the plan's."""
+    """What was planned and cannot be run, a line each; asked: an optimizer in place of the plan's."""
+    if len(set(problem.graph.degrees)) > 1:
+        yield "degrees by part are planned for and not run; plan with one degree (--tensor-parallel)"
+    elif problem.graph.tensor_parallel > 1 and problem.graph.division is None:
+        yield "the plan does not state how its tensors are divided, as older ones did not; plan it again"
     if not problem.training:
         return
     if problem.precision is not Precision.PURE:

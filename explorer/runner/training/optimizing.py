@@ -22,7 +22,8 @@ Schedule = Callable[[torch.optim.Optimizer], LRScheduler]
 @dataclass
 class Updater:
     """One rank's part of it. parameters: those it updates, by name; counted: of those the ones whose norm it tells,
-    which of replicas is one, and of a whole tensor of a group its first member. optimizer and schedule: None where it updates none."""
+    which of replicas is one, and of a whole tensor of a group its first member. optimizer and schedule: None where it
+    updates none."""
 
     ranks: Ranks
     parameters: dict[str, nn.Parameter]

@@ -36,7 +36,7 @@ class Part:
 @dataclass(frozen=True)
 class Given:
     """What there is to compute with. samples: as `make_samples` gives them, of ``mini_batch`` samples, ``share`` of
-    which are taken at once. seed: of what the model draws (dropout). process_of: a rank's number for `torch.distributed`.
+    which are taken at once. seed: of what the model draws (dropout). process_of: a rank's number among all processes.
     """
 
     program: Program

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.question.models.example import undivided
 from explorer.view import measured_panel
 from explorer.view.events import Prepared, ReplannedView
 from explorer.view.plan_types import RunView
@@ -43,7 +44,8 @@ def checked(prepared: Prepared, asked: bool) -> list[Component]:
     if refused:
         return [_points("This plan cannot be run.", refused, "run-told bad")]
     if prepared["elsewhere"]:
-        found.append(_other_hardware(prepared["elsewhere"], prepared["target"], asked))
+        divided = undivided(prepared["model"]) != prepared["model"]
+        found.append(_other_hardware(prepared["elsewhere"], prepared["target"], asked, divided))
     if warnings:
         found.append(_points("Before you run it:", warnings, "run-told warn"))
     if not found:
@@ -52,7 +54,8 @@ def checked(prepared: Prepared, asked: bool) -> list[Component]:
     return found
 
 
-def _other_hardware(words: str, target: str, asked: bool) -> Component:
+def _other_hardware(words: str, target: str, asked: bool, divided: bool) -> Component:
+    """divided: of a plan whose tensors are, which has no costs measured there."""
     again = html.Button("Run it all the same", className="tool", **{"data-act": "run-anyway"})
     here = html.Button(
         "Plan for this machine" if target == LOCAL else f"Plan for {target}",
@@ -65,9 +68,10 @@ def _other_hardware(words: str, target: str, asked: bool) -> Component:
             html.B(words),
             html.Span(
                 "A run there cannot say how well this plan would do on the hardware it is for: the times would differ"
-                " for reasons that have nothing to do with the plan. With costs measured there, they compare."
+                " for reasons that have nothing to do with the plan."
+                + ("" if divided else " With costs measured there, they compare.")
             ),
-            html.Div([here, *([again] if asked else [])], className="actions"),
+            html.Div([*([] if divided else [here]), *([again] if asked else [])], className="actions"),
         ],
         className="run-told warn",
     )

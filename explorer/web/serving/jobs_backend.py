@@ -14,6 +14,7 @@ from explorer.jobs.workers.jobs import Jobs
 from explorer.jobs.workers.specs import READING, RUNNING, default_workers, memory_bytes, solving_spec
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.loading import is_callable
+from explorer.question.models.example import undivided
 from explorer.runner.targets.registry import load_targets
 from explorer.sweeps.execution.workers import cores
 from explorer.view.events import Event
@@ -26,6 +27,7 @@ from explorer.web.contract.backend import (
     PlannerEntry,
     TargetEntry,
 )
+from solvers.errors import InvalidProblem
 from solvers.problem.cluster import CPU_KIND
 
 KIND_WORDS = {"local": "this machine", "ray": "Ray cluster"}
@@ -112,7 +114,11 @@ class JobsBackend:
     def may_run(self, model: str) -> bool:
         from demo_models import MODELS
 
-        return model in MODELS or (self._given is not None and model == self._given.name and is_callable(model))
+        try:
+            whole = undivided(model)
+        except InvalidProblem:
+            return False
+        return whole in MODELS or (self._given is not None and whole == self._given.name and is_callable(whole))
 
     def cancel(self, job: str) -> None:
         workers, _, number = job.partition("-")

@@ -1,5 +1,5 @@
-"""Plans whose tensors are divided, really run on groups of processes: the whole model's gradients, and the exchanges that
-were planned."""
+"""Plans whose tensors are divided, really run on groups of processes: the whole model's gradients, and the exchanges
+that were planned."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ def results(made: dict[str, Made], tmp_path_factory: pytest.TempPathFactory) -> 
         )
         request = {
             "verify": True, "dtype": case.dtype, "learning_rate": 0.05, "allow_model": ":" in case.model,
-            "steps": 2, "warmup": 0, "optimizer": "sgd", "operators": case.measured, "verify_by": "stages" if case.stages else None,
+            "steps": 2, "warmup": 0, "optimizer": "sgd", "operators": case.measured,
+            "verify_by": "stages" if case.stages else None,
         }  # fmt: skip
         cases.append([name, processes(problem, plan), f"{number}.json", request, case.fault])
     (folder / "cases.json").write_text(json.dumps(cases))
@@ -157,8 +158,8 @@ def test_a_member_holds_its_shares(name: str, results: dict[str, Any], made: dic
 
 @pytest.mark.parametrize("name", [name for name in RIGHT if not name.endswith("by chance") and "DAG" not in name])
 def test_exchanges_are_those_of_the_plan(name: str, results: dict[str, Any], made: dict[str, Made]) -> None:
-    """Of every group, by kind, to the byte; in fp64 each entry has twice the bytes that were planned. What runs again is
-    planned to exchange all of it again, and stops where the last tensor is there that its backward needs."""
+    """Of every group, by kind, to the byte; in fp64 each entry has twice the bytes that were planned. What runs again
+    is planned to exchange all of it again, and stops where the last tensor is there that its backward needs."""
     problem, plan = made[name]
     item = {"float64": 2, "float32": 1}[CASES[name].dtype]
     planned = within_groups(problem, plan)

@@ -29,7 +29,9 @@ def test_the_first_loss_that_is_no_number_fails_a_training_and_is_a_note_otherwi
     machine = SimpleNamespace(
         script=script, process=0, processes=2, members=Members(), device=torch.device("cpu"), has_loss=True, notes=()
     )  # fmt: skip
-    measured = Measured(lengths_s=[1.0], records=[{"actions": [], "sent": [], "arrived": [], "exchanged": []}], losses=[math.inf])
+    measured = Measured(
+        lengths_s=[1.0], records=[{"actions": [], "sent": [], "arrived": [], "exchanged": []}], losses=[math.inf]
+    )
     measured.not_finite = (2, 0, math.inf)
     outcome = gathering.gather(machine, RunRequest(warmup=2), measured, None, [0.01], False, {})
     assert outcome is not None

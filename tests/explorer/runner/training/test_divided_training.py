@@ -1,5 +1,5 @@
-"""A tiny GPT and a tiny mixture of experts, trained with their tensors divided: the curve of one process, under grids of
-4 and 8 processes, also where the grid changes in the middle."""
+"""A tiny GPT and a tiny mixture of experts, trained with their tensors divided: the curve of one process, under grids
+of 4 and 8 processes, also where the grid changes in the middle."""
 
 from __future__ import annotations
 
