@@ -86,7 +86,9 @@ def _profile(args: argparse.Namespace, file: PlanFile, targets: Targets, request
     """Measured now, on as many ranks as the plan has devices (two at least, if there are, for the link between
     them), or read. Raises RunError or InvalidProblem."""
     from explorer.costs.profile_json import load_profile
+    from explorer.jobs.replan import check_replanned
 
+    check_replanned(file.problem.graph)
     if args.replan:
         return load_profile(args.replan)
     ranks = max(len(file.plan.devices_used()), min(2, len(file.problem.cluster)))

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import MAX_OPERATORS
-from solvers.formats.records import Within, read_record
+from solvers.formats.records import Within, among, read_record
 from solvers.problem.engine import EngineCosts
 
 MAX_COUNTS = 64
@@ -75,6 +75,24 @@ class LinkTimes:
     bandwidth_bytes_per_s: float
 
 
+COLLECTIVES = ("all_reduce", "reduce_scatter")
+"""Those that are measured; others send and wait as the second does, of which a member sends as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveTimes:
+    """A collective among so many ranks of a host: the best seconds for whole tensors of each size, and the line through
+    them (see `collective_times.fit`). latency_s: of each step round a ring; bandwidth_bytes_per_s: of what a rank
+    sends."""
+
+    kind: Annotated[str, among(*COLLECTIVES)]
+    members: Count
+    nbytes: Counts
+    seconds: PerCount
+    latency_s: float
+    bandwidth_bytes_per_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class EngineTimes:
     """What the engine itself took: fitted to runs of scripts whose segments do next to nothing.
@@ -98,7 +116,7 @@ class Profile:
     seconds of its part of one step. step_overhead_s: what calling a segment forward and backward takes
     beside its operators. noise: of a fixed piece of work, before and after, the larger; below 0.02 is quiet.
     memory_bytes: what each rank could use. clock: what operators were timed with (see `operator_times.timer_of`).
-    engine: None in files of before it was measured.
+    engine: None in files of before it was measured; collectives: none in these.
     """
 
     reference: str
@@ -124,6 +142,7 @@ class Profile:
     notes: Annotated[tuple[str, ...], Within(most=1_000)] = ()
     clock: str = "wall clock"
     engine: Annotated[EngineTimes | None, partial(read_record, kind=EngineTimes)] = None
+    collectives: Annotated[tuple[CollectiveTimes, ...], Within(most=MAX_COUNTS)] = ()
 
     def __post_init__(self) -> None:
         if len(self.samples) < 2 or list(self.samples) != sorted(set(self.samples)) or self.samples[0] < 1:

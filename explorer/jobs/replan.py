@@ -30,6 +30,7 @@ from solvers.plan.result import Progress, Result
 from solvers.planners.carry import carried_over
 from solvers.planners.solve import solve
 from solvers.problem.gradient_room import states_on_hosts
+from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Problem
 from solvers.problem.regions import recomputing
 from solvers.problem.tied import copying
@@ -41,6 +42,15 @@ SEARCH_S = 20.0
 MOST_SEARCH_S = 300.0
 
 
+def check_replanned(graph: OpGraph) -> None:
+    """Raises InvalidProblem for a graph that is not planned again with measured costs."""
+    if graph.tensor_parallel > 1:
+        raise InvalidProblem(
+            "a plan whose tensors are divided is not planned again by itself: measure the model with `calibrate"
+            " --tensor-parallel N` and plan with --profile"
+        )
+
+
 def replanned(problem: Problem, profile: Profile) -> Problem:
     """``problem`` with the profile's compute times and links; objective, batches, caps, pins and all else
     stay. Rank i of the profile is device i, further devices are like them.
@@ -48,6 +58,7 @@ def replanned(problem: Problem, profile: Profile) -> Problem:
     Raises InvalidProblem if the profile is of another graph, or the problem has CPUs beside its
     accelerators, which were not measured.
     """
+    check_replanned(problem.graph)
     problem = without_regions(problem)
     if problem.cluster.cpus and problem.cluster.accelerators:
         raise InvalidProblem("a profile has no times of CPUs beside accelerators; plan without them (--cpus 0)")
@@ -184,6 +195,7 @@ def _measured(
     request: ReplanRequest, file: PlanFile, targets: Targets, teller: Teller, should_stop: Callable[[], bool]
 ) -> Problem:
     """The plan's problem with costs measured on as many ranks as it ran on. The bundle stays if that failed."""
+    check_replanned(file.problem.graph)
     asked = replace(targets.defaults(request.target), allow_model=request.allow_model)
     target = targets.get(request.target, MODULE)
     folder = new_folder(f"calibrate-{file.reference}")

@@ -8,7 +8,17 @@ from dataclasses import replace
 from explorer.costs.devices import device_of
 from explorer.question.accelerators import make_accelerators, next_name, with_caps
 from explorer.question.nodes.described import DEFAULT_BANDWIDTH, DEFAULT_LATENCY_S, DEFAULT_NODE_BANDWIDTH
-from explorer.question.nodes.wired import Wiring, as_measured, machine_of, per_node, wired
+from explorer.question.nodes.wired import (
+    Lines,
+    Wiring,
+    as_measured,
+    lines_of,
+    machine_of,
+    measured_line,
+    per_node,
+    unmeasured,
+    wired,
+)
 from explorer.question.settings import Settings
 from explorer.question.written.device_lists import MAX_DEVICES
 from solvers.errors import InvalidProblem
@@ -58,10 +68,15 @@ def _described(workload: Workload, settings: Settings) -> Cluster:
     return two_level_cluster(devices, bandwidth, latency, between, latency, wires)
 
 
-def collectives_as_measured(settings: Settings) -> bool:
-    """Whether collectives take what they were measured to, not what is asked of links."""
-    asked = (settings.bandwidth_bytes_per_s, settings.latency_s, settings.links, settings.cluster, settings.profile)
-    return settings.wiring is Wiring.MEASURED and all(value is None for value in asked)
+def collectives_as_measured(settings: Settings) -> Lines:
+    """What collectives were measured to take: on the machine of a profile, or on such as are asked for as measured; not
+    where links are described."""
+    asked = (settings.bandwidth_bytes_per_s, settings.latency_s, settings.links, settings.cluster)
+    if any(value is not None for value in asked):
+        return unmeasured
+    if settings.profile is not None:
+        return lines_of(settings.profile)
+    return measured_line if settings.wiring is Wiring.MEASURED else unmeasured
 
 
 def _whole(cluster: Cluster, settings: Settings) -> Cluster:

@@ -184,6 +184,7 @@ def _block(bench: Bench, block: range, counts: tuple[int, ...], kept: Boundaries
         bench.file.reference, program.parameters_of(block), seed=request.seed, dtype=program.dtype,
         device=bench.place.device, allow_model=request.allow_model,
     )  # fmt: skip
+    held = program.placed.held(held, 0)
     with settled_memory():
         counted, subject = _measure_counts(bench, block, counts, held, kept)
     if not subject.graph.trains:

@@ -29,10 +29,12 @@ from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.result_json import write_outcome
 from explorer.runner.engine.engine_times import engine_times
 from explorer.runner.engine.gather import device_name
+from explorer.runner.measuring.collective_times import measure_collectives
 from explorer.runner.measuring.counted import Counted
 from explorer.runner.measuring.link_times import measure_links
 from explorer.runner.measuring.operator_times import step_overhead, timer_of
 from explorer.runner.measuring.place import Place, probe
+from explorer.runner.model.group import Members, join
 from explorer.runner.model.program import Program, trace_for_run
 from solvers.errors import RunError
 from solvers.formats.op_graph_json import graph_hash
@@ -70,10 +72,13 @@ def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
         noise = probe(place.device)
     tell("tracing")
     program, counts, notes = _traced(file, request, request.samples or SAMPLES)
+    join(Members(0, program.members))  # one for itself: what groups exchange is measured apart
     now, clock = timer_of(place.device, request.threads)
     counted, updates = measure_in_blocks(Bench(file, request, place, program, notes), counts)
     overhead_s = place.mean([step_overhead(place.device, now)])[0]
     links = measure_links(place.rank, hosts, place.device, on_pair=lambda done, of: tell("measuring links", done, of))
+    tell("measuring collectives")
+    collectives = measure_collectives(place.rank, hosts, place.device)
     tell("measuring the engine")
     engine = engine_times(
         place.rank, place.ranks, place.device, own_core=place.pinned and request.threads == 1, training=graph.trains
@@ -93,7 +98,7 @@ def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
         pinned=place.pinned, samples=tuple(each.samples for each in counted), operators=_operators(graph, counted),
         updates=updates, wholes=tuple(_whole(graph, each) for each in counted), links=links,
         step_overhead_s=overhead_s, noise=noise, memory_bytes=tuple(memory), notes=tuple(notes), clock=clock,
-        engine=with_adding(engine, graph, [each.measured.added_s for each in counted]),
+        engine=with_adding(engine, graph, [each.measured.added_s for each in counted]), collectives=collectives,
     )  # fmt: skip
     return Outcome(
         RunStatus.DONE, environment=environment, noise=noise, notes=tuple(notes), profile=profile,

@@ -36,6 +36,11 @@ def print_profile(graph: OpGraph, profile: Profile) -> None:
             f"link       {link.src} - {link.dst}: {text.seconds(link.latency_s)} +"
             f" {text.nbytes(link.bandwidth_bytes_per_s)}/s ({_misfit(link)})"
         )
+    for one in profile.collectives:
+        print(
+            f"collective {one.kind} of {one.members}: {text.seconds(one.latency_s)} a step +"
+            f" {text.nbytes(one.bandwidth_bytes_per_s)}/s"
+        )
     print(f"memory     {', '.join(text.nbytes(size) for size in sorted(set(profile.memory_bytes)))} free for each rank")
     quiet = "quiet" if profile.noise < QUIET else "not quiet: repeat it when nothing else runs"
     print(f"noise      {text.percent(profile.noise)} ({quiet})")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from explorer.question.models.part_degrees import PartDegrees
-from explorer.question.nodes.wired import measured_line
+from explorer.question.nodes.wired import Lines, unmeasured
 from explorer.question.written.kinds import MAX_DEGREE
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
@@ -127,7 +127,7 @@ def group_of(degree: int, sequence: int | None, dtype: torch.dtype | str | None,
 
 
 def in_groups(
-    cluster: Cluster, graph: OpGraph, compute: ComputeTable, reference: str, *, measured: bool = False
+    cluster: Cluster, graph: OpGraph, compute: ComputeTable, reference: str, *, measured: Lines = unmeasured
 ) -> tuple[Cluster, ComputeTable, Link | None]:
     """The groups of a cluster that a graph is divided over, as devices; compute times with what members exchange, and
     the slowest link from a member to the next; all as it is for a model whose tensors are whole.
@@ -205,7 +205,7 @@ LAYOUTS = 64
 
 
 def _of_sizes(
-    cluster: Cluster, graph: OpGraph, compute: ComputeTable, reference: str, degrees: Sequence[int], measured: bool
+    cluster: Cluster, graph: OpGraph, compute: ComputeTable, reference: str, degrees: Sequence[int], measured: Lines
 ) -> tuple[Cluster, ComputeTable, Link | None]:
     """Groups of several sizes: as many of each, one size after the other, as share the work most evenly. A device of
     the kind "H100-80GB x4" runs the operators that are divided over 4, and no others."""
@@ -288,7 +288,7 @@ def _layouts(cluster: Cluster, degrees: Sequence[int]) -> Iterator[list[int]]:
 
 
 def with_exchanges(
-    compute: ComputeTable, graph: OpGraph, link: Link, *, measured: bool = False, degree: int | None = None
+    compute: ComputeTable, graph: OpGraph, link: Link, *, measured: Lines = unmeasured, degree: int | None = None
 ) -> ComputeTable:
     """Compute times with what members of a group exchange during them: steps of a link's latency, and bytes. measured:
     see `exchange_links`. degree: of the groups whose operators are meant, by default the graph's."""
@@ -321,11 +321,11 @@ def exchange_s(steps: Amount, latency_s: Amount, nbytes: Amount, bandwidth_bytes
     return steps * latency_s + nbytes / bandwidth_bytes_per_s
 
 
-def exchange_links(kind: str, degree: int, link: Link, measured: bool) -> tuple[Link, Link]:
+def exchange_links(kind: str, degree: int, link: Link, measured: Lines) -> tuple[Link, Link]:
     """What members of a group exchange over: all but all-reduces, and these, which are what a member sends twice as
-    often for as it has fellows. measured: as lines through collectives of as many devices of the kind are
-    (`costs.curves`), where they were measured; else over ``link``."""
-    lines = [measured_line(kind, one, degree) if measured else None for one in ("reduce_scatter", "all_reduce")]
+    often for as it has fellows. measured: the lines through collectives of as many devices of the kind, where they were
+    measured; else over ``link``."""
+    lines = [measured(kind, one, degree) for one in ("reduce_scatter", "all_reduce")]
     others, sums = (
         link
         if line is None

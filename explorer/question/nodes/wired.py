@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from explorer.costs.curves import KIN, MeasuredLink, curves
+from explorer.costs.profile import CollectiveTimes, Profile
 from explorer.question.nodes.presets import PRESETS
 from explorer.question.written.device_lists import parse_kinds
 from explorer.question.written.quantities import parse_bandwidth, parse_seconds
@@ -93,6 +94,25 @@ def measured_line(kind: str, operation: str, devices: int) -> MeasuredLink | Non
     """The line through an operation among so many devices of a kind, or of its kin if the same link joins them."""
     alike = (near for near in (kind, *KIN.get(kind, ())) if near == kind or MACHINES.get(near) is MACHINES.get(kind))
     return next((line for near in alike if (line := curves().link(near, operation, devices)) is not None), None)
+
+
+Lines = Callable[[str, str, int], MeasuredLink | CollectiveTimes | None]
+"""(kind of device, operation, how many devices) -> the line through what was measured; None where it was not."""
+
+
+def unmeasured(kind: str, operation: str, devices: int) -> None:
+    """No lines at all."""
+    return
+
+
+def lines_of(profile: Profile) -> Lines:
+    """Those of the machine that a profile is of."""
+
+    def line(kind: str, operation: str, devices: int) -> CollectiveTimes | None:
+        found = (one for one in profile.collectives if (one.kind, one.members) == (operation, devices))
+        return next(found, None)
+
+    return line
 
 
 def _over(line: MeasuredLink | None, stated: LinkClass) -> LinkClass:

@@ -25,7 +25,7 @@ from solvers.formats.records import keys_of, record_json, record_of, table_json
 FORMAT = "placement-explorer/run"
 VERSION = 1
 
-Row = TypeVar("Row", MeasuredAction, MeasuredMessage)
+Row = TypeVar("Row", MeasuredAction, MeasuredMessage, MeasuredExchange)
 
 
 def write_outcome(path: Path, outcome: Outcome) -> None:

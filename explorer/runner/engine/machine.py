@@ -357,7 +357,7 @@ def assemble(
 
 def _groups(places: Sequence[Sequence[int]], mine: int) -> dist.ProcessGroup:
     """One of several groups of processes, all of which every process must make."""
-    made = [dist.new_group(list(each)) for each in places][mine]
+    made: dist.ProcessGroup | None = [dist.new_group(list(each)) for each in places][mine]
     assert made is not None
     return made
 

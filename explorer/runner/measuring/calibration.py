@@ -46,11 +46,8 @@ def calibrate_on(
     target: one whose ranks run `MODULE`. Raises RunError, in one line, if it failed, and Ended if it was
     ended; InvalidProblem for what cannot be asked.
     """
-    if graph.tensor_parallel > 1:
-        raise InvalidProblem(
-            f"{reference}: operators are measured of models whose tensors are whole; measure it without"
-            " --tensor-parallel"
-        )
+    if len(set(graph.degrees)) > 1:
+        raise InvalidProblem(f"{reference}: operators of a model with degrees by part are not measured")
     if ranks < 1:
         raise InvalidProblem(f"the number of devices must be at least 1, found {ranks}")
     text = calibration_plan(graph, reference, ranks)

@@ -162,9 +162,8 @@ class _Dividing:
                     f"{call.name} reads {before} twice, divided in two ways, which is not run; plan with another degree"
                 )
         known = {self.old.values[before]: self.new.values[after] for before, after in names.items()}
-        args, kwargs = (
-            fx.map_arg(given, lambda node: self._known(node, known)) for given in (old.args, old.kwargs)
-        )  # fmt: skip
+        args: Any = fx.map_arg(old.args, lambda node: self._known(node, known))
+        kwargs: Any = fx.map_arg(old.kwargs, lambda node: self._known(node, known))
         target: Any = old.target
         contexts: tuple[Any, ...] = ()
         if target is inside:

@@ -33,8 +33,9 @@ class Exchanged(NamedTuple):
 
 @dataclass
 class Members:
-    """member: the place of this process among so many. exchanged: those of this process since it was cleared. now: what
-    stamps their times."""
+    """member: the place of this process among so many. group: of the processes; None: there are no others, and what
+    they would send is taken to be what this one has, so that its own work can be timed. exchanged: those of this
+    process since it was cleared. now: what stamps their times."""
 
     member: int = 0
     members: int = 1
@@ -45,7 +46,8 @@ class Members:
     def add_up(self, tensor: Tensor, how: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM) -> Tensor:
         """A new tensor."""
         began, total = self.now(), tensor.contiguous().clone()
-        dist.all_reduce(total, how, group=self.group)
+        if self.group is not None:
+            dist.all_reduce(total, how, group=self.group)
         self._note("all_reduce", 2 * (self.members - 1) / self.members * _bytes(total), began)
         return total
 
@@ -53,7 +55,10 @@ class Members:
         """The whole of what every member has a share of."""
         began, mine = self.now(), share.contiguous()
         parts = mine.new_empty(self.members * mine.numel())
-        dist.all_gather_into_tensor(parts, mine.view(-1), group=self.group)
+        if self.group is None:
+            parts = mine.view(-1).repeat(self.members)
+        else:
+            dist.all_gather_into_tensor(parts, mine.view(-1), group=self.group)
         self._note("all_gather", (self.members - 1) * _bytes(mine), began)
         return joined(parts.view(self.members, *mine.shape).unbind(), dim, pieces)
 
@@ -61,8 +66,9 @@ class Members:
         """A share of the sum of all members' parts."""
         began = self.now()
         parts = torch.stack([share_of(part, dim, pieces, self.members, m) for m in range(self.members)])
-        mine = torch.empty_like(parts[0])
-        dist.reduce_scatter_tensor(mine.view(-1), parts.view(-1), group=self.group)
+        mine = parts[0].clone() if self.group is None else torch.empty_like(parts[0])
+        if self.group is not None:
+            dist.reduce_scatter_tensor(mine.view(-1), parts.view(-1), group=self.group)
         self._note("reduce_scatter", (self.members - 1) * _bytes(mine), began)
         return mine
 
@@ -76,8 +82,9 @@ class Members:
         elif dim == other:
             outer //= self.members
         sent = torch.stack([share_of(share, other, pieces, self.members, m) for m in range(self.members)])
-        parts = torch.empty_like(sent)
-        dist.all_to_all_single(parts, sent, group=self.group)
+        parts = sent.clone() if self.group is None else torch.empty_like(sent)
+        if self.group is not None:
+            dist.all_to_all_single(parts, sent, group=self.group)
         self._note("all_to_all", (self.members - 1) / self.members * _bytes(sent), began)
         return joined(parts.unbind(), dim, outer)
 
@@ -200,10 +207,12 @@ def loss_of_rows(
     """This member's part of the cross-entropy of all members' rows."""
     _check_loss(weight)
     if reduction != MEAN:
-        return torch.ops.aten.cross_entropy_loss(scores, targets, None, reduction, ignore_index, *rest)
-    total = torch.ops.aten.cross_entropy_loss(scores, targets, None, 2, ignore_index, *rest)
+        result: Tensor = torch.ops.aten.cross_entropy_loss(scores, targets, None, reduction, ignore_index, *rest)
+        return result
+    total: Tensor = torch.ops.aten.cross_entropy_loss(scores, targets, None, 2, ignore_index, *rest)
     counted = (targets != ignore_index).sum()
-    dist.all_reduce(counted, group=here().group)
+    if here().group is not None:
+        dist.all_reduce(counted, group=here().group)
     return total / counted
 
 

@@ -8,7 +8,7 @@ import pytest
 import explorer
 from explorer.costs.curves import curves
 from explorer.question.nodes.groups import with_exchanges
-from explorer.question.nodes.wired import as_measured, machine_of, measured_line
+from explorer.question.nodes.wired import as_measured, machine_of, measured_line, unmeasured
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from solvers.evaluation.simulation import simulate
@@ -79,7 +79,7 @@ GRAPH = OpGraph(
 def test_collectives_of_a_group_take_the_lines_of_as_many_devices() -> None:
     link = Link(0, 1, 1e9, 1e-3)
     table = ComputeTable((1, 8), {kind: np.zeros((3, 2)) for kind in ("H100-80GB", "V100-16GB")})
-    asked, found = (with_exchanges(table, GRAPH, link, measured=measured).seconds for measured in (False, True))
+    asked, found = (with_exchanges(table, GRAPH, link, measured=lines).seconds for lines in (unmeasured, measured_line))
     for row, operation in enumerate(("all_reduce", "reduce_scatter")):
         line = measured_line("H100-80GB", operation, 4)
         assert line is not None
