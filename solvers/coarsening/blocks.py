@@ -59,7 +59,7 @@ def _containers(graph: OpGraph) -> dict[str, dict[str, list[int]]]:
     members_of: dict[str, dict[str, dict[int, None]]] = {}
     for o in graph.topological_order:
         if operators[o].phase is Phase.FORWARD:
-            for container, path in _numbered(operators[o].module_path):
+            for container, path in numbered_members(operators[o].module_path):
                 members_of.setdefault(container, {}).setdefault(path, {})[number_of[o]] = None
     several = {container: members for container, members in members_of.items() if len(members) > 1}
     ordered = sorted(several, key=lambda container: (container.count("."), container))
@@ -67,7 +67,7 @@ def _containers(graph: OpGraph) -> dict[str, dict[str, list[int]]]:
 
 
 @lru_cache(maxsize=10_000)
-def _numbered(path: str) -> tuple[tuple[str, str], ...]:
+def numbered_members(path: str) -> tuple[tuple[str, str], ...]:
     """("a.b", "a.b.3") for "a.b.3.c": the modules on the way whose members are numbered, and these members."""
     parts = path.split(".")
     numbers = [at for at, part in enumerate(parts) if part.isdecimal()]

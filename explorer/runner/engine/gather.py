@@ -73,12 +73,7 @@ def gather(
         iterations_s=tuple(max(lengths) for lengths in zip(*(each["lengths_s"] for each in every), strict=True)),
         actions=_actions(found),
         messages=_messages(machine, found),
-        exchanges=tuple(
-            MeasuredExchange(rank, iteration, *exchanged)
-            for rank, each in enumerate(found)
-            for iteration, record in enumerate(each["records"])
-            for exchanged in record["exchanged"]
-        ),
+        exchanges=_exchanges(found),
         segments=tuple(segment.stages for segment in machine.script.segments),
         rank_devices=machine.script.devices,
         peak_bytes=tuple(
@@ -124,6 +119,15 @@ def _actions(found: list[Any]) -> tuple[MeasuredAction, ...]:
                 actions.append(MeasuredAction(rank, iteration, action, began, ended, wait_s, engine_s))
                 before = ended
     return tuple(actions)
+
+
+def _exchanges(found: list[Any]) -> tuple[MeasuredExchange, ...]:
+    return tuple(
+        MeasuredExchange(rank, iteration, *exchanged)
+        for rank, each in enumerate(found)
+        for iteration, record in enumerate(each["records"])
+        for exchanged in record["exchanged"]
+    )
 
 
 def _messages(machine: Machine, found: list[Any]) -> tuple[MeasuredMessage, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from explorer.tracing.captured import Captured
+from explorer.tracing.sharding.alike import alike
 from explorer.tracing.sharding.choices import WHOLE, Choices, Option
 from explorer.tracing.sharding.local import Part, member_of, members_of
 from explorer.tracing.sharding.prices import seconds_of
@@ -53,9 +54,10 @@ class Group:
         return Divided(at, more, choices, division)
 
     def cheapest(self, choices: Choices, large: Captured, training: bool) -> Division:
-        """The least time of one call after the other."""
+        """The least time of one call after the other, equal layers alike where that is so."""
         priced = seconds_of(choices, large, self.seconds, training)
-        return cheapest(choices, Prices(priced, self.link, 1, training))
+        prices = Prices(priced, self.link, 1, training)
+        return alike(choices, prices, cheapest(choices, prices))
 
     def check(self, choices: Choices, calls: Collection[int]) -> None:
         """Raises InvalidProblem where none of ``calls`` (positions) can be divided, and where attention would run whole

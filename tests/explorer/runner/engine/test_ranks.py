@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +19,7 @@ from solvers.errors import InvalidPlan
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from tests.explorer.runner.launching import launched
 from tests.explorer.runner.plans import placed, problem_of, random_places, solved, text
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -231,20 +227,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def launch(folder: Path) -> dict[str, Any]:
     """Runs the cases of a folder. A process that fails takes those that wait for it along."""
-    with (folder / "log").open("w") as log:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "tests.explorer.runner.engine.many", str(folder), str(PROCESSES)],
-            cwd=Path(__file__).parents[4], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        try:
-            running.wait()
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(running.pid, signal.SIGKILL)
-    if not (folder / "results.json").exists():
-        pytest.fail(f"a process failed:\n{(folder / 'log').read_text()[-6000:]}")
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return found
+    return launched("tests.explorer.runner.engine.many", folder, str(PROCESSES))
 
 
 RIGHT = [(n, way) for n, case in CASES.items() if not case.fault for way in ("whole", "stages")[: 1 + case.stages]]

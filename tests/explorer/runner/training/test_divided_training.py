@@ -4,18 +4,13 @@ of 4 and 8 processes, also where the grid changes in the middle."""
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from solvers.problem.problem import Pipeline
+from tests.explorer.runner.launching import launched
 from tests.explorer.runner.plans import placed, problem_of, text
 from tests.explorer.runner.training.divided_trainings import SAMPLES, STEPS
 
@@ -77,20 +72,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
                 case = f"{model} {first} to {second}{', then' * bool(resume)}"
                 cases.append([case, model, f"{model} {name}.json", grid.processes, steps, resume, keep])
     (folder / "cases.json").write_text(json.dumps(cases))
-    with (folder / "log").open("w") as log:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "tests.explorer.runner.training.divided_trainings", str(folder)],
-            cwd=Path(__file__).parents[4], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        try:
-            running.wait()
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(running.pid, signal.SIGKILL)
-    if not (folder / "results.json").exists():
-        pytest.fail(f"a process failed:\n{(folder / 'log').read_text()[-6000:]}")
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return found
+    return launched("tests.explorer.runner.training.divided_trainings", folder)
 
 
 @pytest.mark.parametrize("model", MODELS)

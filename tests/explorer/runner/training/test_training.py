@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import re
-import signal
-import subprocess
-import sys
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +12,7 @@ import pytest
 
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Contiguity, Pipeline, Problem
+from tests.explorer.runner.launching import launched
 from tests.explorer.runner.plans import placed, problem_of, random_places, text
 from tests.explorer.runner.random_models import ODD
 from tests.explorer.runner.training.models import SAMPLES
@@ -98,20 +93,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def launch(folder: Path, *names: str) -> dict[str, Any]:
     """names: of random models; else all other trainings, and some random ones."""
-    with (folder / "log").open("w") as log:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "tests.explorer.runner.training.trainings", str(folder), *names],
-            cwd=Path(__file__).parents[4], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        try:
-            running.wait()
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(running.pid, signal.SIGKILL)
-    if not (folder / "results.json").exists():
-        pytest.fail(f"a process failed:\n{(folder / 'log').read_text()[-6000:]}")
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return found
+    return launched("tests.explorer.runner.training.trainings", folder, *names)
 
 
 def curve(results: dict[str, Any], name: str) -> list[list[float]]:
