@@ -17,7 +17,7 @@ from explorer.question.models.example import join_example
 from explorer.runner.scripts.executable import processes
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Problem
-from tests.explorer.runner.divided_plans import random_plan
+from tests.explorer.runner.engine.divided_plans import random_plan
 from tests.explorer.runner.engine.test_ranks import launch
 from tests.explorer.runner.plans import text
 

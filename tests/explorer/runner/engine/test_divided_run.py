@@ -17,7 +17,7 @@ from explorer.view.timeline.sent import within_groups
 from solvers.evaluation.evaluate import evaluate
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Pipeline, Problem
-from tests.explorer.runner.divided_plans import random_plan
+from tests.explorer.runner.engine.divided_plans import random_plan
 from tests.explorer.runner.engine.test_ranks import EXACT, launch
 from tests.explorer.runner.plans import placed, problem_of, text
 
