@@ -60,12 +60,17 @@ class Members:
         else:
             dist.all_gather_into_tensor(parts, mine.view(-1), group=self.group)
         self._note("all_gather", (self.members - 1) * _bytes(mine), began)
+        if (dim, pieces) == (0, 1):  # as they lie
+            return parts.view(self.members * mine.shape[0], *mine.shape[1:])
         return joined(parts.view(self.members, *mine.shape).unbind(), dim, pieces)
 
     def scatter_sum(self, part: Tensor, dim: int, pieces: int) -> Tensor:
         """A share of the sum of all members' parts."""
         began = self.now()
-        parts = torch.stack([share_of(part, dim, pieces, self.members, m) for m in range(self.members)])
+        if (dim, pieces) == (0, 1):  # as they lie
+            parts = part.contiguous().view(self.members, -1, *part.shape[1:])
+        else:
+            parts = torch.stack([share_of(part, dim, pieces, self.members, m) for m in range(self.members)])
         mine = parts[0].clone() if self.group is None else torch.empty_like(parts[0])
         if self.group is not None:
             dist.reduce_scatter_tensor(mine.view(-1), parts.view(-1), group=self.group)

@@ -92,7 +92,7 @@ def test_a_plan_of_parts_is_written_checked_and_compared_and_not_exported(
     assert "groups of different sizes" in refused.err
     run = command("run", str(plan))
     assert run.status == 2
-    assert "not run yet" in run.err
+    assert "degrees by part are planned for and not run" in run.err
 
 
 @pytest.mark.slow

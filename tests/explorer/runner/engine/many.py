@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from explorer.runner.bundles.outcome import Way
 from explorer.runner.bundles.request import RunRequest, read_request
@@ -26,10 +27,12 @@ from explorer.runner.engine import machine as machines
 from explorer.runner.engine.gather import gather
 from explorer.runner.engine.machine import Machine, make_machine
 from explorer.runner.engine.measure import measure, operator_seconds
+from explorer.runner.model.group import loss_of_rows
 from explorer.runner.model.program import Program
 from explorer.runner.verifying.verify import verify
 from explorer.tracing.captured import Value
 from solvers.formats.plan_json import PlanFile, read_plan
+from solvers.problem.collectives import KINDS
 
 DEVICE = torch.device("cpu")
 
@@ -75,12 +78,42 @@ def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: Callabl
     return found | asdict(whole)
 
 
+class Collectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts what torch is asked for, by kind."""
+
+    OF = {"allreduce_": 0, "_allgather_base_": 1, "_reduce_scatter_base_": 2, "alltoall_base_": 3}
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.times = dict.fromkeys(KINDS, 0)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        space, _, name = func._schema.name.partition("::")
+        if space == "c10d" and name in self.OF:
+            self.times[KINDS[self.OF[name]]] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def loss_over_rows(machine: Machine) -> bool:
+    nodes = (node for stage in machine.stages.values() for node in stage.program.module.graph.nodes)
+    return any(node.target is loss_of_rows for node in nodes)
+
+
 def exchanged(machine: Machine) -> list[dict[str, float]]:
-    """By rank and kind, the bytes that are sent within groups in an iteration."""
-    machine.iterate()
+    """By rank and kind, the bytes that are sent within groups in an iteration, of as many collectives as torch was asked
+    for; all-reduces are added by replicas, and where the rows of a loss are divided, by the number of targets."""
+    with Collectives() as counted:
+        machine.iterate()
     mine: dict[str, float] = {}
+    times: dict[str, int] = {}
     for each in machine.members.exchanged:
         mine[each.kind] = mine.get(each.kind, 0.0) + each.sent_bytes
+        times[each.kind] = times.get(each.kind, 0) + 1
+    for kind in KINDS[:-1]:
+        assert counted.times[kind] == times.get(kind, 0) or kind == "all_reduce"
+    assert counted.times["all_reduce"] >= times.get("all_reduce", 0)
+    if not machine.groups and not loss_over_rows(machine):
+        assert counted.times["all_reduce"] == times.get("all_reduce", 0)
     every: list[Any] = [None] * machine.processes
     dist.all_gather_object(every, mine)
     return every

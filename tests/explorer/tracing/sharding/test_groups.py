@@ -143,16 +143,6 @@ def test_a_plan_of_groups_is_not_written_as_plain_modules(tmp_path: Path, capsys
     assert len(told.err.strip().splitlines()) == 1
 
 
-def test_a_plan_with_degrees_by_part_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = tmp_path / "plan.json"
-    asked = ("--tensor-parallel-of", "branches.text=2", "--devices", 4, "--time-limit", 5, "-o", place)
-    assert Command(capsys)("plan", "multimodal-small", *asked).status == 0
-    told = Command(capsys)("run", place)
-    assert told.status == 2
-    assert "degrees by part" in told.err
-    assert len(told.err.strip().splitlines()) == 1
-
-
 def test_half_the_devices_make_no_group(capsys: pytest.CaptureFixture[str]) -> None:
     told = Command(capsys)("plan", "gpt-small", "--tensor-parallel", 2, "--devices", 3)
     assert told.status == 2
