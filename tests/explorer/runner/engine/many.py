@@ -78,10 +78,12 @@ def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: Callabl
     return found | asdict(whole)
 
 
+CALLS = ("allreduce_", "_allgather_base_", "_reduce_scatter_base_", "alltoall_base_")
+"""What torch calls the kinds of collectives, in the order of KINDS."""
+
+
 class Collectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts what torch is asked for, by kind."""
-
-    OF = {"allreduce_": 0, "_allgather_base_": 1, "_reduce_scatter_base_": 2, "alltoall_base_": 3}
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -89,8 +91,8 @@ class Collectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         space, _, name = func._schema.name.partition("::")
-        if space == "c10d" and name in self.OF:
-            self.times[KINDS[self.OF[name]]] += 1
+        if space == "c10d" and name in CALLS:
+            self.times[KINDS[CALLS.index(name)]] += 1
         return func(*args, **(kwargs or {}))
 
 
@@ -100,8 +102,8 @@ def loss_over_rows(machine: Machine) -> bool:
 
 
 def exchanged(machine: Machine) -> list[dict[str, float]]:
-    """By rank and kind, the bytes that are sent within groups in an iteration, of as many collectives as torch was asked
-    for; all-reduces are added by replicas, and where the rows of a loss are divided, by the number of targets."""
+    """By rank and kind, the bytes that are sent within groups in an iteration, of as many collectives as torch was
+    asked for; all-reduces are added by replicas, and where the rows of a loss are divided, by the number of targets."""
     with Collectives() as counted:
         machine.iterate()
     mine: dict[str, float] = {}
