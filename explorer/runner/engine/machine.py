@@ -165,8 +165,8 @@ class Machine:
         """The optimizer's step for the parameters that a segment updates, once what members have of a gradient is added
         up."""
         for parameter in self._partial(segment):
-            there = parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)
-            parameter.grad = self.members.add_up(there)
+            if parameter.grad is not None:  # at all members or at none: they run the same calls
+                parameter.grad = self.members.add_up(parameter.grad)
         if self.before_update is not None:
             self.before_update(segment)
         if segment in self.optimizers:
