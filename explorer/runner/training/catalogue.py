@@ -45,21 +45,21 @@ class Catalogue:
     keys: dict[str, str]
     placed: Placed
 
-    def tells_with(self, name: str) -> bool:
-        """Whether this process is of the group whose first member tells a tensor: all of a group put it together."""
+    def is_gathered_here(self, name: str) -> bool:
+        """Whether this process is of the group that gathers a tensor, for its first member to tell."""
         return self.owners[name] // self.placed.members == self.ranks.rank // self.placed.members
 
     @property
     def owned(self) -> dict[str, Tensor]:
         """What this rank tells, whole. All members of a group call it together."""
-        told = {n: self.placed.together(n, v.detach()) for n, v in self.tensors.items() if self.tells_with(n)}
+        told = {n: self.placed.together(n, v.detach()) for n, v in self.tensors.items() if self.is_gathered_here(n)}
         return {name: value for name, value in told.items() if self.owners[name] == self.ranks.rank}
 
     def whole(self) -> dict[str, Tensor]:
         """The model's state dict, on rank 0 and on the CPU; {} elsewhere. Every rank must call it."""
         found: dict[str, Tensor] = {}
         for name, owner in self.owners.items():
-            mine = self.placed.together(name, self.tensors[name].detach()) if self.tells_with(name) else None
+            mine = self.placed.together(name, self.tensors[name].detach()) if self.is_gathered_here(name) else None
             if mine is not None and self.ranks.rank == owner == 0:
                 found[name] = mine.cpu().clone()
             elif mine is not None and self.ranks.rank == owner:

@@ -159,7 +159,7 @@ def _states(catalogue: Catalogue, updater: Updater) -> tuple[dict[str, Tensor], 
     tensors = {f"{MODEL}{name}": value for name, value in catalogue.owned.items()}
     numbers: dict[str, Any] = {}
     for name, parameter in updater.parameters.items():
-        if updater.optimizer is None or not catalogue.tells_with(name):
+        if updater.optimizer is None or not catalogue.is_gathered_here(name):
             continue
         for key, value in updater.optimizer.state.get(parameter, {}).items():
             full = f"{STATE}{name}/{key}"
