@@ -180,4 +180,5 @@ def test_memory_is_near_what_was_planned(name: str, results: dict[str, Any], mad
     planned = evaluate(*made[name]).peak_memory_bytes
     item = {"float64": 2, "float32": 1}[CASES[name].dtype]
     for rank, device in enumerate(made[name][1].devices_used()):
-        assert 0.7 < measured[rank] / (item * planned[device]) < 1.4
+        least = 0.8 if name.startswith("layers") else 0.9  # regions are counted as a whole where a cut goes through one
+        assert least < measured[rank] / (item * planned[device]) < 1.05
