@@ -66,9 +66,7 @@ def run_object(file: PlanFile, bundle: Bundle, target: str, request: RunRequest,
             "notes": list(outcome.notes),
         },
         "measured": measured_object(outcome),
-        "exchanges": [exchanged_by_kind(file, outcome, rank) for rank in range(len(outcome.rank_devices))]
-        if outcome.exchanges
-        else [],
+        "exchanges": exchanges_by_rank(file, outcome),
         "comparison": None if isinstance(found, str) else comparison_object(found),
     }
 
@@ -210,35 +208,50 @@ def _print_measured(file: PlanFile, outcome: Outcome, planned_for: str | None) -
 
 
 def _exchanged(file: PlanFile, outcome: Outcome) -> str:
-    """What the first rank exchanged within its group, of an iteration, beside what was planned."""
-    found = exchanged_by_kind(file, outcome, 0)
+    """What the rank that exchanged longest within its group did so, of an iteration, beside what was planned."""
+    every = exchanges_by_rank(file, outcome)
+    rank = max(range(len(every)), key=lambda each: sum(of["seconds"] for of in every[each].values()))
+    found = every[rank]
     kinds = ", ".join(f"{kind} {each['times']:,} x" for kind, each in found.items())
-    sent, planned = (sum(float(each[key]) for each in found.values()) for key in ("sent_bytes", "planned_bytes"))
+    sent, planned, seconds = (
+        sum(each[key] for each in found.values()) for key in ("sent_bytes", "planned_bytes", "seconds")
+    )
     ratio = sent / planned if planned else math.inf
     side = "as planned" if abs(ratio - 1) < 1e-6 else f"{ratio:.3g} times what was planned"
-    seconds = sum(float(each["seconds"]) for each in found.values())
-    predicted = of_iteration(file.problem, file.plan, outcome.rank_devices[0])
+    predicted = of_iteration(file.problem, file.plan, outcome.rank_devices[rank])
     return (
-        f"{kinds}, {text.nbytes(sent)} sent within the group of rank 0, {side}, in {text.seconds(seconds)}"
+        f"{kinds}, {text.nbytes(sent)} sent within the group of rank {rank}, {side}, in {text.seconds(seconds)}"
         f" (predicted {text.seconds(predicted)})"
     )
 
 
-def exchanged_by_kind(file: PlanFile, outcome: Outcome, rank: int) -> dict[str, dict[str, float]]:
-    """By kind of exchange how often the first member of a rank's group exchanged in an iteration, the bytes that it
-    sent, those that were planned, and the seconds that it took, waiting for the others among them."""
+def exchanges_by_rank(file: PlanFile, outcome: Outcome) -> list[dict[str, dict[str, float]]]:
+    """Of each rank, by kind of exchange: how often the first member of its group exchanged in an iteration, the bytes
+    that it sent, those that were planned, and the seconds that it took, waiting for the others among them. Nothing
+    where nothing was exchanged."""
+    if not outcome.exchanges:
+        return []
     planned = within_groups(file.problem, file.plan)
-    iterations = len(outcome.iterations_s)
-    found = {}
-    for kind in dict.fromkeys(each.kind for each in outcome.exchanges if each.rank == rank):
-        mine = [each for each in outcome.exchanges if each.rank == rank and each.kind == kind]
-        found[kind] = {
-            "times": len(mine) // iterations,
-            "sent_bytes": sum(each.sent_bytes for each in mine) / iterations,
-            "planned_bytes": float(planned[kind][outcome.rank_devices[rank]]),
-            "seconds": sum(each.end_s - each.start_s for each in mine) / iterations,
+    iterations = len({each.iteration for each in outcome.exchanges})  # a long run's file has the first of them
+    found: list[dict[str, dict[str, float]]] = [{} for _ in outcome.rank_devices]
+    for each in outcome.exchanges:
+        if each.rank < len(found):
+            of_kind = found[each.rank].setdefault(each.kind, {"times": 0, "sent_bytes": 0.0, "seconds": 0.0})
+            of_kind["times"] += 1
+            of_kind["sent_bytes"] += each.sent_bytes
+            of_kind["seconds"] += each.end_s - each.start_s
+    return [
+        {
+            kind: {
+                "times": total["times"] // iterations,
+                "sent_bytes": total["sent_bytes"] / iterations,
+                "planned_bytes": float(planned[kind][device]),
+                "seconds": total["seconds"] / iterations,
+            }
+            for kind, total in kinds.items()
         }
-    return found
+        for kinds, device in zip(found, outcome.rank_devices, strict=True)
+    ]
 
 
 def _peaks(file: PlanFile, outcome: Outcome) -> list[str]:

@@ -105,6 +105,14 @@ def undivided(model: str) -> str:
     return _joined(name, values | {"tensor_parallel_of": None})
 
 
+def says_degree(model: str) -> bool:
+    """Whether a name says how tensors are divided; not where it cannot be read, as in a file from elsewhere."""
+    try:
+        return undivided(model) != model
+    except InvalidProblem:
+        return False
+
+
 def divided_by(model: str, degree: int, tokens: int) -> str:
     """``model``, of which nothing is said of that yet, divided over so many devices (1: whole), and its tokens, or
     not (0)."""

@@ -47,7 +47,8 @@ class Program:
     captured, folded and edges: of the graph's own batch; edges are the graph's first tensors, in order.
     sized: samples -> the capture at that number, and its calls. dtype: of floating tensors in the run, None:
     as the model is (give it to `hold` and `make_samples`). divided: where tensors are, how, and all of these are what
-    one member of a group runs; whole: then the same of the whole model.
+    one member of a group runs; whole: then the same of the whole model; partial: names of the parameters of which each
+    member has a part of the gradient.
     """
 
     reference: str
@@ -59,6 +60,7 @@ class Program:
     dtype: torch.dtype | None
     divided: Divided | None = None
     whole: Program | None = None
+    partial: frozenset[str] = frozenset()
 
     @property
     def members(self) -> int:
@@ -75,12 +77,6 @@ class Program:
         """How parameters, buffers, constants and samples lie over the members of a group."""
         captured, flat = next(iter(self.sized.values()))
         return Placed({}) if self.divided is None else placed(captured, flat, self.members)
-
-    @cached_property
-    def partial(self) -> frozenset[str]:
-        """Names of the parameters of which each member has a part of the gradient."""
-        values = () if self.divided is None else self.divided.partial
-        return frozenset(_first(self.captured.parameters[value]) for value in values)
 
     def is_share(self, call: str) -> bool:
         """Whether each member makes another part of what a call gives, so that it draws other random numbers."""
@@ -381,7 +377,8 @@ def _of_member(whole: Program, large: Captured, divided: Divided) -> Program:
     for count, (captured, flat) in whole.sized.items():
         member = divided.member_of(captured)
         sized[count] = member, divided.flat(captured, member, flat)
-    return Program(whole.reference, small, folded, forward.edges, sized, more, whole.dtype, divided, whole)
+    partial = frozenset(_first(small.parameters[value]) for value in divided.partial)
+    return Program(whole.reference, small, folded, forward.edges, sized, more, whole.dtype, divided, whole, partial)
 
 
 def planned_dtype(module: nn.Module, graph: OpGraph) -> torch.dtype | None:

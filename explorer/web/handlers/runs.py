@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest
-from explorer.question.models.example import undivided
+from explorer.question.models.example import says_degree
 from explorer.view.events import Event, Prepared
 from explorer.view.plan_types import RunView
 from explorer.view.run_events import PastRun
@@ -234,7 +234,7 @@ def show_run(page: PageState) -> None:
         "can_replan": going is None
         and ran is not None
         and bool(ran["folder"])
-        and undivided(ran["model"]) == ran["model"]
+        and not says_degree(ran["model"])
         and page.server.runs.text(ran["held"]) is not None,
         "props": props,
     }

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.question.models.example import undivided
+from explorer.question.models.example import says_degree
 from explorer.view import measured_panel
 from explorer.view.events import Prepared, ReplannedView
 from explorer.view.plan_types import RunView
@@ -44,7 +44,7 @@ def checked(prepared: Prepared, asked: bool) -> list[Component]:
     if refused:
         return [_points("This plan cannot be run.", refused, "run-told bad")]
     if prepared["elsewhere"]:
-        divided = undivided(prepared["model"]) != prepared["model"]
+        divided = says_degree(prepared["model"])
         found.append(_other_hardware(prepared["elsewhere"], prepared["target"], asked, divided))
     if warnings:
         found.append(_points("Before you run it:", warnings, "run-told warn"))

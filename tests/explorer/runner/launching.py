@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 
-def launched(module: str, folder: Path, *arguments: str) -> dict[str, Any]:
-    """What ``python -m module folder arguments`` leaves in results.json; the test fails with its log where it leaves
-    nothing. A process that fails takes those that wait for it along."""
+def run_module(module: str, folder: Path, *arguments: str) -> None:
+    """Runs ``python -m module folder arguments`` to its end, with its output in the folder's log. A process that fails
+    takes those that wait for it along."""
     with (folder / "log").open("w") as log:
         running = subprocess.Popen(
             [sys.executable, "-m", module, str(folder), *arguments],
@@ -27,6 +27,11 @@ def launched(module: str, folder: Path, *arguments: str) -> dict[str, Any]:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(running.pid, signal.SIGKILL)
+
+
+def launched(module: str, folder: Path, *arguments: str) -> dict[str, Any]:
+    """What it leaves in results.json; the test fails with its log where it leaves nothing."""
+    run_module(module, folder, *arguments)
     if not (folder / "results.json").exists():
         pytest.fail(f"a process failed:\n{(folder / 'log').read_text()[-6000:]}")
     found: dict[str, Any] = json.loads((folder / "results.json").read_text())

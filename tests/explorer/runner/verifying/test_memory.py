@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.explorer.runner.launching import run_module
 from tests.explorer.runner.plans import problem_of, solved, text
 from tests.explorer.runner.verifying.limited import LAYERS, MODEL, RANKS
 
@@ -23,16 +19,7 @@ def compared(folder: Path, way: str) -> dict[str, Any]:
     """What the ranks wrote, by name."""
     problem = problem_of(MODEL, devices=RANKS, mini_batch=4, micro_batches=2)
     (folder / "plan.json").write_text(text(problem, solved(problem, "equal"), MODEL))
-    with (folder / "log").open("w") as log:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "tests.explorer.runner.verifying.limited", str(folder), way],
-            cwd=Path(__file__).parents[4], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        try:
-            running.wait()
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(running.pid, signal.SIGKILL)
+    run_module("tests.explorer.runner.verifying.limited", folder, way)
     return {path.stem: json.loads(path.read_text()) for path in folder.glob("[rf]*.json")}
 
 

@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.cli.reports.run_report import exchanges_by_rank
+from explorer.question.models.example import says_degree
 from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider, grouped, members_of, with_exchanges
 from explorer.question.settings import Settings
+from explorer.runner.bundles.outcome import MeasuredExchange, Outcome, RunStatus
+from explorer.runner.bundles.result_json import outcome_text, read_outcome
 from explorer.sweeps.divided import DividedModel
-from explorer.view.timeline.sent import sent_bytes
+from explorer.view.timeline.sent import sent_bytes, within_groups
 from solvers.errors import InvalidProblem, PlacementError
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
+from solvers.formats.plan_json import read_plan
 from solvers.plan.degrees import pipeline_depth
 from solvers.problem.cluster import Device, Link, two_level_cluster, uniform_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
@@ -141,6 +146,48 @@ def test_a_plan_of_groups_is_not_written_as_plain_modules(tmp_path: Path, capsys
     assert told.status == 2
     assert "tensors" in told.err
     assert len(told.err.strip().splitlines()) == 1
+
+
+def test_exchanges_of_a_run_stand_beside_those_that_were_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of every rank, for an iteration; a rank that the plan does not have is left out."""
+    place = tmp_path / "plan.json"
+    asked = ("--tensor-parallel", 2, "--devices", 4, "--planner", "equal", "-o", place)
+    assert Command(capsys)("plan", "gpt-small", *asked).status == 0
+    file = read_plan(place.read_text())
+    planned = within_groups(file.problem, file.plan)
+    exchanges = [
+        MeasuredExchange(rank, iteration, kind, nbytes[device] / 2, 1.0, 1.25)
+        for rank, device in enumerate((*file.plan.devices_used(), 0))
+        for iteration in (0, 1)
+        for kind, nbytes in planned.items()
+        for _ in range(2 * bool(nbytes[device]))
+    ]
+    devices = file.plan.devices_used()
+    outcome = Outcome(RunStatus.DONE, iterations_s=(1.0,) * 3, rank_devices=devices, exchanges=tuple(exchanges))
+    assert read_outcome(outcome_text(outcome)) == outcome
+    found = exchanges_by_rank(file, outcome)
+    assert len(found) == len(devices) == 2
+    for device, kinds in zip(devices, found, strict=True):
+        assert kinds.keys() == {kind for kind, nbytes in planned.items() if nbytes[device]}
+        for kind, each in kinds.items():
+            sent = pytest.approx(planned[kind][device])
+            assert each == {"times": 2, "sent_bytes": sent, "planned_bytes": sent, "seconds": 0.5}
+    assert exchanges_by_rank(file, Outcome(RunStatus.DONE, rank_devices=devices)) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("gpt", False),
+        ("gpt,tensor-parallel=2", True),
+        ("gpt,tensor-parallel-of=blocks:2", True),
+        ("gpt,batch=x", False),
+    ],
+)
+def test_a_name_says_a_degree_or_not(model: str, says: bool) -> None:
+    assert says_degree(model) is says
 
 
 def test_half_the_devices_make_no_group(capsys: pytest.CaptureFixture[str]) -> None:
