@@ -68,6 +68,9 @@ class ExampleSizes(TypedDict, total=False):
     tensor_parallel: int | None
     sequence_parallel: int | None
     tensor_parallel_of: str | None
+    context_parallel: int | None
+    expert_parallel: int | None
+    expert_load: float | None
 
 
 class SweepTerms(TypedDict, total=False):
@@ -98,7 +101,8 @@ class TrainingTerms(TypedDict, total=False):
 
 EXAMPLE: ExampleSizes = {
     "batch": None, "sequence": None, "image": None, "batch_dim": None, "expert_rows": None, "tensor_parallel": None,
-    "sequence_parallel": None, "tensor_parallel_of": None,
+    "sequence_parallel": None, "tensor_parallel_of": None, "context_parallel": None, "expert_parallel": None,
+    "expert_load": None,
 }  # fmt: skip
 SWEEP: SweepTerms = {
     "pipelines": (), "recomputes": (), "one_at_a_time": False, "fresh": False, "effort": "normal",
@@ -185,6 +189,9 @@ def trace(
     tensor_parallel: devices over which every tensor is divided; such a group is one device to a planner.
     sequence_parallel: 0 keeps tokens together outside of attention and products, too.
     tensor_parallel_of: parts of the model with a degree each, "vision:2+layers.16-31:8"; all else has tensor_parallel.
+    context_parallel: devices over which the tokens of a sample are divided, in place of tensors.
+    expert_parallel: devices over which samples and the experts of mixtures are divided, in place of tensors.
+    expert_load: load of the device whose experts are chosen most, over the mean; 1 for an even one.
 
     Raises TraceError for a module that cannot be traced, InvalidProblem for arguments that make no sense.
     """

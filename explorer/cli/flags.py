@@ -81,6 +81,16 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
     for one in declared(TracingSettings):
         if one.flag[2:] in NAMES:
             add_setting(group, one, action=_OfExample, default=argparse.SUPPRESS)
+    for flag, what in (
+        ("--context-parallel", "divide the tokens of a sample over N devices, all of which have all parameters; such a"
+         " group is one device to a planner"),
+        ("--expert-parallel", "divide the samples of a micro-batch, and the experts of mixtures, over N devices, which"
+         " have all other parameters; such a group is one device to a planner"),
+    ):  # fmt: skip
+        group.add_argument(
+            flag, type=int, metavar="N", help=what, action=_OfExample, dest=flag[2:].replace("-", "_"),
+            default=argparse.SUPPRESS,
+        )  # fmt: skip
     group.add_argument(
         "--tensor-parallel-of", type=argument(_of_part), action=_OfExample, metavar="PART=N", default=argparse.SUPPRESS,
         dest="tensor_parallel_of",

@@ -32,6 +32,7 @@ from solvers.formats.msr2020 import looks_like_msr2020, read_msr2020
 from solvers.formats.pipedream import looks_like_pipedream, read_pipedream
 from solvers.formats.piper import looks_like_piper, read_piper
 from solvers.formats.workload import Workload
+from solvers.problem.collectives import Axis
 
 __all__ = ["check_name", "divider_of", "graph_variant", "is_callable", "is_traced", "load", "load_callable",
            "load_file", "read_file", "read_workload", "traced_already"]  # fmt: skip
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
     from explorer.tracing.trace import Divide
 
-GROUP = ("tensor_parallel", "sequence_parallel", "tensor_parallel_of")
+GROUP = ("tensor_parallel", "sequence_parallel", "tensor_parallel_of", "context_parallel", "expert_parallel",
+         "expert_load")  # fmt: skip
 """Fields of an example that say how tensors are divided."""
 
 READ_BYTES = 64
@@ -132,7 +134,7 @@ def _load_demo(
 
 def graph_variant(example: Example, members: Members) -> str:
     """By what the graph of a demo differs from that of its name: members by whose times it is divided."""
-    whole = example.tensor_parallel in (None, 1) and example.tensor_parallel_of is None
+    whole = example.degree == 1 and example.tensor_parallel_of is None
     return "" if members == ANY_MEMBERS or whole else str(members)
 
 
@@ -143,7 +145,9 @@ def divider_of(example: Example, dtype: torch.dtype | str | None, members: Membe
     if example.tensor_parallel_of is not None:
         parts = PartDegrees.parse(example.tensor_parallel_of)
         return parts_divider(example.tensor_parallel or 1, parts, example.sequence_parallel, dtype, members)
-    return divider(example.tensor_parallel, example.sequence_parallel, dtype, members)
+    example.check_axes("the model")
+    degree = example.tensor_parallel if example.axis is Axis.TENSOR else example.degree
+    return divider(degree, example.sequence_parallel, dtype, members, example.axis, example.expert_load or 1.0)
 
 
 def is_traced(model: str) -> bool:

@@ -17,6 +17,7 @@ from explorer.question.nodes.groups import ANY_MEMBERS, Members, by_parts, divid
 from explorer.question.settings import Settings
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
+from solvers.problem.collectives import Axis
 
 if TYPE_CHECKING:
     from explorer.tracing.captured import Captured
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def has_degree(model: str) -> bool:
     """Whether a model that is traced here says by how many devices its tensors are divided."""
     example = split_example(model)[1]
-    divided = (example.tensor_parallel or 1) > 1 or example.tensor_parallel_of is not None
+    divided = example.degree > 1 or example.tensor_parallel_of is not None
     return divided and is_traced(split_example(model)[0])
 
 
@@ -48,12 +49,13 @@ class DividedModel:
     def as_named(self) -> Workload:
         """The model divided as its name says. Raises InvalidProblem or TraceError where it cannot be."""
         example = split_example(self.model)[1]
-        return self.at(example.tensor_parallel or 1, example.tensor_parallel_of)
+        return self.at(example.degree, example.tensor_parallel_of)
 
     def at(self, degree: int, parts: str | None = None) -> Workload:
         """The model divided over so many devices, but for ``parts``, as `PartDegrees` reads them. Raises InvalidProblem
         or TraceError where it cannot be."""
-        name, training = of_parts(self.model, degree, parts), self.training is not False
+        axis, load = self._axis, split_example(self.model)[1].expert_load or 1.0
+        name, training = self._name(degree, parts), self.training is not False
         of = None if parts is None else PartDegrees.parse(parts)
         members = self._members(max(degree, *(size for _, size in of.parts)) if of else degree, in_parts=bool(of))
         if (known := traced_already(name, training, self.dtype, self.graphs, members)) is not None:
@@ -61,7 +63,7 @@ class DividedModel:
         if degree == 1 and of is None:
             return self._traced()
         sequence = split_example(name)[1].sequence_parallel
-        divide = None if of is not None else divider(degree, sequence, self.dtype, members)
+        divide = None if of is not None else divider(degree, sequence, self.dtype, members, axis, load)
         whole = self._traced()
         if self._captured is None:
             raise InvalidProblem(
@@ -91,7 +93,17 @@ class DividedModel:
         name = of_degree(self.model, 1)
         already = traced_already(name, self.training is not False, self.dtype, self.graphs)
         cluster = make_cluster(already or self._traced(), self.settings)
-        return members_of(cluster, degree, of_degree(self.model, degree), in_parts=in_parts)
+        return members_of(cluster, degree, self._name(degree, None), in_parts=in_parts, axis=self._axis)
+
+    @property
+    def _axis(self) -> Axis:
+        return split_example(self.model)[1].axis
+
+    def _name(self, degree: int, parts: str | None) -> str:
+        """The model's name at a degree of its axis."""
+        if self._axis is Axis.TENSOR or degree == 1:
+            return of_parts(self.model, degree, parts)
+        return self.model
 
     def _traced(self) -> Workload:
         """The whole model, whose capture is kept."""

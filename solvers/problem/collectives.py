@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from solvers.problem.graph import Operator, Phase
 
@@ -23,6 +24,20 @@ BACKWARD_KIND = {
     REGROUP: "all_gather",
 }
 """By what such an operator is called: what its forward exchanges, and its backward, which is its mirror image."""
+
+
+class Axis(StrEnum):
+    """What the members of a group share out. TENSOR: matrices of parameters, and what is computed with them (tensor
+    parallelism). CONTEXT: the tokens of a sample, with all parameters at every member (context parallelism). EXPERT:
+    samples, and the experts of mixtures; all other parameters are at every member (expert parallelism)."""
+
+    TENSOR = "tensor"
+    CONTEXT = "context"
+    EXPERT = "expert"
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.value}-parallel"
 
 
 WHOLE, UNSUMMED, PARTIAL = "R", "R+", "P"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.question.models.part_degrees import PartDegrees
 from explorer.question.written.kinds import AUTO_DEGREE, AUTO_WORD
 from solvers.errors import InvalidProblem
+from solvers.problem.collectives import Axis
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,7 +31,9 @@ class Example:
     input counts samples. expert_rows: how many rows an expert takes of the example (see `trace_module`).
     tensor_parallel: over how many devices each tensor is divided, AUTO_DEGREE to search. sequence_parallel: 0 where
     tokens are not. tensor_parallel_of: parts of the model that are divided over other numbers of devices, as
-    `PartDegrees` reads them.
+    `PartDegrees` reads them. context_parallel, expert_parallel: over how many devices tokens, or samples and experts,
+    are divided, in place of tensors. expert_load: of the device of a group whose experts are chosen most, over the
+    mean.
     """
 
     batch: int | None = None
@@ -41,6 +44,33 @@ class Example:
     tensor_parallel: int | None = None
     sequence_parallel: int | None = None
     tensor_parallel_of: str | None = None
+    context_parallel: int | None = None
+    expert_parallel: int | None = None
+    expert_load: float | None = None
+
+    @property
+    def axis(self) -> Axis:
+        """What the members of its groups share out."""
+        if (self.context_parallel or 1) > 1:
+            return Axis.CONTEXT
+        return Axis.EXPERT if (self.expert_parallel or 1) > 1 else Axis.TENSOR
+
+    @property
+    def degree(self) -> int:
+        """Members of its groups, but for those of parts; AUTO_DEGREE where that is to be searched."""
+        if self.axis is Axis.TENSOR:
+            return self.tensor_parallel if self.tensor_parallel is not None else 1
+        return max(self.context_parallel or 1, self.expert_parallel or 1)
+
+    def check_axes(self, model: str) -> None:
+        """Raises InvalidProblem where groups would share out two things at once."""
+        parts = self.tensor_parallel_of is not None
+        asked = [axis.flag for axis in Axis if getattr(self, f"{axis.value}_parallel") not in (None, 1)]
+        asked += ["--tensor-parallel-of"] if parts and asked != ["--tensor-parallel"] else []
+        if len(asked) > 1:
+            raise InvalidProblem(
+                f"{model}: the members of a group share out one thing; give one of {' and '.join(asked)}"
+            )
 
 
 NAMES = tuple(field.name.replace("_", "-") for field in fields(Example))
@@ -64,14 +94,25 @@ def split_example(model: str) -> tuple[str, Example]:
         if (key, value) == ("tensor-parallel", AUTO_WORD):
             values["tensor_parallel"] = AUTO_DEGREE
             continue
+        if key == "expert-load":
+            values["expert_load"] = _load(model, value)
+            continue
         least = 0 if key in ("batch-dim", "sequence-parallel") else 1
         if not value.isascii() or not value.isdigit() or not least <= int(value[:12]) <= MOST:
             raise InvalidProblem(f"{model}: {key} must be a whole number from {least} to {MOST:,}, found {value!r}")
         values[key.replace("-", "_")] = int(value)
-    return found["name"], Example(**values)
+    example = Example(**values)
+    example.check_axes(model)
+    return found["name"], example
 
 
-def join_example(model: str, **said: int | str | None) -> str:
+def _load(model: str, written: str) -> float:
+    if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,4})?", written) is None or float(written) < 1:
+        raise InvalidProblem(f"{model}: expert-load is the largest load over the mean, 1 to 999, found {written!r}")
+    return float(written)
+
+
+def join_example(model: str, **said: float | str | None) -> str:
     """``model`` with more said of its example; what is None is left as it is."""
     name, before = split_example(model)
     after = {field: getattr(before, field) if said.get(field) is None else said[field] for field in Example.__slots__}
@@ -95,14 +136,15 @@ def sizes_of(model: str) -> list[int]:
     """The sizes of the groups that a name asks for, ascending: 1 for what is whole, AUTO_DEGREE for a search."""
     example = split_example(model)[1]
     parts = () if example.tensor_parallel_of is None else PartDegrees.parse(example.tensor_parallel_of).parts
-    return sorted({example.tensor_parallel or 1, *(size for _, size in parts)})
+    return sorted({example.degree, *(size for _, size in parts)})
 
 
 def undivided(model: str) -> str:
     """``model`` without what its name says of how tensors are divided."""
     name, example = split_example(in_parts(model)[0])
     values = {field: getattr(example, field) for field in Example.__slots__}
-    return _joined(name, values | {"tensor_parallel_of": None})
+    axes = ("tensor_parallel_of", "context_parallel", "expert_parallel", "expert_load")
+    return _joined(name, values | dict.fromkeys(axes))
 
 
 def says_degree(model: str) -> bool:
@@ -136,7 +178,9 @@ def searches_degrees(model: str) -> bool:
 
 
 def _joined(name: str, values: dict[str, Any]) -> str:
-    written: dict[str, int | str] = {field: value for field, value in values.items() if value is not None}
+    written = {field: value for field, value in values.items() if value is not None}
+    if "expert_load" in written:
+        written["expert_load"] = f"{written['expert_load']:g}"
     if written.get("tensor_parallel") == AUTO_DEGREE:
         written["tensor_parallel"] = AUTO_WORD
     return "".join([name, *(f",{field.replace('_', '-')}={value}" for field, value in written.items())])

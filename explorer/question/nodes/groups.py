@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, permutations, product
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +16,7 @@ from explorer.question.written.kinds import MAX_DEGREE
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster, Device, Link
+from solvers.problem.collectives import Axis
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable
 
@@ -43,10 +44,13 @@ class Members:
 ANY_MEMBERS = Members()
 
 
-def members_of(cluster: Cluster, degree: int, reference: str, *, in_parts: bool = False) -> Members:
+def members_of(
+    cluster: Cluster, degree: int, reference: str, *, in_parts: bool = False, axis: Axis = Axis.TENSOR
+) -> Members:
     """Those of a cluster's groups: the kind that most accelerators are of, and the slowest link. The default for kinds
     of which no rates are known. in_parts: whether other groups have other sizes, so that only some devices make these.
-    Raises InvalidProblem where groups do not fit, in one line."""
+    axis: what they share out; tensors within a node alone. Raises InvalidProblem where groups do not fit, in one line.
+    """
     from explorer.costs.devices import DEVICES
 
     if in_parts:
@@ -54,7 +58,7 @@ def members_of(cluster: Cluster, degree: int, reference: str, *, in_parts: bool 
         found = (_slowest(cluster, first, degree) for kind in kinds for first in _starts(cluster, degree, kind))
         link = max((one for one in found if one is not None), key=_seconds_of, default=None)
     else:
-        link = grouped(cluster, degree, reference)[1]
+        link = grouped(cluster, degree, reference, axis=axis)[1]
     kind = Counter(cluster.devices[at].kind for at in cluster.accelerators).most_common(1)[0][0]
     if link is None or kind not in DEVICES:
         return ANY_MEMBERS
@@ -62,16 +66,17 @@ def members_of(cluster: Cluster, degree: int, reference: str, *, in_parts: bool 
 
 
 def divider(
-    degree: int | None, sequence: int | None, dtype: torch.dtype | str | None, members: Members = ANY_MEMBERS
-) -> Divide | None:
+    degree: int | None, sequence: int | None, dtype: torch.dtype | str | None, members: Members = ANY_MEMBERS,
+    axis: Axis = Axis.TENSOR, load: float = 1.0,
+) -> Divide | None:  # fmt: skip
     """What divides a traced model over ``degree`` devices; None where tensors stay whole. sequence: 0 where tokens are
-    not divided, even where nothing needs them together. members: by whose times. Raises InvalidProblem for a degree
-    that is none."""
+    not divided, even where nothing needs them together. members: by whose times. axis: what members share out. load:
+    of the member whose experts are chosen most, over the mean. Raises InvalidProblem for a degree that is none."""
     if degree is None and sequence is not None:
         raise InvalidProblem("--sequence-parallel divides tokens over a tensor-parallel group; add --tensor-parallel N")
     if degree is None or degree == 1:
         return None
-    group = group_of(degree, sequence, dtype, members)
+    group = group_of(degree, sequence, dtype, members, axis, load)
 
     def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
         divided = group.divide(small, large, training)
@@ -109,10 +114,13 @@ def divided_by_parts(by_part: ByPart, degree: int, parts: PartDegrees) -> tuple[
     return by_part.divide(lambda path: parts.of(path, degree))
 
 
-def group_of(degree: int, sequence: int | None, dtype: torch.dtype | str | None, members: Members) -> Group:
+def group_of(
+    degree: int, sequence: int | None, dtype: torch.dtype | str | None, members: Members, axis: Axis = Axis.TENSOR,
+    load: float = 1.0,
+) -> Group:  # fmt: skip
     """What divides calls over ``degree`` devices. Raises InvalidProblem for a degree that is none."""
     if not 1 <= degree <= MAX_DEGREE:
-        raise InvalidProblem(f"the degree (--tensor-parallel) must be from 1 to {MAX_DEGREE}, found {degree}")
+        raise InvalidProblem(f"the degree ({axis.flag}) must be from 1 to {MAX_DEGREE}, found {degree}")
     from explorer.costs.roofline import estimate
     from explorer.tracing.sharding.divide import Group
     from explorer.tracing.sharding.program import GroupLink
@@ -123,7 +131,7 @@ def group_of(degree: int, sequence: int | None, dtype: torch.dtype | str | None,
         return estimate(graph, [members.kind], rate).at(members.kind, graph.samples)
 
     link = GroupLink(members.bandwidth_bytes_per_s, members.latency_s)
-    return Group(degree, seconds, members.kind, link, sequence != 0)
+    return Group(degree, seconds, members.kind, link, sequence != 0, axis, load)
 
 
 def in_groups(
@@ -143,10 +151,11 @@ def in_groups(
     return groups, with_exchanges(compute, graph, link, measured=measured), link
 
 
-def grouped(cluster: Cluster, degree: int, reference: str) -> tuple[Cluster, Link | None]:
+def grouped(cluster: Cluster, degree: int, reference: str, *, axis: Axis | None = None) -> tuple[Cluster, Link | None]:
     """The groups of a cluster as devices, and the slowest link from a member to the next of its group; the cluster as
     it is for a degree of 1. Groups are devices that follow one another; each holds what its smallest member does, and
-    sends to other groups member by member. Raises InvalidProblem where they do not fit, in one line."""
+    sends to other groups member by member. axis: what their members share out, where that is known: tensors within a
+    node, all else also over whole nodes. Raises InvalidProblem where they do not fit, in one line."""
     if degree == 1:
         return cluster, None
     count = len(cluster.accelerators)
@@ -154,14 +163,14 @@ def grouped(cluster: Cluster, degree: int, reference: str) -> tuple[Cluster, Lin
     if count % degree:
         raise InvalidProblem(
             f"{reference}: {count} devices make no groups of {degree}; give a multiple of it (--devices), or another"
-            " degree (--tensor-parallel)"
+            f" degree ({(axis or Axis.TENSOR).flag})"
         )
     bounds = range(0, count + 1, degree)
     links = [_slowest(cluster, first, degree) for first in bounds[:-1]]
     if any(link is None for link in links):
         raise InvalidProblem(f"{reference}: members of a tensor-parallel group need links to one another")
     slowest = max((link for link in links if link is not None), key=_seconds_of)
-    return _as_groups(cluster, bounds), slowest
+    return _as_groups(cluster, bounds, spans=axis is not Axis.TENSOR), slowest
 
 
 def _check_no_cpus(cluster: Cluster, reference: str) -> None:
@@ -169,9 +178,10 @@ def _check_no_cpus(cluster: Cluster, reference: str) -> None:
         raise InvalidProblem(f"{reference}: a tensor-parallel group has no CPUs; leave out --cpus")
 
 
-def _as_groups(cluster: Cluster, bounds: Sequence[int]) -> Cluster:
-    """Devices from a bound up to the next as one each."""
-    devices = tuple(_as_one(cluster.devices[first:after], first) for first, after in pairwise(bounds))
+def _as_groups(cluster: Cluster, bounds: Sequence[int], *, spans: bool = False) -> Cluster:
+    """Devices from a bound up to the next as one each. spans: whether these may be several nodes, all of each."""
+    in_node = Counter(device.node for device in cluster.devices) if spans else Counter[int]()
+    devices = tuple(_as_one(cluster.devices[first:after], first, in_node) for first, after in pairwise(bounds))
     return replace(cluster.part(bounds[:-1]), devices=devices)
 
 
@@ -186,11 +196,13 @@ def _seconds_of(link: Link) -> float:
     return link.transfer_s(2.0**20)
 
 
-def _as_one(members: Sequence[Device], first: int) -> Device:
+def _as_one(members: Sequence[Device], first: int, in_node: Mapping[int, int]) -> Device:
+    """in_node: devices of a node, of the nodes that may be one group with others."""
     kinds = {member.kind for member in members}
-    nodes = {member.node for member in members}
-    if len(kinds) > 1 or len(nodes) > 1:
-        what = "one kind" if len(kinds) > 1 else "one node"
+    nodes = Counter(member.node for member in members)
+    whole = all(in_node.get(node) == count for node, count in nodes.items())
+    if len(kinds) > 1 or (len(nodes) > 1 and not whole):
+        what = "one kind" if len(kinds) > 1 else "whole nodes" if in_node else "one node"
         raise InvalidProblem(
             f"a tensor-parallel group has devices of {what}, and {members[0].name} to {members[-1].name} are not;"
             " give another degree (--tensor-parallel) or order of devices"

@@ -13,6 +13,7 @@ from functools import cached_property
 from explorer.tracing.captured import Captured, Node
 from explorer.tracing.fold import is_bookkeeping, is_view
 from explorer.tracing.sharding.rules import Known, Loop, Where
+from solvers.problem.collectives import Axis
 
 WHOLE = -1
 """Every member has all of it; what needs it so computes all of it."""
@@ -94,13 +95,15 @@ class Choices:
     known: its dimensions and loops, of `small`. large: the same model at another batch: what grows with it is never
     divided here, for that is what replicas do. sequence: whether the other dimensions of the model's inputs (its
     tokens) may be. whole_weights: whether a matrix of parameters may stay whole where it could be divided, and members
-    share out rows instead (as context parallelism does).
+    share out rows instead (as context parallelism does). axis: what members share out; samples, of experts alone.
     """
 
     def __init__(
-        self, known: Known, large: Captured, degree: int, *, sequence: bool = True, whole_weights: bool = False
-    ) -> None:
-        self.known, self.degree, self.whole_weights = known, degree, whole_weights
+        self, known: Known, large: Captured, degree: int, *, sequence: bool = True, whole_weights: bool = False,
+        axis: Axis = Axis.TENSOR,
+    ) -> None:  # fmt: skip
+        self.known, self.degree, self.axis = known, degree, axis
+        self.whole_weights = whole_weights or axis is not Axis.TENSOR
         self.captured = known.captured
         self.made_by = {output: at for at, node in enumerate(self.captured.nodes) for output in node.outputs}
         self.outside = {*self.captured.parameters, *self.captured.buffers, *self.captured.inputs}

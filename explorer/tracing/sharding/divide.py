@@ -14,9 +14,16 @@ from explorer.tracing.sharding.program import Division, GroupLink, Prices, cheap
 from explorer.tracing.sharding.rules import Known, analyse
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
+from solvers.problem.collectives import Axis
 from solvers.problem.graph import OpGraph
 
 ATTENTION = "aten.scaled_dot_product_attention"
+SHARED_OUT = {
+    Axis.TENSOR: "heads, columns or tokens",
+    Axis.CONTEXT: "the tokens of a sample",
+    Axis.EXPERT: "the samples of a micro-batch (--batch) and experts",
+}
+"""What a degree must divide."""
 SHOWN = 4
 """Kinds of calls that a note names."""
 
@@ -36,17 +43,20 @@ class Divided:
 class Group:
     """degree: members. seconds: the cost model by which calls are divided; device: what it is of, for people. link:
     what members exchange their parts over. sequence: whether the tokens of a sample may be divided between the calls
-    that need them whole (sequence parallelism)."""
+    that need them whole (sequence parallelism). axis: what members share out. load: of the member whose experts are
+    chosen most, over the mean."""
 
     degree: int
     seconds: Callable[[OpGraph], Floats]
     device: str
     link: GroupLink
     sequence: bool = True
+    axis: Axis = Axis.TENSOR
+    load: float = 1.0
 
     def divide(self, small: Captured, large: Captured, training: bool) -> Divided:
         """Raises InvalidProblem where nothing can be divided by the degree, in one line."""
-        choices = Choices(analyse(small), large, self.degree, sequence=self.sequence)
+        choices = Choices(analyse(small), large, self.degree, sequence=self.sequence, axis=self.axis)
         self.check(choices, choices.options)
         division = self.cheapest(choices, large, training)
         parts = (member_of(choices, division.labels, of) for of in (small, large))
@@ -64,8 +74,8 @@ class Group:
         on every member, for its heads are no multiple of the degree."""
         if all(len(choices.options[at]) == 1 and choices.options[at][0].leaf == WHOLE for at in calls):
             raise InvalidProblem(
-                f"{choices.captured.name}: nothing can be divided over {self.degree} devices; heads, columns or tokens"
-                " must be a multiple of the degree (--tensor-parallel)"
+                f"{choices.captured.name}: nothing can be divided over {self.degree} devices; {SHARED_OUT[self.axis]}"
+                f" must be a multiple of the degree ({self.axis.flag})"
             )
         for at in calls:
             options, node = choices.options[at], choices.captured.nodes[at]

@@ -24,6 +24,7 @@ from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
 from solvers.formats.plan_json import read_plan
 from solvers.plan.degrees import pipeline_depth
 from solvers.problem.cluster import Device, Link, two_level_cluster, uniform_cluster
+from solvers.problem.collectives import Axis
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable
 from tests.explorer.cli.command import Command
@@ -61,7 +62,17 @@ def test_a_degree_of_one_changes_nothing() -> None:
 )
 def test_groups_that_do_not_fit_are_refused(degree: int, devices: tuple[Device, ...], words: str) -> None:
     with pytest.raises(InvalidProblem, match=words):
-        grouped(uniform_cluster(devices, 1e9), degree, "m")
+        grouped(uniform_cluster(devices, 1e9), degree, "m", axis=Axis.TENSOR)
+
+
+def test_groups_of_tokens_or_experts_may_be_whole_nodes() -> None:
+    cluster, link = grouped(NODES, 8, "m", axis=Axis.EXPERT)
+    assert [device.name for device in cluster.devices] == ["GPU 0-7"]
+    assert link is not None
+    assert link.bandwidth_bytes_per_s == 50e9
+    six = two_level_cluster((*GPUS[1:5], *GPUS[6:]), 450e9, 2e-6, 50e9, 1e-5)
+    with pytest.raises(InvalidProblem, match="devices of whole nodes"):
+        grouped(six, 2, "m", axis=Axis.CONTEXT)
 
 
 def test_members_without_a_link_are_refused() -> None:
