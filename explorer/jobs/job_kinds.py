@@ -39,7 +39,7 @@ from explorer.question.cluster_file import load_cluster
 from explorer.question.clusters import make_cluster
 from explorer.question.expert import load_expert
 from explorer.question.graphs.demos import in_dtype
-from explorer.question.loading import is_traced, load, traced_already
+from explorer.question.loading import is_traced, load, traced_already, whole_name
 from explorer.question.models.example import of_degree, of_parts, searches_degrees, sizes_of, split_example
 from explorer.question.nodes.groups import ANY_MEMBERS, Members, members_of
 from explorer.question.packing import packed_result, unpacked_problem
@@ -175,7 +175,7 @@ def _divided(
     training = settings.training is not False
     sizes = sizes_of(name)
     if max(sizes) > 1:
-        whole = workload_of(of_degree(name, 1), training, settings.dtype, emit, should_stop)
+        whole = workload_of(whole_name(name), training, settings.dtype, emit, should_stop)
         cluster = make_cluster(whole, applicable(settings, whole, request.files))
         axis = split_example(name)[1].axis
         members = members_of(cluster, max(sizes), name, in_parts=len(sizes) > 1, axis=axis)

@@ -16,7 +16,7 @@ from demo_models import MODELS
 from explorer.question.graphs import stored
 from explorer.question.graphs.demos import traced_before
 from explorer.question.models.code import is_callable, make_of_code
-from explorer.question.models.example import Example, split_example
+from explorer.question.models.example import Example, join_example, of_degree, split_example
 from explorer.question.models.libraries import graph_name, library_of, make_of_library
 from explorer.question.models.part_degrees import PartDegrees
 from explorer.question.models.recognised import config_instead, folder_instead, instead
@@ -35,7 +35,7 @@ from solvers.formats.workload import Workload
 from solvers.problem.collectives import Axis
 
 __all__ = ["check_name", "divider_of", "graph_variant", "is_callable", "is_traced", "load", "load_callable",
-           "load_file", "read_file", "read_workload", "traced_already"]  # fmt: skip
+           "load_file", "read_file", "read_workload", "traced_already", "whole_name"]  # fmt: skip
 
 if TYPE_CHECKING:
     import torch
@@ -94,6 +94,14 @@ def load(
     return workload
 
 
+def whole_name(model: str) -> str:
+    """The name of a model that is traced here as it is before it is divided: with as many samples as its groups have
+    members, where these share out samples and nobody says how many there are."""
+    name, example = split_example(model)
+    made_here = name in MODELS or library_of(name) is not None
+    return join_example(of_degree(model, 1), batch=example.samples if made_here else None)
+
+
 def traced_already(
     model: str, training: bool, dtype: str | None, graphs: Path | None, members: Members = ANY_MEMBERS
 ) -> Workload | None:
@@ -124,7 +132,7 @@ def _load_demo(
     name, example = split_example(model)
     _knows(model, example, "batch", *GROUP)
     traced = replace(
-        trace_demo(name, training, dtype, example.batch, on_call, divide or divider_of(example, dtype, members)),
+        trace_demo(name, training, dtype, example.samples, on_call, divide or divider_of(example, dtype, members)),
         reference=model,
     )
     if graphs is not None and (dtype is None or isinstance(dtype, str)):

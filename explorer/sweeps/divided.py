@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from demo_models import MODELS
 from explorer.question.clusters import make_cluster
 from explorer.question.graphs import stored
-from explorer.question.loading import graph_variant, ignore, is_traced, load, traced_already
-from explorer.question.models.example import of_degree, of_parts, split_example
+from explorer.question.loading import graph_variant, ignore, is_traced, load, traced_already, whole_name
+from explorer.question.models.example import of_parts, split_example
 from explorer.question.models.part_degrees import PartDegrees
 from explorer.question.nodes.groups import ANY_MEMBERS, Members, by_parts, divided_by_parts, divider, members_of
 from explorer.question.settings import Settings
@@ -90,8 +90,7 @@ class DividedModel:
         InvalidProblem where the devices make no such groups."""
         if degree == 1 or self.settings is None:
             return ANY_MEMBERS
-        name = of_degree(self.model, 1)
-        already = traced_already(name, self.training is not False, self.dtype, self.graphs)
+        already = traced_already(whole_name(self.model), self.training is not False, self.dtype, self.graphs)
         cluster = make_cluster(already or self._traced(), self.settings)
         return members_of(cluster, degree, self._name(degree, None), in_parts=in_parts, axis=self._axis)
 
@@ -113,6 +112,7 @@ class DividedModel:
                 self._captured = small, large, training
                 return small, large, 1
 
-            name = of_degree(self.model, 1)
-            self._whole = load(name, training=self.training, dtype=self.dtype, on_call=self.on_call, divide=keep)
+            self._whole = load(
+                whole_name(self.model), training=self.training, dtype=self.dtype, on_call=self.on_call, divide=keep
+            )
         return self._whole

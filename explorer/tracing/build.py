@@ -107,7 +107,8 @@ def division_of(small: Captured, large: Captured, folded: Folded) -> Division:
         )
         for one in small.saved_whole
     ]
-    return Division(tuple(tensors), tuple(calls), tuple(number[name] for name in small.outputs), tuple(saved))
+    outputs = tuple(number[name] for name in small.outputs)
+    return Division(tuple(tensors), tuple(calls), outputs, tuple(saved), small.load, small.sample_step)
 
 
 def _integers(value: object) -> tuple[int, ...]:

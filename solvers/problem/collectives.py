@@ -51,6 +51,12 @@ def shard(dim: int, outer: int = 1) -> str:
     return f"S({dim})" if outer == 1 else f"S({dim},{outer})"
 
 
+def by_expert(dim: int) -> str:
+    """Of rows that were sorted by expert along a dimension: a member has those of its experts, as many as these were
+    chosen (`Division.load`)."""
+    return f"E({dim})"
+
+
 @dataclass(frozen=True, slots=True)
 class DividedTensor:
     """A tensor of a divided model. shape: of the whole, at the graph's samples; grows: entries more with every other
@@ -99,12 +105,16 @@ class SavedForBackward:
 @dataclass(frozen=True, slots=True)
 class Division:
     """How the tensors of a graph lie over its groups: what one member runs, in an order that runs. outputs: tensors
-    that the model returns. saved: in the order of the calls; None where that is not stated, as in older files."""
+    that the model returns. saved: in the order of the calls; None where that is not stated, as in older files. load:
+    of the member whose experts are chosen most, over the mean. sample_step: samples of a micro-batch are a multiple of
+    it, for members share them out."""
 
     tensors: tuple[DividedTensor, ...]
     calls: tuple[DividedCall, ...]
     outputs: tuple[int, ...]
     saved: tuple[SavedForBackward, ...] | None = None
+    load: float = 1.0
+    sample_step: int = 1
 
 
 def exchange_kind(operator: Operator) -> str:

@@ -205,6 +205,11 @@ class OpGraph(Displayed, Rebuilt):
         """How many members groups have, per operator."""
         return tuple(operator.members or self.tensor_parallel for operator in self.operators)
 
+    @property
+    def sample_step(self) -> int:
+        """Samples of a micro-batch, of each replica, are a multiple of it: members of groups may share them out."""
+        return 1 if self.division is None else self.division.sample_step
+
     def index_of(self) -> dict[str, int]:
         """Operator name -> position."""
         return {operator.name: i for i, operator in enumerate(self.operators)}

@@ -311,6 +311,11 @@ class Problem:
             raise InvalidProblem(
                 f"micro_batches must divide the mini-batch of {self.mini_batch} samples, found {self.micro_batches}"
             )
+        if (self.mini_batch // (self.micro_batches or 1)) % self.graph.sample_step:
+            raise InvalidProblem(
+                f"groups of {self.graph.sample_step} devices share out the samples of a micro-batch, so give it a"
+                f" multiple of that: found {self.mini_batch // (self.micro_batches or 1)}"
+            )
         if self.zero not in ZERO_STAGES:
             raise InvalidProblem(f"zero must be 0 (none) or a stage of ZeRO, 1, 2 or 3, found {self.zero}")
         if self.max_replicas < 1:
@@ -418,7 +423,7 @@ class Problem:
 
         Where times are stated per sample alone, a "sample" stands for any number of them.
         """
-        return micro_batch_size % replicas == 0 or len(self.compute.samples) == 1
+        return micro_batch_size % (replicas * self.graph.sample_step) == 0 or len(self.compute.samples) == 1
 
     def degrees(self) -> Ints:
         """Numbers of devices that may share an operator, ascending.
@@ -429,7 +434,7 @@ class Problem:
         if self.objective is Objective.MAKESPAN or len(self.compute.samples) == 1:
             return every
         sizes = [self.mini_batch // count for count in self.stage_choices()]
-        return np.asarray(every[np.any([size % every == 0 for size in sizes], axis=0)])
+        return np.asarray(every[np.any([size % (every * self.graph.sample_step) == 0 for size in sizes], axis=0)])
 
     @property
     def sizes_alike(self) -> bool:
@@ -468,12 +473,15 @@ class Problem:
         return self.cluster.transfer_s(nbytes, src, dst) if nbytes > 0 else 0.0
 
     def micro_batch_choices(self) -> tuple[int, ...]:
-        """Numbers of micro-batches a planner may use: the given one, or powers of two that divide."""
+        """Numbers of micro-batches a planner may use: the given one, or powers of two that divide.
+
+        Of those whose samples the members of groups share out, none that leave a member without one.
+        """
         if self.micro_batches is not None:
             return (self.micro_batches,)
         choices = []
         count = 1
-        while count <= self.mini_batch and self.mini_batch % count == 0:
+        while count <= self.mini_batch and self.mini_batch % (count * self.graph.sample_step) == 0:
             choices.append(count)
             count *= 2
         return tuple(choices)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, DividedCall, DividedTensor, Division
 from solvers.problem.graph import Operator, OpGraph, Phase
-from solvers.verify.placements import Call, digit_of, outputs_of
+from solvers.verify.placements import Call, digit_of, digits_of, outputs_of
+from solvers.verify.routing import ROUTED, routes_of
 
 MOST = 10
 CLOSE = 1e-6
@@ -27,6 +28,7 @@ BYTE = 0.99
 EXACT = 1e-9
 PRODUCTS = frozenset(f"aten.{name}" for name in ("linear", "mm", "bmm", "matmul", "conv1d", "conv2d", "conv3d"))
 """Calls whose first two tensors are multiplied."""
+GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")
 EXCHANGE, REGROUP = "collective.", "regroup"
 REDUCE, GATHER, SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 CALLED = {
@@ -59,7 +61,8 @@ class Sent:
 @dataclass(slots=True)
 class _Derived:
     """What follows from the placements of a graph. forward, backward, update: by forward operator. held: bytes of the
-    parameters of which it is the first reader; products: operations."""
+    parameters of which it is the first reader; products: operations. routes: what integers say of rows that are sorted
+    by expert, by tensor."""
 
     graph: OpGraph
     division: Division
@@ -70,6 +73,7 @@ class _Derived:
     held: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     products: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     makes: dict[int, set[float]] = field(default_factory=lambda: defaultdict(set))
+    routes: dict[int, str] = field(default_factory=dict)
 
     def members(self, of: DividedTensor | DividedCall) -> int:
         return of.members or self.graph.tensor_parallel
@@ -82,10 +86,20 @@ class _Derived:
         entries = math.prod(tensor.shape)
         return [entries * tensor.item_bytes, (entries + tensor.grows * self.graph.samples) * tensor.item_bytes]
 
-    def share(self, tensor: DividedTensor) -> float:
-        """Of a tensor that a member has."""
-        members = self.members(tensor)
-        return 1.0 if digit_of(tensor.placement, tensor.shape, members) is None else 1 / members
+    def bytes_of_member(self, tensor: DividedTensor) -> list[float]:
+        """What a member has of a tensor, at both batches: its share, and whole rows of experts that are chosen more."""
+        members, sizes = self.members(tensor), self.whole_bytes(tensor)
+        digit = digit_of(tensor.placement, tensor.shape, members)
+        if digit is None:
+            return sizes
+        if not digit.experts:
+            return [size / members for size in sizes]
+        row = math.prod(tensor.shape) // tensor.shape[digit.dim] * tensor.item_bytes
+        return [math.ceil(size / row * self.division.load / members) * row for size in sizes]
+
+    def more(self, *tensors: DividedTensor) -> float:
+        """By how much more than its share of a tensor a member sends, where it goes by expert."""
+        return self.division.load if any(each.placement.startswith("E") for each in tensors) else 1.0
 
 
 def division(graph: OpGraph) -> tuple[str, ...]:
@@ -139,15 +153,13 @@ def _placed(derived: _Derived) -> Iterator[str]:
                 readers[owner].add(derived.members(call))
                 if _is_divided(derived, call) and division.tensors[number].placement == WHOLE:
                     partial.add(owner)
-        derived.makes[call.operator] |= {
-            derived.whole_bytes(tensor)[0] * derived.share(tensor) for tensor in derived.tensors(call.outputs)
-        }
+        derived.makes[call.operator] |= {derived.bytes_of_member(tensor)[0] for tensor in derived.tensors(call.outputs)}
     for number, tensor in enumerate(derived.tensors(division.outputs)):
         if tensor.placement != WHOLE:
             yield f"division: output {number} of the model is {tensor.placement}, not whole at every member"
     for number, operator in first.items():
         tensor = division.tensors[number]
-        derived.held[operator] += derived.whole_bytes(tensor)[0] * derived.share(tensor)
+        derived.held[operator] += derived.bytes_of_member(tensor)[0]
         if number in partial and tensor.differentiable:
             members = max(readers[number])
             derived.update[operator].add(REDUCE, derived.whole_bytes(tensor)[:1] * 2, members)
@@ -176,9 +188,13 @@ def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[st
     inputs, outputs = derived.tensors(call.inputs), derived.tensors(call.outputs)
     where = f"division: {call.target} of {_name(derived, call)}"
     if call.target.startswith(EXCHANGE):
+        derived.routes |= {number: derived.routes.get(call.inputs[0], "") for number in call.outputs}
         yield from _change(derived, call, where)
         return
     members = derived.members(call)
+    if not any(one.differentiable for one in (*inputs[:1], *outputs)):
+        told = {name: derived.routes.get(at, "") for name, at in zip(call.arguments, call.inputs, strict=True)}
+        derived.routes |= dict(zip(call.outputs, routes_of(call.target, told, len(outputs)), strict=True))
     if any(one.members not in (0, call.members) for one in (*inputs, *outputs)):
         yield f"{where}: some of its tensors are of a group of another size"
     placements, stated = [one.placement for one in inputs], [one.placement for one in outputs]
@@ -191,8 +207,12 @@ def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[st
             yield f"{where}: of its tensors some have whole gradients and others parts of sums"
     else:
         shapes = tuple(one.shape for one in inputs), tuple(one.shape for one in outputs)
-        asked = Call(call.target, members, call.arguments, *shapes, call.integers)
-        allowed = outputs_of(asked, placements)
+        routes = tuple(derived.routes.get(number, "") for number in call.inputs)
+        asked = Call(call.target, members, call.arguments, *shapes, call.integers, routes)
+        allowed = outputs_of(asked, placements) if call.target not in ROUTED else None
+        if call.target in ROUTED and PARTIAL not in placements:
+            routed = ROUTED[call.target](asked, digits_of(asked, placements))
+            allowed = None if routed is None else (routed, False)
         if allowed is None or allowed[0] != stated:
             read = ", ".join(f"{name} {each}" for name, each in zip(call.arguments, placements, strict=True))
             yield f"{where} does not make {', '.join(stated)} of {read}"
@@ -214,7 +234,7 @@ def _operations(
     derived: _Derived, call: DividedCall, inputs: Sequence[DividedTensor], outputs: Sequence[DividedTensor]
 ) -> float:
     """Of a product, a member's share; of others none are told here."""
-    if call.target not in ("aten.linear", "aten.mm", "aten.bmm", "aten.matmul") or len(outputs) != 1:
+    if call.target not in ("aten.linear", "aten.mm", "aten.bmm", "aten.matmul", *GROUPED) or len(outputs) != 1:
         return 0.0
     if call.target == "aten.matmul" and len(inputs[1].shape) < 2:
         return 0.0
@@ -241,7 +261,7 @@ def _change(derived: _Derived, call: DividedCall, where: str) -> Iterator[str]:
     may = CALLED.get((call.target.removeprefix(EXCHANGE),), ("", ""))
     if (forward and forward != may[0]) or (backward and before.differentiable and backward != may[1]):
         yield f"{where}: {before.placement} becomes {after.placement} by {forward or backward}"
-    sizes = derived.whole_bytes(before)
+    sizes = [size * derived.more(before, after) for size in derived.whole_bytes(before)]
     derived.forward[call.operator].add(forward, sizes, members)
     if before.differentiable:
         derived.backward[call.operator].add(backward, sizes, members)
@@ -358,7 +378,7 @@ def _computed(derived: _Derived) -> Iterator[str]:
     for call in derived.division.calls:
         if call.operator is not None:
             targets[call.operator].add(call.target)
-            letters[call.operator] |= {tensor.placement[:1] for tensor in derived.tensors(call.outputs)}
+            letters[call.operator] |= {one.placement[:1].replace("E", "S") for one in derived.tensors(call.outputs)}
     for position, operator in enumerate(graph.operators):
         if operator.phase is not Phase.FORWARD:
             continue
@@ -395,10 +415,7 @@ def _saved(derived: _Derived) -> Iterator[str]:
         inside |= {each.call} if each.inside else set()
         for owner in sorted(kept[each.call] - charged - outside):
             tensor = division.tensors[owner]
-            more = [
-                size + whole * derived.share(tensor)
-                for size, whole in zip(more, derived.whole_bytes(tensor), strict=True)
-            ]
+            more = [size + part for size, part in zip(more, derived.bytes_of_member(tensor), strict=True)]
         charged |= kept[each.call]
         sizes[call.operator] = [one + other for one, other in zip(sizes[call.operator], more, strict=True)]
     if division.saved:

@@ -14,23 +14,29 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, shard
+from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, by_expert, shard
 
 Shape = tuple[int, ...]
 Letter = str | None
 """Of a dimension; None: the call is never divided along it."""
-_SHARD = re.compile(r"S\((\d+)(?:,(\d+))?\)")
+_SHARD = re.compile(r"S\((\d+)(?:,(\d+))?\)|E\((\d+)\)")
 
 
 class Digit(NamedTuple):
-    """dim: which dimension is divided; outer: into so many pieces first."""
+    """dim: which dimension is divided; outer: into so many pieces first. experts: whether its rows are sorted by
+    expert, and a member has those of its own."""
 
     dim: int
     outer: int
+    experts: bool = False
+
+    def __str__(self) -> str:
+        return by_expert(self.dim) if self.experts else shard(self.dim, self.outer)
 
 
 class Call(NamedTuple):
-    """A call to be judged. arguments: names of its inputs. shapes: of all of each input; made: of each output."""
+    """A call to be judged. arguments: names of its inputs. shapes: of all of each input; made: of each output. routes:
+    what its integers say of rows that are sorted by expert (`solvers.verify.routing`), "" for nothing."""
 
     target: str
     members: int
@@ -38,6 +44,7 @@ class Call(NamedTuple):
     shapes: tuple[Shape, ...]
     made: tuple[Shape, ...]
     integers: Mapping[str, tuple[int, ...]]
+    routes: tuple[str, ...] = ()
 
     def integer(self, name: str, default: int = 0) -> int:
         return self.integers.get(name, (default,))[0]
@@ -60,7 +67,7 @@ def digit_of(placement: str, shape: Shape, members: int) -> Digit | None:
     found = _SHARD.fullmatch(placement)
     if found is None:
         raise ValueError(f"{placement!r} is no placement")
-    digit = Digit(int(found[1]), int(found[2] or 1))
+    digit = Digit(int(found[3]), 1, experts=True) if found[3] else Digit(int(found[1]), int(found[2] or 1))
     if digit.dim >= len(shape) or shape[digit.dim] % (digit.outer * members) or digit.outer < 1:
         raise ValueError(f"{placement} divides nothing of {list(shape)} over {members} members")
     return digit
@@ -77,12 +84,12 @@ def outputs_of(call: Call, placements: Sequence[str]) -> tuple[list[str], bool] 
     letters = rule(call) if rule is not None else None
     if letters is None or PARTIAL in placements:
         return None
-    digits = [digit_of(each, shape, call.members) for each, shape in zip(placements, call.shapes, strict=True)]
+    digits = digits_of(call, placements)
     read = list(zip(letters.inputs, digits, strict=True))
-    named = {(marks[digit.dim], digit.outer) for marks, digit in read if digit is not None}
+    named = {(marks[digit.dim], digit.outer, digit.experts) for marks, digit in read if digit is not None}
     if len(named) != 1:
         return None
-    (letter, outer) = named.pop()
+    (letter, outer, experts) = named.pop()
     if letter is None:
         return None
     for marks, digit in read:
@@ -91,13 +98,18 @@ def outputs_of(call: Call, placements: Sequence[str]) -> tuple[list[str], bool] 
     found = []
     for marks, shape in zip(letters.outputs, call.made, strict=True):
         if letter in marks:
-            found.append(shard(list(marks).index(letter), outer))
+            found.append(str(Digit(list(marks).index(letter), outer, experts)))
             digit_of(found[-1], shape, call.members)
         elif letter in letters.sums:
             found.append(PARTIAL)
         else:
             return None
     return found, letter in letters.statistics
+
+
+def digits_of(call: Call, placements: Sequence[str]) -> list[Digit | None]:
+    """Of the call's inputs."""
+    return [digit_of(each, shape, call.members) for each, shape in zip(placements, call.shapes, strict=True)]
 
 
 def _names(prefix: str, count: int) -> list[Letter]:
@@ -202,6 +214,32 @@ def _attention(call: Call) -> Letters:
     return Letters(inputs, [letters])
 
 
+def _stays(call: Call) -> Letters:
+    """Of means and the largest: dimensions that stay."""
+    return _sum(call)._replace(sums="")
+
+
+def _beside(call: Call) -> Letters | None:
+    """Largest entries, entries picked or put: every dimension but the one that is looked through, as long in all."""
+    shapes = (*call.shapes, *call.made)
+    if len(set(map(len, shapes))) > 1:
+        return None
+    letters = _rows(call)
+    letters[call.integer("dim", -1)] = None
+    alike = [len(set(lengths)) == 1 for lengths in zip(*shapes, strict=True)]
+    letters = [mark if same else None for mark, same in zip(letters, alike, strict=True)]
+    return Letters([letters] * len(call.shapes), [letters] * len(call.made))
+
+
+def _of_samples(call: Call) -> Letters | None:
+    """Room that is made, and what is written into it: the first dimension."""
+    shapes = (*call.shapes, *call.made)
+    if any(not shape or shape[0] != shapes[0][0] for shape in shapes):
+        return None
+    inputs, outputs = ([["b", *[None] * (len(shape) - 1)] for shape in some] for some in (call.shapes, call.made))
+    return Letters(inputs, outputs)
+
+
 def _embedding(call: Call) -> Letters:
     places = _names("A", len(call.shapes[1]))
     return Letters([["v", "w"], places, *([None] * len(shape) for shape in call.shapes[2:])], [[*places, "w"]], "v")
@@ -240,7 +278,9 @@ def _looked_at(call: Call, placement: str, number: int) -> str | None:
     if digit is None:
         return placement
     found = _LOOKS[call.target](call, digit, shape, made, number)
-    return None if found is None else shard(*found)
+    if found is None or (digit.experts and (found.outer > 1 or made[found.dim] != shape[digit.dim])):
+        return None
+    return str(found._replace(experts=digit.experts))
 
 
 def _reshaped(call: Call, digit: Digit, shape: Shape, made: Shape, _: int) -> Digit | None:
@@ -299,6 +339,9 @@ _RULES: Mapping[str, Callable[[Call], Letters | None]] = _table(  # type: ignore
         "layer_norm rms_norm": _norm,
         "softmax log_softmax": _along,
         "sum": _sum,
+        "mean amax amin": _stays,
+        "topk gather scatter": _beside,
+        "new_empty copy": _of_samples,
         "scaled_dot_product_attention": _attention,
         "embedding": _embedding,
         "cross_entropy_loss": _cross_entropy,

@@ -99,6 +99,9 @@ def _stages(problem: Problem, plan: Plan) -> list[str]:
         per_sample = len(problem.compute.samples) == 1
         if stage.micro_batch_size % len(stage.devices) and not per_sample:
             found.append(f"stage {index}: its {len(stage.devices)} replicas would have to split a sample")
+        step = 1 if problem.graph.division is None else problem.graph.division.sample_step
+        if stage.micro_batch_size % (step * len(stage.devices)) and not per_sample:
+            found.append(f"stage {index}: members of a group would have to split a sample")
         if len(stage.devices) > problem.max_replicas:
             found.append(f"stage {index} has {len(stage.devices)} replicas, {problem.max_replicas} are allowed")
     return found

@@ -62,6 +62,11 @@ class Example:
             return self.tensor_parallel if self.tensor_parallel is not None else 1
         return max(self.context_parallel or 1, self.expert_parallel or 1)
 
+    @property
+    def samples(self) -> int | None:
+        """Of the example: as many as members, where these share them out and nobody says how many."""
+        return self.degree if self.batch is None and self.axis is Axis.EXPERT else self.batch
+
     def check_axes(self, model: str) -> None:
         """Raises InvalidProblem where groups would share out two things at once."""
         parts = self.tensor_parallel_of is not None

@@ -84,7 +84,7 @@ def _inputs(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """By name; with labels where the model has a loss."""
     takes = inspect.signature(module.forward).parameters
-    batch = example.batch or BATCH
+    batch = example.samples or BATCH
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     notes: list[str] = []
     inputs: dict[str, Any] = {}

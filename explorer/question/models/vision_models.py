@@ -62,7 +62,7 @@ def make_torchvision(name: str, example: Example, training: bool, making: Making
         module = build(**extra)
     if type(module).__module__.startswith("torchvision.models.video"):
         side = example.image or _cropped(models, name) or IMAGE
-        inputs: dict[str, Any] = {"x": making.numbers(example.batch or BATCH, 3, 16, side, side)}
+        inputs: dict[str, Any] = {"x": making.numbers(example.samples or BATCH, 3, 16, side, side)}
         return _classified(module, inputs, training)
     needed = [p.name for p in signature(module.forward).parameters.values() if p.default is p.empty and p.kind in TAKEN]
     if len(needed) > 1:
@@ -81,7 +81,7 @@ def _cropped(models: Any, name: str) -> int | None:
 
 
 def _with_loss(module: nn.Module, example: Example, channels: int, side: int, training: bool, making: Making) -> Made:
-    batch, side = example.batch or BATCH, example.image or side
+    batch, side = example.samples or BATCH, example.image or side
     return _classified(module, {"x": making.numbers(batch, channels, side, side)}, training)
 
 

@@ -6,6 +6,7 @@ divided; one that needs it whole and computes a share with it alone has only a p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -95,33 +96,57 @@ class Choices:
     known: its dimensions and loops, of `small`. large: the same model at another batch: what grows with it is never
     divided here, for that is what replicas do. sequence: whether the other dimensions of the model's inputs (its
     tokens) may be. whole_weights: whether a matrix of parameters may stay whole where it could be divided, and members
-    share out rows instead (as context parallelism does). axis: what members share out; samples, of experts alone.
+    share out rows instead (as context parallelism does). axis: what members share out; samples where they have
+    experts of their own. load: rows of the member whose experts are chosen most, over the mean.
     """
 
     def __init__(
         self, known: Known, large: Captured, degree: int, *, sequence: bool = True, whole_weights: bool = False,
-        axis: Axis = Axis.TENSOR,
+        axis: Axis = Axis.TENSOR, load: float = 1.0,
     ) -> None:  # fmt: skip
-        self.known, self.degree, self.axis = known, degree, axis
+        self.known, self.degree, self.axis, self.load = known, degree, axis, load
         self.whole_weights = whole_weights or axis is not Axis.TENSOR
         self.captured = known.captured
         self.made_by = {output: at for at, node in enumerate(self.captured.nodes) for output in node.outputs}
         self.outside = {*self.captured.parameters, *self.captured.buffers, *self.captured.inputs}
-        self.barred = self._samples(large)
+        self.samples, rows = self._samples(large)
+        self.barred = rows | (self.samples if axis is not Axis.EXPERT else set())
         if not sequence:
             for name in self.captured.inputs:
                 self.barred |= {leaf for own in known.of[name] for leaf in known.dimensions.leaves(own)}
 
-    def _samples(self, large: Captured) -> set[int]:
-        """Leaves of dimensions that grow with the batch."""
+    def _samples(self, large: Captured) -> tuple[set[int], set[int]]:
+        """Leaves of dimensions that grow with the batch; and of the rows of an expert, whose tokens nobody knows."""
         found: set[int] = set()
+        rows: set[int] = set()
         for name, value in self.captured.values.items():
             more = large.values[name].shape
             for axis, (length, longer) in enumerate(zip(value.shape, more, strict=True)):
                 own = self.leaves(name, axis)
-                if length != longer and not found & set(own):
+                if length != longer and not found & set(self.ways(name, axis)):
                     found |= set(own)
-        return found
+                elif self.is_sorted(name, axis):
+                    rows.add(own[-1])
+        return found, rows
+
+    def is_sorted(self, name: str, axis: int) -> bool:
+        """Whether a dimension has rows that were sorted by expert."""
+        own = self.known.of.get(name)
+        return own is not None and bool(self.known.dimensions.sorted_from(own[axis]))
+
+    def by_expert(self, name: str, axis: int, state: State) -> bool:
+        """Whether a member of a group has the rows of its experts, as many as these were chosen."""
+        return state >= 0 and state in self.leaves(name, axis) and self.is_sorted(name, axis)
+
+    def chosen(self, name: str, *states: State) -> float:
+        """By how much more than its share of a value a member has, or sends, where any of the states is by expert."""
+        axes = range(len(self.captured.values[name].shape))
+        return self.load if any(self.by_expert(name, axis, state) for axis in axes for state in states) else 1.0
+
+    def ways(self, name: str, axis: int) -> tuple[int, ...]:
+        """The leaves along which a dimension can be divided."""
+        own = self.known.of.get(name)
+        return self.known.dimensions.ways(own[axis]) if own is not None else ()
 
     def leaves(self, name: str, axis: int) -> tuple[int, ...]:
         own = self.known.of.get(name)
@@ -129,7 +154,7 @@ class Choices:
 
     def has(self, name: str, leaf: int) -> int:
         """How often a value has a leaf among its dimensions."""
-        return sum(self.leaves(name, axis).count(leaf) for axis in range(len(self.captured.values[name].shape)))
+        return sum(self.ways(name, axis).count(leaf) for axis in range(len(self.captured.values[name].shape)))
 
     def views(self, name: str) -> Iterator[int]:
         """The calls through which a value looks at what was computed or came from outside, the last first."""
@@ -157,10 +182,25 @@ class Choices:
                 WHOLE, (WHOLE,) * len(node.tensors), (WHOLE,) * len(node.outputs), (None,) * len(node.tensors)
             )
             options = (whole, *self._divided(at, node))
-            matrices = [None if self.whole_weights else self._matrices(node, option) for option in options]
-            most = max((each for each in matrices if each is not None), default=0)
-            found[at] = tuple(o for o, each in zip(options, matrices, strict=True) if each is None or each == most)
+            found[at] = self._asked(node, options)
         return found
+
+    def _asked(self, node: Node, options: tuple[Option, ...]) -> tuple[Option, ...]:
+        """Those of its options that the axis of the groups leaves a call: of tensors, with as many matrices divided as
+        can be; of experts, with the matrices of experts divided, and all else by samples or experts where it can be."""
+        if self.axis is not Axis.EXPERT and self.whole_weights:
+            return options
+        matrices = [self._matrices(node, option) for option in options]
+        options = tuple(o for o, each in zip(options, matrices, strict=True) if each == max(matrices))
+        divided = tuple(option for option in options if option.leaf != WHOLE)
+        return divided if divided and self.axis is Axis.EXPERT else options
+
+    @cached_property
+    def experts(self) -> frozenset[int]:
+        """Leaves that are the experts of sorted rows."""
+        shapes = ((name, axis) for name, value in self.captured.values.items() for axis in range(len(value.shape)))
+        found = (self.leaves(name, axis) for name, axis in shapes if self.is_sorted(name, axis))
+        return frozenset(leaf for leaves in found for leaf in leaves[:-1])
 
     def _matrices(self, node: Node, option: Option) -> int:
         """How many matrices (or larger tensors) of parameters are divided."""
@@ -171,8 +211,9 @@ class Choices:
 
     def _divided(self, at: int, node: Node) -> Iterator[Option]:
         for loop in self.known.loops.get(at, ()):
-            for leaf in dict.fromkeys(self.known.dimensions.leaves(loop.leaves)):
+            for leaf in self.known.dimensions.ways(loop.leaves):
                 divides = self.known.dimensions.lengths[leaf] % self.degree == 0
+                divides = divides and (self.axis is not Axis.EXPERT or leaf in self.samples | self.experts)
                 if divides and leaf not in self.barred and self._fits(node, loop, leaf):
                     yield Option(
                         leaf,
@@ -188,7 +229,7 @@ class Choices:
         for (_, name), place in zip(node.tensors, loop.inputs, strict=True):
             if place is None:
                 continue
-            if leaf not in self.leaves(name, place):
+            if leaf not in self.ways(name, place):
                 return False
             if name in self.captured.parameters:
                 continue
@@ -200,12 +241,12 @@ class Choices:
             if place is None:
                 if not self.captured.values[name].is_float or node.mutates:
                     return False
-            elif self.has(name, leaf) != 1 or leaf not in self.leaves(name, place):
+            elif self.has(name, leaf) != 1 or leaf not in self.ways(name, place):
                 return False
         return True
 
     def _keeps(self, view: int, leaf: int) -> bool:
-        return any(leaf in self.known.dimensions.leaves(loop.leaves) for loop in self.known.loops.get(view, ()))
+        return any(leaf in self.known.dimensions.ways(loop.leaves) for loop in self.known.loops.get(view, ()))
 
     def local_shape(
         self, name: str, state: State, place: Where = None, captured: Captured | None = None
@@ -215,6 +256,9 @@ class Choices:
         shape = (captured or self.captured).values[name].shape
         if state < 0:
             return shape
-        axes = [axis for axis in range(len(shape)) if state in self.leaves(name, axis)]
+        axes = [axis for axis in range(len(shape)) if state in self.ways(name, axis)]
         at = place if place is not None else axes[0] if axes else None
-        return tuple(length // self.degree if axis == at else length for axis, length in enumerate(shape))
+        more = self.load if at is not None and self.by_expert(name, at, state) else 1.0
+        return tuple(
+            math.ceil(length * more / self.degree) if axis == at else length for axis, length in enumerate(shape)
+        )

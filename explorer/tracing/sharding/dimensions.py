@@ -20,6 +20,7 @@ class Dimensions:
         self.lengths: list[int] = []
         self._same_as: list[int] = []
         self._parts: dict[int, Leaves] = {}
+        self._sorted_from: dict[int, Leaves] = {}
 
     def new(self, length: int) -> Leaves:
         """A leaf of its own for one dimension of a tensor."""
@@ -38,6 +39,22 @@ class Dimensions:
             found += self.leaves(self._parts[leaf]) if leaf in self._parts else (leaf,)
         return tuple(found)
 
+    def sorted_from(self, dimension: Iterable[int]) -> Leaves:
+        """Of rows that were sorted by values (those of experts): the dimension that they came from, along which they
+        can be divided too, each member with the rows of its part; () of all else."""
+        there = (self._sorted_from[leaf] for leaf in self.leaves(dimension) if leaf in self._sorted_from)
+        return self.leaves(next(there, ()))
+
+    def sort(self, dimension: Leaves) -> Leaves:
+        """A dimension of the same entries in another order, that of values."""
+        found = self.new(self.length(self.leaves(dimension)))
+        self._sorted_from.update(dict.fromkeys(found, dimension))
+        return found
+
+    def ways(self, dimension: Iterable[int]) -> Leaves:
+        """The leaves along which a dimension can be divided: its own, and those that it was sorted from."""
+        return tuple(dict.fromkeys((*self.leaves(dimension), *self.sorted_from(dimension))))
+
     def length(self, dimension: Iterable[int]) -> int:
         return math.prod(self.lengths[leaf] for leaf in dimension)
 
@@ -54,6 +71,8 @@ class Dimensions:
                 left.pop(0), right.pop(0)
             elif self.lengths[a] == self.lengths[b]:
                 self._same_as[b] = a
+                if b in self._sorted_from:
+                    self._sorted_from.setdefault(a, self._sorted_from[b])
                 left, right = list(self.leaves(left[1:])), list(self.leaves(right[1:]))
             elif self.lengths[a] % self.lengths[b] == 0:
                 left = [*self._split(a, self.lengths[b]), *left[1:]]
@@ -67,6 +86,8 @@ class Dimensions:
     def _split(self, leaf: int, outer: int) -> Leaves:
         """Into an outer part of this length and an inner one."""
         self._parts[leaf] = (*self.new(outer), *self.new(self.lengths[leaf] // outer))
+        if leaf in self._sorted_from:  # the inner part alone tells rows from the experts that they go to
+            self._sorted_from[self._parts[leaf][-1]] = self._sorted_from[leaf]
         return self._parts[leaf]
 
     def reshape(self, dimensions: Sequence[Leaves], shape: Sequence[int]) -> tuple[Leaves, ...]:

@@ -56,7 +56,7 @@ class Group:
 
     def divide(self, small: Captured, large: Captured, training: bool) -> Divided:
         """Raises InvalidProblem where nothing can be divided by the degree, in one line."""
-        choices = Choices(analyse(small), large, self.degree, sequence=self.sequence, axis=self.axis)
+        choices = Choices(analyse(small), large, self.degree, sequence=self.sequence, axis=self.axis, load=self.load)
         self.check(choices, choices.options)
         division = self.cheapest(choices, large, training)
         parts = (member_of(choices, division.labels, of) for of in (small, large))
@@ -79,7 +79,7 @@ class Group:
             )
         for at in calls:
             options, node = choices.options[at], choices.captured.nodes[at]
-            if node.target.startswith(ATTENTION) and len(options) == 1:
+            if node.target.startswith(ATTENTION) and len(options) == 1 and options[0].leaf == WHOLE:
                 heads = [choices.captured.values[name].shape[-3] for _, name in node.tensors[:2]]
                 shared = choices.leaves(node.tensors[0][1], len(choices.captured.values[node.tensors[0][1]].shape) - 3)
                 groups = choices.known.dimensions.lengths[shared[0]] if len(shared) > 1 else heads[0]

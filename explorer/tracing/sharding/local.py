@@ -29,7 +29,7 @@ from explorer.tracing.sharding.names import leaf_names, placement_words
 from explorer.tracing.sharding.program import Labels
 from solvers.errors import InvalidProblem
 from solvers.problem import collectives
-from solvers.problem.collectives import COLLECTIVE, REGROUP
+from solvers.problem.collectives import COLLECTIVE, REGROUP, Axis
 
 NAMES = {
     ("all_reduce", ""): "all_reduce",
@@ -120,6 +120,8 @@ def members_of(parts: Mapping[int, Part], degree_of: Mapping[int, int], of: Capt
         saved=tuple(_saved(made)),
         whole=made.whole,
         saved_whole=tuple(_saved_whole(made)),
+        load=made.known.load,
+        sample_step=made.known.degree if made.known.axis is Axis.EXPERT else 1,
     )
 
 
@@ -160,9 +162,13 @@ def laid_out(choices: Choices, name: str, state: State, place: int | None) -> st
     """A state in the words of a graph. place: as in `Choices.local_shape`."""
     if state < 0:
         return {WHOLE: collectives.WHOLE, SHARED: collectives.UNSUMMED, PARTIAL: collectives.PARTIAL}[state]
-    axes = [axis for axis in range(len(choices.captured.values[name].shape)) if state in choices.leaves(name, axis)]
+    axes = [axis for axis in range(len(choices.captured.values[name].shape)) if state in choices.ways(name, axis)]
     dim = axes[0] if place is None else place
+    if choices.by_expert(name, dim, state):
+        return collectives.by_expert(dim)
     leaves = choices.leaves(name, dim)
+    if state not in leaves:
+        leaves = choices.known.dimensions.sorted_from(choices.known.of[name][dim])
     return collectives.shard(dim, choices.known.dimensions.length(leaves[: leaves.index(state)]))
 
 
@@ -284,7 +290,9 @@ def _exchange(made: Member, source: str, read: str, degree: int, needed: State, 
     made.storage[name] = made.storage[read] if kind == "copy" else name
     maker = made.known.made_by.get(source)
     path, region = (made.of.nodes[maker].module_path, made.of.nodes[maker].region) if maker is not None else ("", "")
-    exchange = _exchanged(degree, forward, backward, made.of.values[source].nbytes)
+    choices = made.parts[degree].choices
+    nbytes = made.of.values[source].nbytes * choices.chosen(source, _native(made, source)[1], needed)
+    exchange = _exchanged(degree, forward, backward, nbytes)
     called = f"{COLLECTIVE}{kind}"
     placement, members = _placement(made, source, needed), made.members(degree)
     tensors = (("input", read),)
@@ -295,7 +303,7 @@ def _exchange(made: Member, source: str, read: str, degree: int, needed: State, 
 def _placement(made: Member, name: str, state: State) -> str:
     """What a value in a state is to the members of the group, for people."""
     axes = range(len(made.of.values[name].shape))
-    place = next((axis for axis in axes if state in made.known.leaves(name, axis)), None)
+    place = next((axis for axis in axes if state in made.known.ways(name, axis)), None)
     return placement_words(made.names, state, place)
 
 

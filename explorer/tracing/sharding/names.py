@@ -22,6 +22,8 @@ def leaf_names(choices: Choices) -> Mapping[int, str]:
             if leaf not in choices.barred:
                 found.setdefault(leaf, word)
 
+    for leaf in choices.samples:
+        found.setdefault(leaf, "samples")
     for node in captured.nodes:
         if node.target.startswith(ATTENTION):
             for _, value in node.tensors[:2]:

@@ -123,10 +123,11 @@ def _changes_s(choices: Choices, prices: Prices, source: str, made: State, neede
     forward, backward = change(made, needed)
     reached = WHOLE if made == PARTIAL and needed == SHARED else needed
     found: dict[Exchanged, float] = {}
+    nbytes = value.nbytes * choices.chosen(source, made, needed)
     for each in forward:
-        found[source, made, reached, False] = prices.link.seconds(each, value.nbytes, choices.degree)
+        found[source, made, reached, False] = prices.link.seconds(each, nbytes, choices.degree)
     for each in backward if prices.trains and value.requires_grad else ():
-        found[source, made, needed, True] = prices.link.seconds(each, value.nbytes, choices.degree)
+        found[source, made, needed, True] = prices.link.seconds(each, nbytes, choices.degree)
     return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from explorer.tracing.captured import Captured, Node, Value
 from explorer.tracing.sharding.dimensions import Dimensions, Leaves
@@ -32,14 +33,27 @@ class Loop:
     statistics: bool = False
 
 
+class Route(Enum):
+    """What integers say of the rows of a mixture's tokens, sorted by the experts that these chose. EXPERT: the expert
+    of each sorted row; ORDER: which of the tokens' choices it is; TOKEN: which token; BACK: which sorted row a token's
+    choice has become."""
+
+    EXPERT = auto()
+    ORDER = auto()
+    TOKEN = auto()
+    BACK = auto()
+
+
 @dataclass(slots=True)
 class Known:
-    """What is known of a captured graph so far. of: dimensions of every value; loops: of every call, by position."""
+    """What is known of a captured graph so far. of: dimensions of every value; loops: of every call, by position;
+    routes: what integers say of rows that are sorted by expert, by value."""
 
     captured: Captured
     dimensions: Dimensions = field(default_factory=Dimensions)
     of: dict[str, tuple[Leaves, ...]] = field(default_factory=dict)
     loops: dict[int, tuple[Loop, ...]] = field(default_factory=dict)
+    routes: dict[str, Route] = field(default_factory=dict)
 
     def value(self, name: str) -> Value:
         return self.captured.values[name]
@@ -450,6 +464,143 @@ def _pool(known: Known, node: Node) -> tuple[Loop, ...]:
     return _loops(known, node, [(own[axis], [axis], [axis] * len(node.outputs)) for axis in range(min(2, len(own)))])
 
 
+def _beside(known: Known, node: Node) -> tuple[Loop, ...]:
+    """Every dimension but ``dim``, as long in all tensors: the largest entries, entries picked or put by indices."""
+    own, dim = known.of[node.tensors[0][1]], node.constants.get("dim", -1)
+    shapes = [known.value(name).shape for name in (*(name for _, name in node.tensors), *node.outputs)]
+    if not isinstance(dim, int) or not own or any(len(shape) != len(own) for shape in shapes):
+        return ()
+    axes = [axis for axis in range(len(own)) if axis != dim % len(own) and len({shape[axis] for shape in shapes}) == 1]
+    for _, name in node.tensors[1:]:
+        for axis in axes:
+            known.join(own[axis], known.of[name][axis])
+    for output in node.outputs:
+        lengths = known.value(output).shape
+        known.set(output, [own[at] if at in axes else known.dimensions.new(n) for at, n in enumerate(lengths)])
+    every, out = len(node.tensors), len(node.outputs)
+    return _loops(known, node, [(own[axis], [axis] * every, [axis] * out) for axis in axes])
+
+
+def _stays(known: Known, node: Node) -> tuple[Loop, ...]:
+    """Means and the largest: the dimensions that stay."""
+    return tuple(loop for loop in _reduction(known, node) if None not in loop.outputs)
+
+
+def _of_samples(known: Known, node: Node) -> tuple[Loop, ...]:
+    """Room that is made to be written into, and what is written: samples alone, by which all of it is divided alike."""
+    shapes = [known.value(name).shape for name in (*(name for _, name in node.tensors), *node.outputs)]
+    if any(not shape or shape[0] != shapes[0][0] for shape in shapes):
+        return ()
+    first = known.of[node.tensors[0][1]][0]
+    for _, name in node.tensors[1:]:
+        known.join(first, known.of[name][0])
+    for output in node.outputs:
+        known.set(output, [first, *(known.dimensions.new(length) for length in known.value(output).shape[1:])])
+    return _loops(known, node, [(first, [0] * len(node.tensors), [0] * len(node.outputs))])
+
+
+def _sort(known: Known, node: Node) -> tuple[Loop, ...]:
+    """The experts that tokens chose, in order: each member those of its tokens. Sorting that order again finds the row
+    of each choice."""
+    name = node.tensors[0][1]
+    own = known.of[name]
+    if len(own) != 1 or known.value(name).is_float:
+        return ()
+    again = known.routes.get(name) is Route.ORDER
+    tokens = known.dimensions.sorted_from(own[0]) if again else own[0]
+    rows = tokens if again else known.dimensions.sort(own[0])
+    routes = [Route.BACK] if again else [Route.EXPERT, Route.ORDER]
+    for output, route in zip(reversed(node.outputs), reversed(routes), strict=False):
+        known.routes[output] = route
+    for output in node.outputs:
+        known.set(output, [rows])
+    return _loops(known, node, [(tokens, [0], [0] * len(node.outputs))])
+
+
+def _of_order(known: Known, node: Node) -> tuple[Loop, ...]:
+    """Numbers for every sorted row: which token it is of, or room for them."""
+    name, output = node.tensors[0][1], node.outputs[0]
+    if known.routes.get(name) is not Route.ORDER or len(node.tensors) != 1:
+        return ()
+    known.set(output, known.of[name])
+    if node.target == "aten.floor_divide":
+        known.routes[output] = Route.TOKEN
+    return _loops(known, node, [(known.dimensions.sorted_from(known.of[name][0]), [0], [0])])
+
+
+def _put(known: Known, node: Node) -> tuple[Loop, ...]:
+    """Numbers put where an order says: which row each choice has become."""
+    order = next((name for argument, name in node.tensors if argument == "indices"), "")
+    output = node.outputs[0]
+    if known.routes.get(order) is not Route.ORDER or known.value(output).shape != known.value(order).shape:
+        return ()
+    tokens = known.dimensions.sorted_from(known.of[order][0])
+    known.set(output, [tokens])
+    known.routes[output] = Route.BACK
+    for _, name in node.tensors:
+        if not known.dimensions.sorted_from(known.of[name][0]):
+            known.join(known.of[name][0], tokens)
+    return _loops(known, node, [(tokens, [0] * len(node.tensors), [0])])
+
+
+def _counted(known: Known, node: Node) -> tuple[Loop, ...]:
+    """How many rows each expert has: of all tokens together a sum."""
+    rows = known.of[node.tensors[0][1]]
+    tokens = known.dimensions.sorted_from(rows[0]) if len(rows) == 1 else ()
+    return _loops(known, node, [(tokens, [0], [None])])
+
+
+def _index(known: Known, node: Node) -> tuple[Loop, ...]:
+    """Rows to experts and back. A member that has tokens picks the rows of these; one that has experts picks their rows
+    of all tokens, and puts what it made of them where they came from, nothing for others, a part of a sum."""
+    if len(node.tensors) != 2:
+        return ()
+    (_, source), (_, indices) = node.tensors
+    route, own, rows = known.routes.get(indices), known.of[source], known.of[indices]
+    made = (*known.value(indices).shape, *known.value(source).shape[1:])
+    if route is None or not own or known.value(node.outputs[0]).shape != made:
+        return ()
+    loops: list[tuple[Leaves, list[Where], list[Where]]] = [
+        (leaves, [axis, None], [axis]) for axis, leaves in enumerate(own) if axis
+    ]
+    if route is Route.EXPERT:
+        experts = _prefix(known, rows[0], made[0] and known.value(source).shape[0])
+        loops += [(known.dimensions.sorted_from(rows[0]), [None, 0], [0])]
+        if experts is not None:
+            known.join(experts, own[0])
+            loops += [(own[0], [0, 0], [0])]
+    elif route is Route.BACK:
+        loops += [(rows[0], [0, 0], [0])]
+        if len(leaves := known.dimensions.leaves(own[0])) > 1:
+            loops += [(leaves[:1], [0, None], [None])]
+    else:
+        loops += [(own[0], [0, 0], [0]), (rows[0], [None, 0], [0])]
+    known.set(node.outputs[0], [*rows, *own[1:]])
+    return _loops(known, node, loops)
+
+
+def _grouped_product(known: Known, node: Node) -> tuple[Loop, ...]:
+    """Rows sorted by expert, each times the matrix of its expert: experts with their rows, columns, the sum; and rows
+    by the tokens that they are of, with all experts."""
+    one, other = node.tensors[0][1], node.tensors[1][1]
+    left, right = known.of[one], known.of[other]
+    if (len(left), len(right)) != (2, 3) or not known.dimensions.sorted_from(left[0]):
+        return ()
+    experts, rest = known.value(other).shape[0], [None] * (len(node.tensors) - 2)
+    known.join(left[1], right[1])
+    loops: list[tuple[Leaves, list[Where], list[Where]]] = []
+    if known.value(one).shape[0] % experts == 0 and (outer := _prefix(known, left[0], experts)):
+        known.join(outer, right[0])
+        loops.append((right[0], [0, 0, *rest], [0]))
+    known.set(node.outputs[0], [left[0], right[2]])
+    loops += [
+        (known.dimensions.sorted_from(left[0]), [0, None, *rest], [0]),
+        (right[2], [None, 2, *rest], [1]),
+        (right[1], [1, 1, *rest], [None]),
+    ]
+    return _loops(known, node, loops)
+
+
 def _named(names: str, rule: Rule) -> Mapping[str, Rule]:
     return {f"aten.{name}": rule for name in names.split()}
 
@@ -478,6 +629,16 @@ RULES: Mapping[str, Rule] = {
     **_named("slice select narrow chunk split split_with_sizes unbind", _piece),
     **_named("cat stack", _cat),
     **_named("repeat_interleave", _repeat_interleave),
+    **_named("mean amax amin", _stays),
+    **_named("topk gather scatter", _beside),
+    **_named("new_empty copy", _of_samples),
+    **_named("sort argsort", _sort),
+    **_named("floor_divide empty_like", _of_order),
+    **_named("index_put", _put),
+    **_named("histc bincount", _counted),
+    **_named("index", _index),
+    **_named("_grouped_mm", _grouped_product),
+    "transformers.grouped_mm_fallback": _grouped_product,
     **_named("max_pool2d avg_pool2d adaptive_avg_pool2d", _pool),
 }
-"""By call. mean over everything is left out: a mean of shares is not the share of a mean."""
+"""By call."""
