@@ -90,8 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    args = make_parser().parse_args(argv)
     try:
+        args = make_parser().parse_args(argv)
         with output_apart(args):
             status: int = args.run(args)
         sys.stdout.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from explorer.question.models.example import NAMES, join_example
+from explorer.question.models.example import NAMES, join_example, split_example
 from explorer.question.models.part_degrees import PartDegrees
 from explorer.question.settings import (
     ClusterSettings,
@@ -47,7 +47,13 @@ def _joined(models: object, said: dict[str, Any]) -> object:
     """One model or several, each with what was said of the example."""
     if isinstance(models, list):
         return [_joined(model, said) for model in models]
-    return join_example(str(models), **said) if said else models
+    if not isinstance(counts := said.get("expert_load"), str):
+        return join_example(str(models), **said) if said else models
+    model = join_example(str(models), **{**said, "expert_load": None})
+    degree = split_example(model)[1].degree
+    from explorer.question.models.expert_load import expert_load_of
+
+    return join_example(model, expert_load=expert_load_of(counts, degree).stated) if degree > 1 else model
 
 
 class _OfExample(argparse.Action):
@@ -58,7 +64,7 @@ class _OfExample(argparse.Action):
         said = getattr(namespace, "example", {})
         if isinstance(values, PartDegrees):
             values = "+".join(filter(None, (said.get(self.dest), str(values))))
-        assert isinstance(values, int | str)
+        assert isinstance(values, float | int | str)
         namespace.example = {**said, self.dest: values}
         if getattr(namespace, "model", None) is not None:
             namespace.model = _joined(namespace.model, namespace.example)
@@ -92,11 +98,24 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
             default=argparse.SUPPRESS,
         )  # fmt: skip
     group.add_argument(
+        "--expert-load", type=_load_or_file, metavar="LOAD|FILE", action=_OfExample, default=argparse.SUPPRESS,
+        dest="expert_load",
+        help="rows of the device whose experts are chosen most, over the mean (1); or a JSON file, a list of tokens by"
+        " expert or one for each layer, by which experts are packed on the devices of a group",
+    )  # fmt: skip
+    group.add_argument(
         "--tensor-parallel-of", type=argument(_of_part), action=_OfExample, metavar="PART=N", default=argparse.SUPPRESS,
         dest="tensor_parallel_of",
         help="divide the tensors of a part of the model, a module or several that are counted (layers.16-31), over N"
         " devices; may be repeated",
     )  # fmt: skip
+
+
+def _load_or_file(written: str) -> float | str:
+    try:
+        return float(written)
+    except ValueError:
+        return written
 
 
 def _of_part(written: str) -> PartDegrees:

@@ -69,7 +69,7 @@ class DividedModel:
             raise InvalidProblem(
                 f"{self.model}: tensors of models that are traced here can be divided, those of files not"
             )
-        from explorer.tracing.build import build
+        from explorer.tracing.build import MIXTURE, build
 
         if divide is not None:
             small, large, most = divide(*self._captured)
@@ -79,7 +79,9 @@ class DividedModel:
                 self._by_parts[members] = by_parts(*self._captured, sequence, self.dtype, members)
             small, large, most = divided_by_parts(self._by_parts[members], degree, of)
         made = build(small, large, reference=name, training=training, tensor_parallel=most)
-        notes = tuple(dict.fromkeys((*whole.notes, *made.notes)))
+        even = any(note.startswith(MIXTURE) for note in made.notes)
+        notes = (*(note for note in whole.notes if not (even and note.startswith(MIXTURE))), *made.notes)
+        notes = tuple(dict.fromkeys(notes))
         made = replace(made, notes=notes)
         if self.graphs is not None and split_example(name)[0] in MODELS:
             stored.keep(self.graphs, made, self.dtype, graph_variant(split_example(name)[1], members))

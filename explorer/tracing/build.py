@@ -165,15 +165,27 @@ def _without_formula(captured: Captured, folded: Folded) -> Iterator[str]:
     )
 
 
+MIXTURE = "mixture of experts: "
+"""How the note on a mixture's load begins."""
+
+
 def _loads(captured: Captured, folded: Folded) -> Iterator[str]:
     products = [captured.nodes[p] for members in folded.groups for p in members if captured.nodes[p].target in GROUPED]
     sizes = set()
+    if captured.whole:
+        divided = [node for node in products if captured.whole[node.outputs[0]].placement.startswith("E")]
+        for each in sorted({captured.whole[node.tensors[1][1]].shape[0] for node in divided}):
+            yield (
+                f"{MIXTURE}{each} experts are divided over the devices of a group, the busiest of which is taken to"
+                f" have {captured.load:g} times the mean of rows (--expert-load); which rows go where is in the values"
+            )
+        return
     for node in products:
         rows, matrices = (captured.values[name].shape for _, name in node.tensors[:2])
         if len(rows) == 2 and len(matrices) == 3:
             sizes.add((matrices[0], math.ceil(rows[0] / matrices[0])))
     for experts, each in sorted(sizes):
         yield (
-            f"mixture of experts: {experts} experts are taken to be loaded evenly, {each:,} rows an expert for"
+            f"{MIXTURE}{experts} experts are taken to be loaded evenly, {each:,} rows an expert for"
             f" {captured.samples:,} samples; which rows go where is in the values"
         )

@@ -59,6 +59,9 @@ def pack_experts(loads: Sequence[float], devices: int, slots: int, steps: int = 
     counts = _replicas(loads, devices * slots)
     best = _improved(loads, _longest_first(loads, counts, devices, slots))
     bound = max(sum(loads) / devices, max(load / count for load, count in zip(loads, counts, strict=True)))
+    if len(loads) == devices * slots:  # each once: the most loaded stands beside so many others, the least at best
+        lightest_first = sorted(loads)
+        bound = max(bound, lightest_first[-1] + sum(lightest_first[: slots - 1]))
     load = _largest(loads, best)
     effort = _Effort(steps)
     while load > bound * (1 + SLACK):

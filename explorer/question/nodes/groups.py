@@ -74,6 +74,8 @@ def divider(
     of the member whose experts are chosen most, over the mean. Raises InvalidProblem for a degree that is none."""
     if degree is None and sequence is not None:
         raise InvalidProblem("--sequence-parallel divides tokens over a tensor-parallel group; add --tensor-parallel N")
+    if degree in (None, 1) and load != 1:
+        raise InvalidProblem("--expert-load is of the devices of a group; add --expert-parallel N")
     if degree is None or degree == 1:
         return None
     group = group_of(degree, sequence, dtype, members, axis, load)

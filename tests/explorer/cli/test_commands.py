@@ -323,3 +323,14 @@ def test_a_placement_made_by_hand_is_judged(command: Command, model: Path, tmp_p
     path.write_text(json.dumps({"nobody": 0}))
     assert "nobody" in command.refused("plan", model, "--expert", path)
     assert "leave out --planner" in command.refused("plan", model, "--expert", path, "--planner", "single")
+
+
+def test_a_bad_part_of_a_models_name_is_one_line_wherever_it_is_read(command: Command, tmp_path: Path) -> None:
+    """Flags before a model become a part of its name while they are read."""
+    assert "batch must be a whole number" in command.refused("plan", "--batch", 3, "gpt-small,batch=y")
+    counts = tmp_path / "counts.json"
+    assert "no such file" in command.refused("plan", "gpt-small", "--expert-parallel", 2, "--expert-load", counts)
+    counts.write_text("[4, 1, 1, 2]")
+    assert "add --expert-parallel N" in command.refused("plan", "gpt-small", "--devices", 2, "--expert-load", counts)
+    assert "add --expert-parallel N" in command.refused("plan", "gpt-small", "--devices", 2, "--expert-load", 2)
+    assert "1 to 999" in command.refused("plan", "gpt-small", "--expert-parallel", 2, "--expert-load", 0.5)

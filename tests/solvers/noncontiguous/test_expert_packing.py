@@ -105,6 +105,11 @@ def test_a_bound_holds_where_the_search_is_cut_short() -> None:
         assert pack_experts(loads, 3, 2, steps=3).bound <= pack_experts(loads, 3, 2).load * (1 + 1e-9)
 
 
+def test_the_most_loaded_expert_stands_beside_others_where_none_is_there_twice() -> None:
+    packing = pack_experts([10.0, 1.0, 2.0, 3.0], 2, 2, steps=0)
+    assert (packing.load, packing.bound, packing.optimal) == (11.0, 11.0, True)
+
+
 @pytest.mark.parametrize(
     ("loads", "devices", "says"), [([1.0] * 5, 2, "do not fit"), ([-1.0], 2, "finite"), ([], 2, "at least one")]
 )

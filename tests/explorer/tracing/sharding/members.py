@@ -15,6 +15,7 @@ from explorer.tracing.fold import is_bookkeeping
 from explorer.tracing.sharding.choices import PARTIAL, WHOLE, Choices, Option
 from explorer.tracing.sharding.local import Part
 from solvers.problem.collectives import COLLECTIVE, REGROUP
+from tests.explorer.tracing.sharding import routed
 
 SIZES = ("size", "shape")
 """Arguments that state the shape of what comes out."""
@@ -51,9 +52,7 @@ def call(name: str, arguments: dict[str, Any]) -> Any:
 
 def rows(table: torch.Tensor, indices: torch.Tensor, member: int) -> torch.Tensor:
     """Of a table of which this member has some rows; nothing for others."""
-    at = indices - member * len(table)
-    there = (at >= 0) & (at < len(table))
-    return table[at.clamp(0, len(table) - 1)] * there[..., None]
+    return routed.rows_of(table, indices - member * len(table))
 
 
 def share(choices: Choices, name: str, place: int, leaf: int, tensor: torch.Tensor, member: int) -> torch.Tensor:
@@ -90,6 +89,11 @@ def run_members(
     for node in part.nodes:
         if is_bookkeeping(part, node):
             continue
+        names = (*node.outputs, *(name for _, name in node.tensors))
+        if node.target == f"{COLLECTIVE}all_to_all" and any(routed.is_by_expert(part, name) for name in names):
+            for values, rows_of in zip(members, routed.exchanged(choices, part, node, members), strict=True):
+                values[node.outputs[0]] = rows_of
+            continue
         if node.target.startswith(COLLECTIVE):
             _exchange(choices, node, members, add_up=node.name != forgotten)
             continue
@@ -98,7 +102,7 @@ def run_members(
             _vocabulary_parallel(node, members)
             continue
         for member, values in enumerate(members):
-            _keep(values, node, _run_share(choices, part, node, option, values, member))
+            _keep(values, node, _run_share(choices, part, node, option, members, member))
     return members
 
 
@@ -146,7 +150,7 @@ def run_parts(
             _vocabulary_parallel(node, members)
             continue
         for member, values in enumerate(members):
-            _keep(values, node, _run_share(choices, part, node, option, values, member))
+            _keep(values, node, _run_share(choices, part, node, option, members, member))
     return groups
 
 
@@ -185,9 +189,11 @@ def _given(
 
 
 def _run_share(
-    choices: Choices, part: Captured, node: Node, option: Option | None, values: Tensors, member: int
+    choices: Choices, part: Captured, node: Node, option: Option | None, members: Sequence[Tensors], member: int
 ) -> Sequence[torch.Tensor]:
-    tensors = [values[name].clone() for _, name in node.tensors]
+    tensors = [members[member][name].clone() for _, name in node.tensors]
+    if (made := routed.run(choices, part, node, members, member)) is not None:
+        return [made]
     if option is None or option.leaf == WHOLE:
         return run_node(part, node, tensors)
     if node.target == "aten.embedding" and option.places[0] == 0:
@@ -220,12 +226,19 @@ def run_node(
         arguments["groups"] = tensors[0].shape[1] // tensors[1].shape[1]
     if name == "dropout":
         arguments["train"] = False
+    if name == "histc":
+        return [torch.bincount(tensors[0].long(), minlength=int(arguments["bins"])).double()]
+    if name == "_grouped_mm":
+        return [routed.product(*tensors)]
+    if name == "sort":
+        return routed.in_order(tensors[0])
     if name in ("to", "_to_copy", "type_as"):
         return [tensors[0].clone() if not tensors[0].is_floating_point() else tensors[0].double()]
     if "dtype" in arguments and arguments["dtype"] in (torch.float32, None) and name not in ("arange",):
         arguments["dtype"] = torch.float64 if arguments["dtype"] is torch.float32 else None
     lists = name in ("cat", "stack", "broadcast_tensors")
-    arguments |= {argument: each if lists else each[0] for argument, each in grouped.items()}
+    of_lists = {"indices"} if name.startswith("index") else set(grouped) if lists else set()
+    arguments |= {argument: each if argument in of_lists else each[0] for argument, each in grouped.items()}
     result = call(name, arguments)
     return [result] if isinstance(result, torch.Tensor) else list(result)
 

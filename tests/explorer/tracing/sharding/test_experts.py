@@ -1,0 +1,148 @@
+"""Mixtures whose samples and experts are divided over a group: computed as one process does, to the byte, checked."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from itertools import product
+
+import pytest
+import torch
+
+from explorer.tracing.build import build
+from explorer.tracing.captured import Captured
+from explorer.tracing.sharding.choices import Choices, Option
+from explorer.tracing.sharding.divide import Group
+from explorer.tracing.sharding.local import member_of
+from explorer.tracing.sharding.prices import seconds_of
+from explorer.tracing.sharding.program import Prices, cheapest, cost_s
+from explorer.tracing.sharding.rules import analyse
+from solvers.problem.collectives import COLLECTIVE, Axis
+from solvers.problem.graph import OpGraph
+from solvers.verify.division import division
+from tests.explorer.tracing.sharding.captures import captured
+from tests.explorer.tracing.sharding.members import any_labels, note_divided, random_value, run_members, run_whole
+from tests.explorer.tracing.sharding.routed import Mixture
+from tests.explorer.tracing.sharding.test_division import faults
+from tests.explorer.tracing.sharding.test_program import LINK, seconds
+
+SAMPLES, TOKENS, WIDTH, HIDDEN, EXPERTS, CHOSEN = 8, 8, 16, 24, 8, 2
+ITEM = 2
+
+
+@cache
+def mixture() -> tuple[Captured, Captured]:
+    with torch.device("meta"):
+        module = Mixture(EXPERTS, CHOSEN, WIDTH, HIDDEN).bfloat16()
+    return captured(module, (torch.rand(SAMPLES, TOKENS, WIDTH, dtype=torch.bfloat16),))
+
+
+def choices_of(degree: int, axis: Axis = Axis.EXPERT, load: float = 1.0) -> Choices:
+    small, large = mixture()
+    return Choices(analyse(small), large, degree, axis=axis, load=load)
+
+
+def graph_of(choices: Choices, labels: Mapping[int, Option]) -> OpGraph:
+    parts = (member_of(choices, labels, of) for of in mixture())
+    return build(*parts, reference="m", training=True, tensor_parallel=choices.degree).graph
+
+
+def given() -> dict[str, torch.Tensor]:
+    torch.manual_seed(2)
+    small, _ = mixture()
+    names = (*small.parameters, *small.inputs)
+    return {name: random_value(small.values[name], 2) - 0.75 for name in names}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("degree", [2, 4, 8])
+def test_members_with_samples_and_experts_compute_the_loss_of_the_whole_model(degree: int, seed: int) -> None:
+    choices = choices_of(degree)
+    labels = any_labels(choices, random.Random(seed))
+    part = member_of(choices, labels, mixture()[0])
+    kinds = {node.target for node in part.nodes if node.target.startswith(COLLECTIVE)}
+    assert f"{COLLECTIVE}all_to_all" in kinds or f"{COLLECTIVE}all_gather" in kinds
+    values = given()
+    whole = run_whole(mixture()[0], values)[mixture()[0].outputs[0]]
+    note_divided(choices, labels)
+    for member in run_members(choices, labels, part, values):
+        torch.testing.assert_close(member[part.outputs[0]], whole, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("load", [1.0, 1.25])
+@pytest.mark.parametrize("degree", [4, 8])
+def test_rows_go_to_experts_and_back_to_the_byte(degree: int, load: float) -> None:
+    """4 k V (p-1)/p times the load, forward and backward, of V bytes of the tokens of a member."""
+    divided = Group(degree, seconds, "any", LINK, axis=Axis.EXPERT, load=load).divide(*mixture(), True)
+    graph = build(divided.small, divided.large, reference="m", training=True, tensor_parallel=degree).graph
+    assert division(graph) == ()
+    of_member = SAMPLES * TOKENS * WIDTH * ITEM / degree
+    way = CHOSEN * of_member * (degree - 1) / degree * load
+    sent = [o.exchanged_bytes.at(SAMPLES) for o in graph.operators if o.op_type == f"{COLLECTIVE}all_to_all"]
+    assert sent.count(pytest.approx(way)) == 4
+    held = sum(operator.param_bytes for operator in graph.operators)
+    assert held == ITEM * (EXPERTS * (2 * WIDTH * HIDDEN + HIDDEN) / degree + WIDTH * (EXPERTS + 2 * WIDTH))
+    assert graph.sample_step == degree
+
+
+def test_the_busiest_member_computes_by_its_load() -> None:
+    even, uneven = (
+        sum(
+            operator.flops.at(SAMPLES)
+            for operator in graph_of(choices, cheapest_of(choices)).operators
+            if operator.op_type == "aten._grouped_mm"
+        )
+        for choices in (choices_of(4), choices_of(4, load=1.5))
+    )
+    assert uneven == pytest.approx(1.5 * even)
+
+
+def cheapest_of(choices: Choices) -> Mapping[int, Option]:
+    return cheapest(choices, prices_of(choices)).labels
+
+
+def prices_of(choices: Choices) -> Prices:
+    return Prices(seconds_of(choices, mixture()[1], seconds, training=True), LINK, 1, trains=True)
+
+
+@pytest.mark.parametrize("axis", [Axis.EXPERT, Axis.TENSOR])
+def test_no_other_way_to_divide_a_mixture_is_cheaper(axis: Axis) -> None:
+    """Of the calls that rows go through on their way; all others as they are in the cheapest."""
+    choices = choices_of(2, axis)
+    prices = prices_of(choices)
+    found = cheapest(choices, prices)
+    assert found.cost_s == pytest.approx(found.bound_s)
+    nodes = choices.captured.nodes
+    routed = [at for at in choices.options if nodes[at].target in ("aten.index", "aten._grouped_mm", "aten.mul")]
+    for options in product(*(choices.options[at] for at in routed)):
+        labels = {**found.labels, **dict(zip(routed, options, strict=True))}
+        assert cost_s(choices, prices, labels) >= found.cost_s * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("axis", [Axis.EXPERT, Axis.TENSOR])
+def test_whatever_labels_a_mixture_has_its_graph_keeps_the_rules(axis: Axis, seed: int) -> None:
+    for load in (1.0, 1.3):
+        choices = choices_of(4, axis, load)
+        assert division(graph_of(choices, any_labels(choices, random.Random(seed)))) == ()
+
+
+def test_planted_faults_are_refused() -> None:
+    choices = choices_of(2, load=1.25)
+    labels = cheapest_of(choices)
+    small, large = (member_of(choices, labels, of) for of in mixture())
+    for kind, graphs in faults((small, large), random.Random(1)).items():
+        refused = [bool(division(graph)) for graph in graphs]
+        print(f"mixture {kind}: {sum(refused)} of {len(refused)}")
+        assert refused, kind
+        assert all(refused), kind
+
+
+def test_a_load_that_is_not_stated_is_noticed() -> None:
+    choices = choices_of(2, load=1.25)
+    graph = graph_of(choices, cheapest_of(choices))
+    assert graph.division is not None
+    assert division(graph) == ()
+    assert division(replace(graph, division=replace(graph.division, load=1.0))) != ()
