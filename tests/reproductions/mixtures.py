@@ -1,0 +1,87 @@
+"""Plans of published mixtures of experts, their samples and experts divided over groups, beside tensors over a node.
+
+    python -m tests.reproductions.mixtures mixtral 64 8
+    python -m tests.reproductions.mixtures deepseek-v3 1024 64 --device-kind H200-141GB --time-limit 300 --load 1.2
+
+The models are those of the transformers package, made on meta by their published sizes; nothing is downloaded. Devices
+sit in nodes of 8; training is in bf16 with fp32 masters, ZeRO-1 and recomputation where memory asks for it. DEGREE is
+how many devices share out samples and experts; 0 divides tensors over a node instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+from explorer.question.problems import make_problem
+from explorer.question.questions import question_of
+from explorer.sweeps.divided import DividedModel
+from explorer.words import text
+from solvers.evaluation.evaluate import evaluate
+from solvers.planners.solve import solve
+from solvers.search.effort import Effort
+
+NODE, TOKENS = 8, 4096
+MODELS: dict[str, tuple[str, str, dict[str, object], int]] = {
+    "mixtral": ("mixtral", "MixtralForCausalLM", {}, 512),
+    "qwen3-moe": ("qwen3_moe", "Qwen3MoeForCausalLM", {"num_hidden_layers": 48, "head_dim": 128}, 512),
+    "gpt-oss": ("gpt_oss", "GptOssForCausalLM", {"num_hidden_layers": 36}, 512),
+    "deepseek-v3": ("deepseek_v3", "DeepseekV3ForCausalLM", {}, 8192),
+}
+"""By name: the type and class of transformers, what differs from the type's defaults, samples of an iteration. Mixtral
+8x7B (Jiang et al., 2024), Qwen3-30B-A3B (2025), gpt-oss-120b (2025), DeepSeek-V3 (2024, 671 billion parameters)."""
+
+
+def main() -> None:
+    """Print the plan of a model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("devices", type=int)
+    parser.add_argument("degree", type=int)
+    parser.add_argument("--device-kind", default="H100-80GB")
+    parser.add_argument("--time-limit", type=float, default=120.0)
+    parser.add_argument("--load", type=float, default=1.0)
+    parser.add_argument("--samples", type=int)
+    args = parser.parse_args()
+    kind, of_class, other, samples = MODELS[args.model]
+    settings = question_of(
+        {
+            "devices": args.devices, "device_kind": args.device_kind, "devices_per_node": NODE, "wiring": "kind",
+            "mini_batch": args.samples or samples, "zero": 1, "max_replicas": 0, "precision": "mixed",
+            "recompute": True, "effort": "quick", "time_limit_s": args.time_limit,
+        }
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / args.model
+        place.mkdir()
+        (place / "config.json").write_text(json.dumps({"model_type": kind, "architectures": [of_class], **other}))
+        axis = f"expert-parallel={args.degree},expert-load={args.load:g}" if args.degree else f"tensor-parallel={NODE}"
+        began = time.perf_counter()
+        divided = DividedModel(f"hf:{place},sequence={TOKENS},{axis}", True, "bf16", settings=settings)
+        workload = divided.as_named()
+        made = time.perf_counter() - began
+        problem = make_problem(workload, settings)
+        result = solve(problem, settings.chosen_planner(), effort=Effort.QUICK, time_limit_s=args.time_limit)
+    print(f"{args.model}, {workload.parameters / 1e9:.0f}B, {axis}: divided in {made:.0f} s")
+    for note in workload.notes:
+        print("note", note)
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_utime + resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    wall_s = time.perf_counter() - began
+    print(f"{result.status.name}, bound {text.seconds(result.bound_s)}, {used:.0f} CPU s of {wall_s:.0f} s")
+    if result.plan is not None:
+        stages = result.plan.stages
+        rate = problem.mini_batch * TOKENS / result.objective_s / args.devices
+        replicas = sorted({len(stage.devices) for stage in stages})
+        peak = max(evaluate(result.problem, result.plan).peak_memory_bytes)
+        print(
+            f"iteration {text.seconds(result.objective_s)}, {rate:,.0f} tokens/s a GPU, {len(stages)} stages on groups,"
+            f" micro-batches of {stages[0].micro_batch_size}, replicas {replicas}, {text.nbytes(peak)} at most"
+        )
+
+
+if __name__ == "__main__":
+    main()
