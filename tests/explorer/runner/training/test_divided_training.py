@@ -62,7 +62,6 @@ CHANGES = (
     ("tensors over 2, 2 replicas", "whole"),
     ("tensors over 2, 2 replicas, ZeRO-1", "tensors over 4"),
     ("2 stages of 2 replicas, ZeRO-1", "tensors over 2, 2 replicas, ZeRO-1"),
-    ("tensors over 2, 2 replicas, ZeRO-1", "2 stages of 2 replicas, ZeRO-1"),
     ("2 stages of 2 replicas, ZeRO-1", "whole"),
 )
 
