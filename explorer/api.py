@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack, cast
 from explorer.library.cached_solver import noting
 from explorer.library.place import library_path, path_of
 from explorer.library.question_key import Terms
-from explorer.question.models.example import searches_degrees
+from explorer.question.models.example import of_degree, searches_degrees
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.questions import PLAN, Question, question_of, workload_of
@@ -38,6 +38,8 @@ from solvers.search.monitor import never
 if TYPE_CHECKING:
     import torch
 
+    from explorer.exports.configurations.comparison import Configured
+    from explorer.exports.configurations.configuration import Configuration
     from explorer.notebook.widget import PlacementWidget
     from explorer.question.settings import Value
     from explorer.reviews.difference import Difference
@@ -233,7 +235,7 @@ def plan(
     memory: str | float | Sequence[str | float] | MemorySettings | None = None,
     planner: str | Planner | SearchSettings = "auto",
     *,
-    start: Plan | Result | None = None,
+    start: Plan | Result | Configured | None = None,
     should_stop: Callable[[], bool] = never,
     library: bool | str | os.PathLike[str] = False,
     fresh: bool = False,
@@ -247,7 +249,8 @@ def plan(
     ``cluster=ClusterSettings(...)``, ``memory=MemorySettings(...)``, ``training=TrainingSettings(...)``,
     ``pipeline=PipelineSettings(...)``, ``search=SearchSettings(...)``. Sizes are numbers (bytes, bytes/s, seconds) or
     text ("16GiB"). What is None takes the model's word, then the command line's defaults.
-    start: a plan of the same model to start from, made for other devices, caps or batches maybe.
+    start: a plan of the same model to start from, made for other devices, caps or batches maybe; of what `configured`
+    gave, its settings count where no others are given.
     devices, memory: the settings that are asked for most, also by position.
     planner: a name of `placement-explorer planners`, or a planner.
     should_stop: polled while it searches; True ends the search.
@@ -260,6 +263,8 @@ def plan(
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
     """
     question = question_of({"devices": devices, "memory": memory, "planner": planner, **settings})
+    if not (start is None or isinstance(start, Plan | Result)):
+        model, question = _as_configured(model, start.configuration, question)
     from explorer.runner.scripts.with_engine import second_telling
 
     if isinstance(model, str) and searches_degrees(model):
@@ -271,7 +276,7 @@ def plan(
             ask(
                 problem,
                 question.chosen_planner(),
-                start=start.plan if isinstance(start, Result) else start,
+                start=start if start is None or isinstance(start, Plan) else start.plan,
                 effort=question.effort,
                 time_limit_s=question.time_limit_s,
                 gap=question.gap,
@@ -285,11 +290,49 @@ def plan(
     return result
 
 
+@_naming_arguments()
+def configured(model: Workload | OpGraph | str, configuration: str, **settings: Value) -> Configured:
+    """The plan that a launcher's configuration comes to: `problem`, `plan`, `objective_s` and `peak_bytes`.
+
+    `violation` is the rule that it breaks, such as a cap, "" for none. The file is read as data: nothing of it is run.
+    `plan` with it as ``start`` searches from there.
+
+    model: as for `plan`; by a name it is divided as the file says.
+    configuration: "megatron:train.sh" or "torchtitan:llama3_8b.toml".
+    settings: as for `plan`; degrees, batches, precision, recomputation, ZeRO and the schedule are the file's.
+
+    Raises InvalidProblem, in one line, for a file that cannot be read so, or a model of another number of layers.
+    """
+    from explorer.exports.configurations.comparison import configured as judged
+    from explorer.exports.configurations.configured import read_configuration
+
+    said = read_configuration(configuration)
+    if isinstance(model, str) and searches_degrees(model):
+        model = of_degree(model, said.tensor)
+    model, question = _as_configured(model, said, question_of(settings))
+    return judged(said, _divided(model, question) if isinstance(model, str) else workload_of(model), question)
+
+
+def _as_configured(
+    model: Workload | OpGraph | str, configuration: Configuration, question: Question
+) -> tuple[Workload | OpGraph | str, Question]:
+    """A model by its name divided as a configuration says, and a question with its settings where it has none."""
+    from explorer.exports.configurations.comparison import named_model, settings_said
+
+    given = {one.name: getattr(question, one.field) for one in PLAN}
+    given = {one.name: given[one.name] for one in PLAN if given[one.name] != one.default}
+    asked = Question(**{**settings_said(configuration, question), **given})
+    return (named_model(model, configuration) if isinstance(model, str) else model), asked
+
+
 def _divided(model: str, question: Question) -> Workload:
     """A model by its name, divided for the devices of the question where its name says that it is divided."""
+    from explorer.question.loading import load as loaded
     from explorer.sweeps.divided import DividedModel, has_degree
 
-    return DividedModel(model, settings=question).as_named() if has_degree(model) else workload_of(model)
+    if has_degree(model):
+        return DividedModel(model, question.training, question.dtype, settings=question).as_named()
+    return loaded(model, training=question.training, dtype=question.dtype)
 
 
 def _over_degrees(

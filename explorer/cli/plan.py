@@ -21,7 +21,6 @@ from explorer.cli.terminal.command import Commands, add_command, add_json, add_o
 from explorer.cli.terminal.keeping import add_library, asking, graphs_of, traced
 from explorer.files import write_file
 from explorer.question.models.example import of_degree, searches_degrees
-from explorer.question.together import Unit
 from explorer.words import text
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
@@ -144,17 +143,12 @@ def _configuration(args: argparse.Namespace) -> Configured | None:
             raise InvalidProblem(f"--from begins with a configuration's plan; leave out --{flag}")
     if args.training is False:
         raise InvalidProblem("--from reads configurations of training; leave out --inference")
-    from explorer.exports.configurations.comparison import configured, named_model
+    from explorer.exports.configurations.comparison import configured, named_model, settings_said
     from explorer.exports.configurations.configured import read_configuration
 
     said = read_configuration(args.configuration)
     args.model = named_model(args.model, said)
-    cluster = settings_of(args).cluster
-    devices = args.devices if cluster is None else len(cluster.accelerators)
-    asked: dict[str, object] = {**said.settings(devices), "training": True, "whole": Unit.LAYERS.value}
-    if cluster is not None:
-        del asked["devices"]
-    for name, value in asked.items():
+    for name, value in settings_said(said, settings_of(args)).items():
         if getattr(args, name) is None:
             setattr(args, name, value)
     model = of_degree(args.model, said.tensor) if searches_degrees(args.model) else args.model

@@ -81,14 +81,14 @@ _ALL = (
     Format("report-html", "a review with pictures, in one file", ".html", "text/html", "drawings:report_of"),
     *(
         Format(name, what, ending, media_type, f"launchers.{module}:{module}", launches=True,
-               divides=name in ("torchtitan", "megatron", "vllm", "tp-plan", "torch-parallelize"))
+               divides=name in ("torchtitan", "megatron", "deepspeed", "vllm", "tp-plan", "torch-parallelize"))
         for name, what, ending, media_type in (
             ("torch-split", "where torch cuts the model, by module", ".json", "application/json"),
             ("torch-script", "a program that runs it with torch alone", ".py", "text/x-python"),
             ("torch-actions", "actions of every rank, for torch's runtime", ".csv", "text/csv"),
             ("torchtitan", "pipeline settings of torchtitan", ".toml", "application/toml"),
             ("megatron", "arguments of Megatron-LM", ".sh", "text/x-shellscript"),
-            ("deepspeed", "a PipelineModule of DeepSpeed", ".py", "text/x-python"),
+            ("deepspeed", "a PipelineModule or the configuration of DeepSpeed", ".py", "text/x-python"),
             ("device-map", "Hugging Face's device_map, by module", ".json", "application/json"),
             ("vllm", "layers of every rank, for vLLM", ".sh", "text/x-shellscript"),
             ("tp-plan", "Hugging Face's tp_plan: a style for each module", ".json", "application/json"),

@@ -9,6 +9,7 @@ from explorer.exports.configurations.configured import configured_plan
 from explorer.question.models.example import join_example, split_example
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
+from explorer.question.together import Unit
 from explorer.reviews.difference import difference, difference_object
 from explorer.reviews.shown import number_lines
 from explorer.view.versus import EQUAL, factor
@@ -50,6 +51,14 @@ def named_model(model: str, configuration: Configuration) -> str:
         return model
     whole = None if configuration.sequence_parallel else 0
     return join_example(model, tensor_parallel=configuration.tensor, sequence_parallel=whole)
+
+
+def settings_said(configuration: Configuration, given: Settings) -> dict[str, object]:
+    """The settings that a configuration fixes, by name, for those that were not given. Layers are whole, as launchers
+    have them. given: a cluster of it counts, else its devices. Raises InvalidProblem."""
+    devices = given.devices if given.cluster is None else len(given.cluster.accelerators)
+    asked = {**configuration.settings(devices), "training": True, "whole": Unit.LAYERS.value}
+    return {name: value for name, value in asked.items() if name != "devices" or given.cluster is None}
 
 
 def configured(configuration: Configuration, workload: Workload, settings: Settings) -> Configured:

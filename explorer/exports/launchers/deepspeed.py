@@ -1,8 +1,12 @@
-"""A `PipelineModule` of DeepSpeed with the plan's partition, as a module of Python.
+"""A `PipelineModule` of DeepSpeed with the plan's partition and its configuration, as a module of Python; of a plan
+without a pipeline that shares out what training holds, or divides tensors, the configuration alone.
 
 Grammar: deepspeed 0.19.8, deepspeed/runtime/pipe/module.py: a sequence of layers, each fed with what the one before
 gave; `self.parts`, [stages + 1] positions in it, which `_partition_layers` fills in. `partition_method` has no way to
-state them ("uniform", "parameters", "type:..."), so that method is the one that is replaced here.
+state them ("uniform", "parameters", "type:..."), so that method is the one that is replaced here. Its engine asserts
+that ZeRO is of stage 1 at most. Of the configuration: deepspeed/runtime/config.py, precision_config.py, and
+`_do_optimizer_sanity_check` of engine.py, which says what goes together; for `tensor_parallel`
+https://www.deepspeed.ai/tutorials/autotp-training: with ZeRO of stage 0, 1 or 2.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ from __future__ import annotations
 import json
 from itertools import accumulate
 
-from explorer.exports.layers.chain import chain_of, headline, losses
+from explorer.exports.layers.chain import Chain, chain_of, headline, losses
+from explorer.exports.layers.divided import division_losses
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.recomputation import Again, not_recomputed
 from explorer.exports.layers.units import Layout
@@ -19,7 +24,8 @@ from explorer.view.timeline.order import launched_words
 from explorer.words import text
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
-from solvers.problem.problem import Pipeline
+from solvers.problem.problem import Pipeline, Precision
+from solvers.problem.training import ZERO_GRADIENTS, ZERO_PARAMETERS
 
 _MODULE = '''
 import deepspeed
@@ -55,16 +61,43 @@ class PlannedPipeline(PipelineModule):
 '''
 
 
+_ENGINE = '''
+import deepspeed
+
+CONFIG = {config}
+
+
+def initialize(model, **options):
+    """What deepspeed.initialize gives of the whole model; give it model_parameters and an optimizer."""
+    return deepspeed.initialize(model=model, config=CONFIG, **options)
+'''
+
+
 def deepspeed(file: PlanFile, nearest: bool = False) -> Written:
     """Raises UnsupportedProblem if the plan cannot be said so."""
-    layout, changed = laid_out(chain_of(file), nearest=nearest)
+    chain = chain_of(file)
+    degree, zero = chain.graph.tensor_parallel, chain.problem.zero
+    if len(chain.plan.stages) == 1 and (degree > 1 or zero):
+        return _engine(chain)
+    if degree > 1:
+        raise UnsupportedProblem(
+            f"the plan divides tensors over {degree} devices and has {len(chain.plan.stages)} stages; DeepSpeed divides"
+            " tensors of models without a pipeline"
+        )
+    if zero >= ZERO_GRADIENTS:
+        raise UnsupportedProblem(
+            f"the plan has {len(chain.plan.stages)} stages and ZeRO-{zero}; DeepSpeed's pipelines run with ZeRO-1 at"
+            " most (plan with --zero 1)"
+        )
+    layout, changed = laid_out(chain, nearest=nearest)
     chain, lost = layout.chain, list[str]()
     if chain.per_rank > 1:
         raise UnsupportedProblem(
             f"a rank has {chain.per_rank} stages; DeepSpeed gives each rank one (plan without interleaving)"
         )
     lost += filter(None, [launched_words(chain.problem, chain.plan, "DeepSpeed", Pipeline.ONE_F_ONE_B)])
-    lost += layout.loose() + losses(chain, ("order", "recompute", "replicas"))
+    config, unsaid = _config(chain)
+    lost += layout.loose() + losses(chain, ("numbers", "order", "recompute", "replicas")) + unsaid
     lost += _side_by_side(layout)
     stages = layout.names()
     layers = "[\n" + "".join(f"    {json.dumps(name)},\n" for names in stages for name in names) + "]"
@@ -77,14 +110,67 @@ def deepspeed(file: PlanFile, nearest: bool = False) -> Written:
         recompute = max(len(names) for names in stages), list(range(parts[-1]))
     else:
         lost += not_recomputed(chain.problem, chain.plan)
-    config = {
-        "train_batch_size": chain.problem.mini_batch,
-        "train_micro_batch_size_per_gpu": chain.micro_batch // chain.replicas,
-    }
-    body = _MODULE.format(
-        layers=layers, parts=parts, config=json.dumps(config), recompute=recompute, stages=len(stages)
-    )
+    body = _MODULE.format(layers=layers, parts=parts, config=config, recompute=recompute, stages=len(stages))
     return Written(comments([headline(file), *told(lost, changed)]) + body, tuple(lost), tuple(changed))
+
+
+def _engine(chain: Chain) -> Written:
+    """Of a plan of one stage: DeepSpeed's engine runs the model as it is. Raises UnsupportedProblem."""
+    degree, zero = chain.graph.tensor_parallel, chain.problem.zero
+    if degree > 1 and zero >= ZERO_PARAMETERS:
+        raise UnsupportedProblem(
+            f"the plan divides tensors and has ZeRO-{zero}; DeepSpeed divides tensors with ZeRO-2 at most (plan with"
+            " --zero 2)"
+        )
+    config, lost = _config(chain)
+    lost += losses(chain, ("numbers", "order", "replicas")) + division_losses(chain, "DeepSpeed", tokens=False)
+    if degree > 1:
+        lost.append("where products are: DeepSpeed knows them in models of Hugging Face (AutoTP)")
+    count = degree * chain.replicas
+    head = comments([headline(chain.file), f"It is for {count} processes.", *told(lost, ())])
+    return Written(head + _ENGINE.format(config=config), tuple(lost))
+
+
+def _config(chain: Chain) -> tuple[dict[str, object], list[str]]:
+    """(DeepSpeed's configuration; sentences on what it does not say)."""
+    problem, zero = chain.problem, chain.problem.zero
+    found: dict[str, object] = {
+        "train_micro_batch_size_per_gpu": chain.micro_batch // chain.replicas,
+        "gradient_accumulation_steps": chain.micro_batches,
+    }
+    if chain.graph.tensor_parallel > 1:
+        found["tensor_parallel"] = {"autotp_size": chain.graph.tensor_parallel}
+    else:  # with the former DeepSpeed counts all processes as replicas
+        found = {"train_batch_size": problem.mini_batch, **found}
+    if not problem.training:
+        return found, []
+    if zero:
+        found["zero_optimization"] = {"stage": zero}
+    precision, lost = _precision(chain)
+    lost.append(f"{problem.optimizer.value}, which the plan's memory counts on: give DeepSpeed the same optimizer")
+    return found | precision, lost
+
+
+def _precision(chain: Chain) -> tuple[dict[str, object], list[str]]:
+    """In 16 bits DeepSpeed keeps fp32 masters and states unless it is told otherwise, which it takes with ZeRO alone;
+    so it does gradients in fp32."""
+    problem = chain.problem
+    dtypes = {tensor.dtype for tensor in chain.graph.tensors}
+    short = next((name for dtype, name in (("bfloat16", "bf16"), ("float16", "fp16")) if dtype in dtypes), None)
+    if short is None:
+        return {}, []
+    settings: dict[str, object] = {"enabled": True}
+    found: dict[str, object] = {short: settings}
+    if problem.precision is Precision.PURE:
+        if not problem.zero or short == "fp16":
+            kept = "DeepSpeed keeps fp32 masters and states"
+            return found, [f"states in {short}, which the plan's memory counts on: {kept}"]
+        settings |= {"bf16_master_weights_and_grads": True, "bf16_optimizer_states": True}
+    elif problem.precision is Precision.MIXED_FP32_GRADIENTS:
+        if not problem.zero:
+            return found, ["gradients in fp32, which the plan's memory counts on: DeepSpeed has them with ZeRO alone"]
+        found["data_types"] = {"grad_accum_dtype": "fp32"}
+    return found, []
 
 
 def _side_by_side(layout: Layout) -> list[str]:

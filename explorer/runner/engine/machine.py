@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -16,17 +16,18 @@ from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import Recorder, recorder_for
 from explorer.runner.engine.runtime import ScriptRuntime, Work, stage_numbers
 from explorer.runner.engine.sending import Sends
+from explorer.runner.engine.shards import Shards, shards_of, share_out
 from explorer.runner.engine.stages import Port, SegmentStage
 from explorer.runner.model import group
 from explorer.runner.model.cuts import check_cuts, check_states
 from explorer.runner.model.drawing import Drawing, seed_calls
-from explorer.runner.model.optimizers import OPTIMIZERS, make_dense, step
+from explorer.runner.model.optimizers import OPTIMIZERS, dense, make_dense, step
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.segment_module import Kind
 from explorer.runner.model.weights import Held, hold
 from explorer.runner.scripts.answers import answers
-from explorer.runner.scripts.executable import optimizer_of, processes
+from explorer.runner.scripts.executable import optimizer_of, processes, shares_states
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.script import Script
 from solvers.errors import RunError
@@ -37,7 +38,7 @@ from solvers.problem.problem import Objective, Problem
 
 @dataclass
 class Machine:
-    """What one rank runs. before_update is called with a segment before its parameters change.
+    """What one rank runs.
 
     rank, ranks: of the plan's devices, in `script`. Where the devices are groups, each rank is one process of every
     group's `members`; those of one place in their groups (`column`) run the script among themselves, and exchange with
@@ -64,11 +65,12 @@ class Machine:
     """Whether those of optimizers are, and come to the device for the update."""
     groups: dict[tuple[int, ...], dist.ProcessGroup] = field(default_factory=dict)
     """Devices of replicas -> those that average with one another."""
+    shards: dict[int, tuple[Shards, ...]] = field(default_factory=dict)
+    """Segment -> those of its parameters, where replicas share out the states of the optimizer."""
     notes: tuple[str, ...] = ()
     iterations: int = 0
     """That have begun."""
-    before_update: Callable[[int], None] | None = None
-    _syncing: dict[int, _Sum] = field(default_factory=dict)
+    _syncing: dict[int, Sequence[_Sum | Shards]] = field(default_factory=dict)
     _runtime: ScriptRuntime | None = None
 
     @property
@@ -111,14 +113,55 @@ class Machine:
         else:
             for parameter in self.held.parameters.values():
                 parameter.grad = None
+        for shards in self.every_shards():
+            shards.begin(adding=adding)
         self._runtime.iterate()
         for segment in list(self._syncing):  # where no update follows
             self.settle(segment)
+        if self.optimizers:
+            self.gather()
+
+    def share_out_states(self) -> None:
+        """Let replicas hold a part each of the optimizer's states (ZeRO-1), from the first iteration on: of each
+        segment its optimizer is to have `updated`. Every rank must call it."""
+        for segment, owned in sorted(self.owned.items()):
+            devices = self.script.segments[segment].devices
+            if owned and len(devices) > 1:
+                self.shards[segment] = shards_of(owned, self.groups[devices])
+
+    def every_shards(self) -> list[Shards]:
+        """In the order in which all ranks exchange what they are of, where nothing else orders it."""
+        return [shards for _, several in sorted(self.shards.items()) for shards in several]
+
+    def updated(self, segment: int) -> list[nn.Parameter]:
+        """What this rank's optimizer has of a segment: the parameters, or pieces of them."""
+        if segment not in self.shards:
+            return list(self.owned[segment])
+        return [piece.value for shards in self.shards[segment] for piece in shards.pieces]
+
+    def gather(self) -> None:
+        """Exchange parameters of which each replica has updated a part, after the last update of an iteration: within
+        the script one could wait for another."""
+        for shards in self.every_shards():
+            shards.gather()
+
+    def gradients(self) -> Iterator[tuple[str, Tensor]]:
+        """Those of the last iteration, of the parameters that this rank updates: each as a copy, dense, by name. All
+        replicas call it together."""
+        names = {id(parameter): name for name, parameter in self.held.parameters.items()}
+        for segment, owned in sorted(self.owned.items()):
+            found = [(parameter, parameter.grad) for parameter in owned]
+            if segment in self.shards:
+                several = self.shards[segment]
+                found = [pair for each in several for pair in zip(each.parameters, each.gradients(), strict=True)]
+            yield from ((names[id(parameter)], dense(value)) for parameter, value in found if value is not None)
 
     def _share_sums(self) -> None:
         """Leaves each replica, and each member with a part of a gradient, its share of a sum that all of them have:
         they will be added up once more."""
         for segment, owned in self.owned.items():
+            if segment in self.shards:
+                continue
             replicas = len(self.script.segments[segment].devices)
             partial = {id(parameter) for parameter in self._partial(segment)}
             for parameter in owned:
@@ -153,24 +196,33 @@ class Machine:
     def synchronise(self, segment: int) -> None:
         """Begin to add up the replicas' gradients of the parameters that a segment updates."""
         make_dense(self.owned[segment])  # the replicas looked up different rows
-        if self.owned[segment]:
-            self._syncing[segment] = _Sum(self.owned[segment], self.groups[self.script.segments[segment].devices])
+        if segment in self.shards:
+            self._add_up_parts(segment)  # of whole gradients, as planned: no replica has them whole afterwards
+            for shards in self.shards[segment]:
+                shards.begin_sum()
+            self._syncing[segment] = self.shards[segment]
+        elif self.owned[segment]:
+            group = self.groups[self.script.segments[segment].devices]
+            self._syncing[segment] = (_Sum(self.owned[segment], group),)
 
     def settle(self, segment: int) -> None:
         """Wait for the sum of the replicas' gradients."""
-        if segment in self._syncing:
-            self._syncing.pop(segment).finish()
+        for each in self._syncing.pop(segment, ()):
+            each.finish_sum()
 
     def update(self, segment: int) -> None:
         """The optimizer's step for the parameters that a segment updates, once what members have of a gradient is added
         up."""
+        if segment not in self.shards:
+            self._add_up_parts(segment)
+        if segment in self.optimizers:
+            step(self.optimizers[segment], states_on_host=self.states_on_host)
+
+    def _add_up_parts(self, segment: int) -> None:
+        """Of gradients of which each member of the group has a part."""
         for parameter in self._partial(segment):
             if parameter.grad is not None:  # at all members or at none: they run the same calls
                 parameter.grad = self.members.add_up(parameter.grad)
-        if self.before_update is not None:
-            self.before_update(segment)
-        if segment in self.optimizers:
-            step(self.optimizers[segment], states_on_host=self.states_on_host)
 
     def drawn_apart(self, call: str) -> int:
         """What tells the random numbers of a call from those of the other members, 0 where they are the same."""
@@ -198,7 +250,7 @@ class _Sum:
         self.flat = torch.cat([known, *(gradient.flatten() for gradient in gradients)])
         self.work = dist.all_reduce(self.flat, group=group, async_op=True)
 
-    def finish(self) -> None:
+    def finish_sum(self) -> None:
         assert self.work is not None
         self.work.wait()
         known, *parts = torch.split(self.flat, [len(self.parameters), *(p.numel() for p in self.parameters)])
@@ -294,10 +346,13 @@ def make_machine(
         if seed_calls(stage.program.module, machine.drawn_apart):
             stage.calling = _drawing(machine, request.seed, segment)
     machine.states_on_host = bool(problem.state_links)
+    if shares_states(problem, file.plan):
+        machine.share_out_states()
     kind = OPTIMIZERS[optimizer_of(problem, request.optimizer)]
     for segment, parameters in machine.owned.items():
         if parameters and script.training:
             machine.optimizers[segment] = kind(parameters, lr=request.learning_rate)
+            share_out(machine.optimizers[segment], machine.shards.get(segment, ()))
     return machine
 
 

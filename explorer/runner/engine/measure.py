@@ -36,7 +36,6 @@ from explorer.runner.engine.machine import Machine
 from explorer.runner.engine.recording import clock_offsets, start_together
 from explorer.runner.measuring import operator_times
 from explorer.runner.measuring.operator_times import Subject
-from explorer.runner.model.optimizers import dense
 from solvers.errors import RunError
 from solvers.problem.graph import OpGraph, Phase
 
@@ -109,21 +108,13 @@ def dump(machine: Machine, folder: Path) -> Path:
     """One iteration of a machine that has run none, and this rank's file of it, of whole tensors. Every rank calls it.
     Raises NotWritten."""
     names = {id(parameter): name for name, parameter in machine.held.parameters.items()}
-    found: dict[str, Tensor] = {}
-
-    def keep(segment: int) -> None:
-        for parameter in machine.owned[segment]:
-            if parameter.grad is not None:
-                name = names[id(parameter)]
-                found.setdefault(GRADIENT + name, machine.program.placed.together(name, dense(parameter.grad)))
-
     tell("dumping")
-    machine.before_update = keep
     machine.iterate()
-    machine.before_update = None
+    placed = machine.program.placed
+    found = {GRADIENT + name: placed.together(name, gradient) for name, gradient in machine.gradients()}
     for parameters in machine.owned.values():
         for name, p in ((names[id(p)], p) for p in parameters):
-            found[PARAMETER + name] = machine.program.placed.together(name, p.detach())
+            found[PARAMETER + name] = placed.together(name, p.detach())
     arrays = {name: _array(value) for name, value in found.items()}
     written = io.BytesIO()
     np.savez(written, allow_pickle=False, **arrays, **{LOSS: np.array(machine.loss())})

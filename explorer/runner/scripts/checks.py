@@ -56,7 +56,7 @@ def check(
     of them may hold, by rank; the devices' own in the problem count too. optimizer: in place of the plan's.
     """
     found = [
-        *map(_error, not_run(problem, optimizer)),
+        *map(_error, not_run(problem, plan, optimizer)),
         *_offloaded(problem, plan),
         *_coverage(problem, plan),
         *_replicas(problem, plan),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Optimizer, Precision, Problem
+from solvers.problem.training import ZERO_GRADIENTS, ZERO_PARAMETERS, ZERO_STATES
 
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw")
 """Those that a run has; `explorer.runner.model.optimizers` makes them."""
@@ -21,7 +22,12 @@ def optimizer_of(problem: Problem, asked: str | None) -> str:
     return asked or (problem.optimizer.value if problem.optimizer is not Optimizer.NONE else "sgd")
 
 
-def not_run(problem: Problem, asked: str | None) -> Iterator[str]:
+def shares_states(problem: Problem, plan: Plan) -> bool:
+    """Whether replicas hold a part each of the optimizer's states; a stage on one device has nobody to share with."""
+    return problem.zero >= ZERO_STATES and any(len(stage.devices) > 1 for stage in plan.stages)
+
+
+def not_run(problem: Problem, plan: Plan, asked: str | None) -> Iterator[str]:
     """What was planned and cannot be run, a line each; asked: an optimizer in place of the plan's."""
     if len(set(problem.graph.degrees)) > 1:
         yield "degrees by part are planned for and not run; plan with one degree (--tensor-parallel)"
@@ -36,10 +42,11 @@ def not_run(problem: Problem, asked: str | None) -> Iterator[str]:
             f"precision {problem.precision.value} is planned for and not run: a run keeps no fp32 masters;"
             " plan with --precision pure"
         )
-    if problem.zero:
+    if problem.zero >= ZERO_GRADIENTS and shares_states(problem, plan):
+        whole = "gradients" if problem.zero < ZERO_PARAMETERS else "parameters and gradients"
         yield (
-            f"ZeRO-{problem.zero} is planned for and not run: replicas of a run hold parameters, gradients and states"
-            " whole; plan with --zero 0"
+            f"ZeRO-{problem.zero} is planned for and not run: replicas of a run share out the optimizer's states and"
+            f" hold {whole} whole; plan with --zero 1"
         )
     if (named := optimizer_of(problem, asked)) not in OPTIMIZERS:
         yield (

@@ -23,6 +23,7 @@ from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
 from torch.distributed.checkpoint.state_dict_saver import save as save_tensors
 
 from explorer.files import os_words, part_beside, put_in_place, write_file
+from explorer.runner.engine.shards import is_shared
 from explorer.runner.training.catalogue import Catalogue, Meta, Reader, Writer
 from explorer.runner.training.optimizing import Updater
 from explorer.runner.training.ranks import one_line
@@ -154,14 +155,15 @@ def _make(folder: Path) -> str:
 
 
 def _states(catalogue: Catalogue, updater: Updater) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """(the tensors that this rank tells, whole; the states of its optimizer that are numbers). All members of a group
-    call it together."""
+    """(the tensors that this rank tells, whole; the states of its optimizer that are numbers). All ranks call it
+    together."""
     tensors = {f"{MODEL}{name}": value for name, value in catalogue.owned.items()}
     numbers: dict[str, Any] = {}
+    kept = {} if updater.optimizer is None else _kept(updater.optimizer, updater)
     for name, parameter in updater.parameters.items():
-        if updater.optimizer is None or not catalogue.is_gathered_here(name):
+        if not catalogue.is_gathered_here(name):
             continue
-        for key, value in updater.optimizer.state.get(parameter, {}).items():
+        for key, value in kept.get(parameter, {}).items():
             full = f"{STATE}{name}/{key}"
             if isinstance(value, Tensor):
                 value = _whole_state(catalogue, name, parameter, key, value.detach())
@@ -174,6 +176,14 @@ def _states(catalogue: Catalogue, updater: Updater) -> tuple[dict[str, Tensor], 
             else:
                 raise RunError(f"the optimizer keeps a {type(value).__name__} ({key}), which cannot be saved")
     return tensors, numbers
+
+
+def _kept(optimizer: torch.optim.Optimizer, updater: Updater) -> dict[Tensor, Mapping[str, Any]]:
+    """What an optimizer keeps of each parameter that this rank updates, with what other replicas hold of it."""
+    found: dict[Tensor, Mapping[str, Any]] = {p: optimizer.state.get(p, {}) for p in updater.parameters.values()}
+    for shards in updater.shards:
+        found.update(zip(shards.parameters, shards.states(optimizer.state), strict=True))
+    return found
 
 
 def _whole_state(catalogue: Catalogue, name: str, parameter: Tensor, key: str, state: Tensor) -> Tensor:
@@ -282,20 +292,26 @@ def _restore(content: Mapping[str, Any], updater: Updater, states: dict[str, dic
     optimizer = updater.optimizer
     if optimizer is None:
         return
-    names = {id(parameter): name for name, parameter in updater.parameters.items()}
     known: dict[str, dict[str, Any]] = {name: dict(rooms) for name, rooms in states.items()}
     for full, value in content["numbers"].items():
         name, _, key = full.removeprefix(STATE).rpartition("/")
         if name in updater.parameters and isinstance(value, PLAIN):
             known.setdefault(name, {})[key] = value
     fresh = optimizer.state_dict()
-    order = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
+    kept = {id(parameter): known.get(name) for name, parameter in updater.parameters.items()}
+    for parameter, piece in ((each.parameters[piece.of], piece) for each in updater.shards for piece in each.pieces):
+        values = kept[id(parameter)]
+        kept[id(piece.value)] = values and {
+            key: piece.cut(value).clone() if isinstance(value, Tensor) and is_shared(key, value, parameter) else value
+            for key, value in values.items()
+        }
+    order = [kept[id(p)] for group in optimizer.param_groups for p in group["params"]]
     groups = [
         {key: _like(told.get(key, value), value) if key != "params" else value for key, value in group.items()}
         for group, told in zip(fresh["param_groups"], content["groups"], strict=True)
     ]
     optimizer.load_state_dict(
-        {"state": {k: known[name] for k, name in enumerate(order) if name in known}, "param_groups": groups}
+        {"state": {k: values for k, values in enumerate(order) if values is not None}, "param_groups": groups}
     )
     if updater.schedule is not None:
         updater.schedule.load_state_dict(_like(content["schedule"], updater.schedule.state_dict()))

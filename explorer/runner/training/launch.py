@@ -13,6 +13,7 @@ from explorer.runner.engine.machine import assemble, names_held, script_of, shar
 from explorer.runner.model.construct import Built
 from explorer.runner.model.program import Program, trace_built
 from explorer.runner.model.weights import Held, held
+from explorer.runner.scripts.executable import shares_states
 from explorer.runner.scripts.script import Script
 from explorer.runner.training import checkpoint
 from explorer.runner.training.batches import Batches, Feed, Reader, called_with, checksum, divided
@@ -81,7 +82,7 @@ def _launched(ranks: Ranks, file: PlanFile, wanted: Wanted) -> Training:
         check_plan(file, ranks.count)
         check_autocast()
         wanted.check()
-        check_optimizer(wanted.optimizer, file.problem, ranks.device)
+        check_optimizer(wanted.optimizer, file, ranks.device)
         return f"{identity(file)} {wanted.accumulate} {wanted.clip} {wanted.seed} {wanted.resume}"
 
     _same(ranks, ranks.agreed(asked, "optimizer"), "the plan, accumulate, clip, seed or resume")
@@ -105,6 +106,8 @@ def _launched(ranks: Ranks, file: PlanFile, wanted: Wanted) -> Training:
     built, mine, idle = ranks.agreed(parts, "model")
     machine = ranks.agreed(lambda: assemble(script, traced.program, mine, (), ranks.rank, ranks.device), "model")
     machine.states_on_host = bool(file.problem.state_links)
+    if shares_states(file.problem, file.plan):
+        machine.share_out_states()
     catalogue = make_catalogue(machine, ranks, built, dict(idle))
     updater = ranks.agreed(
         lambda: make_updater(machine, ranks, wanted.optimizer, wanted.schedule, wanted.clip), "optimizer or schedule"

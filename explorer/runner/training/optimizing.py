@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +11,7 @@ from torch.nn.utils import clip_grads_with_norm_
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from explorer.runner.engine.machine import Machine
+from explorer.runner.engine.shards import Shards, share_out
 from explorer.runner.model.optimizers import make_dense, step
 from explorer.runner.training.ranks import Ranks
 from explorer.runner.training.refusals import Factory
@@ -21,13 +22,16 @@ Schedule = Callable[[torch.optim.Optimizer], LRScheduler]
 
 @dataclass
 class Updater:
-    """One rank's part of it. parameters: those it updates, by name; counted: of those the ones whose norm it tells,
-    which of replicas is one, and of a whole tensor of a group its first member. optimizer and schedule: None where it
-    updates none."""
+    """One rank's part of it. parameters: those it updates, by name; updated: these, or where replicas share out states
+    its pieces of them, which the optimizer has in their place; counted: of those the ones whose norm it tells, which of
+    replicas is one, and of a whole tensor of a group its first member. optimizer and schedule: None where it updates
+    none."""
 
     ranks: Ranks
     parameters: dict[str, nn.Parameter]
+    updated: list[nn.Parameter]
     counted: list[nn.Parameter]
+    shards: list[Shards]
     optimizer: torch.optim.Optimizer | None
     schedule: LRScheduler | None
     clip: float | None
@@ -40,7 +44,7 @@ class Updater:
         (None: they are not) and the learning rate of the step."""
         squares = 0.0
         if self.clip is not None:
-            make_dense(list(self.parameters.values()))
+            make_dense(self.updated)
             squares = _squares(self.counted)
         rate = 0.0
         if self.first and self.optimizer is not None:
@@ -49,9 +53,11 @@ class Updater:
         norm = None if self.clip is None else squares**0.5
         if self.clip is not None and norm is not None:
             total = torch.tensor(norm, device=self.ranks.device, dtype=torch.float32)
-            clip_grads_with_norm_(list(self.parameters.values()), self.clip, total)
+            clip_grads_with_norm_(self.updated, self.clip, total)
         if self.optimizer is not None:
             step(self.optimizer, states_on_host=self.states_on_host)
+        for shards in self.shards:
+            shards.gather()
         if isinstance(self.schedule, ReduceLROnPlateau):
             self.schedule.step(loss)
         elif self.schedule is not None:
@@ -64,18 +70,33 @@ def make_updater(
 ) -> Updater:
     """Raises what the factories raise."""
     names = {id(parameter): name for name, parameter in machine.held.parameters.items()}
-    here = machine.script.devices[machine.rank]
     parameters = {names[id(p)]: p for owned in machine.owned.values() for p in owned}
-    first = machine.members.member == 0
-    counted = [
-        p
-        for s, owned in machine.owned.items()
-        for p in owned
-        if machine.script.segments[s].devices[0] == here and (first or machine.program.placed.is_share(names[id(p)]))
-    ]
+    updated = [p for segment in machine.owned for p in machine.updated(segment)]
+    shards = machine.every_shards()
     optimizer = factory(list(parameters.values())) if parameters else None
+    if optimizer is not None:
+        share_out(optimizer, shards)
     following = schedule(optimizer) if schedule is not None and optimizer is not None else None
-    return Updater(ranks, parameters, counted, optimizer, following, clip, machine.states_on_host)
+    return Updater(
+        ranks, parameters, updated, _counted(machine, names), shards, optimizer, following, clip, machine.states_on_host
+    )
+
+
+def _counted(machine: Machine, names: Mapping[int, str]) -> list[nn.Parameter]:
+    """What this rank counts of the norm of all gradients. names: of parameters, by identity."""
+    here, first = machine.script.devices[machine.rank], machine.members.member == 0
+    found: list[nn.Parameter] = []
+
+    def is_mine(parameter: nn.Parameter) -> bool:
+        return first or machine.program.placed.is_share(names[id(parameter)])
+
+    for segment, owned in machine.owned.items():
+        if segment in machine.shards:
+            pieces = ((each.parameters[piece.of], piece) for each in machine.shards[segment] for piece in each.pieces)
+            found += [piece.value for parameter, piece in pieces if is_mine(parameter)]
+        elif machine.script.segments[segment].devices[0] == here:
+            found += filter(is_mine, owned)
+    return found
 
 
 def _squares(parameters: list[nn.Parameter]) -> float:

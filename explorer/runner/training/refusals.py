@@ -9,13 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from explorer.runner.model.optimizers import ALIKE
 from explorer.runner.model.program import Program
 from explorer.runner.scripts.checks import Level, check
-from explorer.runner.scripts.executable import processes
+from explorer.runner.scripts.executable import processes, shares_states
 from explorer.runner.scripts.script import Script
 from solvers.errors import RunError
 from solvers.formats.plan_json import PlanFile, write_plan
-from solvers.problem.problem import Optimizer, Problem
+from solvers.problem.problem import Optimizer
 from solvers.problem.training import STATES
 
 Factory = Callable[[Sequence[nn.Parameter]], torch.optim.Optimizer]
@@ -55,13 +56,20 @@ def check_autocast() -> None:
         )
 
 
-def check_optimizer(factory: Factory, problem: Problem, device: torch.device) -> None:
-    """Tries the optimizer on two small parameters. Raises RunError if it keeps other states than the plan counts."""
+def check_optimizer(factory: Factory, file: PlanFile, device: torch.device) -> None:
+    """Tries the optimizer on two small parameters. Raises RunError if it keeps other states than the plan counts, or is
+    not known to update every entry by itself where replicas share out its states."""
+    problem = file.problem
     sizes = [(PROBE, PROBE), (PROBE,)]
     parameters = [nn.Parameter(torch.ones(size, device=device)) for size in sizes]
     optimizer = factory(parameters)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise RunError(f"optimizer: expected what makes a torch.optim.Optimizer, found {type(optimizer).__name__}")
+    if shares_states(problem, file.plan) and type(optimizer) not in ALIKE:
+        raise RunError(
+            f"optimizer: ZeRO-{problem.zero} has replicas update a part of the entries each, which is known to be right"
+            f" of {', '.join(kind.__name__ for kind in ALIKE)}, found {type(optimizer).__name__}; plan with --zero 0"
+        )
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()

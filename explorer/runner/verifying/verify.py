@@ -19,7 +19,7 @@ from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
 from explorer.runner.measuring.place import free_bytes, reduced
-from explorer.runner.model.optimizers import OPTIMIZERS, dense, is_adam
+from explorer.runner.model.optimizers import OPTIMIZERS, is_adam
 from explorer.runner.model.program import Program
 from explorer.runner.model.weights import hold
 from explorer.runner.scripts.executable import optimizer_of
@@ -84,24 +84,20 @@ def _run(machine: Machine, steps: int) -> _Ran:
     names = {id(parameter): name for name, parameter in machine.held.parameters.items()}
     owned = {names[id(p)]: p.detach() for owned in machine.owned.values() for p in owned}
     gradients: dict[str, Tensor] = {}
-
-    def keep(segment: int) -> None:
-        for parameter in machine.owned[segment]:
-            if parameter.grad is not None and names[id(parameter)] not in gradients:
-                gradients[names[id(parameter)]] = dense(parameter.grad).cpu()
-
     starts = {name: parameter.clone().cpu() for name, parameter in owned.items()}
     losses = []
-    machine.before_update = keep
     for count in range(steps):
         tell("checking", count, 2 * steps)
         machine.iterate()
+        if count == 0:
+            gradients = {name: gradient.cpu() for name, gradient in machine.gradients()}
         losses.append(reduced([machine.loss()], machine.device, group=machine.column)[0])
-    machine.before_update = None
     adam = any(is_adam(optimizer) for optimizer in machine.optimizers.values())
     machine.optimizers.clear()  # their states, and the gradients: room for the others
     for parameter in machine.held.parameters.values():
         parameter.grad = None
+    for shards in machine.every_shards():
+        shards.forget()
     return _Ran(losses, starts, gradients, owned, adam)
 
 

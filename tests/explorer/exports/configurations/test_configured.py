@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import explorer
 from explorer.exports.configurations.configuration import Configuration
 from explorer.exports.configurations.configured import configured_plan, read_configuration
 from explorer.exports.formats import export
@@ -15,6 +16,7 @@ from solvers.planners.check import check
 from tests.explorer.cli.command import Command
 from tests.explorer.exports.planned import planned
 
+TWO = " --tensor-model-parallel-size 2"
 FLAGS = "--num-layers 4 --pipeline-model-parallel-size 2 --micro-batch-size 2 --global-batch-size 16"
 
 
@@ -87,6 +89,24 @@ def test_a_configuration_is_judged_and_beaten_or_kept(command: Command, tmp_path
     assert "instead    " in text
     assert "configured" in text
     assert command("check", own).status == 0
+
+
+def test_python_has_the_same_door(command: Command, tmp_path: Path) -> None:
+    script = write(tmp_path, f"{FLAGS} --use-distributed-optimizer --bf16")
+    named = f"megatron:{script}"
+    mine = explorer.configured("gpt-small", named, devices=4)
+    assert (mine.problem.mini_batch, mine.problem.zero, mine.violation) == (16, 1, "")
+    best = explorer.plan("gpt-small", devices=4, start=mine, effort="quick")
+    assert best.objective_s <= mine.objective_s
+    ran = command("plan", "gpt-small", "--from", named, "--devices", 4, "--effort", "quick", "--json")
+    assert ran.json["configured"]["objective_s"] == mine.objective_s
+    assert ran.json["objective_s"] == best.objective_s
+    other = explorer.plan("gpt-small", devices=4, start=mine, effort="quick", mini_batch=32)
+    assert other.problem.mini_batch == 32
+    over_two = explorer.configured("gpt-small", f"megatron:{write(tmp_path, FLAGS + TWO)}", devices=4)
+    assert over_two.problem.graph.tensor_parallel == 2
+    with pytest.raises(InvalidProblem, match="expected a launcher and a file"):
+        explorer.configured("gpt-small", "nemo:x")
 
 
 def test_a_configuration_that_does_not_fit_says_so(command: Command, tmp_path: Path) -> None:

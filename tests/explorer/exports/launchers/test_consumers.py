@@ -108,21 +108,58 @@ torch.distributed.destroy_process_group()
 """
 
 
+ENGINE = """
+import sys
+
+import deepspeed
+import torch
+from torch import nn
+
+import planned_pipeline as planned
+
+deepspeed.ops.__compatible_ops__.clear()
+deepspeed.init_distributed("gloo")
+model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+parameters = list(model.parameters())
+engine, *_ = planned.initialize(model, model_parameters=parameters, optimizer=torch.optim.AdamW(parameters))
+for _ in range(2 * engine.gradient_accumulation_steps()):
+    engine.backward(engine(torch.ones(engine.train_micro_batch_size_per_gpu(), 4)).mean())
+    engine.step()
+stage, samples = engine.zero_optimization_stage(), engine.train_batch_size()
+sys.stdout.write(f"stage {stage} of {samples} after {engine.global_steps}\\n")
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+def test_deepspeed_trains_with_the_configuration(zero: int, tmp_path: Path) -> None:
+    parser("deepspeed.runtime.config", "deepspeed")
+    file = planned("gpt-small", [], devices=[(0, 1)], max_replicas=2, zero=zero)
+    out = on_two(tmp_path, export(file, "deepspeed").data, ENGINE)
+    assert out.count(f"stage {zero} of {file.problem.mini_batch} after 2\n") == 2
+
+
 def test_deepspeed_gives_every_stage_its_layers(tmp_path: Path) -> None:
     parser("deepspeed.runtime.pipe.module", "deepspeed")
-    (tmp_path / "planned_pipeline.py").write_bytes(export(regions(Recompute.LAYERS), "deepspeed").data)
-    (tmp_path / "rank.py").write_text(RANK)
+    out = on_two(tmp_path, export(regions(Recompute.LAYERS), "deepspeed").data, RANK)
+    assert sorted(re.findall(r"stage .* holds .*\]", out)) == [
+        "stage 0 of 2 parts [0, 4, 8] holds [0, 1, 2, 3] again [2, 3]",
+        "stage 1 of 2 parts [0, 4, 8] holds [4, 5, 6, 7] again [4, 5]",
+    ]
+
+
+def on_two(folder: Path, written: bytes, program: str) -> str:
+    """What a program says that imports a written file, on two processes."""
+    (folder / "planned_pipeline.py").write_bytes(written)
+    (folder / "rank.py").write_text(program)
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     ran = subprocess.run(
         [sys.executable, "-W", "ignore", *launcher, "rank.py"],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "DS_ACCELERATOR": "cpu"},
         capture_output=True,
         text=True,
         timeout=200,
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
-    assert sorted(re.findall(r"stage .* holds .*\]", ran.stdout)) == [
-        "stage 0 of 2 parts [0, 4, 8] holds [0, 1, 2, 3] again [2, 3]",
-        "stage 1 of 2 parts [0, 4, 8] holds [4, 5, 6, 7] again [4, 5]",
-    ]
+    return ran.stdout

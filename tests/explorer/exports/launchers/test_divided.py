@@ -86,5 +86,5 @@ def test_it_lists_how_much_is_divided_and_no_exchange_as_a_module() -> None:
 
 @pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.launches and not one.divides])
 def test_other_launchers_refuse_and_name_those_that_take_it(name: str) -> None:
-    with pytest.raises(UnsupportedProblem, match=r"groups of 2 devices, which .* megatron, vllm, tp-plan and"):
+    with pytest.raises(UnsupportedProblem, match=r"groups of 2 devices, .* megatron, deepspeed, vllm, tp-plan and"):
         export(halves(), name)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import tomllib
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from explorer.exports.formats import export
 from explorer.exports.launchers.megatron import layout_text
 from solvers.errors import UnsupportedProblem
+from solvers.formats.plan_json import PlanFile
+from solvers.problem.problem import Precision
 from tests.explorer.exports.planned import planned
 
 HALVES = ("blocks.2.norm1/layer_norm",)
@@ -115,6 +120,60 @@ def test_torchtitan_gets_names_by_stage_and_the_name_of_the_schedule() -> None:
     assert b'"Interleaved1F1B"' in export(interleaved(), "torchtitan").data
     with pytest.raises(UnsupportedProblem, match=r"branches\.vision\.layers\.0 lies deeper than torchtitan splits"):
         export(planned("multimodal-small", ["branches.text.layers.0.query/linear"]), "torchtitan")
+
+
+def configuration(file: PlanFile) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """DeepSpeed's, of a file of Python that is read and not run."""
+    found = export(file, "deepspeed")
+    tree = ast.parse(found.data)
+    assigned = {ast.unparse(each.targets[0]): each.value for each in tree.body if isinstance(each, ast.Assign)}
+    return ast.literal_eval(assigned["CONFIG"]), found.lost
+
+
+def test_deepspeed_gets_a_configuration() -> None:
+    alone: dict[str, Any] = {"devices": [(0, 1)], "max_replicas": 2}
+    whole, lost = configuration(planned("gpt-small", [], zero=2, **alone))
+    file = planned("gpt-small", [], **alone)
+    batch, passes = file.problem.mini_batch, file.problem.micro_batches
+    assert passes
+    assert whole == {
+        "train_batch_size": batch, "train_micro_batch_size_per_gpu": batch // passes // 2,
+        "gradient_accumulation_steps": passes, "zero_optimization": {"stage": 2},
+    }  # fmt: skip
+    assert any(line.startswith("adam") and "the same optimizer" in line for line in lost)
+    piped: dict[str, Any] = {"devices": [(0, 1), (2, 3)], "max_replicas": 2}
+    assert configuration(planned("gpt-small", HALVES, zero=1, **piped))[0]["zero_optimization"] == {"stage": 1}
+    with pytest.raises(UnsupportedProblem, match="2 stages and ZeRO-2; DeepSpeed's pipelines run with ZeRO-1 at most"):
+        export(planned("gpt-small", HALVES, zero=2, **piped), "deepspeed")
+
+
+def test_deepspeed_is_told_the_precision() -> None:
+    alone: dict[str, Any] = {"devices": [(0, 1)], "max_replicas": 2}
+    file = planned("gpt-small", [], zero=1, **alone)
+    short = replace(file.problem.graph, tensors=tuple(replace(t, dtype="bfloat16") for t in file.problem.graph.tensors))
+
+    def said(**changes: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+        return configuration(file._replace(problem=replace(file.problem, graph=short, **changes)))
+
+    assert said()[0]["bf16"] == {
+        "enabled": True, "bf16_master_weights_and_grads": True, "bf16_optimizer_states": True,
+    }  # fmt: skip
+    assert said(precision=Precision.MIXED)[0]["bf16"] == {"enabled": True}
+    wide, lost = said(precision=Precision.MIXED_FP32_GRADIENTS)
+    assert wide["data_types"] == {"grad_accum_dtype": "fp32"}
+    assert not any("fp32" in line for line in lost)
+
+
+def test_deepspeed_divides_tensors_without_a_pipeline() -> None:
+    divided = "gpt-small,tensor-parallel=2"
+    found, lost = configuration(planned(divided, [], devices=[(0, 1)], max_replicas=2, zero=2))
+    assert found["tensor_parallel"] == {"autotp_size": 2}
+    assert "train_batch_size" not in found
+    assert any("AutoTP" in line for line in lost)
+    with pytest.raises(UnsupportedProblem, match="divides tensors and has ZeRO-3"):
+        export(planned(divided, [], devices=[(0, 1)], max_replicas=2, zero=3), "deepspeed")
+    with pytest.raises(UnsupportedProblem, match="divides tensors over 2 devices and has 2 stages"):
+        export(planned(divided, HALVES), "deepspeed")
 
 
 def test_deepspeed_gets_positions_and_is_told_what_runs_side_by_side() -> None:

@@ -27,6 +27,7 @@ from explorer.runner.engine import machine as machines
 from explorer.runner.engine.gather import gather
 from explorer.runner.engine.machine import Machine, make_machine
 from explorer.runner.engine.measure import measure, operator_seconds
+from explorer.runner.engine.shards import Shards
 from explorer.runner.model.group import loss_of_rows
 from explorer.runner.model.program import Program
 from explorer.runner.verifying.verify import verify
@@ -63,7 +64,10 @@ def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: Callabl
     dist.all_gather_object(held, sum(p.numel() * p.element_size() for p in machine.held.parameters.values()))
     sizes = {name: value.nbytes for name, value in whole_sizes(machine).items()}
     found = {"segments": len(machine.script.segments), "bytes": held, "whole_bytes": sum(sizes.values())}
-    if machine.program.divided is not None:
+    if machine.shards:
+        found["sent"], found["states"] = sent(machine)
+        machine = made()
+    elif machine.program.divided is not None:
         found["exchanged"] = exchanged(machine)
         machine = made()
     if request.operators:
@@ -83,17 +87,42 @@ CALLS = ("allreduce_", "_allgather_base_", "_reduce_scatter_base_", "alltoall_ba
 
 
 class Collectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts what torch is asked for, by kind."""
+    """Counts what torch is asked for, by kind: how often, and what is sent round a ring of all but all-reduces."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.times = dict.fromkeys(KINDS, 0)
+        self.sent_bytes = dict.fromkeys(KINDS, 0.0)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         space, _, name = func._schema.name.partition("::")
         if space == "c10d" and name in CALLS:
-            self.times[KINDS[CALLS.index(name)]] += 1
+            kind = KINDS[CALLS.index(name)]
+            self.times[kind] += 1
+            if name in CALLS[1:3]:  # whole and share, in either order
+                whole, share = sorted((each.numel() * each.element_size() for each in args[:2]), reverse=True)
+                self.sent_bytes[kind] += whole - share
         return func(*args, **(kwargs or {}))
+
+
+def sent(machine: Machine) -> tuple[list[dict[str, float]], list[int]]:
+    """By rank: what an iteration sends by kind, of members' all-reduces alone and no others; and the bytes of the
+    optimizers' states. In the first iteration replicas also agree on which gradients there are."""
+    machine.iterate()
+    with Collectives() as counted:
+        machine.iterate()
+    reduced = [each.sent_bytes for each in machine.members.exchanged if each.kind == "all_reduce"]
+    assert counted.times["all_reduce"] == len(reduced) or loss_over_rows(machine)
+    kept = sum(
+        value.numel() * value.element_size()
+        for optimizer in machine.optimizers.values()
+        for state in optimizer.state.values()
+        for value in state.values()
+        if isinstance(value, torch.Tensor) and value.dim()
+    )
+    every: list[Any] = [None] * machine.processes
+    dist.all_gather_object(every, (counted.sent_bytes | {"all_reduce": sum(reduced)}, kept))
+    return [each for each, _ in every], [kept for _, kept in every]
 
 
 def loss_over_rows(machine: Machine) -> bool:
@@ -172,6 +201,30 @@ def apart(machine: Machine) -> None:
     machine._partial = lambda segment: []  # type: ignore[method-assign]
 
 
+def not_gathered(machine: Machine) -> None:
+    """What other replicas have updated never comes here."""
+    for shards in machine.every_shards():
+        shards.gather = lambda: None  # type: ignore[method-assign]
+
+
+def not_summed(machine: Machine) -> None:
+    """Each replica updates its part by the gradients of its own samples alone."""
+    for shards in machine.every_shards():
+        begin = shards.begin_sum
+
+        def alone(begin: Callable[[], None] = begin, shards: Shards = shards) -> None:
+            own = torch.cat([p.grad.flatten() for p in shards.parameters if p.grad is not None])
+            begin()
+            work, whole = shards._work, shards._gradients
+            assert work is not None
+            assert whole is not None
+            work.wait()
+            shards._work = None
+            whole[: len(own)] = own
+
+        shards.begin_sum = alone  # type: ignore[method-assign]
+
+
 FAULTS: dict[str, Callable[[Machine], None]] = {
     "": lambda machine: None,
     "gradients": wrong_gradients,
@@ -182,6 +235,8 @@ FAULTS: dict[str, Callable[[Machine], None]] = {
     "sums": forgotten_sum,
     "shares": wrong_share,
     "parts": apart,
+    "gathered": not_gathered,
+    "summed": not_summed,
 }
 
 

@@ -30,7 +30,7 @@ def test_replicas_add_up_alike_where_one_got_no_gradient_and_leave_none_where_no
     both, other, neither = (nn.Parameter(torch.ones(size)) for size in (2, 1, 3))
     both.grad = torch.ones(2)
     rank: Any = SimpleNamespace(
-        owned={0: (both, other, neither)}, groups={(0, 1): None}, _syncing={},
+        owned={0: (both, other, neither)}, groups={(0, 1): None}, _syncing={}, shards={},
         script=SimpleNamespace(segments=[SimpleNamespace(devices=(0, 1))]),
     )  # fmt: skip
     Machine.synchronise(cast(Machine, rank), 0)
@@ -57,7 +57,7 @@ def test_replicas_that_add_to_a_sum_begin_with_a_share_of_it_each() -> None:
     rank: Any = SimpleNamespace(
         owned={0: (alone,), 1: (shared, nn.Parameter(torch.ones(1)))},
         script=SimpleNamespace(segments=[SimpleNamespace(devices=(0,)), SimpleNamespace(devices=(0, 1, 2))]),
-        members=Members(), _partial=lambda segment: [],
+        members=Members(), shards={}, _partial=lambda segment: [],
     )  # fmt: skip
     Machine._share_sums(cast(Machine, rank))
     assert (alone.grad.item(), shared.grad.item()) == (6.0, 2.0)
@@ -68,7 +68,7 @@ def test_so_do_members_of_a_group_that_have_a_part_of_a_gradient() -> None:
     part.grad, shares.grad = torch.tensor([24.0]), torch.tensor([24.0])
     rank: Any = SimpleNamespace(
         owned={0: (part, shares)}, script=SimpleNamespace(segments=[SimpleNamespace(devices=(0, 1))]),
-        members=Members(1, 4), _partial=lambda segment: [part],
+        members=Members(1, 4), shards={}, _partial=lambda segment: [part],
     )  # fmt: skip
     Machine._share_sums(cast(Machine, rank))
     assert (part.grad.item(), shares.grad.item()) == (3.0, 12.0)

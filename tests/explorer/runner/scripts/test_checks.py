@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from explorer.runner.scripts.checks import Level, check
-from explorer.runner.scripts.executable import OPTIMIZERS
+from explorer.runner.scripts.executable import OPTIMIZERS, not_run
 from solvers.plan.plan import Plan, Stage, parse_action
 from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph
@@ -169,8 +169,15 @@ def test_an_optimizer_that_is_not_run_is_refused_unless_another_is_asked_for(opt
         assert told(p, PLAN, optimizer="adamw") == []
 
 
-def test_zero_is_refused() -> None:
-    only(told(sound(zero=1, max_replicas=2), PLAN), Level.ERROR, "ZeRO-1 is planned for and not run")
+@pytest.mark.parametrize("zero", [1, 2, 3])
+def test_replicas_share_out_states_and_nothing_else(zero: int) -> None:
+    p = sound(zero=zero, max_replicas=2)
+    assert told(p, PLAN) == []  # nobody to share with
+    pair = replace(PLAN, stages=(replace(PLAN.stages[0], devices=(0, 1)), PLAN.stages[1]))
+    found = list(not_run(p, pair, None))
+    assert len(found) == (zero > 1)
+    assert all(line.startswith(f"ZeRO-{zero} is planned for and not run") for line in found)
+    assert all(line.endswith("plan with --zero 1") for line in found)
 
 
 def test_regions_that_run_again_are_run() -> None:

@@ -73,8 +73,9 @@ def against_eager(training: Training, name: str) -> dict[str, Any]:
     optimizer = training._setup.updater.optimizer
 
     def note(*_: Any) -> None:
-        for each, parameter in training._setup.updater.parameters.items():
-            gradients.setdefault(each, None if parameter.grad is None else parameter.grad.to_dense().clone())
+        if not gradients:
+            found = dict(training._setup.machine.gradients())
+            gradients.update({each: found.get(each) for each in training._setup.updater.parameters})
 
     if optimizer is not None:
         optimizer.register_step_pre_hook(note)

@@ -23,11 +23,12 @@ MODELS = ("gpt-small", "moe-small")
 
 @dataclass(frozen=True)
 class Grid:
-    """tensor: over how many processes tensors are divided; stages; data: replicas of each stage."""
+    """tensor: over how many processes tensors are divided; stages; data: replicas of each stage; zero: of ZeRO."""
 
     tensor: int
     stages: int
     data: int
+    zero: int = 0
 
     @property
     def processes(self) -> int:
@@ -37,7 +38,7 @@ class Grid:
         reference = f"{model},tensor-parallel={self.tensor}" if self.tensor > 1 else model
         problem = problem_of(
             reference, devices=self.processes, devices_per_node=self.processes, mini_batch=SAMPLES, micro_batches=2,
-            max_replicas=self.data, pipeline=Pipeline.ONE_F_ONE_B,
+            max_replicas=self.data, zero=self.zero, pipeline=Pipeline.ONE_F_ONE_B,
         )  # fmt: skip
         forward = [o for o in problem.graph.operators if o.forward_of is None]
         first_block = [k for k, o in enumerate(forward) if o.module_path.startswith("blocks.1")]
@@ -52,9 +53,17 @@ GRIDS = {
     "tensors over 2, 2 stages": Grid(2, 2, 1),
     "tensors over 2, 2 replicas": Grid(2, 1, 2),
     "tensors over 2, 2 stages of 2 replicas": Grid(2, 2, 2),
+    "2 stages of 2 replicas, ZeRO-1": Grid(1, 2, 2, 1),
+    "tensors over 2, 2 replicas, ZeRO-1": Grid(2, 1, 2, 1),
 }
 HALF = STEPS // 2
-CHANGES = (("tensors over 4", "tensors over 2, 2 stages"), ("tensors over 2, 2 replicas", "whole"))
+CHANGES = (
+    ("tensors over 4", "tensors over 2, 2 stages"),
+    ("tensors over 2, 2 replicas", "whole"),
+    ("tensors over 2, 2 replicas, ZeRO-1", "tensors over 4"),
+    ("2 stages of 2 replicas, ZeRO-1", "tensors over 2, 2 replicas, ZeRO-1"),
+    ("2 stages of 2 replicas, ZeRO-1", "whole"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +75,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             (folder / f"{model} {name}.json").write_text(grid.plan(model))
             cases.append([f"{model} {name}", model, f"{model} {name}.json", grid.processes, STEPS, "", ""])
         for first, second in CHANGES:
-            kept = f"{model} {first} kept"
+            kept = f"{model} {first} to {second} kept"
             for name, steps, resume, keep in ((first, HALF, "", kept), (second, STEPS - HALF, kept, "")):
                 grid = GRIDS.get(name, WHOLE)
                 case = f"{model} {first} to {second}{', then' * bool(resume)}"

@@ -46,11 +46,11 @@ def halves(model: str, devices: int = 2, **settings: Any) -> str:
 
 def odd(name: str) -> str:
     """A random model on two devices: scattered, with gradients of parameters apart; in two halves that run again; or
-    on both, as replicas."""
+    on both, as replicas, every other time with ZeRO-1."""
     number = (NAMES + MORE).index(name)
     reference, how = f"tests.explorer.runner.random_models:{name}", number % 3
     settings: dict[str, Any] = {"devices": 2, "mini_batch": SAMPLES, "micro_batches": 2, "max_replicas": 2}
-    settings |= {"contiguity": Contiguity.NONE, "recompute": how == 1}
+    settings |= {"contiguity": Contiguity.NONE, "recompute": how == 1, "zero": int(how == 2 and number % 2 == 1)}
     settings |= {"pipeline": Pipeline.ZERO_BUBBLE if how == 0 else Pipeline.ONE_F_ONE_B}
     problem = problem_of(reference, **settings)
     places: list[Any] = random_places(problem, 2, random.Random(number))
@@ -75,6 +75,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "one": planned("scores", 1, [0]),
         "two": planned("scores", 2, [0, 1, 1, 1, 0], pipeline=Pipeline.ZERO_BUBBLE),
         "two replicas": planned("scores", 2, [(0, 1)]),
+        "two with ZeRO-1": planned("scores", 2, [(0, 1)], max_replicas=2, zero=1),
         "two on hosts": planned("scores", 2, [0, 1, 1, 1, 0], offload_optimizer=True, host_link="10GB/s"),
         "one noisy": planned("noisy", 1, [0]),
         "two noisy": halves("noisy"),
@@ -118,7 +119,7 @@ def same(found: list[list[float]], expected: list[list[float]]) -> bool:
     return len(found) == len(expected) > 0 and all(map(close, found, expected))
 
 
-@pytest.mark.parametrize("name", ["full on one", "full on two", "replicas", "states on hosts"])
+@pytest.mark.parametrize("name", ["full on one", "full on two", "replicas", "ZeRO-1", "states on hosts"])
 def test_trains_as_a_plain_loop_does_with_clip_schedule_and_accumulation(name: str, results: dict[str, Any]) -> None:
     """Stages that are not contiguous, with a tied table and split backwards; replicas; and one process."""
     (plain,) = results["alone"]
@@ -168,6 +169,7 @@ def test_a_model_under_autocast_trains_as_a_plain_loop_does(name: str, results: 
     [
         ("from one", "to two"), ("from two", "to one"), ("from two", "to replicas"),
         ("from replicas", "replicas to one"), ("from two", "to hosts"), ("from hosts", "hosts to one"),
+        ("from two", "to ZeRO-1"), ("from ZeRO-1", "ZeRO-1 to one"), ("from ZeRO-1", "to replicas"),
     ],
 )  # fmt: skip
 def test_the_plan_changes_in_the_middle_and_the_curve_does_not(
@@ -236,6 +238,8 @@ REFUSED = {
     "no number": "loss=: expected one number that depends on the output, found a tensor [4, 5, 11]",
     "another optimizer": "SGD keeps 0 states as large as the parameters, the plan counts 2 (adam); plan with"
     " --optimizer sgd",
+    "no optimizer of entries": "ZeRO-1 has replicas update a part of the entries each, which is known to be right of"
+    " SGD, Adam, AdamW, found RAdam; plan with --zero 0",
     "another number of ranks": "the plan uses 1 device, found 2 processes; start it with torchrun --nproc-per-node 1",
     "autocast": "put torch.autocast into the model's forward and plan it again",
     "another checkpoint": "it is of another model: ",

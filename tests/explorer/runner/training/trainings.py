@@ -249,6 +249,7 @@ ON_ONE: dict[str, Callable[[Path], Told]] = {
 ON_TWO: dict[str, Callable[[Path], Told]] = {
     "full on two": lambda f: trained(f, "two.json", **FULL),
     "replicas": lambda f: trained(f, "two replicas.json", **FULL),
+    "ZeRO-1": lambda f: trained(f, "two with ZeRO-1.json", **FULL),
     "states on hosts": lambda f: trained(f, "two on hosts.json", **FULL),
     "noisy on two": lambda f: noisy(f, "two noisy.json"),
     "noisy, recomputed": lambda f: noisy(f, "two noisy recomputed.json"),
@@ -259,6 +260,8 @@ ON_TWO: dict[str, Callable[[Path], Told]] = {
     "noisy, idle": idle,
     "from two": lambda f: first_half(f, "two.json", "two"),
     "to replicas": lambda f: second_half(f, "two replicas.json", "two"),
+    "to ZeRO-1": lambda f: second_half(f, "two with ZeRO-1.json", "two"),
+    "from ZeRO-1": lambda f: first_half(f, "two with ZeRO-1.json", "ZeRO-1"),
     "from replicas": lambda f: first_half(f, "two replicas.json", "replicas"),
     "to hosts": lambda f: second_half(f, "two on hosts.json", "two"),
     "from hosts": lambda f: first_half(f, "two on hosts.json", "hosts"),
@@ -270,6 +273,7 @@ ON_TWO: dict[str, Callable[[Path], Told]] = {
     "no loss": lambda f: refused(f, loss=None, batches=(x for x, _ in models.pairs(2))),
     "no number": lambda f: refused(f, loss=lambda found, following: found),
     "another optimizer": lambda f: refused(f, optimizer=sgd),
+    "no optimizer of entries": lambda f: refused(f, "two with ZeRO-1.json", optimizer=torch.optim.RAdam),
     "another number of ranks": lambda f: refused(f, "one.json"),
     "autocast": in_autocast,
     "another checkpoint": lambda f: refused(f, "two halved.json", **HALVED, batches=models.vectors(2 * STEPS),
@@ -289,6 +293,7 @@ ON_TWO: dict[str, Callable[[Path], Told]] = {
 BACK_ON_ONE: dict[str, Callable[[Path], Told]] = {
     "to one": lambda f: second_half(f, "one.json", "two"),
     "hosts to one": lambda f: second_half(f, "one.json", "hosts"),
+    "ZeRO-1 to one": lambda f: second_half(f, "one.json", "ZeRO-1"),
     "replicas to one": lambda f: second_half(f, "one.json", "replicas"),
 }
 
