@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from solvers.plan.plan import Plan
+from solvers.problem.collectives import RING, exchange_kind
 from solvers.problem.problem import Optimizer, Precision, Problem
 
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw")
@@ -27,6 +28,11 @@ def not_run(problem: Problem, asked: str | None) -> Iterator[str]:
         yield "degrees by part are planned for and not run; plan with one degree (--tensor-parallel)"
     elif problem.graph.tensor_parallel > 1 and problem.graph.division is None:
         yield "the plan does not state how its tensors are divided, as older ones did not; plan it again"
+    elif any(one.exchange_steps and exchange_kind(one) == RING for one in problem.graph.operators):
+        yield (
+            "attention whose keys and values go round a ring is planned for and not run; plan with a degree for which"
+            " attention is divided by heads (--context-parallel)"
+        )
     if not problem.training:
         return
     if problem.precision is not Precision.PURE:

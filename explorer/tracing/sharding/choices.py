@@ -12,8 +12,8 @@ from functools import cached_property
 
 from explorer.tracing.captured import Captured, Node
 from explorer.tracing.fold import is_bookkeeping, is_view
-from explorer.tracing.sharding.rules import Known, Loop, Where
-from solvers.problem.collectives import Axis
+from explorer.tracing.sharding.rules import VIEWS, Known, Loop, Where
+from solvers.problem.collectives import ATTENTION, Axis
 
 WHOLE = -1
 """Every member has all of it; what needs it so computes all of it."""
@@ -40,6 +40,8 @@ class Option:
     places: tuple[Where, ...]
     rows: bool = False
     """Whether it exchanges two numbers a row inside (`Loop.statistics`)."""
+    ring: bool = False
+    """Whether keys and values go round all members inside (`Loop.ring`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Collective:
 
 ALL_REDUCE, ALL_GATHER = Collective("all_reduce"), Collective("all_gather")
 REDUCE_SCATTER, ALL_TO_ALL = Collective("reduce_scatter"), Collective("all_to_all")
+COPIES = frozenset(f"aten.{name}" for name in (*VIEWS.split(), "clone", "contiguous", "repeat_interleave"))
+"""Calls that make no entries of their own: what they return is there before, perhaps less often."""
 
 
 def change(made: State, needed: State) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
@@ -95,12 +99,13 @@ class Choices:
     known: its dimensions and loops, of `small`. large: the same model at another batch: what grows with it is never
     divided here, for that is what replicas do. sequence: whether the other dimensions of the model's inputs (its
     tokens) may be. whole_weights: whether a matrix of parameters may stay whole where it could be divided, and members
-    share out rows instead (as context parallelism does). axis: what members share out; samples, of experts alone.
+    share out rows instead (as context parallelism does). axis: what members share out; samples, of experts alone;
+    None: any of these.
     """
 
     def __init__(
         self, known: Known, large: Captured, degree: int, *, sequence: bool = True, whole_weights: bool = False,
-        axis: Axis = Axis.TENSOR,
+        axis: Axis | None = Axis.TENSOR,
     ) -> None:  # fmt: skip
         self.known, self.degree, self.axis = known, degree, axis
         self.whole_weights = whole_weights or axis is not Axis.TENSOR
@@ -143,6 +148,50 @@ class Choices:
             name = self.captured.nodes[at].tensors[0][1]
         return name
 
+    def copied(self, name: str) -> Iterator[tuple[int, str]]:
+        """The calls through which a value is a copy of others, the last first, each with the value that it copies."""
+        while (at := self.made_by.get(name)) is not None and self.captured.nodes[at].target in COPIES:
+            name = self.captured.nodes[at].tensors[0][1]
+            yield at, name
+
+    @cached_property
+    def tokens(self) -> frozenset[int]:
+        """Leaves that are tokens of a sample: of what attends and is attended to; of a model without attention, the
+        dimensions of its indices."""
+        attended = [self.leaves(n, len(self.known.of[n]) - 2) for at in self._attention for n in self._read(at)[:2]]
+        if not attended:
+            indices = [name for name in self.captured.inputs if not self.captured.values[name].is_float]
+            attended = [self.leaves(name, axis) for name in indices for axis in range(len(self.known.of[name]))]
+        return frozenset(leaf for leaves in attended for leaf in leaves) - self.barred
+
+    @cached_property
+    def _attention(self) -> tuple[int, ...]:
+        return tuple(at for at, node in enumerate(self.captured.nodes) if node.target == ATTENTION)
+
+    def _read(self, at: int) -> list[str]:
+        return [name for _, name in self.captured.nodes[at].tensors]
+
+    @cached_property
+    def _by_heads(self) -> Mapping[int, frozenset[int]]:
+        """The calls that may be divided by heads where tokens are: attention, and what copies its inputs."""
+        found: dict[int, frozenset[int]] = {}
+        for at in self._attention:
+            names = self._read(at)[:3]
+            heads = frozenset(
+                leaf
+                for name in names
+                for axis in range(len(self.known.of[name]) - 2)
+                for leaf in self.leaves(name, axis)
+            )
+            for copies in (at, *(before for name in names for before, _ in self.copied(name))):
+                found[copies] = found.get(copies, frozenset()) | heads
+        return found
+
+    def _along_tokens(self, at: int, options: tuple[Option, ...]) -> tuple[Option, ...]:
+        """Every call that can be divided along tokens is, or by heads where that is the other way; others are whole."""
+        leaves = self.tokens | self._by_heads.get(at, frozenset())
+        return tuple(option for option in options if option.leaf in leaves) or options[:1]
+
     def is_view(self, at: int) -> bool:
         return is_view(self.captured, self.captured.nodes[at])
 
@@ -157,6 +206,9 @@ class Choices:
                 WHOLE, (WHOLE,) * len(node.tensors), (WHOLE,) * len(node.outputs), (None,) * len(node.tensors)
             )
             options = (whole, *self._divided(at, node))
+            if self.axis is Axis.CONTEXT:
+                found[at] = self._along_tokens(at, options)
+                continue
             matrices = [None if self.whole_weights else self._matrices(node, option) for option in options]
             most = max((each for each in matrices if each is not None), default=0)
             found[at] = tuple(o for o, each in zip(options, matrices, strict=True) if each is None or each == most)
@@ -171,6 +223,8 @@ class Choices:
 
     def _divided(self, at: int, node: Node) -> Iterator[Option]:
         for loop in self.known.loops.get(at, ()):
+            if loop.context and self.axis not in (Axis.CONTEXT, None):
+                continue
             for leaf in dict.fromkeys(self.known.dimensions.leaves(loop.leaves)):
                 divides = self.known.dimensions.lengths[leaf] % self.degree == 0
                 if divides and leaf not in self.barred and self._fits(node, loop, leaf):
@@ -180,6 +234,7 @@ class Choices:
                         tuple(PARTIAL if place is None else leaf for place in loop.outputs),
                         loop.inputs,
                         loop.statistics,
+                        loop.ring,
                     )
 
     def _fits(self, node: Node, loop: Loop, leaf: int) -> bool:
