@@ -120,13 +120,24 @@ class Choices:
     def _samples(self, large: Captured) -> set[int]:
         """Leaves of dimensions that grow with the batch."""
         found: set[int] = set()
+        fixed = self._fixed(large) if self.axis in (Axis.CONTEXT, None) else frozenset()
         for name, value in self.captured.values.items():
             more = large.values[name].shape
             for axis, (length, longer) in enumerate(zip(value.shape, more, strict=True)):
                 own = self.leaves(name, axis)
                 if length != longer and not found & set(own):
-                    found |= set(own)
+                    found |= set(own) - fixed
         return found
+
+    def _fixed(self, large: Captured) -> frozenset[int]:
+        """Leaves of dimensions that do not grow with the batch: of one sample, rows of all samples are its tokens."""
+        return frozenset(
+            leaf
+            for name, value in self.captured.values.items()
+            for axis, length in enumerate(value.shape)
+            if length == large.values[name].shape[axis]
+            for leaf in self.leaves(name, axis)
+        )
 
     def leaves(self, name: str, axis: int) -> tuple[int, ...]:
         own = self.known.of.get(name)
