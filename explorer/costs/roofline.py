@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from explorer.costs.curves import AttentionCurve, Curve, curves
 from explorer.costs.devices import DEVICES, DeviceKind
 from explorer.costs.efficiency import SHARES, WorkClass
-from explorer.costs.shapes import Shapes, shapes
+from explorer.costs.shapes import Shapes, ring_rounds, shapes
 from explorer.costs.stack import Kernels, Stack, kernels_of
 from explorer.costs.updates import over_traced
 from solvers.errors import InvalidProblem
@@ -110,8 +110,10 @@ def estimate(
     moved = _at(kernels.own, samples) * over_traced(graph, optimizer, precision)[:, None]
     growth = samples / graph.samples
     seconds = {}
+    rounds = ring_rounds(graph)[:, None]
     for kind in kinds:
-        own = _seconds(DEVICES[kind], dtype, work, flops, moved, growth, kernels.own_launches)
+        each = _seconds(DEVICES[kind], dtype, work, flops / rounds, moved / rounds, growth, kernels.own_launches)
+        own = each * rounds
         seconds[kind] = own if stack is Stack.TRACED else own + _beside(DEVICES[kind], dtype, kernels, samples)
     return ComputeTable(SAMPLES, seconds)
 

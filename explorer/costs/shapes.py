@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.costs.efficiency import WorkClass
+from solvers.kernels.arrays import Floats
 from solvers.problem.graph import Operator, OpGraph, Phase, per_graph
 
 MATRIX = frozenset({"aten.linear", "aten.addmm", "aten.mm", "aten.lstm", "aten.gru", "aten._grouped_mm",
@@ -61,6 +62,15 @@ def shapes(graph: OpGraph) -> Shapes:
     count, rows, wide, depth = (np.array(column, dtype=np.float64) for column in columns[1:5])
     grows = [np.array(column, dtype=np.bool_) for column in columns[5:]]
     return Shapes(np.array(columns[0], dtype=np.str_), count, rows, wide, depth, *grows)
+
+
+def ring_rounds(graph: OpGraph) -> Floats:
+    """How many kernels run one after the other in an operator, [operators]: of attention whose keys go round a ring one
+    for those of every member, which sends all but the last on; else 1."""
+    sources = (one if one.forward_of is None else graph.operators[one.forward_of] for one in graph.operators)
+    steps = [each.exchange_steps if each.op_type == ATTENTION else 0 for each in sources]
+    updates = [one.phase is Phase.UPDATE for one in graph.operators]
+    return np.where(updates, 1.0, 1.0 + np.array(steps, dtype=np.float64))
 
 
 Entry = tuple[WorkClass, float, float, float, float, bool, bool, bool]

@@ -68,7 +68,8 @@ class Node:
     in the order of the call; constants are the other arguments by name; mutates names the values
     it writes into; region the part of the model that checkpoints its activations, "" for none; exchange what members
     of a tensor-parallel group send for it; placement what its first output is to them (`sharding.names`), "" where
-    there is no group; members how many devices run it, where that differs from call to call, else 0."""
+    there is no group; members how many devices run it, where that differs from call to call, else 0; rounds how often
+    a member runs it, one after the other, on tensors of these shapes (attention with keys that come round a ring)."""
 
     name: str
     target: str
@@ -81,6 +82,7 @@ class Node:
     exchange: Exchange = NO_EXCHANGE
     placement: str = ""
     members: int = 0
+    rounds: int = 1
 
     def tensor(self, argument: str) -> str | None:
         """The name of the value passed as ``argument``, if one is."""

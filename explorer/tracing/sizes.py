@@ -14,6 +14,9 @@ from solvers.problem.graph import Amount
 LOOKUPS = BAGS | {"aten.embedding", "aten.index_select", "aten.gather", "aten.index"}
 """Operators that read, of their first argument, only some rows and not the whole table."""
 
+RECEIVED = ("key", "value")
+"""Arguments of attention that come round a ring."""
+
 POSITION_BYTES = ITEM_BYTES["int64"]
 """A sparse gradient holds the position of each row."""
 
@@ -70,10 +73,12 @@ def _sizes(
         if node.target.startswith(COLLECTIVE):  # its time is that of the exchange
             temporary += sum(values[output].nbytes for output in node.outputs if output not in kept)
             continue
-        operations += flops(
+        operations += node.rounds * flops(
             node, values, frozenset(name for _, name in node.tensors if captured.root(name) in captured.parameters)
         )
-        written += sum(values[output].nbytes for output in node.outputs)
+        written += node.rounds * sum(values[output].nbytes for output in node.outputs)
+        if node.rounds > 1:  # what has arrived for the next round
+            temporary += sum(values[name].nbytes for argument, name in node.tensors if argument in RECEIVED)
         looked_up = rows_bytes(captured, node) if node.target in LOOKUPS else 0.0
         if node.constants.get("sparse") and looked_up:
             sparse += looked_up + POSITION_BYTES * values[node.tensors[1][1]].numel
@@ -87,7 +92,7 @@ def _sizes(
             if root in captured.parameters:
                 weights[root] = max(weights.get(root, 0.0), size)
             else:
-                inputs[part] = size
+                inputs[part] = size * node.rounds
                 if values[name].requires_grad and root not in own:
                     carrying[part] = size
         for output in node.outputs:

@@ -8,12 +8,15 @@ from enum import StrEnum
 
 from solvers.problem.graph import Operator, Phase
 
-KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "point_to_point")
+KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "ring", "point_to_point")
+RING = "ring"
+"""Keys and values that go from member to member while attention is computed with them (ring attention)."""
+ATTENTION = "aten.scaled_dot_product_attention"
 COLLECTIVE = "collective."
 """How the type of an operator begins that only changes how a tensor is divided over a group."""
 REGROUP = "regroup"
 """Such an operator hands a tensor from a group to one of another size."""
-FORWARD_KIND = {**{kind: kind for kind in KINDS[:-1]}, REGROUP: "all_gather"}
+FORWARD_KIND = {**{kind: kind for kind in KINDS[:4]}, REGROUP: "all_gather"}
 BACKWARD_KIND = {
     "all_reduce": "all_reduce",
     "copy": "all_reduce",
@@ -119,7 +122,9 @@ class Division:
 
 def exchange_kind(operator: Operator) -> str:
     """What members of a tensor-parallel group do for an operator that exchanges something. Operators that compute add
-    up statistics of rows, and updates gradients that each member has a part of."""
+    up statistics of rows, and updates gradients that each member has a part of; attention passes keys and values on."""
+    if operator.op_type == ATTENTION and operator.phase is not Phase.UPDATE:
+        return RING
     if not operator.op_type.startswith(COLLECTIVE) or operator.phase is Phase.UPDATE:
         return "all_reduce"
     kinds = FORWARD_KIND if operator.phase is Phase.FORWARD else BACKWARD_KIND

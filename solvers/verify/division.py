@@ -17,6 +17,7 @@ from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, DividedCall, D
 from solvers.problem.graph import Operator, OpGraph, Phase
 from solvers.verify.placements import Call, digit_of, digits_of, outputs_of
 from solvers.verify.routing import ROUTED, routes_of
+from solvers.verify.tokens import ATTENTION, along_tokens, goes_round
 
 MOST = 10
 CLOSE = 1e-6
@@ -31,6 +32,7 @@ PRODUCTS = frozenset(f"aten.{name}" for name in ("linear", "mm", "bmm", "matmul"
 GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")
 EXCHANGE, REGROUP = "collective.", "regroup"
 REDUCE, GATHER, SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
+RING = "ring"
 CALLED = {
     ("all_reduce",): (REDUCE, ""),
     ("copy",): ("", REDUCE),
@@ -209,11 +211,12 @@ def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[st
         shapes = tuple(one.shape for one in inputs), tuple(one.shape for one in outputs)
         routes = tuple(derived.routes.get(number, "") for number in call.inputs)
         asked = Call(call.target, members, call.arguments, *shapes, call.integers, routes)
-        allowed = outputs_of(asked, placements) if call.target not in ROUTED else None
-        if call.target in ROUTED and PARTIAL not in placements:
-            routed = ROUTED[call.target](asked, digits_of(asked, placements))
-            allowed = None if routed is None else (routed, False)
-        if allowed is None or allowed[0] != stated:
+        allowed = _allowed(asked, placements)
+        attended = along_tokens(asked, placements) if allowed is None else None
+        if attended is not None and [attended[0]] == stated:
+            if attended[1]:
+                _goes_round(derived, call)
+        elif allowed is None or allowed[0] != stated:
             read = ", ".join(f"{name} {each}" for name, each in zip(call.arguments, placements, strict=True))
             yield f"{where} does not make {', '.join(stated)} of {read}"
         elif allowed[1] and call.operator is not None:
@@ -226,6 +229,25 @@ def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[st
         derived.products[call.operator] += _operations(derived, call, inputs, outputs)
 
 
+def _goes_round(derived: _Derived, call: DividedCall) -> None:
+    """Keys and values that every member sends to the next, one share a message."""
+    tensors, times = goes_round(derived.division, call)
+    members = derived.members(call)
+    sizes = [sum(each) for each in zip(*map(derived.whole_bytes, tensors), strict=True)]
+    if call.operator is not None:
+        derived.forward[call.operator].add(RING, sizes, members)
+        for _ in range(times):
+            derived.backward[call.operator].add(RING, sizes, members)
+
+
+def _allowed(call: Call, placements: Sequence[str]) -> tuple[list[str], bool] | None:
+    """As `outputs_of`, of calls that work on rows sorted by expert, too."""
+    if call.target not in ROUTED:
+        return outputs_of(call, placements)
+    routed = None if PARTIAL in placements else ROUTED[call.target](call, digits_of(call, placements))
+    return None if routed is None else (routed, False)
+
+
 def _name(derived: _Derived, call: DividedCall) -> str:
     return "the model" if call.operator is None else repr(derived.graph.operators[call.operator].name)
 
@@ -233,7 +255,12 @@ def _name(derived: _Derived, call: DividedCall) -> str:
 def _operations(
     derived: _Derived, call: DividedCall, inputs: Sequence[DividedTensor], outputs: Sequence[DividedTensor]
 ) -> float:
-    """Of a product, a member's share; of others none are told here."""
+    """Of a product, or attention, a member's share; of others none are told here."""
+    if call.target == ATTENTION:
+        read = dict(zip(call.arguments, (one.shape for one in inputs), strict=True))
+        query, key, value = (read[name] for name in ("query", "key", "value"))
+        whole = 2.0 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
+        return whole / derived.members(call) if _is_divided(derived, call) else whole
     if call.target not in ("aten.linear", "aten.mm", "aten.bmm", "aten.matmul", *GROUPED) or len(outputs) != 1:
         return 0.0
     if call.target == "aten.matmul" and len(inputs[1].shape) < 2:

@@ -16,7 +16,7 @@ from explorer.question.written.kinds import MAX_DEGREE
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster, Device, Link
-from solvers.problem.collectives import Axis
+from solvers.problem.collectives import RING, Axis, exchange_kind
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable
 
@@ -311,11 +311,12 @@ def with_exchanges(
     fixed = np.array([operator.exchanged_bytes.fixed for operator in graph.operators])
     per_sample = np.array([operator.exchanged_bytes.per_sample for operator in graph.operators])
     steps = np.array([operator.exchange_steps for operator in graph.operators], dtype=np.float64)
+    rings = np.array([one.exchange_steps > 0 and exchange_kind(one) == RING for one in graph.operators], dtype=bool)
     nbytes = fixed[:, None] + per_sample[:, None] * samples
     found = {}
     for kind, table in compute.seconds.items():
         others, sums = exchange_links(kind, degree, link, measured)
-        adds = steps >= all_reduce_steps(degree)
+        adds = (steps >= all_reduce_steps(degree)) & ~rings
         latency = np.where(adds, sums.latency_s, others.latency_s)
         rate = np.where(adds, sums.bandwidth_bytes_per_s, others.bandwidth_bytes_per_s)
         found[kind] = table + exchange_s(steps[:, None], latency[:, None], nbytes, rate[:, None])
@@ -323,7 +324,8 @@ def with_exchanges(
 
 
 def all_reduce_steps(members: int) -> int:
-    """Messages that a member sends for an all-reduce round a ring, one after the other: twice those of other kinds."""
+    """Messages that a member sends for an all-reduce round a ring, one after the other: twice those of other
+    collectives."""
     return 2 * (members - 1)
 
 

@@ -96,8 +96,8 @@ class MeasuredMessage:
 @dataclass(frozen=True, slots=True)
 class MeasuredExchange:
     """What the first member of a group exchanged with the others inside of an action of one measured iteration. kind:
-    all_reduce, all_gather, reduce_scatter or all_to_all. sent_bytes: that it sent, round a ring. start_s, end_s: as
-    those of a `MeasuredAction`."""
+    all_reduce, all_gather, reduce_scatter, all_to_all or ring. sent_bytes: that it sent, round a ring. start_s, end_s:
+    as those of a `MeasuredAction`."""
 
     rank: Rank
     iteration: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from solvers.plan.plan import Plan
+from solvers.problem.collectives import RING, exchange_kind
 from solvers.problem.problem import Optimizer, Precision, Problem
 from solvers.problem.training import ZERO_GRADIENTS, ZERO_PARAMETERS, ZERO_STATES
 
@@ -35,6 +36,11 @@ def not_run(problem: Problem, plan: Plan, asked: str | None) -> Iterator[str]:
         yield "the plan does not state how its tensors are divided, as older ones did not; plan it again"
     elif problem.graph.division is not None and any(one.placement[:1] == "E" for one in problem.graph.division.tensors):
         yield "experts over a group are planned for and not run; plan with --tensor-parallel, which divides columns"
+    elif any(one.exchange_steps and exchange_kind(one) == RING for one in problem.graph.operators):
+        yield (
+            "attention whose keys and values go round a ring is planned for and not run; plan with a degree for which"
+            " attention is divided by heads (--context-parallel)"
+        )
     if not problem.training:
         return
     if problem.precision is not Precision.PURE:

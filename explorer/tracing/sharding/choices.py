@@ -13,8 +13,8 @@ from functools import cached_property
 
 from explorer.tracing.captured import Captured, Node
 from explorer.tracing.fold import is_bookkeeping, is_view
-from explorer.tracing.sharding.rules import Known, Loop, Where
-from solvers.problem.collectives import Axis
+from explorer.tracing.sharding.rules import VIEWS, Known, Loop, Where
+from solvers.problem.collectives import ATTENTION, Axis
 
 WHOLE = -1
 """Every member has all of it; what needs it so computes all of it."""
@@ -41,6 +41,8 @@ class Option:
     places: tuple[Where, ...]
     rows: bool = False
     """Whether it exchanges two numbers a row inside (`Loop.statistics`)."""
+    ring: bool = False
+    """Whether keys and values go round all members inside (`Loop.ring`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Collective:
 
 ALL_REDUCE, ALL_GATHER = Collective("all_reduce"), Collective("all_gather")
 REDUCE_SCATTER, ALL_TO_ALL = Collective("reduce_scatter"), Collective("all_to_all")
+COPIES = frozenset(f"aten.{name}" for name in (*VIEWS.split(), "clone", "contiguous", "repeat_interleave"))
+"""Calls that make no entries of their own: what they return is there before, perhaps less often."""
 
 
 def change(made: State, needed: State) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
@@ -97,12 +101,12 @@ class Choices:
     divided here, for that is what replicas do. sequence: whether the other dimensions of the model's inputs (its
     tokens) may be. whole_weights: whether a matrix of parameters may stay whole where it could be divided, and members
     share out rows instead (as context parallelism does). axis: what members share out; samples where they have
-    experts of their own. load: rows of the member whose experts are chosen most, over the mean.
+    experts of their own; None: any of these. load: rows of the member whose experts are chosen most, over the mean.
     """
 
     def __init__(
         self, known: Known, large: Captured, degree: int, *, sequence: bool = True, whole_weights: bool = False,
-        axis: Axis = Axis.TENSOR, load: float = 1.0,
+        axis: Axis | None = Axis.TENSOR, load: float = 1.0,
     ) -> None:  # fmt: skip
         self.known, self.degree, self.axis, self.load = known, degree, axis, load
         self.whole_weights = whole_weights or axis is not Axis.TENSOR
@@ -119,12 +123,13 @@ class Choices:
         """Leaves of dimensions that grow with the batch; and of the rows of an expert, whose tokens nobody knows."""
         found: set[int] = set()
         rows: set[int] = set()
+        fixed = self._fixed(large) if self.axis in (Axis.CONTEXT, None) else frozenset()
         for name, value in self.captured.values.items():
             more = large.values[name].shape
             for axis, (length, longer) in enumerate(zip(value.shape, more, strict=True)):
                 own = self.leaves(name, axis)
                 if length != longer and not found & set(self.ways(name, axis)):
-                    found |= set(own)
+                    found |= set(own) - fixed
                 elif self.is_sorted(name, axis):
                     rows.add(own[-1])
         return found, rows
@@ -148,6 +153,16 @@ class Choices:
         own = self.known.of.get(name)
         return self.known.dimensions.ways(own[axis]) if own is not None else ()
 
+    def _fixed(self, large: Captured) -> frozenset[int]:
+        """Leaves of dimensions that do not grow with the batch: of one sample, rows of all samples are its tokens."""
+        return frozenset(
+            leaf
+            for name, value in self.captured.values.items()
+            for axis, length in enumerate(value.shape)
+            if length == large.values[name].shape[axis]
+            for leaf in self.leaves(name, axis)
+        )
+
     def leaves(self, name: str, axis: int) -> tuple[int, ...]:
         own = self.known.of.get(name)
         return self.known.dimensions.leaves(own[axis]) if own is not None else ()
@@ -168,6 +183,50 @@ class Choices:
             name = self.captured.nodes[at].tensors[0][1]
         return name
 
+    def copied(self, name: str) -> Iterator[tuple[int, str]]:
+        """The calls through which a value is a copy of others, the last first, each with the value that it copies."""
+        while (at := self.made_by.get(name)) is not None and self.captured.nodes[at].target in COPIES:
+            name = self.captured.nodes[at].tensors[0][1]
+            yield at, name
+
+    @cached_property
+    def tokens(self) -> frozenset[int]:
+        """Leaves that are tokens of a sample: of what attends and is attended to; of a model without attention, the
+        dimensions of its indices."""
+        attended = [self.leaves(n, len(self.known.of[n]) - 2) for at in self._attention for n in self._read(at)[:2]]
+        if not attended:
+            indices = [name for name in self.captured.inputs if not self.captured.values[name].is_float]
+            attended = [self.leaves(name, axis) for name in indices for axis in range(len(self.known.of[name]))]
+        return frozenset(leaf for leaves in attended for leaf in leaves) - self.barred
+
+    @cached_property
+    def _attention(self) -> tuple[int, ...]:
+        return tuple(at for at, node in enumerate(self.captured.nodes) if node.target == ATTENTION)
+
+    def _read(self, at: int) -> list[str]:
+        return [name for _, name in self.captured.nodes[at].tensors]
+
+    @cached_property
+    def _by_heads(self) -> Mapping[int, frozenset[int]]:
+        """The calls that may be divided by heads where tokens are: attention, and what copies its inputs."""
+        found: dict[int, frozenset[int]] = {}
+        for at in self._attention:
+            names = self._read(at)[:3]
+            heads = frozenset(
+                leaf
+                for name in names
+                for axis in range(len(self.known.of[name]) - 2)
+                for leaf in self.leaves(name, axis)
+            )
+            for copies in (at, *(before for name in names for before, _ in self.copied(name))):
+                found[copies] = found.get(copies, frozenset()) | heads
+        return found
+
+    def _along_tokens(self, at: int, options: tuple[Option, ...]) -> tuple[Option, ...]:
+        """Every call that can be divided along tokens is, or by heads where that is the other way; others are whole."""
+        leaves = self.tokens | self._by_heads.get(at, frozenset())
+        return tuple(option for option in options if option.leaf in leaves) or options[:1]
+
     def is_view(self, at: int) -> bool:
         return is_view(self.captured, self.captured.nodes[at])
 
@@ -182,7 +241,10 @@ class Choices:
                 WHOLE, (WHOLE,) * len(node.tensors), (WHOLE,) * len(node.outputs), (None,) * len(node.tensors)
             )
             options = (whole, *self._divided(at, node))
-            found[at] = self._asked(node, options)
+            if self.axis is Axis.CONTEXT:
+                found[at] = self._along_tokens(at, options)
+            else:
+                found[at] = self._asked(node, options)
         return found
 
     def _asked(self, node: Node, options: tuple[Option, ...]) -> tuple[Option, ...]:
@@ -211,6 +273,8 @@ class Choices:
 
     def _divided(self, at: int, node: Node) -> Iterator[Option]:
         for loop in self.known.loops.get(at, ()):
+            if loop.context and self.axis not in (Axis.CONTEXT, None):
+                continue
             for leaf in self.known.dimensions.ways(loop.leaves):
                 divides = self.known.dimensions.lengths[leaf] % self.degree == 0
                 divides = divides and (self.axis is not Axis.EXPERT or leaf in self.samples | self.experts)
@@ -221,6 +285,7 @@ class Choices:
                         tuple(PARTIAL if place is None else leaf for place in loop.outputs),
                         loop.inputs,
                         loop.statistics,
+                        loop.ring,
                     )
 
     def _fits(self, node: Node, loop: Loop, leaf: int) -> bool:

@@ -12,6 +12,7 @@ from explorer.tracing.sharding.local import Part, member_of, members_of
 from explorer.tracing.sharding.prices import seconds_of
 from explorer.tracing.sharding.program import Division, GroupLink, Prices, cheapest
 from explorer.tracing.sharding.rules import Known, analyse
+from explorer.tracing.sharding.ways import check_tokens, notes_of_ways
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.collectives import Axis
@@ -59,16 +60,23 @@ class Group:
         """Raises InvalidProblem where nothing can be divided by the degree, in one line."""
         choices = Choices(analyse(small), large, self.degree, sequence=self.sequence, axis=self.axis, load=self.load)
         self.check(choices, choices.options)
-        division = self.cheapest(choices, large, training)
+        prices = self.prices(choices, large, training)
+        division = alike(choices, prices, cheapest(choices, prices))
+        notes = self._notes(choices, division)
+        if self.axis is Axis.CONTEXT:
+            notes += notes_of_ways(choices, prices, division.labels)
         parts = (member_of(choices, division.labels, of) for of in (small, large))
-        at, more = (replace(part, notes=(*part.notes, *self._notes(choices, division))) for part in parts)
+        at, more = (replace(part, notes=(*part.notes, *notes)) for part in parts)
         return Divided(at, more, choices, division)
 
     def cheapest(self, choices: Choices, large: Captured, training: bool) -> Division:
         """The least time of one call after the other, equal layers alike where that is so."""
-        priced = seconds_of(choices, large, self.seconds, training)
-        prices = Prices(priced, self.link, 1, training)
+        prices = self.prices(choices, large, training)
         return alike(choices, prices, cheapest(choices, prices))
+
+    def prices(self, choices: Choices, large: Captured, training: bool) -> Prices:
+        """Of every option of every call, and of what is exchanged between them."""
+        return Prices(seconds_of(choices, large, self.seconds, training), self.link, 1, training)
 
     def check(self, choices: Choices, calls: Collection[int]) -> None:
         """Raises InvalidProblem where none of ``calls`` (positions) can be divided, and where attention would run whole
@@ -78,6 +86,9 @@ class Group:
                 f"{choices.captured.name}: nothing can be divided over {self.degree} devices; {SHARED_OUT[self.axis]}"
                 f" must be a multiple of the degree ({self.axis.flag})"
             )
+        if self.axis is Axis.CONTEXT:
+            check_tokens(choices)
+            return
         for at in calls:
             options, node = choices.options[at], choices.captured.nodes[at]
             if node.target.startswith(ATTENTION) and len(options) == 1 and options[0].leaf == WHOLE:

@@ -27,6 +27,7 @@ from explorer.tracing.sharding.choices import (
 )
 from explorer.tracing.sharding.names import leaf_names, placement_words
 from explorer.tracing.sharding.program import Labels
+from explorer.tracing.sharding.ring import round_exchange, rounds
 from solvers.errors import InvalidProblem
 from solvers.problem import collectives
 from solvers.problem.collectives import COLLECTIVE, REGROUP, Axis
@@ -332,11 +333,24 @@ def _run(made: Member, at: int, node: Node, option: Option) -> None:
     partial_bytes = float(sum(made.of.values[name].nbytes for name in sources))
     rows = made.of.values[node.tensors[1][1]].numel if option.rows else 0
     exchange = _exchanged(degree, "all_reduce" if rows else "", "", 2 * ROW_BYTES * rows, partial_bytes)
+    times = 1
+    if option.ring:
+        choices = made.parts[degree].choices
+        went, times = round_exchange(choices, node, made.of), rounds(choices, node, option)
+        exchange = replace(went, update_bytes=exchange.update_bytes, update_steps=exchange.update_steps)
     made.moved_to[at] = len(made.nodes)
     placement = _placement(made, node.outputs[0], option.outputs[0])
     members = made.members(degree)
     made.nodes.append(
-        replace(node, tensors=tensors, mutates=mutates, exchange=exchange, placement=placement, members=members)
+        replace(
+            node,
+            tensors=tensors,
+            mutates=mutates,
+            exchange=exchange,
+            placement=placement,
+            members=members,
+            rounds=times,
+        )
     )
 
 

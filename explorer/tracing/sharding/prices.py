@@ -9,6 +9,7 @@ from dataclasses import replace
 from explorer.tracing.build import build_all
 from explorer.tracing.captured import Captured, Node, Value
 from explorer.tracing.sharding.choices import Choices
+from explorer.tracing.sharding.ring import round_exchange, rounds
 from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph
 
@@ -63,7 +64,10 @@ def _variants(choices: Choices, of: Captured) -> Captured:
                 made.append(f"{name}.{mark}")
             tensors = tuple((argument, new[name]) for argument, name in node.tensors)
             mutates = tuple(new[name] for name in node.mutates)
-            nodes.append(replace(node, name=mark, tensors=tensors, outputs=tuple(made), mutates=mutates))
+            one = replace(node, name=mark, tensors=tensors, outputs=tuple(made), mutates=mutates)
+            if option.ring:
+                one = replace(one, rounds=rounds(choices, node, option), exchange=round_exchange(choices, node, of))
+            nodes.append(one)
             outputs += made
     return replace(
         of, values=values, nodes=tuple(nodes), parameters=parameters, buffers=(), inputs=tuple(inputs),

@@ -27,6 +27,7 @@ from explorer.tracing.sharding.choices import (
     change,
     partial_gradients,
 )
+from explorer.tracing.sharding.ring import GOES_ROUND, ring_bytes, times_back
 from solvers.errors import PlacementError
 from solvers.programs.background import Background
 from solvers.programs.integer_program import Model
@@ -132,13 +133,16 @@ def _changes_s(choices: Choices, prices: Prices, source: str, made: State, neede
 
 
 def _within_s(choices: Choices, prices: Prices, at: int, option: Option) -> float:
-    """What a call exchanges of itself: statistics of its rows, and once an iteration the gradients of parameters that
-    all members have whole and each uses a share of the rows with."""
+    """What a call exchanges of itself: statistics of its rows, keys and values that go round, and once an iteration the
+    gradients of parameters that all members have whole and each uses a share of the rows with."""
     captured, link = choices.captured, prices.link
     total = 0.0
     node = captured.nodes[at]
     if option.rows:
         total += link.seconds(ALL_REDUCE, 2 * ROW_BYTES * captured.values[node.tensors[1][1]].numel, choices.degree)
+    if option.ring:
+        times = 1 + (times_back(choices, node) if prices.trains else 0)
+        total += times * link.seconds(GOES_ROUND, ring_bytes(choices, node, captured), choices.degree)
     sources = dict.fromkeys(choices.source(name) for name in partial_gradients(choices, node, option))
     nbytes = sum(captured.values[name].nbytes for name in sources)
     if nbytes and prices.trains:

@@ -8,7 +8,7 @@ every member.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -24,13 +24,16 @@ class Loop:
     """One loop of a call. leaves: its dimension. inputs: where each of the call's tensors has it, in their order.
     outputs: likewise. once: positions of inputs that one member alone adds (the bias of a partial sum). statistics:
     whether the call then makes two small all-reduces inside, each of one fp32 number for every entry of its second
-    tensor."""
+    tensor. context: whether only members that share out tokens take it. ring: whether its keys and values then go round
+    all members."""
 
     leaves: Leaves
     inputs: tuple[Where, ...]
     outputs: tuple[Where, ...]
     once: tuple[int, ...] = ()
     statistics: bool = False
+    context: bool = False
+    ring: bool = False
 
 
 class Route(Enum):
@@ -284,7 +287,8 @@ def _reduction(known: Known, node: Node) -> tuple[Loop, ...]:
 
 
 def _attention(known: Known, node: Node) -> tuple[Loop, ...]:
-    """Samples and heads (of grouped queries: the heads of keys and values). Not the sequence."""
+    """Samples and heads (of grouped queries: the heads of keys and values); the tokens of queries, see
+    `_attention_tokens`."""
     places = {argument: position for position, (argument, _) in enumerate(node.tensors)}
     q, k, v = (known.of[node.tensor(argument) or ""] for argument in ("query", "key", "value"))
     known.set(node.outputs[0], [*q[:-1], v[-1]])
@@ -310,7 +314,25 @@ def _attention(known: Known, node: Node) -> tuple[Loop, ...]:
             if there:
                 known.join(known.of[mask][own], q[axis])
         loops.append((k[axis], where, [axis]))
-    return _loops(known, node, loops)
+    return (*_loops(known, node, loops), *_attention_tokens(known, node))
+
+
+def _attention_tokens(known: Known, node: Node) -> Iterator[Loop]:
+    """The tokens of queries. Where they are also those of keys and values, these are divided too and go round a ring
+    (Liu et al., 2023, ring attention); keys and values of other tokens are whole. So is a mask, unless its rows are
+    known to be those tokens."""
+    of = {argument: known.of[name] for argument, name in node.tensors}
+    query, key = (known.dimensions.leaves(of[argument][-2]) for argument in ("query", "key"))
+    ring = query == key
+    if not query or (node.constants.get("is_causal") and not ring):
+        return
+    axis = len(of["query"]) - 2
+    where: dict[str, Where] = {"query": axis, **(dict.fromkeys(("key", "value"), axis) if ring else {})}
+    mask = [known.dimensions.leaves(dimension) for dimension in of.get("attn_mask", ())]
+    if len(mask) > 1 and mask[-2] == query and not set(mask[-1]) & set(query):
+        where["attn_mask"] = len(mask) - 2
+    places = tuple(where.get(argument) for argument, _ in node.tensors)
+    yield Loop(of["query"][-2], places, (axis,), context=True, ring=ring)
 
 
 def _prefix(known: Known, dimension: Leaves, length: int) -> Leaves | None:

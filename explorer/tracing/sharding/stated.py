@@ -17,7 +17,7 @@ def as_stated(division: Division, degree: int, small: Captured, large: Captured)
     division: as a graph of the model states it. small, large: the whole model at two batches. Raises InvalidProblem for
     a call that allows nothing of the kind; that all else is as stated is for whoever divides by it to compare.
     """
-    choices = Choices(analyse(small), large, degree, whole_weights=True)
+    choices = Choices(analyse(small), large, degree, axis=None)
     made_by = {division.tensors[output].name: call for call in division.calls for output in call.outputs[:1]}
     labels = {}
     for at, options in choices.options.items():

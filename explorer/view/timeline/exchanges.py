@@ -10,7 +10,7 @@ from explorer.question.nodes.groups import all_reduce_steps, exchange_s
 from explorer.words.actions import told
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Span
-from solvers.problem.collectives import exchange_kind
+from solvers.problem.collectives import RING, exchange_kind
 from solvers.problem.graph import Operator, Phase
 from solvers.problem.problem import Objective, Problem
 from solvers.problem.regions import regions_of
@@ -35,7 +35,9 @@ def exchange_of(problem: Problem, operator: Operator, samples: float) -> Exchang
     link, nbytes = problem.group_link, operator.exchanged_bytes.at(samples)
     if link is None or not operator.exchange_steps:
         return NO_EXCHANGE
-    adds = operator.exchange_steps >= all_reduce_steps(operator.members or problem.graph.tensor_parallel)
+    adds = exchange_kind(operator) != RING and operator.exchange_steps >= all_reduce_steps(
+        operator.members or problem.graph.tensor_parallel
+    )
     if adds and problem.group_sum_link is not None:
         link = problem.group_sum_link
     return Exchange(exchange_s(operator.exchange_steps, link.latency_s, nbytes, link.bandwidth_bytes_per_s), nbytes)

@@ -126,7 +126,7 @@ def test_auto_is_the_best_of_the_degrees_asked_one_by_one(tmp_path: Path, capsys
     assert best["objective_s"] == min(alone)
     assert {row["tensor"] for row in best["by_degrees"]} == {1, 2, 4}
     assert best["degrees"]["tensor"] == [1, 2, 4][alone.index(min(alone))]
-    assert sum(map(len, best["sent_bytes"].values())) == 5 * len(best["nodes"])
+    assert sum(map(len, best["sent_bytes"].values())) == 6 * len(best["nodes"])
     file = explorer.load(str(place))
     assert [json.loads(json.dumps(row))["tensor"] for row in best["by_degrees"]] == [r.tensor for r in file.by_degrees]
     assert Command(capsys)("check", place).status == 0

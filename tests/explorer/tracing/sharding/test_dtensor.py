@@ -96,7 +96,12 @@ def compared(member: int) -> dict[str, dict[str, int]]:
                 for leaf in known.dimensions.leaves(loop.leaves):
                     key = (node.target, _shapes(small, node), str(node.constants), loop.inputs, loop.outputs)
                     fits = known.dimensions.lengths[leaf] % DEGREE == 0 and _once(choices, node, loop, leaf)
-                    if fits and not loop.statistics and key not in seen and simple(choices, node, loop, leaf):
+                    if (
+                        fits
+                        and not (loop.statistics or loop.ring)
+                        and key not in seen
+                        and simple(choices, node, loop, leaf)
+                    ):
                         seen.add(key)
                         found[node.target][outcome(choices, node, loop, leaf, member)] += 1
     return found

@@ -57,7 +57,7 @@ def _once(choices: Choices, node: Node, loop: Loop, leaf: int) -> bool:
 
 
 def _check(choices: Choices, node: Node, loop: Loop, leaf: int) -> None:
-    if loop.statistics:
+    if loop.statistics or loop.ring:
         return  # members exchange within the call: the next test
     small = choices.captured
     values = _random(small, node)

@@ -1,0 +1,134 @@
+"""Llama 3 8B over sequences of 8k to 1M tokens: tokens divided over groups, round a ring or by heads, beside tensors.
+
+    python -m tests.reproductions.context 8k            (of 8k, 32k, 128k, 512k, 1M)
+    python -m tests.reproductions.context 8k --devices 8
+    python -m tests.reproductions.context hf 32768 8    (of transformers, over 8; needs that package)
+
+bf16 with fp32 masters on H100s in nodes of 8 (450 GB/s inside of a node, 50 GB/s between nodes), ZeRO-1 over replicas,
+every layer run again before its backward, 4M tokens an iteration. For every size of groups the best plain split of any
+number of replicas and stages is judged by the simulator. Nothing was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from demo_models.llama import Llama, LlamaSize
+from explorer.question.clusters import make_cluster
+from explorer.question.loading import load
+from explorer.question.nodes.groups import divider, members_of
+from explorer.question.problems import make_problem
+from explorer.question.questions import question_of
+from explorer.question.settings import Settings
+from explorer.tracing.build import build
+from explorer.tracing.captured import Captured
+from explorer.tracing.trace import trace_module
+from explorer.words import text
+from solvers.errors import InvalidProblem
+from solvers.formats.workload import Workload
+from solvers.plan.degrees import DegreePlan
+from solvers.planners.uniform import uniform_plan
+from solvers.problem.cluster import Cluster
+from solvers.problem.collectives import Axis
+
+TOKENS = {"8k": 2**13, "32k": 2**15, "128k": 2**17, "512k": 2**19, "1M": 2**20}
+ITERATION = 2**22
+"""Tokens."""
+DEVICES = (8, 16, 32, 64)
+SIZES = (*((Axis.CONTEXT, 2**power) for power in range(1, 7)), (Axis.TENSOR, 4), (Axis.TENSOR, 8))
+"""Of groups."""
+LOOK_S = 600.0
+Both = tuple[Captured, Captured]
+
+
+def llama(tokens: int) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
+    """Llama 3 8B (Grattafiori et al., 2024, table 3), on meta."""
+    with torch.device("meta"):
+        ids = torch.empty((2, tokens), dtype=torch.int64)
+        return Llama(LlamaSize(32, 4096, 32, 8, 14_336, 128_256, tokens, 2)), (ids, ids)
+
+
+def traced(tokens: int) -> tuple[Workload, Both]:
+    found: list[Both] = []
+
+    def keep(small: Captured, large: Captured, _: bool) -> tuple[Captured, Captured, int]:
+        found.append((small, large))
+        return small, large, 1
+
+    module, inputs = llama(tokens)
+    return trace_module(module, inputs, name=f"llama of {tokens:,} tokens", dtype="bf16", divide=keep), found[0]
+
+
+def asked(devices: int, tokens: int) -> Settings:
+    return question_of({
+        "devices": devices, "device_kind": "H100-80GB", "devices_per_node": 8, "bandwidth": "450GB/s",
+        "node_bandwidth": "50GB/s", "mini_batch": max(1, ITERATION // tokens), "zero": 1, "max_replicas": 0,
+        "precision": "mixed", "recompute": "layers",
+    })  # fmt: skip
+
+
+def divided(both: Both, cluster: Cluster, degree: int, axis: Axis) -> Workload:
+    members = members_of(cluster, degree, "llama", axis=axis)
+    divide = divider(degree, None, "bf16", members, axis)
+    assert divide is not None
+    small, large, most = divide(*both, True)
+    return build(small, large, reference="llama", training=True, tensor_parallel=most)
+
+
+def rows(workload: Workload, settings: Settings, devices: int) -> Iterator[DegreePlan]:
+    """Plain splits into every number of replicas and stages."""
+    groups = devices // workload.graph.tensor_parallel
+    problem = make_problem(workload, settings)
+    for data in (count for count in range(1, groups + 1) if groups % count == 0):
+        yield uniform_plan(problem, data, groups // data, LOOK_S)[0]
+
+
+def reproduce(name: str, counts: tuple[int, ...]) -> None:
+    """A line for every size of groups, and the notes on attention."""
+    tokens = TOKENS[name]
+    whole, both = traced(tokens)
+    largest = make_cluster(whole, asked(max(counts), tokens))
+    for axis, degree in SIZES:
+        if degree > max(counts):
+            continue
+        try:
+            workload = divided(both, largest, degree, axis)
+        except InvalidProblem as error:
+            print(f"{name} {axis} {degree}: {error}", flush=True)
+            continue
+        print(f"{name} {axis} {degree}:", *(n for n in workload.notes if n.startswith("attention")), flush=True)
+        for devices in (count for count in counts if count >= degree):
+            best = min(rows(workload, asked(devices, tokens), devices), key=lambda row: row.objective_s)
+            peak = f"{best.peak_bytes / 2**30:.1f} GiB" if not best.reason else best.reason
+            print(f"{name} {axis} {degree} on {devices}: {text.seconds(best.objective_s)}, {best.data} x {best.tensor}"
+                  f" x {best.pipeline}, {peak}", flush=True)  # fmt: skip
+
+
+def of_library(tokens: int, degree: int) -> None:
+    """The notes on a Llama of transformers."""
+    found = load(f"hf:llama,sequence={tokens},context-parallel={degree}", dtype="bf16")
+    for note in found.notes:
+        print(note)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tokens", choices=(*TOKENS, "hf"))
+    parser.add_argument("numbers", nargs="*", type=int)
+    parser.add_argument("--devices", type=int, choices=DEVICES)
+    args = parser.parse_args()
+    began = time.process_time()
+    if args.tokens == "hf":
+        of_library(*args.numbers)
+    else:
+        reproduce(args.tokens, (args.devices,) if args.devices else DEVICES)
+    print(f"{time.process_time() - began:.0f} CPU s")
+
+
+if __name__ == "__main__":
+    main()
