@@ -81,14 +81,14 @@ class Group:
     def check(self, choices: Choices, calls: Collection[int]) -> None:
         """Raises InvalidProblem where none of ``calls`` (positions) can be divided, and where attention would run whole
         on every member, for its heads are no multiple of the degree."""
+        if self.axis is Axis.CONTEXT:
+            check_tokens(choices)
+            return
         if all(len(choices.options[at]) == 1 and choices.options[at][0].leaf == WHOLE for at in calls):
             raise InvalidProblem(
                 f"{choices.captured.name}: nothing can be divided over {self.degree} devices; {SHARED_OUT[self.axis]}"
                 f" must be a multiple of the degree ({self.axis.flag})"
             )
-        if self.axis is Axis.CONTEXT:
-            check_tokens(choices)
-            return
         for at in calls:
             options, node = choices.options[at], choices.captured.nodes[at]
             if node.target.startswith(ATTENTION) and len(options) == 1 and options[0].leaf == WHOLE:

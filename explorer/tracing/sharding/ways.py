@@ -55,14 +55,21 @@ def ways(choices: Choices, prices: Prices, labels: Labels, check: Callable[[], N
         if reason := _impossible(choices, calls, name):
             found.append(Way(name, None, reason))
             continue
-        least = labels
-        others = {
-            at: [_is_other(choices, at, each, name) for each in options] for at, options in choices.options.items()
-        }
-        if any(others[at][choices.options[at].index(labels[at])] for at in calls):
-            least = cheapest(choices, prices, check, held=Held(others, 0.0)).labels
+        held, least = only(choices, name), labels
+        if held.of(choices, labels):
+            least = cheapest(choices, prices, check, held=held).labels
         found.append(Way(name, cost_s(choices, without_gradients, least)))
     return found
+
+
+def only(choices: Choices, name: str) -> Held:
+    """What leaves nothing but one way, wherever that is possible: all others count, and none may."""
+    calls = attention_calls(choices)
+    others = {at: [0.0] * len(options) for at, options in choices.options.items()}
+    for at in calls:
+        names = [way_of(choices, option) for option in choices.options[at]]
+        others[at] = [float(name in names and each != name) for each in names]
+    return Held(others, 0.0)
 
 
 def check_tokens(choices: Choices) -> None:
@@ -83,14 +90,6 @@ def check_tokens(choices: Choices) -> None:
                 f"{choices.captured.name}: {node.module_path or node.name} cannot be divided over {choices.degree}"
                 f" devices: {reasons}; give another degree (--context-parallel)"
             )
-
-
-def _is_other(choices: Choices, at: int, option: Option, name: str) -> bool:
-    """Whether an option of attention is another way than is asked for, where that one is possible."""
-    if choices.captured.nodes[at].target != ATTENTION:
-        return False
-    names = {way_of(choices, each) for each in choices.options[at]}
-    return name in names and way_of(choices, option) != name
 
 
 def _impossible(choices: Choices, calls: Mapping[int, Node], name: str) -> str:
@@ -126,12 +125,10 @@ def notes_of_ways(choices: Choices, prices: Prices, labels: Labels) -> tuple[str
         return ()
     chosen = Counter(way_of(choices, labels[at]) for at in calls if labels[at].leaf >= 0)
     mixed = " and ".join(f"{count} {name}" for name, count in chosen.most_common())
-    possible, reasons = [], []
-    for way in ways(choices, prices, labels):
-        if way.seconds is None:
-            reasons.append(f"; {way.name} is impossible: {way.reason}")
-        else:
-            possible.append(f"{text.seconds(way.seconds)} with all of it {way.name}")
+    found = ways(choices, prices, labels)
+    costs = text.seconds_alike([way.seconds for way in found], 3)
+    possible = [f"{cost} with all of it {way.name}" for cost, way in zip(costs, found, strict=True) if not way.reason]
+    reasons = [f"; {way.name} is impossible: {way.reason}" for way in found if way.reason]
     return (
         f"attention is divided {mixed if len(chosen) > 1 else next(iter(chosen), 'nowhere')}; a micro-batch of"
         f" {choices.captured.samples}, forward and backward with exchanges, takes {' and '.join(possible)}, calls one"

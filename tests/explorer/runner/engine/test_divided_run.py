@@ -11,11 +11,16 @@ from typing import Any
 import pytest
 
 from explorer.costs.regions import Recompute
+from explorer.question.loading import load
+from explorer.question.nodes.groups import Members, divider
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from explorer.runner.bundles.result_json import read_outcome
 from explorer.runner.scripts.executable import processes
 from explorer.view.timeline.sent import within_groups
 from solvers.evaluation.evaluate import evaluate
 from solvers.plan.plan import Plan
+from solvers.problem.collectives import Axis
 from solvers.problem.problem import Pipeline, Problem
 from tests.explorer.runner.engine.divided_plans import random_plan
 from tests.explorer.runner.engine.test_ranks import EXACT, launch
@@ -55,6 +60,20 @@ def halves(model: str, degree: int, **settings: Any) -> Callable[[], Made]:
     return make
 
 
+def tokens(model: str) -> Callable[[], Made]:
+    """Tokens divided over 2, attention by heads, which slow links without a latency make the cheaper way."""
+
+    def make() -> Made:
+        divide = divider(2, None, None, Members(bandwidth_bytes_per_s=1e9, latency_s=0.0), Axis.CONTEXT)
+        given = load(f"{model},context-parallel=2", training=True, divide=divide)
+        settings = Settings(devices=4, devices_per_node=4, mini_batch=16, micro_batches=4)
+        problem = make_problem(given, settings)
+        count = sum(operator.forward_of is None for operator in problem.graph.operators)
+        return problem, placed(problem, [int(2 * k >= count) for k in range(count)], 4)
+
+    return make
+
+
 def recomputed() -> Made:
     problem, plan = halves("gpt-small", 2, recompute=Recompute.STAGE)()
     return problem, replace(plan, stages=tuple(replace(stage, recompute=True) for stage in plan.stages))
@@ -76,6 +95,8 @@ CASES = {
     "pipeline, float32": Case(halves("llama-small", 2), "llama-small", 2, "float32", measured=True),
     "experts": Case(halves("moe-small", 2), "moe-small", 2, "float32"),
     "tokens together": Case(halves("gpt-small,sequence-parallel=0", 2), "gpt-small,sequence-parallel=0", 2),
+    "tokens divided": Case(tokens("gpt-small"), "gpt-small,context-parallel=2", 2),
+    "tokens divided, grouped queries": Case(tokens("llama-small"), "llama-small,context-parallel=2", 2, "float32"),
     "zero bubble": Case(halves("gpt-small", 2, pipeline=Pipeline.ZERO_BUBBLE), "gpt-small", 2, measured=True),
     "stages run again": Case(recomputed, "gpt-small", 2, measured=True),
     "layers run again": Case(halves("gpt-small", 2, recompute=Recompute.LAYERS), "gpt-small", 2, measured=True),
@@ -105,10 +126,10 @@ def results(made: dict[str, Made], tmp_path_factory: pytest.TempPathFactory) -> 
     cases = []
     for number, (name, case) in enumerate(CASES.items()):
         problem, plan = made[name]
-        model, _, tokens = case.model.partition(",")
-        (folder / f"{number}.json").write_text(
-            text(problem, plan, f"{model},tensor-parallel={case.degree}{',' * bool(tokens)}{tokens}")
-        )
+        model, _, more = case.model.partition(",")
+        name_of = f"{model},tensor-parallel={case.degree}{',' * bool(more)}{more}"
+        name_of = case.model if "context-parallel" in case.model else name_of
+        (folder / f"{number}.json").write_text(text(problem, plan, name_of))
         request = {
             "verify": True, "dtype": case.dtype, "learning_rate": 0.05, "allow_model": ":" in case.model,
             "steps": 2, "warmup": 0, "optimizer": "sgd", "operators": case.measured,

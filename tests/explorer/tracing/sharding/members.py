@@ -101,6 +101,9 @@ def run_members(
         if option is not None and option.rows:
             _vocabulary_parallel(node, members)
             continue
+        if option is not None and option.ring:
+            _ring_attention(node, members)
+            continue
         for member, values in enumerate(members):
             _keep(values, node, _run_share(choices, part, node, option, members, member))
     return members
@@ -311,6 +314,24 @@ def _vocabulary_parallel(node: Node, members: list[Tensors]) -> None:
         score = (logits[member] * classes[:, member]).sum(-1)
         loss = (normal if member == 0 else torch.zeros_like(normal)) - score
         values[node.outputs[0]] = loss.mean()
+
+
+def _ring_attention(node: Node, members: list[Tensors]) -> None:
+    """Of each member's queries with the keys and values of all, in one place: what goes round comes to that."""
+    rank = members[0][node.tensor("query") or ""].dim()
+    keys, values = (torch.cat([own[node.tensor(name) or ""] for own in members], rank - 2) for name in ("key", "value"))
+    for member, own in enumerate(members):
+        query = own[node.tensor("query") or ""]
+        groups = query.shape[-3] // keys.shape[-3]
+        scores = query @ keys.repeat_interleave(groups, -3).mT * query.shape[-1] ** -0.5
+        if node.constants.get("is_causal"):
+            at = torch.arange(query.shape[-2]) + member * query.shape[-2]
+            scores = scores.masked_fill(torch.arange(keys.shape[-2]) > at[:, None], -torch.inf)
+        mask = own.get(node.tensor("attn_mask") or "")
+        if mask is not None:
+            mask = mask.narrow(-2, member * query.shape[-2], query.shape[-2]) if mask.shape[-2] > 1 else mask
+            scores = scores + mask if mask.is_floating_point() else scores.masked_fill(~mask, -torch.inf)
+        own[node.outputs[0]] = scores.softmax(-1) @ values.repeat_interleave(groups, -3)
 
 
 def any_labels(choices: Choices, chance: random.Random) -> Mapping[int, Option]:
