@@ -51,7 +51,7 @@ def not_run(problem: Problem, plan: Plan, asked: str | None) -> Iterator[str]:
     if problem.zero >= ZERO_GRADIENTS and shares_states(problem, plan):
         whole = "gradients" if problem.zero < ZERO_PARAMETERS else "parameters and gradients"
         yield (
-            f"ZeRO-{problem.zero} is planned for and not run: replicas of a run share out the optimizer's states and"
+            f"ZeRO-{problem.zero} is planned for and not run: replicas of a run shard the optimizer's states and"
             f" hold {whole} whole; plan with --zero 1"
         )
     if (named := optimizer_of(problem, asked)) not in OPTIMIZERS:

@@ -85,7 +85,8 @@ def results_of(cases: dict[str, Case], made: dict[str, Made], folder: Path) -> d
         (folder / f"{number}.json").write_text(text(problem, plan, case.reference))
         request = {
             "verify": True, "dtype": case.dtype, "learning_rate": 0.01, "steps": 1, "warmup": 1,
-            "optimizer": case.optimizer, "operators": not case.fault and case.tensor > 1 and case.dtype == "float64", "verify_by": None,
+            "optimizer": case.optimizer, "verify_by": None,
+            "operators": not case.fault and case.tensor > 1 and case.dtype == "float64",
         }  # fmt: skip
         listed.append([name, processes(problem, plan), f"{number}.json", request, case.fault])
     (folder / "cases.json").write_text(json.dumps(listed))
