@@ -313,7 +313,7 @@ class Problem:
             )
         if (self.mini_batch // (self.micro_batches or 1)) % self.graph.sample_step:
             raise InvalidProblem(
-                f"groups of {self.graph.sample_step} devices share out the samples of a micro-batch, so give it a"
+                f"groups of {self.graph.sample_step} devices divide the samples of a micro-batch, so give it a"
                 f" multiple of that: found {self.mini_batch // (self.micro_batches or 1)}"
             )
         if self.zero not in ZERO_STAGES:

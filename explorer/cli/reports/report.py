@@ -461,7 +461,7 @@ def cluster_words(problem: Problem) -> str:
     if any(device.members for device in problem.cluster.devices):
         shown += ", groups over which tensors are divided as devices"
     elif degree > 1:
-        what = "that share out samples" if problem.graph.sample_step > 1 else "over which tensors are divided"
+        what = "that divide samples" if problem.graph.sample_step > 1 else "over which tensors are divided"
         shown += f", each a group of {degree} {what}"
     return shown + (f" in {nodes} nodes" if nodes > 1 else "")
 

@@ -74,7 +74,7 @@ class Example:
         asked += ["--tensor-parallel-of"] if parts and asked != ["--tensor-parallel"] else []
         if len(asked) > 1:
             raise InvalidProblem(
-                f"{model}: the members of a group share out one thing; give one of {' and '.join(asked)}"
+                f"{model}: the members of a group divide one thing; give one of {' and '.join(asked)}"
             )
 
 

@@ -26,6 +26,7 @@ from explorer.tracing.sharding.rules import analyse
 from explorer.tracing.sharding.ways import HEADS, QUERIES, RING, attention_calls, only, way_of
 from explorer.view.timeline.exchanges import exchange_of
 from solvers.errors import InvalidProblem
+from solvers.plan.plan import Plan
 from solvers.problem.cluster import Link, uniform_cluster
 from solvers.problem.collectives import ATTENTION, WHOLE, Axis, exchange_kind
 from solvers.problem.graph import OpGraph, Phase
@@ -363,4 +364,4 @@ def test_a_ring_is_planned_and_not_run() -> None:
     graph = ring_graph()
     table = ComputeTable((1, 2), {"H100-80GB": np.zeros((len(graph), 2))})
     problem = Problem(graph, uniform_cluster(GPUS[:1], 1e9), table, training=True)
-    assert any("go round a ring" in line for line in not_run(problem, None))
+    assert any("go round a ring" in line for line in not_run(problem, Plan((), ((),)), None))
