@@ -73,9 +73,7 @@ class Example:
         asked = [axis.flag for axis in Axis if getattr(self, f"{axis.value}_parallel") not in (None, 1)]
         asked += ["--tensor-parallel-of"] if parts and asked != ["--tensor-parallel"] else []
         if len(asked) > 1:
-            raise InvalidProblem(
-                f"{model}: the members of a group divide one thing; give one of {' and '.join(asked)}"
-            )
+            raise InvalidProblem(f"{model}: the members of a group divide one thing; give one of {' and '.join(asked)}")
 
 
 NAMES = tuple(field.name.replace("_", "-") for field in fields(Example))
