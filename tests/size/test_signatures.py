@@ -33,7 +33,7 @@ MAY = {
     "*._ipython_display_": "whatever IPython says, passed on to ipywidgets",
     "*.__reduce__": "pickle's",
     "explorer/tracing/fake.py:*": "arguments of somebody's model",
-    "explorer/runner/engine/shards.py:Shards.states": "what optimizers of torch keep of a parameter: tensors and numbers",
+    "explorer/runner/engine/shards.py:Shards.states": "what optimizers of torch keep: tensors, numbers",
     "explorer/tracing/files/onnx_child.py:inferred": "onnx's messages, which need not be installed",
     "solvers/formats/records.py:*": "JSON of any record, read and written field by field",
     "solvers/plan/result.py:Result.*": "values of plotly, networkx, pandas, which need not be there, and of a layer"
