@@ -317,11 +317,11 @@ def _as_configured(
     model: Workload | OpGraph | str, configuration: Configuration, question: Question
 ) -> tuple[Workload | OpGraph | str, Question]:
     """A model by its name divided as a configuration says, and a question with its settings where it has none."""
-    from explorer.exports.configurations.comparison import named_model, settings_said
+    from explorer.exports.configurations.comparison import configured_settings, named_model
 
     given = {one.name: getattr(question, one.field) for one in PLAN}
     given = {one.name: given[one.name] for one in PLAN if given[one.name] != one.default}
-    asked = Question(**{**settings_said(configuration, question), **given})
+    asked = Question(**{**configured_settings(configuration, question), **given})
     return (named_model(model, configuration) if isinstance(model, str) else model), asked
 
 

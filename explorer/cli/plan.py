@@ -143,12 +143,12 @@ def _configuration(args: argparse.Namespace) -> Configured | None:
             raise InvalidProblem(f"--from begins with a configuration's plan; leave out --{flag}")
     if args.training is False:
         raise InvalidProblem("--from reads configurations of training; leave out --inference")
-    from explorer.exports.configurations.comparison import configured, named_model, settings_said
+    from explorer.exports.configurations.comparison import configured, configured_settings, named_model
     from explorer.exports.configurations.configured import read_configuration
 
     said = read_configuration(args.configuration)
     args.model = named_model(args.model, said)
-    for name, value in settings_said(said, settings_of(args)).items():
+    for name, value in configured_settings(said, settings_of(args)).items():
         if getattr(args, name) is None:
             setattr(args, name, value)
     model = of_degree(args.model, said.tensor) if searches_degrees(args.model) else args.model

@@ -53,7 +53,7 @@ def named_model(model: str, configuration: Configuration) -> str:
     return join_example(model, tensor_parallel=configuration.tensor, sequence_parallel=whole)
 
 
-def settings_said(configuration: Configuration, given: Settings) -> dict[str, object]:
+def configured_settings(configuration: Configuration, given: Settings) -> dict[str, object]:
     """The settings that a configuration fixes, by name, for those that were not given. Layers are whole, as launchers
     have them. given: a cluster of it counts, else its devices. Raises InvalidProblem."""
     devices = given.devices if given.cluster is None else len(given.cluster.accelerators)

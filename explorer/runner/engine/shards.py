@@ -153,7 +153,9 @@ class Shards:
         mine = [state.get(piece.value, {}) for piece in self.pieces]
         told: list[Any] = [None] * self.replicas
         kept = zip(self.pieces, mine, strict=True)
-        plain = [(piece.of, {key: _told(key, value, piece) for key, value in each.items()}) for piece, each in kept]
+        plain = [
+            (piece.of, {key: _as_exchanged(key, value, piece) for key, value in each.items()}) for piece, each in kept
+        ]
         dist.all_gather_object(told, plain, group=self.group)
         found: list[dict[str, Any]] = [{} for _ in self.parameters]
         for of, values in (each for of_replica in told for each in of_replica):
@@ -177,7 +179,7 @@ class Shards:
         return [view.clone() for view in self._views(whole)]
 
 
-def _told(key: str, value: Any, piece: Piece) -> Any:
+def _as_exchanged(key: str, value: Any, piece: Piece) -> Any:
     """A state as others are told of it: its dtype where it is as large as the piece, else itself."""
     if not isinstance(value, Tensor) or (value.numel() == 1 and key == COUNT):
         return value

@@ -159,7 +159,7 @@ def _states(catalogue: Catalogue, updater: Updater) -> tuple[dict[str, Tensor], 
     together."""
     tensors = {f"{MODEL}{name}": value for name, value in catalogue.owned.items()}
     numbers: dict[str, Any] = {}
-    kept = {} if updater.optimizer is None else _kept(updater.optimizer, updater)
+    kept = {} if updater.optimizer is None else _whole_states(updater.optimizer, updater)
     for name, parameter in updater.parameters.items():
         if not catalogue.is_gathered_here(name):
             continue
@@ -178,7 +178,7 @@ def _states(catalogue: Catalogue, updater: Updater) -> tuple[dict[str, Tensor], 
     return tensors, numbers
 
 
-def _kept(optimizer: torch.optim.Optimizer, updater: Updater) -> dict[Tensor, Mapping[str, Any]]:
+def _whole_states(optimizer: torch.optim.Optimizer, updater: Updater) -> dict[Tensor, Mapping[str, Any]]:
     """What an optimizer keeps of each parameter that this rank updates, with what other replicas hold of it."""
     found: dict[Tensor, Mapping[str, Any]] = {p: optimizer.state.get(p, {}) for p in updater.parameters.values()}
     for shards in updater.shards:

@@ -87,15 +87,15 @@ def _counted(machine: Machine, names: Mapping[int, str]) -> list[nn.Parameter]:
     here, first = machine.script.devices[machine.rank], machine.members.member == 0
     found: list[nn.Parameter] = []
 
-    def is_mine(parameter: nn.Parameter) -> bool:
+    def is_updated_here(parameter: nn.Parameter) -> bool:
         return first or machine.program.placed.is_share(names[id(parameter)])
 
     for segment, owned in machine.owned.items():
         if segment in machine.shards:
             pieces = ((each.parameters[piece.of], piece) for each in machine.shards[segment] for piece in each.pieces)
-            found += [piece.value for parameter, piece in pieces if is_mine(parameter)]
+            found += [piece.value for parameter, piece in pieces if is_updated_here(parameter)]
         elif machine.script.segments[segment].devices[0] == here:
-            found += filter(is_mine, owned)
+            found += filter(is_updated_here, owned)
     return found
 
 

@@ -13,7 +13,8 @@ from functools import cached_property
 
 from explorer.tracing.captured import Captured, Node
 from explorer.tracing.fold import is_bookkeeping, is_view
-from explorer.tracing.sharding.rules import VIEWS, Known, Loop, Where
+from explorer.tracing.sharding.loops import Known, Loop, Where
+from explorer.tracing.sharding.rules import VIEWS
 from solvers.problem.collectives import ATTENTION, Axis
 
 WHOLE = -1
@@ -244,10 +245,10 @@ class Choices:
             if self.axis is Axis.CONTEXT:
                 found[at] = self._along_tokens(at, options)
             else:
-                found[at] = self._asked(node, options)
+                found[at] = self._of_axis(node, options)
         return found
 
-    def _asked(self, node: Node, options: tuple[Option, ...]) -> tuple[Option, ...]:
+    def _of_axis(self, node: Node, options: tuple[Option, ...]) -> tuple[Option, ...]:
         """Those of its options that the axis of the groups leaves a call: of tensors, with as many matrices divided as
         can be; of experts, with the matrices of experts divided, and all else by samples or experts where it can be."""
         if self.axis is not Axis.EXPERT and self.whole_weights:

@@ -9,9 +9,10 @@ from explorer.tracing.captured import Captured
 from explorer.tracing.sharding.alike import alike
 from explorer.tracing.sharding.choices import WHOLE, Choices, Option
 from explorer.tracing.sharding.local import Part, member_of, members_of
+from explorer.tracing.sharding.loops import Known
 from explorer.tracing.sharding.prices import seconds_of
 from explorer.tracing.sharding.program import Division, GroupLink, Prices, cheapest
-from explorer.tracing.sharding.rules import Known, analyse
+from explorer.tracing.sharding.rules import analyse
 from explorer.tracing.sharding.ways import check_tokens, notes_of_ways
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats

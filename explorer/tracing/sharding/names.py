@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from explorer.tracing.sharding.choices import PARTIAL, Choices, State
 from explorer.tracing.sharding.dimensions import Leaves
-from explorer.tracing.sharding.rules import Where
+from explorer.tracing.sharding.loops import Where
 
 ATTENTION = "aten.scaled_dot_product_attention"
 REPLICATE, PARTIAL_SUM = "R", "P"

@@ -8,82 +8,12 @@ every member.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum, auto
+from collections.abc import Iterator, Mapping, Sequence
 
-from explorer.tracing.captured import Captured, Node, Value
-from explorer.tracing.sharding.dimensions import Dimensions, Leaves
-
-Where = int | None
-"""The dimension of a tensor that has the loop; None: it is whole, or a partial sum."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """One loop of a call. leaves: its dimension. inputs: where each of the call's tensors has it, in their order.
-    outputs: likewise. once: positions of inputs that one member alone adds (the bias of a partial sum). statistics:
-    whether the call then makes two small all-reduces inside, each of one fp32 number for every entry of its second
-    tensor. context: whether only members that share out tokens take it. ring: whether its keys and values then go round
-    all members."""
-
-    leaves: Leaves
-    inputs: tuple[Where, ...]
-    outputs: tuple[Where, ...]
-    once: tuple[int, ...] = ()
-    statistics: bool = False
-    context: bool = False
-    ring: bool = False
-
-
-class Route(Enum):
-    """What integers say of the rows of a mixture's tokens, sorted by the experts that these chose. EXPERT: the expert
-    of each sorted row; ORDER: which of the tokens' choices it is; TOKEN: which token; BACK: which sorted row a token's
-    choice has become."""
-
-    EXPERT = auto()
-    ORDER = auto()
-    TOKEN = auto()
-    BACK = auto()
-
-
-@dataclass(slots=True)
-class Known:
-    """What is known of a captured graph so far. of: dimensions of every value; loops: of every call, by position;
-    routes: what integers say of rows that are sorted by expert, by value."""
-
-    captured: Captured
-    dimensions: Dimensions = field(default_factory=Dimensions)
-    of: dict[str, tuple[Leaves, ...]] = field(default_factory=dict)
-    loops: dict[int, tuple[Loop, ...]] = field(default_factory=dict)
-    routes: dict[str, Route] = field(default_factory=dict)
-
-    def value(self, name: str) -> Value:
-        return self.captured.values[name]
-
-    def enter(self, name: str) -> tuple[Leaves, ...]:
-        """A value with dimensions of its own, unless they are known."""
-        if name not in self.of:
-            self.of[name] = tuple(self.dimensions.new(length) for length in self.value(name).shape)
-        return self.of[name]
-
-    def set(self, name: str, dimensions: Sequence[Leaves]) -> None:
-        """Give an output its dimensions, new ones where the lengths are not those of its shape (a call that repeats,
-        or broadcasts)."""
-        shape = self.value(name).shape
-        assert len(dimensions) == len(shape)
-        self.of[name] = tuple(
-            dimension
-            if self.dimensions.length(self.dimensions.leaves(dimension)) == length
-            else self.dimensions.new(length)
-            for dimension, length in zip(dimensions, shape, strict=True)
-        )
-
-    def join(self, one: Leaves, other: Leaves) -> None:
-        self.dimensions.join(one, other)
-
-
-Rule = Callable[[Known, Node], tuple[Loop, ...]]
+from explorer.tracing.captured import Captured, Node
+from explorer.tracing.sharding.dimensions import Leaves
+from explorer.tracing.sharding.loops import Known, Loop, Rule, Where, loops_of, outer_leaves, rules_named
+from explorer.tracing.sharding.routing import ROUTED
 
 
 def analyse(captured: Captured) -> Known:
@@ -100,12 +30,6 @@ def analyse(captured: Captured) -> Known:
         for output in node.outputs:
             known.enter(output)
     return known
-
-
-def _loops(
-    known: Known, node: Node, dimensions: Sequence[tuple[Leaves, Sequence[Where], Sequence[Where]]]
-) -> tuple[Loop, ...]:
-    return tuple(Loop(leaves, tuple(inputs), tuple(outputs)) for leaves, inputs, outputs in dimensions if leaves)
 
 
 def _pointwise(known: Known, node: Node) -> tuple[Loop, ...]:
@@ -241,7 +165,7 @@ def _batch_norm(known: Known, node: Node) -> tuple[Loop, ...]:
     for _, name in node.tensors[1:]:
         known.join(image[1], known.of[name][0])
     places = (1, *(0 for _ in node.tensors[1:]))
-    return _loops(known, node, [(image[1], places, [1])])
+    return loops_of(known, node, [(image[1], places, [1])])
 
 
 def _over_rows(argument: str) -> Rule:
@@ -254,7 +178,7 @@ def _over_rows(argument: str) -> Rule:
         for output in node.outputs:
             known.set(output, own)
         rest = [None] * (len(node.tensors) - 1)
-        return _loops(known, node, [(own[axis], [axis, *rest], [axis]) for axis in range(len(own) - inner)])
+        return loops_of(known, node, [(own[axis], [axis, *rest], [axis]) for axis in range(len(own) - inner)])
 
     return rule
 
@@ -266,7 +190,7 @@ def _along(known: Known, node: Node) -> tuple[Loop, ...]:
     known.set(node.outputs[0], own)
     if not isinstance(dim, int) or len(node.tensors) != 1:
         return ()
-    return _loops(known, node, [(own[axis], [axis], [axis]) for axis in range(len(own)) if axis != dim % len(own)])
+    return loops_of(known, node, [(own[axis], [axis], [axis]) for axis in range(len(own)) if axis != dim % len(own)])
 
 
 def _reduction(known: Known, node: Node) -> tuple[Loop, ...]:
@@ -283,7 +207,7 @@ def _reduction(known: Known, node: Node) -> tuple[Loop, ...]:
         node.outputs[0], [() if axis in gone else own[axis] for axis in range(len(own)) if keep or axis not in gone]
     )
     into = {axis: axis if keep else place for place, axis in enumerate(stay)}
-    return _loops(known, node, [(own[axis], [axis], [into.get(axis)]) for axis in range(len(own))])
+    return loops_of(known, node, [(own[axis], [axis], [into.get(axis)]) for axis in range(len(own))])
 
 
 def _attention(known: Known, node: Node) -> tuple[Loop, ...]:
@@ -302,7 +226,7 @@ def _attention(known: Known, node: Node) -> tuple[Loop, ...]:
         if known.dimensions.length(known.dimensions.leaves(q[axis])) == length:
             known.join(q[axis], k[axis])
         else:
-            outer = _prefix(known, q[axis], length)
+            outer = outer_leaves(known, q[axis], length)
             if outer is None:
                 continue
             known.join(outer, k[axis])
@@ -314,7 +238,7 @@ def _attention(known: Known, node: Node) -> tuple[Loop, ...]:
             if there:
                 known.join(known.of[mask][own], q[axis])
         loops.append((k[axis], where, [axis]))
-    return (*_loops(known, node, loops), *_attention_tokens(known, node))
+    return (*loops_of(known, node, loops), *_attention_tokens(known, node))
 
 
 def _attention_tokens(known: Known, node: Node) -> Iterator[Loop]:
@@ -335,12 +259,6 @@ def _attention_tokens(known: Known, node: Node) -> Iterator[Loop]:
     yield Loop(of["query"][-2], places, (axis,), context=True, ring=ring)
 
 
-def _prefix(known: Known, dimension: Leaves, length: int) -> Leaves | None:
-    """The outer leaves of a dimension that make up ``length``, splitting one where that is needed."""
-    leaves, _ = known.dimensions.reshape([dimension], [length, known.dimensions.length(dimension) // length])
-    return leaves if known.dimensions.length(leaves) == length else None
-
-
 def _embedding(known: Known, node: Node) -> tuple[Loop, ...]:
     """The columns of a table, its rows (each member looks up those it has, and adds none for others), the indices."""
     table, indices = (known.of[name] for _, name in node.tensors[:2])
@@ -350,7 +268,7 @@ def _embedding(known: Known, node: Node) -> tuple[Loop, ...]:
         (table[0], [0, None], [None]),
     ]
     loops += [(leaves, [None, axis], [axis]) for axis, leaves in enumerate(indices)]
-    return _loops(known, node, loops)
+    return loops_of(known, node, loops)
 
 
 def _cross_entropy(known: Known, node: Node) -> tuple[Loop, ...]:
@@ -395,7 +313,7 @@ def _view(known: Known, node: Node) -> tuple[Loop, ...]:
         result = known.dimensions.reshape(own, known.value(output).shape) if 0 not in shape else own
     known.set(output, result)
     outputs = [_place(known, output, leaves) for leaves in own]
-    return _loops(
+    return loops_of(
         known,
         node,
         [(leaves, _whole(node, axis), [out]) for axis, (leaves, out) in enumerate(zip(own, outputs, strict=True))],
@@ -443,7 +361,7 @@ def _piece(known: Known, node: Node) -> tuple[Loop, ...]:
             loops.append((leaves, _whole(node, axis), [out] * len(node.outputs)))
         elif inner is not None and not drops:
             loops.append((inner, _whole(node, axis), [dim] * len(node.outputs)))
-    return _loops(known, node, loops)
+    return loops_of(known, node, loops)
 
 
 def _cat(known: Known, node: Node) -> tuple[Loop, ...]:
@@ -464,7 +382,7 @@ def _cat(known: Known, node: Node) -> tuple[Loop, ...]:
     new = known.dimensions.new(known.value(output).shape[dim])
     known.set(output, [*own[:dim], new, *own[dim + (not stacked) :]])
     axes = [axis for axis in range(len(own)) if stacked or axis != dim]
-    return _loops(known, node, [(own[a], [a] * len(names), [a + (stacked and a >= dim)]) for a in axes])
+    return loops_of(known, node, [(own[a], [a] * len(names), [a + (stacked and a >= dim)]) for a in axes])
 
 
 def _repeat_interleave(known: Known, node: Node) -> tuple[Loop, ...]:
@@ -474,7 +392,7 @@ def _repeat_interleave(known: Known, node: Node) -> tuple[Loop, ...]:
         return ()
     dim %= len(own)
     known.set(node.outputs[0], [*own[:dim], (*own[dim], *known.dimensions.new(times)), *own[dim + 1 :]])
-    return _loops(known, node, [(leaves, [axis], [axis]) for axis, leaves in enumerate(own)])
+    return loops_of(known, node, [(leaves, [axis], [axis]) for axis, leaves in enumerate(own)])
 
 
 def _pool(known: Known, node: Node) -> tuple[Loop, ...]:
@@ -483,7 +401,7 @@ def _pool(known: Known, node: Node) -> tuple[Loop, ...]:
     for output in node.outputs:
         new = [known.dimensions.new(length) for length in known.value(output).shape]
         known.set(output, [*own[:2], *new[2:]])
-    return _loops(known, node, [(own[axis], [axis], [axis] * len(node.outputs)) for axis in range(min(2, len(own)))])
+    return loops_of(known, node, [(own[axis], [axis], [axis] * len(node.outputs)) for axis in range(min(2, len(own)))])
 
 
 def _beside(known: Known, node: Node) -> tuple[Loop, ...]:
@@ -500,7 +418,7 @@ def _beside(known: Known, node: Node) -> tuple[Loop, ...]:
         lengths = known.value(output).shape
         known.set(output, [own[at] if at in axes else known.dimensions.new(n) for at, n in enumerate(lengths)])
     every, out = len(node.tensors), len(node.outputs)
-    return _loops(known, node, [(own[axis], [axis] * every, [axis] * out) for axis in axes])
+    return loops_of(known, node, [(own[axis], [axis] * every, [axis] * out) for axis in axes])
 
 
 def _stays(known: Known, node: Node) -> tuple[Loop, ...]:
@@ -518,113 +436,7 @@ def _of_samples(known: Known, node: Node) -> tuple[Loop, ...]:
         known.join(first, known.of[name][0])
     for output in node.outputs:
         known.set(output, [first, *(known.dimensions.new(length) for length in known.value(output).shape[1:])])
-    return _loops(known, node, [(first, [0] * len(node.tensors), [0] * len(node.outputs))])
-
-
-def _sort(known: Known, node: Node) -> tuple[Loop, ...]:
-    """The experts that tokens chose, in order: each member those of its tokens. Sorting that order again finds the row
-    of each choice."""
-    name = node.tensors[0][1]
-    own = known.of[name]
-    if len(own) != 1 or known.value(name).is_float:
-        return ()
-    again = known.routes.get(name) is Route.ORDER
-    tokens = known.dimensions.sorted_from(own[0]) if again else own[0]
-    rows = tokens if again else known.dimensions.sort(own[0])
-    routes = [Route.BACK] if again else [Route.EXPERT, Route.ORDER]
-    for output, route in zip(reversed(node.outputs), reversed(routes), strict=False):
-        known.routes[output] = route
-    for output in node.outputs:
-        known.set(output, [rows])
-    return _loops(known, node, [(tokens, [0], [0] * len(node.outputs))])
-
-
-def _of_order(known: Known, node: Node) -> tuple[Loop, ...]:
-    """Numbers for every sorted row: which token it is of, or room for them."""
-    name, output = node.tensors[0][1], node.outputs[0]
-    if known.routes.get(name) is not Route.ORDER or len(node.tensors) != 1:
-        return ()
-    known.set(output, known.of[name])
-    if node.target == "aten.floor_divide":
-        known.routes[output] = Route.TOKEN
-    return _loops(known, node, [(known.dimensions.sorted_from(known.of[name][0]), [0], [0])])
-
-
-def _put(known: Known, node: Node) -> tuple[Loop, ...]:
-    """Numbers put where an order says: which row each choice has become."""
-    order = next((name for argument, name in node.tensors if argument == "indices"), "")
-    output = node.outputs[0]
-    if known.routes.get(order) is not Route.ORDER or known.value(output).shape != known.value(order).shape:
-        return ()
-    tokens = known.dimensions.sorted_from(known.of[order][0])
-    known.set(output, [tokens])
-    known.routes[output] = Route.BACK
-    for _, name in node.tensors:
-        if not known.dimensions.sorted_from(known.of[name][0]):
-            known.join(known.of[name][0], tokens)
-    return _loops(known, node, [(tokens, [0] * len(node.tensors), [0])])
-
-
-def _counted(known: Known, node: Node) -> tuple[Loop, ...]:
-    """How many rows each expert has: of all tokens together a sum."""
-    rows = known.of[node.tensors[0][1]]
-    tokens = known.dimensions.sorted_from(rows[0]) if len(rows) == 1 else ()
-    return _loops(known, node, [(tokens, [0], [None])])
-
-
-def _index(known: Known, node: Node) -> tuple[Loop, ...]:
-    """Rows to experts and back. A member that has tokens picks the rows of these; one that has experts picks their rows
-    of all tokens, and puts what it made of them where they came from, nothing for others, a part of a sum."""
-    if len(node.tensors) != 2:
-        return ()
-    (_, source), (_, indices) = node.tensors
-    route, own, rows = known.routes.get(indices), known.of[source], known.of[indices]
-    made = (*known.value(indices).shape, *known.value(source).shape[1:])
-    if route is None or not own or known.value(node.outputs[0]).shape != made:
-        return ()
-    loops: list[tuple[Leaves, list[Where], list[Where]]] = [
-        (leaves, [axis, None], [axis]) for axis, leaves in enumerate(own) if axis
-    ]
-    if route is Route.EXPERT:
-        experts = _prefix(known, rows[0], made[0] and known.value(source).shape[0])
-        loops += [(known.dimensions.sorted_from(rows[0]), [None, 0], [0])]
-        if experts is not None:
-            known.join(experts, own[0])
-            loops += [(own[0], [0, 0], [0])]
-    elif route is Route.BACK:
-        loops += [(rows[0], [0, 0], [0])]
-        if len(leaves := known.dimensions.leaves(own[0])) > 1:
-            loops += [(leaves[:1], [0, None], [None])]
-    else:
-        loops += [(own[0], [0, 0], [0]), (rows[0], [None, 0], [0])]
-    known.set(node.outputs[0], [*rows, *own[1:]])
-    return _loops(known, node, loops)
-
-
-def _grouped_product(known: Known, node: Node) -> tuple[Loop, ...]:
-    """Rows sorted by expert, each times the matrix of its expert: experts with their rows, columns, the sum; and rows
-    by the tokens that they are of, with all experts."""
-    one, other = node.tensors[0][1], node.tensors[1][1]
-    left, right = known.of[one], known.of[other]
-    if (len(left), len(right)) != (2, 3) or not known.dimensions.sorted_from(left[0]):
-        return ()
-    experts, rest = known.value(other).shape[0], [None] * (len(node.tensors) - 2)
-    known.join(left[1], right[1])
-    loops: list[tuple[Leaves, list[Where], list[Where]]] = []
-    if known.value(one).shape[0] % experts == 0 and (outer := _prefix(known, left[0], experts)):
-        known.join(outer, right[0])
-        loops.append((right[0], [0, 0, *rest], [0]))
-    known.set(node.outputs[0], [left[0], right[2]])
-    loops += [
-        (known.dimensions.sorted_from(left[0]), [0, None, *rest], [0]),
-        (right[2], [None, 2, *rest], [1]),
-        (right[1], [1, 1, *rest], [None]),
-    ]
-    return _loops(known, node, loops)
-
-
-def _named(names: str, rule: Rule) -> Mapping[str, Rule]:
-    return {f"aten.{name}": rule for name in names.split()}
+    return loops_of(known, node, [(first, [0] * len(node.tensors), [0] * len(node.outputs))])
 
 
 POINTWISE = (
@@ -635,32 +447,26 @@ VIEWS = (
     "view reshape flatten unflatten _unsafe_view transpose permute t unsqueeze squeeze expand expand_as detach alias"
 )
 RULES: Mapping[str, Rule] = {
-    **_named(POINTWISE, _pointwise),
-    **_named("linear", _linear),
-    **_named("mm matmul", _matrices("self", "other")),
-    **_named("bmm", _matrices("self", "mat2")),
-    **_named("conv1d conv2d conv3d", _convolution),
-    **_named("batch_norm", _batch_norm),
-    **_named("layer_norm rms_norm", _over_rows("normalized_shape")),
-    **_named("softmax log_softmax", _along),
-    **_named("sum", _reduction),
-    **_named("scaled_dot_product_attention", _attention),
-    **_named("embedding", _embedding),
-    **_named("cross_entropy_loss", _cross_entropy),
-    **_named(VIEWS, _view),
-    **_named("slice select narrow chunk split split_with_sizes unbind", _piece),
-    **_named("cat stack", _cat),
-    **_named("repeat_interleave", _repeat_interleave),
-    **_named("mean amax amin", _stays),
-    **_named("topk gather scatter", _beside),
-    **_named("new_empty copy", _of_samples),
-    **_named("sort argsort", _sort),
-    **_named("floor_divide empty_like", _of_order),
-    **_named("index_put", _put),
-    **_named("histc bincount", _counted),
-    **_named("index", _index),
-    **_named("_grouped_mm", _grouped_product),
-    "transformers.grouped_mm_fallback": _grouped_product,
-    **_named("max_pool2d avg_pool2d adaptive_avg_pool2d", _pool),
+    **rules_named(POINTWISE, _pointwise),
+    **rules_named("linear", _linear),
+    **rules_named("mm matmul", _matrices("self", "other")),
+    **rules_named("bmm", _matrices("self", "mat2")),
+    **rules_named("conv1d conv2d conv3d", _convolution),
+    **rules_named("batch_norm", _batch_norm),
+    **rules_named("layer_norm rms_norm", _over_rows("normalized_shape")),
+    **rules_named("softmax log_softmax", _along),
+    **rules_named("sum", _reduction),
+    **rules_named("scaled_dot_product_attention", _attention),
+    **rules_named("embedding", _embedding),
+    **rules_named("cross_entropy_loss", _cross_entropy),
+    **rules_named(VIEWS, _view),
+    **rules_named("slice select narrow chunk split split_with_sizes unbind", _piece),
+    **rules_named("cat stack", _cat),
+    **rules_named("repeat_interleave", _repeat_interleave),
+    **rules_named("mean amax amin", _stays),
+    **rules_named("topk gather scatter", _beside),
+    **rules_named("new_empty copy", _of_samples),
+    **ROUTED,
+    **rules_named("max_pool2d avg_pool2d adaptive_avg_pool2d", _pool),
 }
 """By call."""

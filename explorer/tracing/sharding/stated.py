@@ -5,7 +5,8 @@ from __future__ import annotations
 from explorer.tracing.captured import Captured
 from explorer.tracing.sharding.choices import SHARED, Choices, Option, State
 from explorer.tracing.sharding.local import Part, laid_out
-from explorer.tracing.sharding.rules import Where, analyse
+from explorer.tracing.sharding.loops import Where
+from explorer.tracing.sharding.rules import analyse
 from solvers.errors import InvalidProblem
 from solvers.problem import collectives
 from solvers.problem.collectives import DividedCall, Division

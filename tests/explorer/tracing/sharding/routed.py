@@ -12,7 +12,7 @@ from torch import nn
 
 from explorer.tracing.captured import Captured, Node
 from explorer.tracing.sharding.choices import Choices
-from explorer.tracing.sharding.rules import Route
+from explorer.tracing.sharding.loops import Route
 from solvers.problem.collectives import UNSUMMED, WHOLE
 
 Tensors = dict[str, torch.Tensor]

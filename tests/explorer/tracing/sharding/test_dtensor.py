@@ -18,7 +18,8 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from explorer.tracing.captured import Captured, Node
 from explorer.tracing.sharding.choices import Choices
-from explorer.tracing.sharding.rules import Loop, analyse
+from explorer.tracing.sharding.loops import Loop
+from explorer.tracing.sharding.rules import analyse
 from tests.explorer.tracing.sharding.captures import demo
 from tests.explorer.tracing.sharding.members import call, share
 from tests.explorer.tracing.sharding.test_rules import MODELS, _once, _random, _run

@@ -11,7 +11,8 @@ import torch
 
 from explorer.tracing.captured import Captured, Node
 from explorer.tracing.sharding.choices import Choices
-from explorer.tracing.sharding.rules import RULES, Loop, analyse
+from explorer.tracing.sharding.loops import Loop
+from explorer.tracing.sharding.rules import RULES, analyse
 from tests.explorer.tracing.sharding.captures import demo
 from tests.explorer.tracing.sharding.members import call, random_value, rows, share
 
