@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from solvers.problem.displayed import hand_in
 
 if TYPE_CHECKING:
-    from explorer.api import diff, export, launch, load, plan, review, show, sweep, trace, why_here
+    from explorer.api import decode, diff, export, launch, load, plan, review, show, sweep, trace, why_here
     from explorer.notebook.widget import PlacementWidget
     from explorer.question.settings import (
         ClusterSettings,
@@ -59,6 +59,7 @@ __all__ = [
     "TrainingSettings",
     "UnsupportedProblem",
     "Workload",
+    "decode",
     "diff",
     "export",
     "launch",

@@ -38,6 +38,7 @@ from solvers.search.monitor import never
 if TYPE_CHECKING:
     import torch
 
+    from explorer.inference.search import Served
     from explorer.notebook.widget import PlacementWidget
     from explorer.question.settings import Value
     from explorer.reviews.difference import Difference
@@ -407,6 +408,40 @@ def show(result: Result) -> PlacementWidget:
     if not isinstance(result, Result):
         raise InvalidProblem(f"expected what explorer.plan returns, found {type(result).__name__}")
     return widget_class().of(result)
+
+
+@_naming_arguments()
+def decode(
+    model: str,
+    settings: Settings,
+    *,
+    prompt: int,
+    context: int,
+    latent: str | None = None,
+    causal: bool = False,
+    should_stop: Callable[[], bool] = never,
+) -> Served:
+    """Ways to serve a decoder on a cluster: throughput against time per token.
+
+    Returns `points`, those on the Pareto front as `front`, and `best(time_per_token_s)`; the `result` of a point is the
+    plan of its decode phase, as `plan` gives one.
+
+    model: a name that `trace` takes and that is traced here.
+    settings: cluster, memory, stack and dtype, of all devices: ``Settings(devices=8, dtype="bf16")``.
+    prompt, context: tokens of a prompt, and of a sequence at the most.
+    latent: what latent attention keeps of a token, "512+64" in DeepSeek-V3; None where keys and values are kept.
+    causal: whether masks that the model makes itself are causal.
+    should_stop: polled between questions; True ends the search with what was found.
+
+    Raises InvalidProblem or TraceError for what is no decoder. That nothing fits is an answer without points.
+    """
+    from explorer.inference.decoder import Decoder
+    from explorer.inference.kv_cache import Latent
+    from explorer.inference.search import serve
+
+    kept = None if latent is None else Latent.parse(latent)
+    decoder = Decoder(model, prompt, context, dtype=settings.dtype, latent=kept, causal=causal)
+    return serve(decoder, settings, should_stop=should_stop)
 
 
 @_with_usual(SWEEP)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from explorer.inference.decoder import Decoder, Phases, graph_holding
-from explorer.inference.points import Point
+from explorer.inference.points import Point, best_within, pareto_front
 from explorer.inference.units import layer_of, outer_groups, partition
 from explorer.question.clusters import make_cluster
 from explorer.question.nodes.groups import members_of
@@ -49,6 +49,15 @@ class Served:
     reasons: dict[tuple[int, int], str]
     cache_bytes: float
     notes: tuple[str, ...]
+
+    @property
+    def front(self) -> tuple[Point, ...]:
+        """The points that no other beats in both, by time per token."""
+        return tuple(pareto_front(self.points))
+
+    def best(self, time_per_token_s: float | None = None) -> Point | None:
+        """The largest throughput within a limit; None where nothing is within it."""
+        return best_within(self.points, time_per_token_s)
 
 
 @dataclass(frozen=True)
