@@ -1,5 +1,5 @@
-"""``check``: whether a plan may be used, as a review of a screenful, as JSON, or as a file to hand on; and ``diff``: what
-differs between two plans of one model."""
+"""``check``: whether a plan may be used, as a review of a screenful, as JSON, or as a file to hand on; and ``diff``:
+what differs between two plans of one model."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from explorer.inference.kv_cache import Latent, check_decoder, with_cache
+from explorer.inference.kv_cache import ATTENTION, Latent, check_decoder, with_cache
 from explorer.question.loading import ignore, is_traced, load
 from explorer.question.models.example import join_example, says_degree, split_example
 from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
-from solvers.problem.graph import OpGraph
+from solvers.problem.graph import CACHED_ATTENTION, OpGraph
 
 if TYPE_CHECKING:
     from explorer.tracing.captured import Captured
@@ -45,7 +45,7 @@ class Phases:
 class Decoder:
     """A model by its name, traced for inference over ``prompt`` tokens and over one.
 
-    context: tokens that a sequence has at the most, for which its cache has room; decode is timed there, at its slowest.
+    context: tokens that a sequence has at the most: its cache has room for them, and decode is timed with them.
     latent: what latent attention keeps of a token; None where keys and values are kept.
     causal: whether masks that the model makes itself are causal.
     """
@@ -61,7 +61,9 @@ class Decoder:
 
     def __post_init__(self) -> None:
         if not LEAST_PROMPT <= self.prompt <= MOST_TOKENS:
-            raise InvalidProblem(f"--prompt must be from {LEAST_PROMPT} to {MOST_TOKENS:,} tokens, found {self.prompt:,}")
+            raise InvalidProblem(
+                f"--prompt must be from {LEAST_PROMPT} to {MOST_TOKENS:,} tokens, found {self.prompt:,}"
+            )
         if not self.prompt <= self.context <= MOST_TOKENS:
             raise InvalidProblem(
                 f"--context is all tokens of a sequence, the prompt ({self.prompt:,}) among them, and at most"
@@ -121,25 +123,20 @@ class Decoder:
 
 def _priced(graph: OpGraph, cached: OpGraph) -> OpGraph:
     """A graph over one token with the FLOPs and the bytes of attention to a cache; the cache itself is not held yet."""
-    operators = tuple(
-        replace(one, flops=other.flops, moved_bytes=other.moved_bytes, causal=False)
-        for one, other in zip(graph.operators, cached.operators, strict=True)
-    )
-    return replace(graph, operators=operators)
+    operators = []
+    for one, other in zip(graph.operators, cached.operators, strict=True):
+        op_type = CACHED_ATTENTION if one.op_type == ATTENTION else one.op_type
+        operators.append(replace(one, op_type=op_type, flops=other.flops, moved_bytes=other.moved_bytes, causal=False))
+    return replace(graph, operators=tuple(operators))
 
 
 def _by_attention(graph: OpGraph, held: dict[str, float]) -> tuple[float, ...]:
     """What is held by the operators of another graph of the model, by name. Raises InvalidProblem where one is not
     there."""
-    found = tuple(held.get(operator.name, 0.0) for operator in graph.operators)
-    if missing := {name for name, nbytes in held.items() if nbytes} - {operator.name for operator in graph.operators}:
-        raise InvalidProblem(f"{graph.name}: over a prompt there is no operator {sorted(missing)[0]!r}, which has a cache")
-    return found
-
-
-def holding(workload: Workload, cache: tuple[float, ...], sequences: int) -> Workload:
-    """The workload whose operators hold the KV cache of so many sequences."""
-    return replace(workload, graph=graph_holding(workload.graph, cache, sequences))
+    there = {operator.name for operator in graph.operators}
+    if missing := sorted(name for name, nbytes in held.items() if nbytes and name not in there):
+        raise InvalidProblem(f"{graph.name}: over a prompt there is no operator {missing[0]!r}, which has a cache")
+    return tuple(held.get(operator.name, 0.0) for operator in graph.operators)
 
 
 def graph_holding(graph: OpGraph, cache: tuple[float, ...], sequences: int) -> OpGraph:
@@ -150,5 +147,13 @@ def graph_holding(graph: OpGraph, cache: tuple[float, ...], sequences: int) -> O
     operators = tuple(
         replace(one, buffer_bytes=one.buffer_bytes + sequences * nbytes) if nbytes else one
         for one, nbytes in zip(graph.operators, cache, strict=True)
+    )
+    return replace(graph, operators=operators)
+
+
+def without_cache(graph: OpGraph) -> OpGraph:
+    """The graph as if what attention reads were held elsewhere: for comparison."""
+    operators = tuple(
+        replace(one, op_type=ATTENTION) if one.op_type == CACHED_ATTENTION else one for one in graph.operators
     )
     return replace(graph, operators=operators)

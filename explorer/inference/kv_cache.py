@@ -136,9 +136,12 @@ def with_cache(captured: Captured, tokens: int, latent: Latent | None = None) ->
             names.append((which, seen.name))
         rest = [(argument, name) for argument, name in node.tensors if argument not in ("query", "key", "value")]
         new = [(f"new_{argument}", name) for argument, name in node.tensors if argument in ("key", "value")]
-        query = [(argument, name) for argument, name in node.tensors if argument == "query"]
+        query = _value(captured, node, "query")
+        if latent is not None:  # as wide as what it is multiplied with
+            wide = replace(query, name=f"{node.name}.query", shape=(*query.shape[:-1], read[0]), base=query.name)
+            values[wide.name] = query = wide
         constants = {**node.constants, "is_causal": False}
-        nodes[at] = replace(node, tensors=(*query, *names, *rest, *new), constants=constants)
+        nodes[at] = replace(node, tensors=(("query", query.name), *names, *rest, *new), constants=constants)
     return replace(
         captured, values=values, buffers=tuple(buffers), nodes=tuple(nodes), whole={}, saved_whole=(), saved=()
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 
-from explorer.inference.decoder import Decoder, Phases, graph_holding
+from explorer.inference.decoder import Decoder, Phases, graph_holding, without_cache
 from explorer.inference.points import Point, best_within, pareto_front
 from explorer.inference.units import layer_of, outer_groups, partition
 from explorer.question.clusters import make_cluster
@@ -34,10 +34,10 @@ SIZES_BETWEEN = 4
 """Sizes that are tried between the last power of two that fits and the first that does not."""
 TOKEN_BYTES = 8.0
 """The token that the last stage sends to the first, for each sequence."""
+SHARES_LEFT = (0.25, 0.5, 0.75, 1.0)
+"""Of what comes and goes at most, how much is left for it: the less, the faster the stages, if they fit."""
 LIMIT_S = 60.0
 """Of one search; it takes a fraction of a second."""
-
-Ask = Callable[..., Result]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ class _Split:
     def question(self, micro_batch: int) -> Problem:
         """The decode phase with the KV cache of all that is in flight."""
         sequences = micro_batch * self.pipeline
-        graph = graph_holding(self.decode.graph, self.phases.cache, sequences) if self.counts else self.decode.graph
+        graph = self.decode.graph
+        graph = graph_holding(graph, self.phases.cache, sequences) if self.counts else without_cache(graph)
         return replace(self.decode, graph=graph, mini_batch=sequences, micro_batches=self.pipeline)
 
 
@@ -152,9 +153,7 @@ def _check(cluster: Cluster) -> None:
         raise InvalidProblem(f"replicas are on accelerators of one kind, found {', '.join(kinds)}; give one")
 
 
-def _split(
-    phases: Phases, settings: Settings, cluster: Cluster, degree: int, stages: int, counts: bool
-) -> _Split:
+def _split(phases: Phases, settings: Settings, cluster: Cluster, degree: int, stages: int, counts: bool) -> _Split:
     """Raises PlacementError where members of groups or their links do not fit."""
     part = cluster.part(cluster.accelerators[: degree * stages])
     usual = {one.name: one.default for group in (ClusterSettings, MemorySettings) for one in fields(group)}
@@ -226,8 +225,40 @@ def _point(
 
 
 def partitioned(problem: Problem) -> Result:
-    """The stages with the least max-load within the memory, proved: layers are whole and in a row."""
-    return solve(problem, DownsetDP(), time_limit_s=LIMIT_S)
+    """The stages with the least max-load within the memory: layers are whole and in a row.
+
+    The exact search knows what is held all the time; what comes and goes beside it is found by simulation. Where the
+    best stages do not fit because of that, they are searched again in what it leaves.
+    """
+    result = solve(problem, DownsetDP(), time_limit_s=LIMIT_S)
+    if result.plan is not None or result.status is Status.INFEASIBLE:
+        return result
+    free = solve(replace(problem, cluster=roomy(problem.cluster)), DownsetDP(), time_limit_s=LIMIT_S)
+    if free.plan is None:
+        return result
+    told = evaluate(free.problem, free.plan)
+    comes = max(peak - held for peak, held in zip(told.peak_memory_bytes, told.static_bytes, strict=True))
+    for share in SHARES_LEFT:
+        plan = _held_within(problem, comes * share)
+        if plan is not None and _fits(problem, plan):
+            return solve(problem, DownsetDP(), start=plan, time_limit_s=LIMIT_S)
+    return result
+
+
+def _held_within(problem: Problem, left_bytes: float) -> Plan | None:
+    """The best stages of which what is held all the time leaves so many bytes of each device; None if there are
+    none."""
+    devices = tuple(replace(one, memory_bytes=one.memory_bytes - left_bytes) for one in problem.cluster.devices)
+    if min(one.memory_bytes for one in devices) <= 0:
+        return None
+    static = tuple(problem.static_bytes().tolist())
+    held = replace(problem, stated_bytes=static, cluster=replace(problem.cluster, devices=devices))
+    return solve(held, DownsetDP(), time_limit_s=LIMIT_S).plan
+
+
+def _fits(problem: Problem, plan: Plan) -> bool:
+    peaks = evaluate(problem, plan).peak_memory_bytes
+    return all(peak <= one.memory_bytes for peak, one in zip(peaks, problem.cluster.devices, strict=True))
 
 
 def token_seconds(problem: Problem, plan: Plan) -> float:
@@ -270,13 +301,13 @@ def prompt_pass(prefill: Problem, graph: OpGraph, plan: Plan) -> tuple[float, tu
         before = max((stage_of[each] for each in prefill.graph.predecessors[o]), default=0)
         stage_of[o] = max(before, home.get(prefill.graph.operators[o].name, before))
     placement = [plan.stages[stage_of[o]].devices for o in range(len(prefill.graph))]
-    roomy = replace(prefill, cluster=_roomy(prefill.cluster))
-    metrics = evaluate(roomy, assemble(roomy, placement, 1))
+    free = replace(prefill, cluster=roomy(prefill.cluster))
+    metrics = evaluate(free, assemble(free, placement, 1))
     return metrics.iteration_s, tuple(metrics.peak_memory_bytes[stage.devices[0]] for stage in plan.stages)
 
 
-def _roomy(cluster: Cluster) -> Cluster:
-    """With memory for anything: what is held is compared by whoever asks."""
+def roomy(cluster: Cluster) -> Cluster:
+    """The cluster with memory for anything."""
     return replace(cluster, devices=tuple(replace(device, memory_bytes=2.0**60) for device in cluster.devices))
 
 
@@ -289,12 +320,9 @@ def _why_nothing(split: _Split) -> str:
     result = partitioned(question)
     if result.status is Status.INFEASIBLE or result.plan is None:
         what = f"weights of {text.nbytes(weights)} and a KV cache of {text.nbytes(cache)}"
-        return f"does not fit {text.plural(split.pipeline, 'stage')} of {text.nbytes(cap)} with one sequence each: {what}"
+        return (
+            f"does not fit {text.plural(split.pipeline, 'stage')} of {text.nbytes(cap)} with one sequence each: {what}"
+        )
     if len(result.plan.stages) < split.pipeline:
         return "no more stages than before are of use"
     return f"a prompt does not fit beside the weights in {text.nbytes(cap)} a device"
-
-
-def sequences_of(points: Sequence[Point]) -> list[int]:
-    """Sizes of micro-batches that were tried, ascending."""
-    return sorted({point.micro_batch for point in points})

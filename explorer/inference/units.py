@@ -15,7 +15,9 @@ def layer_of(graph: OpGraph) -> tuple[int | None, ...]:
     model without a list of layers."""
     model = units_of(graph)
     if not model.layers:
-        raise InvalidProblem(f"{graph.name}: has no list of layers (nn.ModuleList), which stages of inference are made of")
+        raise InvalidProblem(
+            f"{graph.name}: has no list of layers (nn.ModuleList), which stages of inference are made of"
+        )
     found: list[int | None] = [None] * len(graph)
     for number, unit in enumerate(model.layers):
         for operator in model.units[unit].operators:
@@ -39,5 +41,5 @@ def outer_groups(graph: OpGraph) -> tuple[tuple[str, ...], ...]:
 
 def partition(graph: OpGraph, stages: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Per stage how many layers it has, by operators of each stage."""
-    layers = layer_of(graph)
+    layers = [None if graph.operators[o].replicable else layer for o, layer in enumerate(layer_of(graph))]
     return tuple(len({layers[o] for o in operators} - {None}) for operators in stages)

@@ -123,7 +123,12 @@ def _load_demo(
     _knows(model, example, "batch", "sequence", *GROUP)
     traced = replace(
         trace_demo(
-            name, training, dtype, example.batch, on_call, divide or divider_of(example, dtype, members),
+            name,
+            training,
+            dtype,
+            example.batch,
+            on_call,
+            divide or divider_of(example, dtype, members),
             example.sequence,
         ),
         reference=model,

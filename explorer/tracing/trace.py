@@ -64,7 +64,10 @@ def trace_module(
     inputs = fake_inputs(example_inputs, mode, target, example_kwargs)
     dim = batch_dim or 0
     if sequence is not None:
-        inputs = at_length(inputs, sequence, mode, dim)
+        try:
+            inputs = at_length(inputs, sequence, mode, dim)
+        except TraceError as error:
+            raise TraceError(f"{name}: {error}") from error
     given = batch_of(inputs, dim)
 
     def at(samples: int) -> Captured | None:

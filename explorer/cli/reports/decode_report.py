@@ -35,7 +35,9 @@ def print_served(decoder: Decoder, found: Served, best: Point | None, limit_s: f
     print()
     if best is not None:
         within = "" if limit_s is None else f" within {text.seconds(limit_s)} a token"
-        print(f"answer     the largest throughput{within}, marked *; time per token is that at {decoder.context:,} tokens")
+        print(
+            f"answer     the largest throughput{within}, marked *; time per token is that at {decoder.context:,} tokens"
+        )
     elif not front:
         print("answer     none: nothing fits")
     else:
