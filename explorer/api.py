@@ -38,7 +38,6 @@ from solvers.search.monitor import never
 if TYPE_CHECKING:
     import torch
 
-    from explorer.inference.search import Served
     from explorer.notebook.widget import PlacementWidget
     from explorer.question.settings import Value
     from explorer.reviews.difference import Difference
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from explorer.runner.training.refusals import Factory, Loss
     from explorer.runner.training.training import Training
     from explorer.sweeps.answers import Sweep
+    from explorer.sweeps.inference.search import Served
     from explorer.sweeps.sweep import Row
     from explorer.sweeps.why_here import WhyHere
     from explorer.view.graph.palette import Theme
@@ -413,13 +413,16 @@ def show(result: Result) -> PlacementWidget:
 @_naming_arguments()
 def decode(
     model: str,
-    settings: Settings,
+    devices: int | ClusterSettings | None = None,
+    memory: str | float | MemorySettings | None = None,
     *,
     prompt: int,
     context: int,
+    dtype: str | None = None,
     latent: str | None = None,
     causal: bool = False,
     should_stop: Callable[[], bool] = never,
+    **settings: Value,
 ) -> Served:
     """Ways to serve a decoder on a cluster: throughput against time per token.
 
@@ -427,21 +430,24 @@ def decode(
     plan of its decode phase, as `plan` gives one.
 
     model: a name that `trace` takes and that is traced here.
-    settings: cluster, memory, stack and dtype, of all devices: ``Settings(devices=8, dtype="bf16")``.
+    devices, memory, settings: of the cluster, its memory and what runs, as in `plan`; of all replicas together.
     prompt, context: tokens of a prompt, and of a sequence at the most.
+    dtype: traced in this dtype ("bf16", ...) in place of the model's.
     latent: what latent attention keeps of a token, "512+64" in DeepSeek-V3; None where keys and values are kept.
     causal: whether masks that the model makes itself are causal.
     should_stop: polled between questions; True ends the search with what was found.
 
     Raises InvalidProblem or TraceError for what is no decoder. That nothing fits is an answer without points.
     """
-    from explorer.inference.decoder import Decoder
-    from explorer.inference.kv_cache import Latent
-    from explorer.inference.search import serve
+    from explorer.sweeps.inference.decoder import Decoder
+    from explorer.sweeps.inference.kv_cache import Latent
+    from explorer.sweeps.inference.search import serve
 
+    question = question_of({"devices": devices, "memory": memory, **settings})
     kept = None if latent is None else Latent.parse(latent)
-    decoder = Decoder(model, prompt, context, dtype=settings.dtype, latent=kept, causal=causal)
-    return serve(decoder, settings, should_stop=should_stop)
+    traced_in = None if dtype is None else parse_dtype(dtype)
+    decoder = Decoder(model, prompt, context, dtype=traced_in, latent=kept, causal=causal)
+    return serve(decoder, question, should_stop=should_stop)
 
 
 @_with_usual(SWEEP)

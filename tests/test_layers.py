@@ -106,7 +106,7 @@ LADDER = (
     "explorer.exports.configurations",
     "explorer.sweeps.execution",
     "explorer.sweeps",
-    "explorer.inference",
+    "explorer.sweeps.inference",
     "explorer.measured",
     "explorer.measured.traces",
     "explorer.jobs",

@@ -18,9 +18,9 @@ from solvers.errors import InvalidProblem
 from solvers.formats.plan_json import write_plan
 
 if TYPE_CHECKING:
-    from explorer.inference.decoder import Decoder
-    from explorer.inference.points import Point
-    from explorer.inference.search import Served
+    from explorer.sweeps.inference.decoder import Decoder
+    from explorer.sweeps.inference.points import Point
+    from explorer.sweeps.inference.search import Served
 
 PROMPT = 1024
 """Tokens, where nobody says how many; and as many are made."""
@@ -72,8 +72,8 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from explorer.cli.reports.decode_report import print_served, served_object
-    from explorer.inference.decoder import Decoder
-    from explorer.inference.kv_cache import Latent
+    from explorer.sweeps.inference.decoder import Decoder
+    from explorer.sweeps.inference.kv_cache import Latent
 
     settings = settings_of(args)
     decoder = Decoder(
@@ -110,7 +110,7 @@ def plan_text(decoder: Decoder, point: Point) -> str:
 def _searched(decoder: Decoder, args: argparse.Namespace) -> Served:
     """Ctrl-C ends the search with what was found."""
     from explorer.cli.terminal.progress import Line, compiling_told, stop_on_interrupt
-    from explorer.inference.search import serve
+    from explorer.sweeps.inference.search import serve
 
     line = Line(sys.stderr)
     doing = f"tracing {decoder.model}"

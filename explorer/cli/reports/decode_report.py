@@ -8,9 +8,9 @@ from explorer.cli.terminal.command import print_table
 from explorer.words import text
 
 if TYPE_CHECKING:
-    from explorer.inference.decoder import Decoder
-    from explorer.inference.points import Point
-    from explorer.inference.search import Served
+    from explorer.sweeps.inference.decoder import Decoder
+    from explorer.sweeps.inference.points import Point
+    from explorer.sweeps.inference.search import Served
 
 HEADS = ["", "replicas", "TP", "PP", "sequences", "time per token", "tokens/s", "tokens/s a device", "first token",
          "layers", "peak memory", "KV cache"]  # fmt: skip

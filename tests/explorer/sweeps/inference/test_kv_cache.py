@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.inference.decoder import Decoder, graph_holding
-from explorer.inference.kv_cache import Latent, attention_calls, cached_elements
+from explorer.sweeps.inference.decoder import Decoder, graph_holding
+from explorer.sweeps.inference.kv_cache import Latent, attention_calls, cached_elements
 from solvers.errors import InvalidProblem, TraceError
 from solvers.problem.graph import CACHED_ATTENTION
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 
-from explorer.inference.decoder import Decoder, Phases, graph_holding, without_cache
-from explorer.inference.points import Point, best_within, pareto_front
-from explorer.inference.units import layer_of, outer_groups, partition
 from explorer.question.clusters import make_cluster
 from explorer.question.nodes.groups import members_of
 from explorer.question.problems import make_problem
 from explorer.question.settings import ClusterSettings, MemorySettings, Settings
 from explorer.question.together import Unit
 from explorer.sweeps.degrees import degrees_to_try
+from explorer.sweeps.inference.decoder import Decoder, Phases, graph_holding, without_cache
+from explorer.sweeps.inference.points import Point, best_within, pareto_front
+from explorer.sweeps.inference.units import layer_of, outer_groups, partition
 from explorer.words import text
 from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.errors import InvalidProblem, PlacementError

@@ -8,12 +8,12 @@ from itertools import combinations, pairwise
 import pytest
 
 from explorer.exports.launchers.vllm import vllm
-from explorer.inference.decoder import Decoder, graph_holding
-from explorer.inference.points import best_within, pareto_front
-from explorer.inference.search import _split, partitioned, pass_seconds, serve, token_seconds
-from explorer.inference.units import layer_of
 from explorer.question.clusters import make_cluster
 from explorer.question.settings import Settings
+from explorer.sweeps.inference.decoder import Decoder, graph_holding
+from explorer.sweeps.inference.points import best_within, pareto_front
+from explorer.sweeps.inference.search import _split, partitioned, pass_seconds, serve, token_seconds
+from explorer.sweeps.inference.units import layer_of
 from solvers.errors import InvalidPlan
 from solvers.evaluation.evaluate import evaluate
 from solvers.evaluation.memory_parts import memory_parts
