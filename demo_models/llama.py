@@ -39,15 +39,16 @@ THETA = 500_000.0
 
 
 class Rotary(nn.Module):
-    """() -> cosines and sines of the angle of every position and pair of channels, each [context, width of a head]."""
+    """Number of tokens -> cosines and sines of the angle of every position and pair of channels, each [tokens, width
+    of a head]."""
 
-    def __init__(self, context: int, head: int) -> None:
+    def __init__(self, head: int) -> None:
         super().__init__()
-        self.context, self.head = context, head
+        self.head = head
 
-    def forward(self) -> tuple[Tensor, Tensor]:
+    def forward(self, tokens: int) -> tuple[Tensor, Tensor]:
         frequencies = THETA ** (-torch.arange(0, self.head, 2, dtype=torch.float32) / self.head)
-        angles = torch.outer(torch.arange(self.context, dtype=torch.float32), frequencies).repeat(1, 2)
+        angles = torch.outer(torch.arange(tokens, dtype=torch.float32), frequencies).repeat(1, 2)
         return angles.cos(), angles.sin()
 
 
@@ -113,14 +114,14 @@ class Llama(nn.Module):
     def __init__(self, size: LlamaSize) -> None:
         super().__init__()
         self.tokens = nn.Embedding(size.vocabulary, size.width)
-        self.rotary = Rotary(size.context, size.width // size.heads)
+        self.rotary = Rotary(size.width // size.heads)
         self.blocks = nn.ModuleList(Block(size) for _ in range(size.blocks))
         self.norm = nn.RMSNorm(size.width, eps=1e-5)
         self.head = nn.Linear(size.width, size.vocabulary, bias=False)
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
         x = self.tokens(tokens)
-        cos, sin = self.rotary()
+        cos, sin = self.rotary(tokens.shape[1])
         for block in self.blocks:
             x = block(x, cos, sin)
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())

@@ -66,7 +66,7 @@ class Mixture(nn.Module):
 
     def __init__(self, size: MoESize) -> None:
         super().__init__()
-        self.capacity = size.capacity
+        self.context, self.capacity = size.context, size.capacity
         self.router = nn.Linear(size.width, size.experts, bias=False)
         self.experts = nn.ModuleList(Expert(size.width, size.hidden) for _ in range(size.experts))
 
@@ -74,9 +74,10 @@ class Mixture(nn.Module):
         scores = self.router(x)
         best, chosen = scores.topk(CHOSEN, dim=-1)
         weight = torch.zeros_like(scores).scatter(-1, chosen, best.softmax(dim=-1))
+        most = max(1, self.capacity * x.shape[1] // self.context)  # of fewer tokens their share
         outputs = []
         for number, expert in enumerate(self.experts):
-            share, places = weight[..., number].topk(self.capacity, dim=1)
+            share, places = weight[..., number].topk(most, dim=1)
             places = places[..., None].expand(-1, -1, x.shape[-1])
             made = expert(x.gather(1, places)) * share[..., None]
             outputs.append(torch.zeros_like(x).scatter_add(1, places, made))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from solvers.problem.displayed import hand_in
 
 if TYPE_CHECKING:
-    from explorer.api import configured, diff, export, launch, load, plan, review, show, sweep, trace, why_here
+    from explorer.api import configured, decode, diff, export, launch, load, plan, review, show, sweep, trace, why_here
     from explorer.notebook.widget import PlacementWidget
     from explorer.question.settings import (
         ClusterSettings,
@@ -60,6 +60,7 @@ __all__ = [
     "UnsupportedProblem",
     "Workload",
     "configured",
+    "decode",
     "diff",
     "export",
     "launch",

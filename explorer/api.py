@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from explorer.runner.training.refusals import Factory, Loss
     from explorer.runner.training.training import Training
     from explorer.sweeps.answers import Sweep
+    from explorer.sweeps.inference.search import Served
     from explorer.sweeps.sweep import Row
     from explorer.sweeps.why_here import WhyHere
     from explorer.view.graph.palette import Theme
@@ -457,6 +458,45 @@ def show(result: Result) -> PlacementWidget:
     if not isinstance(result, Result):
         raise InvalidProblem(f"expected what explorer.plan returns, found {type(result).__name__}")
     return widget_class().of(result)
+
+
+@_naming_arguments()
+def decode(
+    model: str,
+    devices: int | ClusterSettings | None = None,
+    *,
+    prompt: int,
+    context: int,
+    dtype: str | None = None,
+    latent: str | None = None,
+    causal: bool = False,
+    should_stop: Callable[[], bool] = never,
+    **settings: Value,
+) -> Served:
+    """Ways to serve a decoder on a cluster: throughput against time per token.
+
+    Returns `points`, those on the Pareto front as `front`, and `best(time_per_token_s)`; the `result` of a point is the
+    plan of its decode phase, as `plan` gives one.
+
+    model: a name that `trace` takes and that is traced here.
+    devices, settings: of the cluster of all replicas, its memory (memory="80GiB") and what runs, as in `plan`.
+    prompt, context: tokens of a prompt, and of a sequence at the most.
+    dtype: traced in this dtype ("bf16", ...) in place of the model's.
+    latent: what latent attention keeps of a token, "512+64" in DeepSeek-V3; None where keys and values are kept.
+    causal: whether masks that the model makes itself are causal.
+    should_stop: polled between questions; True ends the search with what was found.
+
+    Raises InvalidProblem or TraceError for what is no decoder. That nothing fits is an answer without points.
+    """
+    from explorer.sweeps.inference.decoder import Decoder
+    from explorer.sweeps.inference.kv_cache import Latent
+    from explorer.sweeps.inference.search import serve
+
+    question = question_of({"devices": devices, **settings})
+    kept = None if latent is None else Latent.parse(latent)
+    traced_in = None if dtype is None else parse_dtype(dtype)
+    decoder = Decoder(model, prompt, context, dtype=traced_in, latent=kept, causal=causal)
+    return serve(decoder, question, should_stop=should_stop)
 
 
 @_with_usual(SWEEP)

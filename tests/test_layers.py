@@ -106,6 +106,7 @@ LADDER = (
     "explorer.exports.configurations",
     "explorer.sweeps.execution",
     "explorer.sweeps",
+    "explorer.sweeps.inference",
     "explorer.measured",
     "explorer.measured.traces",
     "explorer.jobs",

@@ -1,4 +1,5 @@
-"""``check``: whether a plan may be used, as a review of a screenful, as JSON, or as a file to hand on."""
+"""``check``: whether a plan may be used, as a review of a screenful, as JSON, or as a file to hand on; and ``diff``:
+what differs between two plans of one model."""
 
 from __future__ import annotations
 
@@ -149,3 +150,32 @@ def print_messages(file: PlanFile) -> None:
     if links:
         count = sum(len(row) for _, row in links)
         print(f"the plan states the order of {text.plural(count, 'message')} on {text.plural(len(links), 'link')}")
+
+
+def add_diff(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "diff",
+        diff,
+        "say what differs between two plans of one model: what moved, times, memory, bytes",
+        "placement-explorer diff before.json after.json",
+    )
+    parser.add_argument("first", metavar="PLAN", help="a plan.json")
+    parser.add_argument("second", metavar="PLAN", help="another, for other devices, caps or micro-batches maybe")
+    add_json(parser)
+
+
+def diff(args: argparse.Namespace) -> int:
+    from explorer.reviews.difference import difference, difference_object
+    from explorer.reviews.shown import lines, moved_words
+    from explorer.words import text
+
+    files = [read_plan_file(path) for path in (args.first, args.second)]
+    told = difference(*((file.problem, file.plan) for file in files))
+    if args.json:
+        print_json({"first": args.first, "second": args.second} | difference_object(told))
+    else:
+        share = text.percent(told.moved_operators / told.operators)
+        print(f"{args.first} -> {args.second}: {moved_words(told)} ({share})")
+        print(*lines(told), sep="\n")
+    return 0

@@ -75,7 +75,7 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("example")
     for flag, what in (
         ("--batch", "samples of the example that is made for a demo, hf:, timm: or torchvision: model"),
-        ("--sequence", "tokens of a sample (hf:)"),
+        ("--sequence", "tokens of a sample (hf:, demos and modules of yours that take [batch, tokens])"),
         ("--image", "pixels of a side (hf:, timm:, torchvision:)"),
         ("--batch-dim", "the dimension of the first input that counts samples (0)"),
         ("--expert-rows", "rows that each selection by value takes, such as the tokens of an expert, of the example"),

@@ -192,11 +192,22 @@ def _seconds(
     """flops and moved are [operators, points], growth [points] = samples over the traced samples. launches: of every
     operator; one without any is a part of another's kernel."""
     seconds = np.empty_like(flops)
-    for each in np.unique(work.work):
-        of, at = WorkClass(each), np.flatnonzero(work.work == each)
+    single = (work.work == WorkClass.ATTENTION) & (work.rows == 1)
+    seconds[single] = _one_query(device, dtype, flops[single], moved[single])
+    for each in np.unique(work.work[~single]):
+        of, at = WorkClass(each), np.flatnonzero((work.work == each) & ~single)
         seconds[at] = _of_class(device, dtype, of, work, at, flops[at], moved[at], growth)
     seconds = np.maximum(seconds, launches[:, None] * device.launch_s)
     return np.where(launches[:, None] > 0, seconds, _streamed(device, dtype, moved))
+
+
+def _one_query(device: DeviceKind, dtype: str, flops: Floats, moved: Floats) -> Floats:
+    """Seconds of attention with one query a head, [operators, points]: it streams the cache, which kernels divide among
+    all multiprocessors along its tokens (Dao et al., Flash-Decoding, 2023). No such kernels were measured, and those of
+    whole sequences say nothing of them: the shares of `efficiency` are assumed."""
+    arithmetic = flops / (device.peak_flops_per_s[dtype] * SHARES[WorkClass.ATTENTION])
+    seconds: Floats = np.maximum(arithmetic, moved / (device.memory_bytes_per_s * SHARES[WorkClass.MEMORY]))
+    return seconds
 
 
 def _of_class(

@@ -110,7 +110,7 @@ def traced_already(
     name, example = split_example(model)
     if name not in MODELS:
         return None
-    _knows(model, example, "batch", *GROUP)
+    _knows(model, example, "batch", "sequence", *GROUP)
     by = graph_variant(example, members)
     shipped = None if by else traced_before(model, training, dtype)
     if shipped is not None or graphs is None:
@@ -130,9 +130,17 @@ def _load_demo(
     from explorer.tracing import trace_demo
 
     name, example = split_example(model)
-    _knows(model, example, "batch", *GROUP)
+    _knows(model, example, "batch", "sequence", *GROUP)
     traced = replace(
-        trace_demo(name, training, dtype, example.samples, on_call, divide or divider_of(example, dtype, members)),
+        trace_demo(
+            name,
+            training,
+            dtype,
+            example.samples,
+            on_call,
+            divide or divider_of(example, dtype, members),
+            example.sequence,
+        ),
         reference=model,
     )
     if graphs is not None and (dtype is None or isinstance(dtype, str)):
@@ -243,7 +251,7 @@ def load_callable(
     from explorer.tracing import trace_module
 
     name, example = split_example(reference)
-    _knows(reference, example, "batch_dim", "expert_rows", *GROUP)
+    _knows(reference, example, "sequence", "batch_dim", "expert_rows", *GROUP)
     module, inputs, by_name = make_of_code(name)
     with redirect_stdout(sys.stderr):
         workload = trace_module(
@@ -257,6 +265,7 @@ def load_callable(
             expert_rows=example.expert_rows,
             on_call=on_call,
             divide=divide or divider_of(example, dtype),
+            sequence=example.sequence,
         )
     return replace(workload, reference=reference)
 

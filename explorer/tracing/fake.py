@@ -97,6 +97,28 @@ def at_batch(inputs: Inputs, samples: int, mode: FakeTensorMode, dim: int = 0) -
     return resized_inputs
 
 
+def at_length(inputs: Inputs, tokens: int, mode: FakeTensorMode, dim: int = 0) -> Inputs:
+    """The inputs with sequences of so many tokens: of the first tensor of integers the dimension beside the batch, and
+    that of every tensor that is as long there. dim: the batch.
+
+    Raises TraceError where no input has tokens.
+    """
+    of = 1 if dim == 0 else 0
+    whole = (x for x in pytree.tree_leaves(inputs) if isinstance(x, Tensor) and x.dim() >= 2)
+    length = next((x.shape[of] for x in whole if not x.is_floating_point() and x.dtype != torch.bool), None)
+    if length is None:
+        raise TraceError("no input holds tokens (integers, [batch, tokens]), so it has no length of a sequence")
+
+    def resized(x: Tensor) -> Tensor:
+        if x.dim() < 2 or x.shape[of] != length:
+            return x
+        with mode:
+            return torch.empty((*x.shape[:of], tokens, *x.shape[of + 1 :]), dtype=x.dtype, device="cpu")
+
+    resized_inputs: Inputs = pytree.tree_map_only(Tensor, resized, inputs)
+    return resized_inputs
+
+
 def first_line(error: BaseException) -> str:
     """The first line that says something, for a message of one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -14,7 +14,7 @@ from explorer.tracing.batching import doubled, sequence_first
 from explorer.tracing.build import build, same_nodes
 from explorer.tracing.capture import capture
 from explorer.tracing.captured import Captured
-from explorer.tracing.fake import at_batch, batch_of, fake_inputs, fake_module
+from explorer.tracing.fake import at_batch, at_length, batch_of, fake_inputs, fake_module
 from explorer.tracing.shims.devices import ignore
 from solvers.errors import TraceError
 from solvers.formats.workload import Workload
@@ -38,6 +38,7 @@ def trace_module(
     expert_rows: int | None = None,
     on_call: Callable[[int], None] = ignore,
     divide: Divide | None = None,
+    sequence: int | None = None,
 ) -> Workload:
     """The operator graph of ``module``: no weight is read, copied or changed, and nothing is computed.
 
@@ -48,6 +49,7 @@ def trace_module(
     backward and update. expert_rows: how many rows a selection by value (the tokens of an expert) selects at the
     example's batch, in proportion at others; without it such a module is refused.
     on_call: given the number of calls that the forward has made so far, each time it is captured.
+    sequence: tokens of a sample, in place of the example's.
     divide: makes of the model at two batches what one member of a tensor-parallel group runs (`sharding`).
 
     Raises TraceError, in one line, if the module cannot be traced.
@@ -61,6 +63,11 @@ def trace_module(
     twin = fake_module(module, mode, training=training, dtype=target)
     inputs = fake_inputs(example_inputs, mode, target, example_kwargs)
     dim = batch_dim or 0
+    if sequence is not None:
+        try:
+            inputs = at_length(inputs, sequence, mode, dim)
+        except TraceError as error:
+            raise TraceError(f"{name}: {error}") from error
     given = batch_of(inputs, dim)
 
     def at(samples: int) -> Captured | None:
@@ -111,8 +118,9 @@ def trace_demo(
     batch: int | None = None,
     on_call: Callable[[int], None] = ignore,
     divide: Divide | None = None,
+    sequence: int | None = None,
 ) -> Workload:
-    """A model of `demo_models.MODELS`, built without storage. batch replaces the example's."""
+    """A model of `demo_models.MODELS`, built without storage. batch and sequence replace the example's."""
     if name not in MODELS:
         raise TraceError(f"there is no demo model {name!r}; there are: {', '.join(MODELS)}")
     with torch.device("meta"):
@@ -121,7 +129,10 @@ def trace_demo(
             if batch < 1:
                 raise TraceError(f"the batch must be at least 1 sample, found {batch}")
             inputs = tuple(torch.empty((batch, *x.shape[1:]), dtype=x.dtype) for x in inputs)
-    return trace_module(module, inputs, name=name, training=training, dtype=dtype, on_call=on_call, divide=divide)
+    return trace_module(
+        module, inputs, name=name, training=training, dtype=dtype, on_call=on_call, divide=divide,
+        sequence=sequence,
+    )  # fmt: skip
 
 
 def _can_infer(

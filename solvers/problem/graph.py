@@ -32,6 +32,11 @@ class Phase(StrEnum):
 BACKWARD_PHASES = frozenset({Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT})
 
 
+CACHED_ATTENTION = "kv_cache.scaled_dot_product_attention"
+"""Type of an operator of attention that reads the keys and values of the tokens before from a KV cache, which is among
+its buffers: of as many sequences as a mini-batch has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Amount:
     """A quantity (bytes or FLOPs) that grows linearly with the number of samples."""

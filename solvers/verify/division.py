@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, DividedCall, DividedTensor, Division
-from solvers.problem.graph import Operator, OpGraph, Phase
+from solvers.problem.graph import CACHED_ATTENTION, Operator, OpGraph, Phase
 from solvers.verify.placements import Call, digit_of, digits_of, outputs_of
 from solvers.verify.routing import ROUTED, routes_of
 from solvers.verify.tokens import ATTENTION, along_tokens, goes_round
@@ -22,6 +22,8 @@ from solvers.verify.tokens import ATTENTION, along_tokens, goes_round
 MOST = 10
 CLOSE = 1e-6
 """Relative: bytes are written as a line through two batches."""
+UNCACHED = "aten.scaled_dot_product_attention"
+"""What the calls are of an operator of attention to a KV cache."""
 STATISTIC_BYTES = 8.0
 """Of a row whose classes are divided: the largest score and the sum of exponentials, fp32."""
 BYTE = 0.99
@@ -409,7 +411,8 @@ def _computed(derived: _Derived) -> Iterator[str]:
     for position, operator in enumerate(graph.operators):
         if operator.phase is not Phase.FORWARD:
             continue
-        if operator.op_type.removesuffix("_") not in {each.removesuffix("_") for each in targets[position]}:
+        op_type = UNCACHED if operator.op_type == CACHED_ATTENTION else operator.op_type
+        if op_type.removesuffix("_") not in {each.removesuffix("_") for each in targets[position]}:
             yield f"{operator.name!r} is {operator.op_type}, of which no divided call is a part"
         if operator.placement and operator.placement[:1] not in letters[position]:
             yield f"{operator.name!r} is said to make {operator.placement}, and no call of it does"

@@ -4,6 +4,7 @@ sets of operators contiguous in either of the two meanings.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from graphlib import CycleError, TopologicalSorter
@@ -13,8 +14,11 @@ from typing import TypeVar
 import numpy as np
 
 from solvers.plan.plan import Plan
-from solvers.problem.graph import BACKWARD_PHASES, Operator, OpGraph, Phase, per_graph
+from solvers.problem.graph import BACKWARD_PHASES, CACHED_ATTENTION, Operator, OpGraph, Phase, per_graph
 from solvers.problem.problem import IN_PARTS, Contiguity, Objective, Pipeline, Problem
+
+CACHE_SLACK = 1e-6
+"""Of the bytes of a KV cache that are counted in another way."""
 
 
 def structure(problem: Problem, plan: Plan) -> list[str]:
@@ -33,7 +37,29 @@ def structure(problem: Problem, plan: Plan) -> list[str]:
         *_micro_batches(problem, plan),
         *_too_far_ahead(problem, plan),
         *_subgraphs(problem, plan),
+        *_caches(problem),
     ]
+
+
+def _caches(problem: Problem) -> list[str]:
+    """KV caches that are not what attention reads of them for a sequence, for all sequences: what it moves beside the
+    tensors that it reads and makes."""
+    graph = problem.graph
+    found = []
+    for position, operator in enumerate(graph.operators):
+        if operator.op_type != CACHED_ATTENTION:
+            continue
+        around = math.fsum(
+            graph.tensors[t].nbytes.per_sample for t in (*graph.inputs[position], *graph.outputs[position])
+        )
+        expected = (operator.moved_bytes.per_sample - around) * problem.mini_batch
+        most = expected + operator.moved_bytes.fixed  # and module buffers, such as a mask
+        if not expected * (1 - CACHE_SLACK) <= operator.buffer_bytes <= most * (1 + CACHE_SLACK):
+            found.append(
+                f"operator {operator.name!r} holds a KV cache of {operator.buffer_bytes:.0f} bytes, and it reads one of"
+                f" {expected:.0f} for {problem.mini_batch} sequences"
+            )
+    return found
 
 
 def _positions(problem: Problem, plan: Plan) -> list[str]:

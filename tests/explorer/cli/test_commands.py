@@ -17,7 +17,7 @@ from solvers.errors import InvalidPlan
 from solvers.planners.registry import PLANNERS
 from tests.explorer.cli.command import Command, workload, write
 
-COMMANDS = ("app", "models", "planners", "devices", "trace", "plan", "compare", "sweep", "simulate", "check",
+COMMANDS = ("app", "models", "planners", "devices", "trace", "plan", "compare", "sweep", "decode", "simulate", "check",
             "diff", "export")  # fmt: skip
 
 
