@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
-from explorer.costs.shapes import ATTENTION, CELLS, CONVOLUTION, MATRIX
+from explorer.costs.shapes import ATTENTIONS, CELLS, CONVOLUTION, MATRIX
 from solvers.coarsening.blocks import Blocks, repeated_blocks
 from solvers.errors import InvalidProblem
 from solvers.problem.graph import OpGraph, Phase
@@ -30,7 +30,7 @@ class Recompute(StrEnum):
     BUDGET = "budget"
 
 
-COSTLY = MATRIX | CONVOLUTION | CELLS.keys() | {ATTENTION}
+COSTLY = MATRIX | CONVOLUTION | CELLS.keys() | ATTENTIONS
 """What OPERATORS keeps the outputs of: products with parameters and fused attention, whose forward is long for a byte
 that it makes. The rest runs again: norms, activations, sums, and the inner products of attention that is not fused
 (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022, section 5). PyTorch's

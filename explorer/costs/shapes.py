@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from explorer.costs.efficiency import WorkClass
 from solvers.kernels.arrays import Floats
+from solvers.problem.collectives import ATTENTION
 from solvers.problem.graph import CACHED_ATTENTION, Operator, OpGraph, Phase, per_graph
 
 MATRIX = frozenset({"aten.linear", "aten.addmm", "aten.mm", "aten.lstm", "aten.gru", "aten._grouped_mm",
@@ -28,7 +29,7 @@ CONVOLUTION = frozenset({"aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.conv
 Guide", section 2)."""
 CELLS = {"aten.lstm_cell": 4, "aten.gru_cell": 3, "aten.rnn_tanh_cell": 1, "aten.rnn_relu_cell": 1}
 """A recurrent cell has so many gates: columns = gates x width."""
-ATTENTION = ("aten.scaled_dot_product_attention", CACHED_ATTENTION)
+ATTENTIONS = frozenset({ATTENTION, CACHED_ATTENTION})
 
 
 NORM = frozenset({"aten.layer_norm", "aten.rms_norm", "aten._fused_rms_norm", "aten.native_layer_norm"})
@@ -118,6 +119,6 @@ def _count_rows_columns(op_type: str, shape: tuple[int, ...]) -> tuple[WorkClass
         return WorkClass.PRODUCTS, 1.0, math.prod(shape[:-1]), CELLS[op_type] * shape[-1]
     if op_type in CONVOLUTION and len(shape) >= 3:
         return WorkClass.CONVOLUTIONS, 1.0, shape[0] * math.prod(shape[2:]), shape[1]
-    if op_type in ATTENTION and len(shape) >= 2:
+    if op_type in ATTENTIONS and len(shape) >= 2:
         return WorkClass.ATTENTION, math.prod(shape[:-2]), shape[-2], shape[-1]
     return None

@@ -17,7 +17,9 @@ from solvers.formats.workload import Workload
 from solvers.problem.collectives import DividedCall, DividedTensor, Division, SavedForBackward
 from solvers.problem.graph import OpGraph
 
-ALONG = frozenset(["dim", "dim0", "dim1", "dims", "groups", "normalized_shape", "keepdim", "repeats", "start", "step"])
+ALONG = frozenset(
+    ["dim", "dim0", "dim1", "dims", "groups", "normalized_shape", "keepdim", "pad", "repeats", "start", "step"]
+)
 """Arguments that say along which dimensions a call works, and where."""
 SHOWN = 3
 """Operators that a note names."""

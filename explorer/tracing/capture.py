@@ -82,7 +82,7 @@ def _export(
         # nn.Transformer looks whether a mask happens to be causal: the mask is taken as any other.
         with (
             _marking_checkpoints() as seen,
-            standing_in(module, rows, on_call) as notes,
+            standing_in(module, rows, on_call, training=training) as notes,
             patch.object(transformer, "_detect_is_causal_mask", _stated_causal),
         ):
             program = torch.export.export(module, args, kwargs, strict=False)

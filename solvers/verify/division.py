@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, DividedCall, DividedTensor, Division
 from solvers.problem.graph import CACHED_ATTENTION, Operator, OpGraph, Phase
-from solvers.verify.placements import Call, digit_of, digits_of, outputs_of
+from solvers.verify.placements import Call, digit_of, digits_of, outputs_of, repeats
 from solvers.verify.routing import ROUTED, routes_of
 from solvers.verify.tokens import ATTENTION, along_tokens, goes_round
 
@@ -146,7 +146,10 @@ def _placed(derived: _Derived) -> Iterator[str]:
         made |= set(call.outputs)
         if call.inputs and call.inputs[0] in held and _is_look(derived, call):
             held |= set(call.outputs)
-            source.update(dict.fromkeys(call.outputs, source.get(call.inputs[0], call.inputs[0])))
+            owner = source.get(call.inputs[0], call.inputs[0])
+            source.update(dict.fromkeys(call.outputs, owner))
+            if _is_divided(derived, call) and division.tensors[call.inputs[0]].placement == WHOLE:
+                partial.add(owner)  # repeated, as often as a member's share has it
         yield from _called(derived, call, held)
         if call.operator is None:
             continue
@@ -218,6 +221,8 @@ def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[st
         if attended is not None and [attended[0]] == stated:
             if attended[1]:
                 _goes_round(derived, call)
+        elif repeats(asked, placements[0], stated[0]):
+            pass
         elif allowed is None or allowed[0] != stated:
             read = ", ".join(f"{name} {each}" for name, each in zip(call.arguments, placements, strict=True))
             yield f"{where} does not make {', '.join(stated)} of {read}"

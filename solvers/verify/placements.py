@@ -22,6 +22,9 @@ Letter = str | None
 _SHARD = re.compile(r"S\((\d+)(?:,(\d+))?\)|E\((\d+)\)")
 
 
+REPEATS = ("aten.expand", "aten.broadcast_to")
+
+
 class Digit(NamedTuple):
     """dim: which dimension is divided; outer: into so many pieces first. experts: whether its rows are sorted by
     expert, and a member has those of its own."""
@@ -105,6 +108,18 @@ def outputs_of(call: Call, placements: Sequence[str]) -> tuple[list[str], bool] 
         else:
             return None
     return found, letter in letters.statistics
+
+
+def repeats(call: Call, before: str, after: str) -> bool:
+    """Whether members make their shares of what repeats a tensor that all have whole: it is divided along a dimension
+    that repeats, so that a share of it is a smaller number of repetitions."""
+    if call.target not in REPEATS or before not in (WHOLE, UNSUMMED):
+        return False
+    digit = digit_of(after, call.made[0], call.members)
+    if digit is None or digit.experts:
+        return False
+    dim = digit.dim - len(call.made[0]) + len(call.shapes[0])
+    return dim < 0 or call.shapes[0][dim] == 1
 
 
 def digits_of(call: Call, placements: Sequence[str]) -> list[Digit | None]:
@@ -231,6 +246,11 @@ def _beside(call: Call) -> Letters | None:
     return Letters([letters] * len(call.shapes), [letters] * len(call.made))
 
 
+def _padded(call: Call) -> Letters | None:
+    """Padding of the last dimension: all others."""
+    return _beside(call) if len(call.integers.get("pad", ())) == 2 else None
+
+
 def _of_samples(call: Call) -> Letters | None:
     """Room that is made, and what is written into it: the first dimension."""
     shapes = (*call.shapes, *call.made)
@@ -340,7 +360,8 @@ _RULES: Mapping[str, Callable[[Call], Letters | None]] = _table(  # type: ignore
         "softmax log_softmax": _along,
         "sum": _sum,
         "mean amax amin": _stays,
-        "topk gather scatter": _beside,
+        "topk gather scatter max min cumsum": _beside,
+        "pad": _padded,
         "new_empty copy": _of_samples,
         "scaled_dot_product_attention": _attention,
         "embedding": _embedding,
@@ -354,7 +375,7 @@ _LOOKS: Mapping[str, Callable[[Call, Digit, Shape, Shape, int], Digit | None]] =
     {
         "view reshape flatten unflatten _unsafe_view unsqueeze squeeze detach alias": _reshaped,
         "transpose permute t mT": _permuted,
-        "expand expand_as": _expanded,
+        "expand expand_as broadcast_to": _expanded,
         "slice select narrow chunk split split_with_sizes unbind": _piece,
     }
 )

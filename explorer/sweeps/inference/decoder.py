@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from explorer.question.loading import ignore, is_traced, load
 from explorer.question.models.example import join_example, says_degree, split_example
 from explorer.question.nodes.groups import ANY_MEMBERS, Members, divider
-from explorer.sweeps.inference.kv_cache import ATTENTION, Latent, check_decoder, with_cache
+from explorer.sweeps.inference.kv_cache import Latent, check_decoder, with_cache
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
+from solvers.problem.collectives import ATTENTION
 from solvers.problem.graph import CACHED_ATTENTION, OpGraph
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from explorer.tracing.captured import Captured, Node, Value
 from solvers.errors import InvalidProblem
+from solvers.problem.collectives import ATTENTION
 
-ATTENTION = "aten.scaled_dot_product_attention"
 MOVES = frozenset(
     f"aten.{name}"
     for name in (

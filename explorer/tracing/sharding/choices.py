@@ -64,6 +64,8 @@ class Collective:
 
 ALL_REDUCE, ALL_GATHER = Collective("all_reduce"), Collective("all_gather")
 REDUCE_SCATTER, ALL_TO_ALL = Collective("reduce_scatter"), Collective("all_to_all")
+REPEATS = frozenset(f"aten.{name}" for name in ("expand", "broadcast_to"))
+"""Views that repeat entries as often as a number says."""
 COPIES = frozenset(f"aten.{name}" for name in (*VIEWS.split(), "clone", "contiguous", "repeat_interleave"))
 """Calls that make no entries of their own: what they return is there before, perhaps less often."""
 
@@ -89,7 +91,7 @@ def partial_gradients(choices: Choices, node: Node, option: Option) -> list[str]
     return [
         name
         for (_, name), needed in zip(node.tensors, option.inputs, strict=True)
-        if needed == SHARED
+        if choices.of_source(name, needed) == SHARED
         and choices.source(name) in captured.parameters
         and captured.values[choices.source(name)].requires_grad
     ]
@@ -183,6 +185,19 @@ class Choices:
         for at in self.views(name):
             name = self.captured.nodes[at].tensors[0][1]
         return name
+
+    def repeats(self, view: int, leaf: int) -> bool:
+        """Whether a view is the call that makes a dimension by repeating what it looks at: of a whole tensor every
+        member then makes a share."""
+        node = self.captured.nodes[view]
+        return (
+            node.target in REPEATS and self.has(node.outputs[0], leaf) == 1 and not self.has(node.tensors[0][1], leaf)
+        )
+
+    def of_source(self, name: str, state: State) -> State:
+        """What a call that needs a value in a state needs of what the value looks at."""
+        repeated = state >= 0 and any(self.repeats(view, state) for view in self.views(name))
+        return SHARED if repeated else state
 
     def copied(self, name: str) -> Iterator[tuple[int, str]]:
         """The calls through which a value is a copy of others, the last first, each with the value that it copies."""
@@ -291,7 +306,7 @@ class Choices:
 
     def _fits(self, node: Node, loop: Loop, leaf: int) -> bool:
         """Whether every tensor can be divided there: it has the leaf once, and the views between it and what it looks
-        at keep it. A parameter that is read as it is may have it twice (a square matrix)."""
+        at keep it, or make it by repeating. A parameter that is read as it is may have it twice (a square matrix)."""
         for (_, name), place in zip(node.tensors, loop.inputs, strict=True):
             if place is None:
                 continue
@@ -299,9 +314,7 @@ class Choices:
                 return False
             if name in self.captured.parameters:
                 continue
-            if self.has(name, leaf) != 1 or self.has(self.source(name), leaf) != 1:
-                return False
-            if not all(self._keeps(view, leaf) for view in self.views(name)):
+            if self.has(name, leaf) != 1 or not self._comes_from(name, leaf):
                 return False
         for name, place in zip(node.outputs, loop.outputs, strict=True):
             if place is None:
@@ -310,6 +323,15 @@ class Choices:
             elif self.has(name, leaf) != 1 or leaf not in self.ways(name, place):
                 return False
         return True
+
+    def _comes_from(self, name: str, leaf: int) -> bool:
+        """Whether the views of a value, from the last on, keep a leaf up to where it comes from."""
+        for view in self.views(name):
+            if self.repeats(view, leaf):
+                return True
+            if not self._keeps(view, leaf):
+                return False
+        return self.has(self.source(name), leaf) == 1
 
     def _keeps(self, view: int, leaf: int) -> bool:
         return any(leaf in self.known.dimensions.ways(loop.leaves) for loop in self.known.loops.get(view, ()))

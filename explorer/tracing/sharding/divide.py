@@ -16,10 +16,9 @@ from explorer.tracing.sharding.rules import analyse
 from explorer.tracing.sharding.ways import check_tokens, notes_of_ways
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
-from solvers.problem.collectives import Axis
+from solvers.problem.collectives import ATTENTION, Axis
 from solvers.problem.graph import OpGraph
 
-ATTENTION = "aten.scaled_dot_product_attention"
 SHARED_OUT = {
     Axis.TENSOR: "heads, columns or tokens",
     Axis.CONTEXT: "the tokens of a sample",

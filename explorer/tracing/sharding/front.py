@@ -52,13 +52,15 @@ def _parameter_bytes(choices: Choices, at: int, option: Option, first: Mapping[s
     for (_, name), state in zip(captured.nodes[at].tensors, option.inputs, strict=True):
         source = choices.source(name)
         if first.get(source) == at:
-            held[source] = captured.values[source].nbytes / (choices.degree if state >= 0 else 1)
+            divided = choices.of_source(name, state) >= 0
+            held[source] = captured.values[source].nbytes / (choices.degree if divided else 1)
     return sum(held.values())
 
 
 def _saved_bytes(choices: Choices, at: int, option: Option, saved: Sequence[tuple[str | None, int]]) -> float:
     captured, node = choices.captured, choices.captured.nodes[at]
-    states = {captured.root(name): state for (_, name), state in zip(node.tensors, option.inputs, strict=True)}
+    read = zip(node.tensors, option.inputs, strict=True)
+    states = {captured.root(name): choices.of_source(name, state) for (_, name), state in read}
     states |= {captured.root(name): state for name, state in zip(node.outputs, option.outputs, strict=True)}
     total = 0.0
     for value, nbytes in saved:

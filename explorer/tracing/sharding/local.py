@@ -134,7 +134,7 @@ def _held(made: Member) -> Mapping[str, tuple[int, State, int | None]]:
     for at, option in made.labels.items():
         degree = made.degree_of[at]
         for (_, name), needed, place in zip(made.of.nodes[at].tensors, option.inputs, option.places, strict=True):
-            source = made.known.source(name)
+            source, needed = made.known.source(name), made.known.of_source(name, needed)
             if source in made.of.parameters and readers.setdefault(source, degree) != degree:
                 raise InvalidProblem(
                     f"{made.of.name}: {made.of.parameters[source]} is read by calls that are divided over"
@@ -199,7 +199,8 @@ def _looked_at(made: Member, name: str, degree: int, state: State) -> str:
     """A view, called once for each state of what it looks at."""
     at = made.known.made_by[name]
     node = made.of.nodes[at]
-    source = _read(made, node.tensors[0][1], degree, state)
+    below = SHARED if state >= 0 and made.known.repeats(at, state) else state
+    source = _read(made, node.tensors[0][1], degree, below)
     suffix = "" if made.of.nodes[at].outputs[0] not in made.values else f"@{source}"
     tensors = ((node.tensors[0][0], source), *((a, _read(made, v, degree, WHOLE)) for a, v in node.tensors[1:]))
     read = {before: after for (_, before), (_, after) in zip(node.tensors, tensors, strict=True)}

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from explorer.tracing.sharding.choices import PARTIAL, Choices, State
 from explorer.tracing.sharding.dimensions import Leaves
 from explorer.tracing.sharding.loops import Where
+from solvers.problem.collectives import ATTENTION
 
-ATTENTION = "aten.scaled_dot_product_attention"
 REPLICATE, PARTIAL_SUM = "R", "P"
 
 

@@ -102,7 +102,8 @@ def cost_s(choices: Choices, prices: Prices, labels: Labels) -> float:
         for (_, name), needed in zip(choices.captured.nodes[at].tensors, option.inputs, strict=True):
             source = choices.source(name)
             if not _is_held(choices, source):
-                exchanged.update(_changes_s(choices, prices, source, _made(choices, labels, source), needed))
+                made, of_source = _made(choices, labels, source), choices.of_source(name, needed)
+                exchanged.update(_changes_s(choices, prices, source, made, of_source))
     return total + sum(exchanged.values())
 
 
@@ -199,9 +200,10 @@ def _program(choices: Choices, prices: Prices) -> tuple[Model, dict[int, list[in
         for position, (_, name) in enumerate(choices.captured.nodes[at].tensors):
             source = choices.source(name)
             if _is_held(choices, source):
-                held[source].append(_by(x[at], [(o.inputs[position], o.places[position]) for o in options]))
+                states = [(choices.of_source(name, o.inputs[position]), o.places[position]) for o in options]
+                held[source].append(_by(x[at], states))
                 continue
-            needed = _by(x[at], [option.inputs[position] for option in options])
+            needed = _by(x[at], [choices.of_source(name, option.inputs[position]) for option in options])
             made = _made_by(choices, x, source)
             _changes(model, choices, prices, source, made, needed, exchanged)
     for readers in held.values():

@@ -421,6 +421,12 @@ def _beside(known: Known, node: Node) -> tuple[Loop, ...]:
     return loops_of(known, node, [(own[axis], [axis] * every, [axis] * out) for axis in axes])
 
 
+def _padded(known: Known, node: Node) -> tuple[Loop, ...]:
+    """Every dimension but the last, where that one alone is padded."""
+    pad = node.constants.get("pad")
+    return _beside(known, node) if isinstance(pad, (list, tuple)) and len(pad) == 2 else ()
+
+
 def _stays(known: Known, node: Node) -> tuple[Loop, ...]:
     """Means and the largest: the dimensions that stay."""
     return tuple(loop for loop in _reduction(known, node) if None not in loop.outputs)
@@ -444,7 +450,8 @@ POINTWISE = (
     " masked_fill clone contiguous square abs leaky_relu hardtanh relu6 hardswish"
 )
 VIEWS = (
-    "view reshape flatten unflatten _unsafe_view transpose permute t unsqueeze squeeze expand expand_as detach alias"
+    "view reshape flatten unflatten _unsafe_view transpose permute t mT unsqueeze squeeze expand expand_as broadcast_to"
+    " detach alias"
 )
 RULES: Mapping[str, Rule] = {
     **rules_named(POINTWISE, _pointwise),
@@ -464,7 +471,8 @@ RULES: Mapping[str, Rule] = {
     **rules_named("cat stack", _cat),
     **rules_named("repeat_interleave", _repeat_interleave),
     **rules_named("mean amax amin", _stays),
-    **rules_named("topk gather scatter", _beside),
+    **rules_named("topk gather scatter max min cumsum", _beside),
+    **rules_named("pad", _padded),
     **rules_named("new_empty copy", _of_samples),
     **ROUTED,
     **rules_named("max_pool2d avg_pool2d adaptive_avg_pool2d", _pool),

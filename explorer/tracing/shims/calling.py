@@ -16,17 +16,19 @@ from explorer.tracing.shims.devices import AUTOCAST, MOVED, OneDevice, autocast_
 
 DEEPEST = 8
 """Containers in containers; deeper ones are left out."""
+LOSS = "loss"
+LOSS_ALONE = "training goes by the {loss} that the model returns; what else it returns is left out: {others}"
 CACHE_DROPPED = "what it keeps for decoding token by token ({kind}) is left out"
 STATED = "every selection of rows by value is taken to select {rows:,} ({calls:,} selections), as stated"
 
 
 @contextmanager
 def standing_in(
-    module: nn.Module, rows: int | None = None, on_call: Callable[[int], None] = ignore
+    module: nn.Module, rows: int | None = None, on_call: Callable[[int], None] = ignore, *, training: bool = False
 ) -> Iterator[list[str]]:
     """While this lasts the forward of ``module`` (a copy, which stays changed in its configs) returns tensors only.
-    rows: how many each selection by value selects. on_call: given the number of calls so far. Yields the notes,
-    complete at the end."""
+    rows: how many each selection by value selects. on_call: given the number of calls so far. training: whether, of an
+    output that names its loss, that alone is left. Yields the notes, complete at the end."""
     notes: list[str] = []
     dropped: set[str] = set()
     devices = OneDevice(on_call)
@@ -36,7 +38,8 @@ def standing_in(
     @functools.wraps(inner)
     def forward(*args: Any, **kwargs: Any) -> Any:
         with devices, selections or nullcontext():
-            return tensors_of(inner(*args, **kwargs), dropped)
+            result = tensors_of(inner(*args, **kwargs), dropped)
+            return _loss_alone(result, notes) if training else result
 
     without_caches(module)
     module.forward = forward
@@ -50,6 +53,16 @@ def standing_in(
         notes += [CACHE_DROPPED.format(kind=kind) for kind in sorted(dropped)]
         if selections is not None and selections.calls:
             notes.append(STATED.format(rows=selections.rows, calls=selections.calls))
+
+
+def _loss_alone(result: object, notes: list[str]) -> object:
+    """Of a dict with a loss that training can go by, that; all else as it is."""
+    loss = result.get(LOSS) if isinstance(result, dict) else None
+    if not (isinstance(result, dict) and isinstance(loss, Tensor) and loss.dim() == 0 and loss.requires_grad):
+        return result
+    if others := ", ".join(sorted(key for key in result if key != LOSS)):
+        notes[:] = [LOSS_ALONE.format(loss=LOSS, others=others)]
+    return {LOSS: loss}
 
 
 def tensors_of(value: object, dropped: set[str], depth: int = 0) -> object:

@@ -13,6 +13,7 @@ from explorer.tracing import trace_module
 from solvers.errors import TraceError
 from solvers.formats.workload import Workload
 from tests.explorer.tracing.models import BATCH, WIDTH, Function, forward, names, trace
+from tests.explorer.tracing.sharding.captures import captured
 
 
 def dtypes(workload: Workload, op_type: str) -> set[str]:
@@ -131,3 +132,19 @@ def test_experts_take_the_stated_rows_in_proportion_to_the_samples() -> None:
     assert [o.flops.at(8) for o in experts] == [2 * 4 * WIDTH * WIDTH] * 2
     assert [o.flops.at(16) for o in experts] == [2 * 8 * WIDTH * WIDTH] * 2
     assert any("selects" in note or "select 4" in note for note in workload.notes)
+
+
+def test_a_model_that_names_its_loss_is_trained_on_that_alone() -> None:
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(WIDTH, 3)
+
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            scores = self.layer(x)
+            return {"loss": scores.square().mean(), "logits": scores, "states": x.exp()}
+
+    trained, served = (trace(Named(), torch.randn(BATCH, WIDTH), training=training) for training in (True, False))
+    assert [note for note in trained.notes if "logits, states" in note]
+    assert not [note for note in served.notes if "logits" in note]
+    assert captured(Named(), (torch.randn(BATCH, WIDTH),))[0].outputs == ("mean",)

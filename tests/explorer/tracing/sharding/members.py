@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -183,7 +183,7 @@ def _given(
         ):
             source = choices.source(name)
             held = source in part.parameters or source in choices.captured.buffers
-            if held and needed >= 0:
+            if held and choices.of_source(name, needed) >= 0:
                 axis = place if source == name else None
                 if axis is None:
                     axis = next(a for a in range(given[source].dim()) if needed in choices.leaves(source, a))
@@ -334,22 +334,22 @@ def _ring_attention(node: Node, members: list[Tensors]) -> None:
         own[node.outputs[0]] = scores.softmax(-1) @ values.repeat_interleave(groups, -3)
 
 
+def _held_as(choices: Choices, at: int, option: Option) -> Iterator[tuple[str, tuple[int, int | None]]]:
+    """How an option needs the parameters and buffers that its call reads."""
+    names = [name for _, name in choices.captured.nodes[at].tensors]
+    for name, needed, place in zip(names, option.inputs, option.places, strict=True):
+        if (source := choices.source(name)) in {*choices.captured.parameters, *choices.captured.buffers}:
+            divided = choices.of_source(name, needed) >= 0
+            yield source, (needed, place) if divided else (WHOLE, None)
+
+
 def any_labels(choices: Choices, chance: random.Random) -> Mapping[int, Option]:
     """An option of every call; readers of one parameter divide it alike."""
     held: dict[str, tuple[int, int | None]] = {}
     labels: dict[int, Option] = {}
     for at, options in choices.options.items():
-        names = [choices.source(name) for _, name in choices.captured.nodes[at].tensors]
-        fits = [
-            option
-            for option in options
-            if all(
-                source not in held or held[source] == (needed if needed >= 0 else WHOLE, place)
-                for source, needed, place in zip(names, option.inputs, option.places, strict=True)
-            )
-        ]
+        read = {option: list(_held_as(choices, at, option)) for option in options}
+        fits = [option for option in options if all(held.get(name, state) == state for name, state in read[option])]
         labels[at] = chance.choice(fits[1:] or fits)
-        for source, needed, place in zip(names, labels[at].inputs, labels[at].places, strict=True):
-            if source in choices.captured.parameters or source in choices.captured.buffers:
-                held[source] = (needed if needed >= 0 else WHOLE, place)
+        held.update(read[labels[at]])
     return labels

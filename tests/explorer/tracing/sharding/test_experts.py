@@ -13,7 +13,7 @@ import torch
 
 from explorer.tracing.build import build
 from explorer.tracing.captured import Captured
-from explorer.tracing.sharding.choices import Choices, Option
+from explorer.tracing.sharding.choices import WHOLE, Choices, Option
 from explorer.tracing.sharding.divide import Group
 from explorer.tracing.sharding.local import member_of
 from explorer.tracing.sharding.prices import seconds_of
@@ -105,6 +105,51 @@ def cheapest_of(choices: Choices) -> Mapping[int, Option]:
 
 def prices_of(choices: Choices) -> Prices:
     return Prices(seconds_of(choices, mixture()[1], seconds, training=True), LINK, 1, trains=True)
+
+
+class Sinks(torch.nn.Module):
+    """Attention with learned sinks (gpt-oss): a column beside the scores, repeated for all samples and tokens, under a
+    mask that is repeated for all samples and heads."""
+
+    def __init__(self, heads: int = 2) -> None:
+        super().__init__()
+        self.query, self.key = torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(WIDTH, WIDTH)
+        self.sinks = torch.nn.Parameter(torch.rand(heads))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, tokens, _ = x.shape
+        heads = len(self.sinks)
+        query, key = (each(x).view(batch, tokens, heads, -1).transpose(1, 2) for each in (self.query, self.key))
+        mask = torch.ones(tokens, tokens, device=x.device).tril().log()
+        scores = query @ key.mT + mask[None, None].expand(batch, heads, -1, -1)
+        sinks = self.sinks.reshape(1, -1, 1, 1).expand(batch, -1, tokens, -1)
+        shares = torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+        return (shares @ key).square().sum()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("axis", [Axis.EXPERT, Axis.TENSOR])
+def test_what_repeats_a_whole_tensor_is_divided_where_it_repeats(axis: Axis, seed: int) -> None:
+    with torch.device("meta"):
+        pair = captured(Sinks(), (torch.rand(SAMPLES, TOKENS, WIDTH),))
+    choices = Choices(analyse(pair[0]), pair[1], 2, axis=axis)
+    joined = next(at for at in choices.options if pair[0].nodes[at].target == "aten.cat")
+    assert all(option.leaf != WHOLE for option in choices.options[joined]) or axis is Axis.TENSOR
+    labels = any_labels(choices, random.Random(seed))
+    part, large = (member_of(choices, labels, of) for of in pair)
+    graph = build(part, large, reference="m", training=True, tensor_parallel=2).graph
+    assert division(graph) == ()
+    if axis is Axis.EXPERT:
+        update = next(operator for operator in graph.operators if operator.name == "cat/update")
+        assert update.exchanged_bytes.fixed == 2 * 4, "each member has a part of the gradient of the sinks"
+        for kind, graphs in faults((part, large), random.Random(seed)).items():
+            assert all(division(faulty) for faulty in graphs), kind
+    torch.manual_seed(3)
+    values = {name: random_value(pair[0].values[name], 2) for name in (*pair[0].parameters, *pair[0].inputs)}
+    whole = run_whole(pair[0], values)[pair[0].outputs[0]]
+    note_divided(choices, labels)
+    for member in run_members(choices, labels, part, values):
+        torch.testing.assert_close(member[part.outputs[0]], whole, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("axis", [Axis.EXPERT, Axis.TENSOR])
