@@ -34,8 +34,8 @@ def parts_of_many(problem: Problem) -> list[Part]:
     alike, where as many parts as share the mini-batch leave the fewest devices idle. None where there are fewer
     devices, or devices are told apart."""
     cluster = problem.cluster
-    told_apart = problem.pins or cluster.cpus or problem.objective is not Objective.ITERATION
-    if len(cluster) <= MOST_DEVICES or told_apart or not isinstance(cluster.links, Tiers):
+    distinguished = problem.pins or cluster.cpus or problem.objective is not Objective.ITERATION
+    if len(cluster) <= MOST_DEVICES or distinguished or not isinstance(cluster.links, Tiers):
         return []
     alike = _equal_nodes(cluster, cluster.links)
     found = []

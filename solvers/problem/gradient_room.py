@@ -47,10 +47,10 @@ def with_gradient_room(problem: Problem) -> Problem:
     if problem.state_links:
         streamed = copies(problem.optimizer, problem.precision).streamed
         at_once, of_parameters = PIECE_BYTES / streamed, of_parameters + PIECES * streamed
-    known, asked = _known(problem.graph), (adds, of_parameters, at_once)
-    if asked not in known:
-        known[asked] = _roomy(problem.graph, *asked)
-    return replace(problem, graph=known[asked])
+    known, key = _known(problem.graph), (adds, of_parameters, at_once)
+    if key not in known:
+        known[key] = _roomy(problem.graph, *key)
+    return replace(problem, graph=known[key])
 
 
 def states_on_hosts(problem: Problem, bytes_per_s: Mapping[str, float]) -> Problem:

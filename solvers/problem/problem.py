@@ -336,8 +336,8 @@ class Problem:
                 raise InvalidProblem(f"pin {name}={device}: there is no device {device} (there are {devices})")
 
     def __repr__(self) -> str:
-        asked = ", ".join((self.objective, self.contiguity, self.pipeline))
-        return f"Problem({asked}, mini-batch {self.mini_batch:,}, {self.graph!r}, {self.cluster!r})"
+        choices = ", ".join((self.objective, self.contiguity, self.pipeline))
+        return f"Problem({choices}, mini-batch {self.mini_batch:,}, {self.graph!r}, {self.cluster!r})"
 
     @staticmethod
     def _check_list(what: str, values: tuple[float, ...], expected: int) -> None:

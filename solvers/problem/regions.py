@@ -201,10 +201,10 @@ def _times(graph: OpGraph, compute: ComputeTable, found: Regions) -> ComputeTabl
     late = list(found.moved)
     tables: dict[str, NDArray[np.float64]] = {}
     for kind, table in compute.seconds.items():
-        told = np.array(table)
-        np.add.at(told, targets, table[sources])
-        told[late] = np.where(np.isinf(table[late]), np.inf, 0.0)
-        tables[kind] = told
+        times = np.array(table)
+        np.add.at(times, targets, table[sources])
+        times[late] = np.where(np.isinf(table[late]), np.inf, 0.0)
+        tables[kind] = times
     origins = {kind: np.array(table) for kind, table in compute.origins.items()}
     for kind, known in compute.origins.items():  # a sum is as well known as the least known of its parts
         np.maximum.at(origins[kind], targets, known[sources])
@@ -216,7 +216,7 @@ def readings(graph: OpGraph) -> tuple[Reading, ...]:
     """Of all tensors that regions read those that are not among what their maker saves. A plan that cuts a region
     keeps some of them where they are read: see `solvers.evaluation.unit_bytes`."""
     found, kept = regions_of(graph), _kept(graph)
-    told = []
+    readings = []
     for t, tensor in enumerate(graph.tensors):
         among = kept.get(t, -1 if tensor.saver in found.of else tensor.saver)
         if among == tensor.producer:
@@ -224,5 +224,5 @@ def readings(graph: OpGraph) -> tuple[Reading, ...]:
         for reader in tensor.consumers:
             if reader in found.of:
                 inside = found.of[reader] == found.of.get(tensor.producer)
-                told.append(Reading(t, tensor.producer, reader, -1 if inside else among))
-    return tuple(told)
+                readings.append(Reading(t, tensor.producer, reader, -1 if inside else among))
+    return tuple(readings)

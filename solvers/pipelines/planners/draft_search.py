@@ -147,14 +147,18 @@ class DraftSearch:
         most_s = best.worth[1] * (1 + NEAR)
         found: list[tuple[float, Draft]] = []
         for descent in descents:
-            near = [(told, parts) for parts, (key, told) in descent.known.items() if key[0] == 0 and key[1] <= most_s]
-            found += [(max(told.peak_bytes), draft_of(parts)) for told, parts in near]
+            near = [
+                (estimate, parts)
+                for parts, (key, estimate) in descent.known.items()
+                if key[0] == 0 and key[1] <= most_s
+            ]
+            found += [(max(estimate.peak_bytes), draft_of(parts)) for estimate, parts in near]
         stages = best.draft.stages
         for slack in range(max(stage.slack for stage in stages)):
             less = Draft(tuple(replace(stage, slack=min(stage.slack, slack)) for stage in stages))
-            told = self.estimate(less)
-            if told.feasible and told.seconds <= most_s:
-                found.append((max(told.peak_bytes), less))
+            estimate = self.estimate(less)
+            if estimate.feasible and estimate.seconds <= most_s:
+                found.append((max(estimate.peak_bytes), less))
         for _, draft in sorted(found, key=lambda one: one[0])[:LEANEST]:
             self.monitor.check()
             self.judge(draft)

@@ -122,8 +122,8 @@ class Starts:
         if least is None:
             return
         ramp = rules._replace(ramp=1)
-        for asked, most_s in ((ramp, least * RAMP_GROWTH), *((rules, least * factor) for factor in GROWTH)):
-            tables = self._tables(line, asked, most_s)
+        for in_flight, most_s in ((ramp, least * RAMP_GROWTH), *((rules, least * factor) for factor in GROWTH)):
+            tables = self._tables(line, in_flight, most_s)
             value = tables.solve()
             self.effort += tables.effort
             if not np.isfinite(value).any():
