@@ -307,11 +307,11 @@ def configured(model: Workload | OpGraph | str, configuration: str, **settings: 
     from explorer.exports.configurations.comparison import configured as judged
     from explorer.exports.configurations.configured import read_configuration
 
-    said = read_configuration(configuration)
+    read = read_configuration(configuration)
     if isinstance(model, str) and searches_degrees(model):
-        model = of_degree(model, said.tensor)
-    model, question = _as_configured(model, said, question_of(settings))
-    return judged(said, _divided(model, question) if isinstance(model, str) else workload_of(model), question)
+        model = of_degree(model, read.tensor)
+    model, question = _as_configured(model, read, question_of(settings))
+    return judged(read, _divided(model, question) if isinstance(model, str) else workload_of(model), question)
 
 
 def _as_configured(
@@ -322,8 +322,8 @@ def _as_configured(
 
     given = {one.name: getattr(question, one.field) for one in PLAN}
     given = {one.name: given[one.name] for one in PLAN if given[one.name] != one.default}
-    asked = Question(**{**configured_settings(configuration, question), **given})
-    return (named_model(model, configuration) if isinstance(model, str) else model), asked
+    merged = Question(**{**configured_settings(configuration, question), **given})
+    return (named_model(model, configuration) if isinstance(model, str) else model), merged
 
 
 def _divided(model: str, question: Question) -> Workload:

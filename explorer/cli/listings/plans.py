@@ -119,12 +119,12 @@ def show(args: argparse.Namespace) -> int:
     from explorer.library.browsing import named, taken
 
     with _there(args) as library:
-        told, kept = taken(library, named(library, args.hash))
+        listed, kept = taken(library, named(library, args.hash))
     if args.json:
-        print_json(_object(told) | {"answer": result_object(kept.reference, kept.result)})
+        print_json(_object(listed) | {"answer": result_object(kept.reference, kept.result)})
         return 0
-    print(f"question   {told.question}")
-    print(f"kept       {told.kept_at}, by {_code(told)}")
+    print(f"question   {listed.question}")
+    print(f"kept       {listed.kept_at}, by {_code(listed)}")
     print_report(kept.reference, kept.result)
     return 0
 
@@ -134,13 +134,13 @@ def export(args: argparse.Namespace) -> int:
     from solvers.formats.plan_json import write_plan
 
     with _there(args) as library:
-        told, kept = taken(library, named(library, args.hash))
+        listed, kept = taken(library, named(library, args.hash))
     result = kept.result
     if result.plan is None:
-        raise InvalidProblem(f"{told.question[:DIGITS]} is {result.status.value}: there is no plan to write")
+        raise InvalidProblem(f"{listed.question[:DIGITS]} is {result.status.value}: there is no plan to write")
     write_file(args.output, write_plan(result.problem, result.plan, result, kept.reference), "exporting the plan")
     if args.json:
-        print_json(_object(told) | {"written": args.output})
+        print_json(_object(listed) | {"written": args.output})
     else:
         print(f"written    {args.output}")
     return 0
@@ -178,13 +178,13 @@ def size(args: argparse.Namespace) -> int:
     if library is None:
         return _nothing(args)
     with library:
-        told = browsing.size(library)
+        sizes = browsing.size(library)
     if args.json:
-        print_json({"path": str(library.path)} | told._asdict())
+        print_json({"path": str(library.path)} | sizes._asdict())
         return 0
-    other = f" ({told.other:,} of other code)" if told.other else ""
-    print(f"{text.plural(told.answers, 'answer')}{other} about {text.plural(told.graphs, 'graph')}")
-    print(f"{text.nbytes(told.nbytes)} in {library.path}")
+    other = f" ({sizes.other:,} of other code)" if sizes.other else ""
+    print(f"{text.plural(sizes.answers, 'answer')}{other} about {text.plural(sizes.graphs, 'graph')}")
+    print(f"{text.nbytes(sizes.nbytes)} in {library.path}")
     return 0
 
 

@@ -79,8 +79,8 @@ def print_imported(name: str, found: Imported) -> None:
     print(f"{name}: {text.plural(len(library.times), 'call')} in {runs:,} runs, {library.hardware}")
     print(f"kept       {text.percent(found.kept)} of the time of forward calls and their backward")
     if found.left_out:
-        told = text.listing([f"{call[:60]} ({count:,})" for call, count in found.left_out], 6)
-        print(f"left out   {told}: their work does not follow from their arguments")
+        calls = text.listing([f"{call[:60]} ({count:,})" for call, count in found.left_out], 6)
+        print(f"left out   {calls}: their work does not follow from their arguments")
 
 
 def _print_times(graph: OpGraph, profile: Profile) -> None:

@@ -193,8 +193,8 @@ def _print_measured(file: PlanFile, outcome: Outcome, planned_for: str | None) -
     print(f"iteration  {usual} median of {len(times)}, from {least} to {most}")
     share = abs(expected - middle) / middle if middle > 0 else math.inf
     side = "shorter" if expected < middle else "longer"
-    told = f"on {planned_for}" if planned_for else f"({text.percent(share)} {side})"
-    print(f"predicted  {text.seconds(expected)}{and_interval(file.problem, file.plan, expected)} {told}")
+    relation = f"on {planned_for}" if planned_for else f"({text.percent(share)} {side})"
+    print(f"predicted  {text.seconds(expected)}{and_interval(file.problem, file.plan, expected)} {relation}")
     shown = "" if outcome.noise is None else f" ({text.percent(outcome.noise)} variation)"
     print(f"machine    {noise_word(outcome.noise)}{shown}")
     if outcome.losses:
@@ -266,7 +266,7 @@ def _peaks(file: PlanFile, outcome: Outcome) -> list[str]:
 
 def agreement_words(agreement: Agreement) -> str:
     """How far a run is from the model in a plain loop: the largest relative differences, and the worst tensor."""
-    told = [
+    differences = [
         f"{what} {'identical' if value == 0 else f'{value:.1e}'}"
         for what, value in (
             ("losses", agreement.loss),
@@ -276,7 +276,7 @@ def agreement_words(agreement: Agreement) -> str:
     ]
     worst = f" (worst: {text.short(agreement.worst, 60)})" if agreement.gradient and agreement.worst else ""
     verdict = "agrees with" if agreement.holds else "DIFFERS from"
-    found = f"{verdict} {agreement.true_model} in {agreement.dtype}, relative: {', '.join(told)}{worst}"
+    found = f"{verdict} {agreement.true_model} in {agreement.dtype}, relative: {', '.join(differences)}{worst}"
     return found + agreement.undefined_words
 
 
@@ -322,12 +322,14 @@ def print_comparison(file: PlanFile, comparison: Comparison, same_hardware: bool
     )[:WORST]
     if actions:
         print()
-        told = [["furthest off: segment", "action", "devices", "predicted", "measured", "ratio"]]
+        table = [["furthest off: segment", "action", "devices", "predicted", "measured", "ratio"]]
         for error in actions:
             kind = KIND_WORDS.get(error.kind, "all-reduce")
             devices = ", ".join(map(str, error.devices))
-            told.append([str(error.segment), kind, devices, *_beside(error.predicted_s, error.measured_s, error.ratio)])
-        print_table(told, right=frozenset({3, 4, 5}))
+            table.append(
+                [str(error.segment), kind, devices, *_beside(error.predicted_s, error.measured_s, error.ratio)]
+            )
+        print_table(table, right=frozenset({3, 4, 5}))
     operators = sorted(
         # the others have their segment's ratio, which is told above
         ((position, error) for position, error in enumerate(comparison.operators) if error and error.profiled),
@@ -335,11 +337,11 @@ def print_comparison(file: PlanFile, comparison: Comparison, same_hardware: bool
     )[:WORST]
     if operators:
         print()
-        told = [["furthest off: operator", "runs", "predicted", "measured", "ratio"]]
+        table = [["furthest off: operator", "runs", "predicted", "measured", "ratio"]]
         for position, one in operators:
             name = text.short(file.problem.graph.operators[position].name, 60)
-            told.append([name, text.count(one.runs), *_beside(one.predicted_s, one.measured_s, one.ratio)])
-        print_table(told, right=frozenset({1, 2, 3, 4}))
+            table.append([name, text.count(one.runs), *_beside(one.predicted_s, one.measured_s, one.ratio)])
+        print_table(table, right=frozenset({1, 2, 3, 4}))
 
 
 def _beside(predicted: float | None, measured: float, ratio: float | None) -> list[str]:
