@@ -58,8 +58,8 @@ def configured_plan(problem: Problem, configuration: Configuration) -> Plan:
     accelerators = problem.cluster.accelerators
     ranks = [tuple(accelerators[rank * replicas : (rank + 1) * replicas]) for rank in range(configuration.pipeline)]
     stages = tuple(DraftStage(tuple(operators), size, replicas) for operators in members)
-    asked = replace(problem, pipeline=configuration.schedule, max_replicas=max(replicas, problem.max_replicas))
-    return realise(asked, Draft(stages), [ranks[stage % configuration.pipeline] for stage in range(len(stages))])
+    configured = replace(problem, pipeline=configuration.schedule, max_replicas=max(replicas, problem.max_replicas))
+    return realise(configured, Draft(stages), [ranks[stage % configuration.pipeline] for stage in range(len(stages))])
 
 
 def _stage_of(graph: OpGraph, configuration: Configuration) -> list[int]:

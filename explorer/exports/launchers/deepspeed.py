@@ -19,7 +19,7 @@ from explorer.exports.layers.divided import division_losses
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.recomputation import Again, not_recomputed
 from explorer.exports.layers.units import Layout
-from explorer.exports.layers.written import Written, comments, told
+from explorer.exports.layers.written import Written, comments, loss_comments
 from explorer.view.timeline.order import launched_words
 from explorer.words import text
 from solvers.errors import UnsupportedProblem
@@ -111,7 +111,7 @@ def deepspeed(file: PlanFile, nearest: bool = False) -> Written:
     else:
         lost += not_recomputed(chain.problem, chain.plan)
     body = _MODULE.format(layers=layers, parts=parts, config=config, recompute=recompute, stages=len(stages))
-    return Written(comments([headline(file), *told(lost, changed)]) + body, tuple(lost), tuple(changed))
+    return Written(comments([headline(file), *loss_comments(lost, changed)]) + body, tuple(lost), tuple(changed))
 
 
 def _engine(chain: Chain) -> Written:
@@ -127,7 +127,7 @@ def _engine(chain: Chain) -> Written:
     if degree > 1:
         lost.append("where products are: DeepSpeed knows them in models of Hugging Face (AutoTP)")
     count = degree * chain.replicas
-    head = comments([headline(chain.file), f"It is for {count} processes.", *told(lost, ())])
+    head = comments([headline(chain.file), f"It is for {count} processes.", *loss_comments(lost, ())])
     return Written(head + _ENGINE.format(config=config), tuple(lost))
 
 
@@ -187,8 +187,8 @@ def _side_by_side(layout: Layout) -> list[str]:
                 f" ({units[i - 1].name})"
             )
         found.append(units[i].name)
-    told = "DeepSpeed feeds a layer with what the one before gave, so make one layer of modules that run side by side"
-    return [f"what {text.listing(found)} read: {told}"] if found else []
+    advice = "DeepSpeed feeds a layer with what the one before gave, so make one layer of modules that run side by side"
+    return [f"what {text.listing(found)} read: {advice}"] if found else []
 
 
 def _reads(layout: Layout) -> list[set[int]]:

@@ -113,8 +113,8 @@ def _cost(file: PlanFile, moved: dict[int, int]) -> str:
 def _mixed(graph: OpGraph, model: Units, at: dict[int, int]) -> list[str]:
     """Operators between modules that read of several devices: accelerate moves the inputs of modules only."""
     mixed = [graph.operators[o].name for o in model.loose if len({at[p] for p in graph.predecessors[o] if p in at}) > 1]
-    told = f"{text.listing(mixed)}: reads of several devices in the forward around the modules, which must move them"
-    return [told] if mixed else []
+    warning = f"{text.listing(mixed)}: reads of several devices in the forward around the modules, which must move them"
+    return [warning] if mixed else []
 
 
 def _check_parameters(graph: OpGraph, model: Units) -> None:

@@ -99,8 +99,8 @@ class Layout:
         past = [f"{each}: computed in every stage that reads it" for each in self.chain.skips(copied=True)]
         if not names:
             return past
-        told = f"{text.listing(names)}: in no module of the list; run where the forward of the model calls them"
-        return [*past, told]
+        sentence = f"{text.listing(names)}: in no module of the list; run where the forward of the model calls them"
+        return [*past, sentence]
 
 
 def units_of(graph: OpGraph) -> Units:
