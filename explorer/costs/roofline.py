@@ -68,9 +68,9 @@ def label(kinds: Sequence[str], dtype: str, stack: Stack = Stack.TRACED) -> str:
     the dtype is named with the rate it is given."""
     rates = [DEVICES[kind].peak_flops_per_s for kind in kinds]
     lacking = [kind for kind, rate in zip(kinds, rates, strict=True) if dtype != "fp32" and rate[dtype] == rate["fp32"]]
-    told = f" ({', '.join(lacking)}: no {dtype} products, at the fp32 rate)" if lacking else ""
+    fallback = f" ({', '.join(lacking)}: no {dtype} products, at the fp32 rate)" if lacking else ""
     runs = "" if stack is Stack.TRACED else f", {stack.value}"
-    return f"roofline estimate, {', '.join(kinds)}, {dtype}{runs}{told}"
+    return f"roofline estimate, {', '.join(kinds)}, {dtype}{runs}{fallback}"
 
 
 def runs_named(costs_from: str) -> bool:

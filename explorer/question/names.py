@@ -17,9 +17,9 @@ class Names:
         self.graph = graph
         self.index = graph.index_of()
 
-    def operators(self, name: str, asked: str) -> list[int]:
+    def operators(self, name: str, setting: str) -> list[int]:
         """Positions of the operators that a name stands for: an operator, with its backward and update where it is a
-        forward one, or all of a module and its submodules. asked: begin of the message. Raises InvalidProblem for a
+        forward one, or all of a module and its submodules. setting: begin of the message. Raises InvalidProblem for a
         name that is neither, with the closest that is."""
         found = self.index.get(name)
         if found is not None:
@@ -28,7 +28,7 @@ class Names:
         if not inside:
             modules = _modules(operator.module_path for operator in self.graph.operators)
             hint = closest(name, [*self.index, *modules])
-            raise InvalidProblem(f"{asked}: there is no operator or module {name!r}{hint}")
+            raise InvalidProblem(f"{setting}: there is no operator or module {name!r}{hint}")
         return inside
 
     def precedence(self, name: str) -> tuple[bool, bool, int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from explorer.costs.devices import DEVICES
-from explorer.costs.regions import ASKED, WHOLE_STAGES, asked_regions
+from explorer.costs.regions import REGION_CHOICES, WHOLE_STAGES, with_region_choice
 from explorer.costs.stack import Stack
 from explorer.question.clusters import collectives_as_measured, make_cluster
 from explorer.question.names import resolve_pins
@@ -117,9 +117,9 @@ def _with_states(problem: Problem, links: Mapping[str, float], settings: Setting
 def _check_phase(workload: Workload, settings: Settings) -> None:
     """Raises InvalidProblem where training is asked of a graph for inference, or the reverse."""
     if settings.training is not None and settings.training != workload.training:
-        found, asked = ("training", "inference") if workload.training else ("inference", "training")
+        found, wanted = ("training", "inference") if workload.training else ("inference", "training")
         raise InvalidProblem(
-            f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it again"
+            f"{workload.reference}: holds {found}, so it cannot be planned for {wanted}; trace it again"
         )
 
 
@@ -147,14 +147,14 @@ def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Pr
             " has one sample; leave out --replicate"
         )
     if settings.memory_model is MemoryModel.STATIC and problem.stated_bytes is None:
-        if settings.recompute in ASKED:
+        if settings.recompute in REGION_CHOICES:
             raise InvalidProblem(
                 f"--recompute {settings.recompute.value} changes what is held when, and --memory-model static counts"
                 " what is ever saved; leave one of them out"
             )
         problem = replace(problem, stated_bytes=static_sizes(problem))
     problem = with_gradient_room(problem)
-    problem = asked_regions(problem, settings.recompute, workload.reference)
+    problem = with_region_choice(problem, settings.recompute, workload.reference)
     if settings.in_sequence:
         from solvers.contiguous.sequential import sequential_problems  # compiles kernels
 
@@ -199,8 +199,8 @@ def _links_to_hosts(workload: Workload, whole: Cluster, cluster: Cluster, settin
         first += cluster.devices[device].members or workload.graph.tensor_parallel
     for group, kind in of_group.items():
         if settings.host_link_bytes_per_s is None and kind not in DEVICES:
-            asked = "--offload" if settings.offload else "--offload-optimizer"
-            raise InvalidProblem(f"{asked}: {kind} is not in the catalogue; say how fast it reaches its host's memory"
+            flag = "--offload" if settings.offload else "--offload-optimizer"
+            raise InvalidProblem(f"{flag}: {kind} is not in the catalogue; say how fast it reaches its host's memory"
                                  " with --host-link, such as 55GB/s")  # fmt: skip
         found[group] = settings.host_link_bytes_per_s or DEVICES[kind].host_bytes_per_s
     return found

@@ -155,12 +155,12 @@ def _without_formula(captured: Captured, folded: Folded) -> Iterator[str]:
     if not calls:
         return
     most = sorted(calls, key=lambda target: (-calls[target], target))
-    told = ", ".join(f"{target} x {calls[target]}" for target in most[:SHOWN]) + (", ..." if len(most) > SHOWN else "")
+    shown = ", ".join(f"{target} x {calls[target]}" for target in most[:SHOWN]) + (", ..." if len(most) > SHOWN else "")
     total = sum(captured.values[name].numel for name in captured.parameters)
     several = sum(calls.values()) > 1
     yield (
         f"{sum(calls.values())} {'operators read' if several else 'operator reads'} {sum(weights.values()):,} of"
-        f" {total:,} parameters and {'have' if several else 'has'} no formula for FLOPs ({told}): counted as one an"
+        f" {total:,} parameters and {'have' if several else 'has'} no formula for FLOPs ({shown}): counted as one an"
         " element of what goes in and comes out, which is far too few for a product; calibrate measures them"
     )
 

@@ -86,18 +86,18 @@ def seconds_of(event: Event, trace: Trace) -> float:
 
 def times_of(seen: Seen, parts: Parts, trace: Trace) -> list[tuple[Call, float]]:
     """Seconds of the forward and, where it ran, of either part of the backward."""
-    told = [(parts.forward, seconds_of(seen.forward, trace))]
+    times = [(parts.forward, seconds_of(seen.forward, trace))]
     if not seen.backward:
-        return told
+        return times
     whole = sum(seconds_of(node, trace) for node in seen.backward)
     if parts.to_weight is None or not _reaches_input(seen, parts):
         only = parts.to_weight or parts.to_input
-        return told if only is None else [*told, (only, whole)]
+        return times if only is None else [*times, (only, whole)]
     if parts.to_input is None:
-        return [*told, (parts.to_weight, whole)]
+        return [*times, (parts.to_weight, whole)]
     first, second = _halves(seen, trace)
     return [
-        *told,
+        *times,
         (parts.to_input, whole * first / (first + second)),
         (parts.to_weight, whole * second / (first + second)),
     ]

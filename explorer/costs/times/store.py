@@ -80,8 +80,8 @@ def found(given: str, kind: str) -> str:
     if place.is_file():
         return str(place)
     there = names(kind)
-    told = ", ".join(there[:NAMED]) + (f" and {len(there) - NAMED} more" if len(there) > NAMED else "")
-    are = f"saved are {told}" if there else "none are saved"
+    examples = ", ".join(there[:NAMED]) + (f" and {len(there) - NAMED} more" if len(there) > NAMED else "")
+    are = f"saved are {examples}" if there else "none are saved"
     raise InvalidProblem(
         f"{kind} {given!r}: there is no such file, and nothing of that name is saved; {are}"
         " (`placement-explorer calibrate MODEL --save NAME`)"
@@ -113,8 +113,8 @@ def save(name: str, profile: Profile | None, library: Library) -> tuple[Path, ..
 
 def listed() -> list[Saved]:
     """All that is saved, by name."""
-    told = [_profile(path) for path in _files(PROFILE)] + [_times(path) for path in _files(TIMES)]
-    return sorted(told, key=lambda one: (one.name, one.kind))
+    saved = [_profile(path) for path in _files(PROFILE)] + [_times(path) for path in _files(TIMES)]
+    return sorted(saved, key=lambda one: (one.name, one.kind))
 
 
 def _files(kind: str) -> list[Path]:

@@ -201,10 +201,10 @@ def _device_names(parts: Mapping[str, Field]) -> tuple[str, ...]:
 
 def _distributed(parts: Mapping[str, Field]) -> tuple[int | None, str]:
     """(rank, backend) of torch.distributed."""
-    told = parts["distributedInfo"].value if "distributedInfo" in parts else None
-    if not isinstance(told, dict):
+    information = parts["distributedInfo"].value if "distributedInfo" in parts else None
+    if not isinstance(information, dict):
         return None, ""
-    rank, backend = told.get("rank"), told.get("backend")
+    rank, backend = information.get("rank"), information.get("backend")
     known = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank <= MAX_RANK
     return rank if known else None, _text(backend)
 

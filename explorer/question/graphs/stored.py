@@ -56,5 +56,5 @@ def keep(folder: Path, workload: Workload, dtype: str | None, members: str = "")
 
 
 def _place(folder: Path, model: str, training: bool, dtype: str | None, members: str) -> Path:
-    told = json.dumps([model, training, dtype, traced_here(), *filter(None, [members])])
-    return folder / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}{ENDING}"
+    key = json.dumps([model, training, dtype, traced_here(), *filter(None, [members])])
+    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}{ENDING}"

@@ -70,10 +70,10 @@ class Example:
     def check_axes(self, model: str) -> None:
         """Raises InvalidProblem where groups would share out two things at once."""
         parts = self.tensor_parallel_of is not None
-        asked = [axis.flag for axis in Axis if getattr(self, f"{axis.value}_parallel") not in (None, 1)]
-        asked += ["--tensor-parallel-of"] if parts and asked != ["--tensor-parallel"] else []
-        if len(asked) > 1:
-            raise InvalidProblem(f"{model}: the members of a group divide one thing; give one of {' and '.join(asked)}")
+        flags = [axis.flag for axis in Axis if getattr(self, f"{axis.value}_parallel") not in (None, 1)]
+        flags += ["--tensor-parallel-of"] if parts and flags != ["--tensor-parallel"] else []
+        if len(flags) > 1:
+            raise InvalidProblem(f"{model}: the members of a group divide one thing; give one of {' and '.join(flags)}")
 
 
 NAMES = tuple(field.name.replace("_", "-") for field in fields(Example))
@@ -115,10 +115,12 @@ def _load(model: str, written: str) -> float:
     return float(written)
 
 
-def join_example(model: str, **said: float | str | None) -> str:
+def join_example(model: str, **fields: float | str | None) -> str:
     """``model`` with more said of its example; what is None is left as it is."""
     name, before = split_example(model)
-    after = {field: getattr(before, field) if said.get(field) is None else said[field] for field in Example.__slots__}
+    after = {
+        field: getattr(before, field) if fields.get(field) is None else fields[field] for field in Example.__slots__
+    }
     return _joined(name, after)
 
 

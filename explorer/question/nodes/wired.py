@@ -119,9 +119,9 @@ def _over(line: MeasuredLink | None, stated: LinkClass) -> LinkClass:
     return stated if line is None else LinkClass(line.bandwidth_bytes_per_s, line.latency_s, stated.wire)
 
 
-def per_node(kinds: Sequence[str], asked: int | None) -> int:
+def per_node(kinds: Sequence[str], stated: int | None) -> int:
     """How many devices a node has: as asked for, or as the smallest of the machines."""
-    return asked or min(machine_of(kind).devices for kind in kinds)
+    return stated or min(machine_of(kind).devices for kind in kinds)
 
 
 def wired(

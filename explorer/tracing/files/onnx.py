@@ -49,8 +49,8 @@ def load_onnx(path: str | os.PathLike[str], *, training: bool | None = None) -> 
         graph, notes = _complete(memoryview(mapped), name)
         return _workload(graph, name, notes, training is True)
     except InvalidProblem as error:
-        said = str(error)
-        raise InvalidProblem(said if said.startswith(name) else f"{name}: {said}") from None
+        message = str(error)
+        raise InvalidProblem(message if message.startswith(name) else f"{name}: {message}") from None
     except TraceError as error:
         raise InvalidProblem(str(error)) from error
     except OSError as error:
