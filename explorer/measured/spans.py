@@ -19,7 +19,7 @@ def typical_iteration(outcome: Outcome) -> tuple[int, float]:
     middle = median(outcome.iterations_s)
     numbers = iteration_numbers(outcome.actions)
     lengths = list(zip(numbers, outcome.iterations_s, strict=False))
-    return min(lengths, key=lambda told: (abs(told[1] - middle), told[1], told[0]))
+    return min(lengths, key=lambda length: (abs(length[1] - middle), length[1], length[0]))
 
 
 def measured_spans(
