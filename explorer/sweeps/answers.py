@@ -127,8 +127,8 @@ def curves_picture(lines: Mapping[str, Sequence[float | None]], values: Sequence
     shapes.append(Label(8, 12, f"{what} by memory cap", "text", 11.5, bold=True))
     shapes.append(Label(right, 12, "ring: beyond it more memory helps little", "quiet", 10.5, "end"))
     height = TALL + 4 + KEY * (1 + (len(lines) - 1) // KEYS)
-    told = f"{what} by memory cap: {text.listing(list(lines), 12)}"
-    return Picture(tuple(shapes), WIDTH, height, told, min(HUES, len(lines)))
+    description = f"{what} by memory cap: {text.listing(list(lines), 12)}"
+    return Picture(tuple(shapes), WIDTH, height, description, min(HUES, len(lines)))
 
 
 def _knee(x: float, y: float, colour: str) -> list[Shape]:
@@ -180,10 +180,10 @@ class Sweep(tuple[Row, ...]):
         lines: dict[str, list[float | None]] = {}
         for row, part in zip(self, parts, strict=True):
             line = lines.setdefault(" ".join(str(part[i]) for i in differ), [None] * len(values))
-            asked, cap = row.point.pipeline, row.point.memory_bytes
+            pipeline, cap = row.point.pipeline, row.point.memory_bytes
             if row.result is None or row.plan is None or cap is None:
                 continue
-            if asked not in SEVERAL_STAGES or row.plan.pipeline == asked:
+            if pipeline not in SEVERAL_STAGES or row.plan.pipeline == pipeline:
                 line[values.index(cap)] = row.result.objective_s
         return curves_picture(lines, values, _what(objective))
 

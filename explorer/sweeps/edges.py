@@ -22,13 +22,13 @@ class EdgeMove(NamedTuple):
     to: Place
 
 
-def edge_moves(problem: Problem, plan: Plan, asked: Collection[int]) -> Iterator[EdgeMove]:
+def edge_moves(problem: Problem, plan: Plan, chosen: Collection[int]) -> Iterator[EdgeMove]:
     """Of the stages that hold what is asked for, every edge with a stage elsewhere, moved by a module both ways.
 
     A module is an element of a list of modules ("blocks.7"), or what stands beside these; of one that the edge cuts,
     the part on that side. Where a stage has one module only, it stays.
     """
-    mine = {i for i, stage in enumerate(plan.stages) if not set(stage.operators).isdisjoint(asked)}
+    mine = {i for i, stage in enumerate(plan.stages) if not set(stage.operators).isdisjoint(chosen)}
     if len(mine) != 1:
         return
     (own,) = mine

@@ -89,7 +89,7 @@ LIMITS = Limits(Effort.QUICK, 15.0)
 
 def helped(
     workload: Workload,
-    asked: Sequence[Change],
+    changes: Sequence[Change],
     planner: Planner,
     before: tuple[Problem, float],
     start: Plan | None = None,
@@ -102,7 +102,7 @@ def helped(
     its plan, which a planner that improves what it is given begins with. ask: what solves a problem."""
     problem, objective_s = before
     was = problem.per_sample_s(objective_s)
-    for change in asked:
+    for change in changes:
         if should_stop():
             return
         try:

@@ -26,8 +26,8 @@ MOST_JOINED = 4
 
 def company(problem: Problem, operators: Collection[int]) -> frozenset[int]:
     """The operators with all that must be where they are: gradients, updates, co-located, kept together."""
-    asked = set(operators)
-    return frozenset(i for group in together(problem.graph) if asked & set(group) for i in group)
+    wanted = set(operators)
+    return frozenset(i for group in together(problem.graph) if wanted & set(group) for i in group)
 
 
 def places(problem: Problem, plan: Plan) -> list[Place]:

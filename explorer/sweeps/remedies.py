@@ -130,7 +130,7 @@ def _more_devices(problem: Problem, settings: Settings, devices: int, most: int,
 
 def ways_out(
     workload: Workload,
-    asked: list[Change],
+    changes: list[Change],
     planner: Planner,
     limits: Limits = LIMITS,
     *,
@@ -144,7 +144,7 @@ def ways_out(
     solves a problem.
     """
     done: list[Change] = []
-    for change in asked:
+    for change in changes:
         if should_stop() or len(done) == MOST:
             return
         if any(one.controls.items() <= change.controls.items() for one in done):

@@ -122,11 +122,11 @@ def move_rows(
     problem: Problem, plan: Plan, operators: Collection[int], *, should_stop: Callable[[], bool] = never
 ) -> Iterator[MoveRow]:
     """The moves, then those of edges, one after the other."""
-    told = chain(
+    alternatives = chain(
         ((False, move) for move in moves(problem, plan, operators, should_stop=should_stop)),
         ((True, move) for move in edges(problem, plan, operators, should_stop=should_stop)),
     )
-    for edge, move in told:
+    for edge, move in alternatives:
         yield {
             "device": move.place[0], "name": move.name, "delta_s": move.delta_s, "delta": delta_words(move),
             "changes": list(move.changes), "reason": move.reason, "here": move.here, "edge": edge,
@@ -183,10 +183,10 @@ def _move(
 def _named(reason: str, names: Sequence[str]) -> str:
     """What a rule says of devices by their numbers, by their names."""
 
-    def told(found: re.Match[str]) -> str:
+    def name(found: re.Match[str]) -> str:
         return place_name([int(number) for number in re.findall(r"\d+", found[0])], names)
 
-    return re.sub(r"\bdevice \d+\b|(the devices )?\[\d+(?:, \d+)*\]", told, reason).replace(" -> ", " → ")
+    return re.sub(r"\bdevice \d+\b|(the devices )?\[\d+(?:, \d+)*\]", name, reason).replace(" -> ", " → ")
 
 
 def _over_cap(problem: Problem, plan: Plan, names: Sequence[str]) -> tuple[float, str]:

@@ -73,8 +73,8 @@ def _free_bytes() -> float | None:
     """None where that is not told."""
     found: list[float] = []
     with suppress(OSError, ValueError, KeyError):
-        told = dict(line.split(":", 1) for line in MEMORY.read_text().splitlines())
-        found.append(1024.0 * int(told["MemAvailable"].split()[0]))
+        fields = dict(line.split(":", 1) for line in MEMORY.read_text().splitlines())
+        found.append(1024.0 * int(fields["MemAvailable"].split()[0]))
     for limit in LIMITS:
         with suppress(OSError, ValueError):
             found.append(float(int(limit.read_text())))
