@@ -87,11 +87,11 @@ def entries(
     """
     chosen = {text: choose_planner(text) for text in planners or PLANNERS} | dict(given or {})
     found = []
-    asked_for = () if problem.is_latency else contiguities
-    for contiguity in asked_for or (problem.contiguity,):
-        asked = replace(problem, contiguity=contiguity)
+    wanted = () if problem.is_latency else contiguities
+    for contiguity in wanted or (problem.contiguity,):
+        question = replace(problem, contiguity=contiguity)
         for text, solver in chosen.items():
-            entry = Entry(text, solver, asked)
+            entry = Entry(text, solver, question)
             if not planners and text in ONLY_WHERE_THEY_CAN and entry.unsupported:
                 continue
             found.append(entry)

@@ -136,7 +136,7 @@ def carried_picture(problem: Problem, held: str) -> tuple[Plan, float] | None:
     return None
 
 
-def told_beside(outcome: Result, carried_s: float) -> Result:
+def with_carried_note(outcome: Result, carried_s: float) -> Result:
     """The answer, with a note where the plan that was taken over is better than what the search found."""
     if outcome.plan is None or carried_s >= outcome.objective_s * (1 - WORTH_SAYING):
         return outcome

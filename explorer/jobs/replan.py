@@ -196,13 +196,13 @@ def _measured(
 ) -> Problem:
     """The plan's problem with costs measured on as many ranks as it ran on. The bundle stays if that failed."""
     check_replanned(file.problem.graph)
-    asked = replace(targets.defaults(request.target), allow_model=request.allow_model)
+    settings = replace(targets.defaults(request.target), allow_model=request.allow_model)
     target = targets.get(request.target, MODULE)
     folder = new_folder(f"calibrate-{file.reference}")
     ranks = len(file.plan.devices_used())
     try:
         profile = calibrate_on(
-            target, file.problem.as_traced.graph, file.reference, ranks, asked, folder, teller, should_stop
+            target, file.problem.as_traced.graph, file.reference, ranks, settings, folder, teller, should_stop
         )  # fmt: skip
     except PlacementError as error:
         raise RunError(teller.clean(str(error))) from None

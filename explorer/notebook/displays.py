@@ -56,17 +56,17 @@ def _degrees_html(view: PlanView) -> str:
 
 
 def _workload_html(workload: Workload) -> str:
-    told = [("operators", text.count(len(workload.graph))), ("tensors", text.count(len(workload.graph.tensors)))]
+    facts = [("operators", text.count(len(workload.graph))), ("tensors", text.count(len(workload.graph.tensors)))]
     if workload.parameters:
-        told.append(("parameters", text.large(workload.parameters)))
-    told += [("batch", text.count(workload.graph.samples)), ("costs", workload.costs_from)]
+        facts.append(("parameters", text.large(workload.parameters)))
+    facts += [("batch", text.count(workload.graph.samples)), ("costs", workload.costs_from)]
     notes = "".join(f'<div style="opacity:.75">{escape(note)}</div>' for note in workload.notes)
-    return card(workload.reference, told, card_picture(skeleton_of(workload), None), notes)
+    return card(workload.reference, facts, card_picture(skeleton_of(workload), None), notes)
 
 
 def _graph_html(graph: OpGraph) -> str:
-    told = [("operators", text.count(len(graph))), ("tensors", text.count(len(graph.tensors)))]
-    return card(graph.name, told, card_picture(skeleton_of(graph), None))
+    facts = [("operators", text.count(len(graph))), ("tensors", text.count(len(graph.tensors)))]
+    return card(graph.name, facts, card_picture(skeleton_of(graph), None))
 
 
 def _plan_html(plan: Plan) -> str:

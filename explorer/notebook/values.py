@@ -137,10 +137,10 @@ def graph(result: Result) -> nx.DiGraph[str]:
         for consumer in tensor.consumers:
             ends = operators[tensor.producer].name, operators[consumer].name
             before = found.edges[ends]["nbytes"] if found.has_edge(*ends) else 0.0
-            told: dict[str, Any] = {"nbytes": before + tensor.nbytes.at(samples)}
+            attributes: dict[str, Any] = {"nbytes": before + tensor.nbytes.at(samples)}
             if view is not None:
-                told["cut"] = not set(view["placement"][consumer]) <= set(view["placement"][tensor.producer])
-            found.add_edge(*ends, **told)
+                attributes["cut"] = not set(view["placement"][consumer]) <= set(view["placement"][tensor.producer])
+            found.add_edge(*ends, **attributes)
     return found
 
 

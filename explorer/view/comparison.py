@@ -121,11 +121,11 @@ def ranked(rows: Sequence[Row]) -> list[Ranked]:
         least = min((row.objective_s for _, row in mine if row.objective_s is not None), default=math.inf)
         best = [row.objective_s is not None and row.objective_s <= least * (1 + SAME) for _, row in mine]
         first = next((row for (_, row), is_best in zip(mine, best, strict=True) if is_best), None)
-        told = [
+        group = [
             Ranked(row, place, is_best, bound_s, gap(row.objective_s, bound_s), None if is_best else _apart(first, row))
             for (place, row), is_best in zip(mine, best, strict=True)
         ]
-        found += sorted(told, key=lambda entry: _order(entry, least))
+        found += sorted(group, key=lambda entry: _order(entry, least))
     return found
 
 
@@ -235,13 +235,13 @@ def table(rows: Sequence[Row], shown: tuple[str, str] | None) -> list[TableRow]:
     entries = [entry for entry in ranked(rows) if entry.row.ran]
     return [
         {
-            "cells": told,
+            "cells": cell,
             "place": entry.place,
             "best": entry.best,
             "alike": entry.apart is False,
             "current": entry.row.has_plan and (entry.row.planner, entry.row.contiguity) == shown,
         }
-        for entry, told in zip(entries, cells(entries), strict=True)
+        for entry, cell in zip(entries, cells(entries), strict=True)
     ]
 
 
@@ -251,8 +251,8 @@ def left_out(rows: Sequence[Row]) -> list[dict[str, str]]:
     places: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in rows:
         if not row.ran:
-            told = places.setdefault((status_words(row), " ".join(row.reason.split())), {})
-            told.setdefault(row.planner, []).append(row.contiguity)
+            planners = places.setdefault((status_words(row), " ".join(row.reason.split())), {})
+            planners.setdefault(row.planner, []).append(row.contiguity)
     every = len({row.contiguity for row in rows})
     return [
         {

@@ -91,7 +91,7 @@ def class_name(kind: str, same: Sequence[int], gpus: int) -> str:
 
 def numbers_words(numbers: Sequence[int], limit: int = 3) -> str:
     """ "0-7, 64-71, 128-135, … (2,048 in all)" of ascending numbers."""
-    told = [str(run) for run in runs(numbers)]
-    if len(told) <= limit:
-        return ", ".join(told)
-    return f"{', '.join(told[:limit])}, … ({len(numbers):,} in all)"
+    words = [str(run) for run in runs(numbers)]
+    if len(words) <= limit:
+        return ", ".join(words)
+    return f"{', '.join(words[:limit])}, … ({len(numbers):,} in all)"

@@ -94,21 +94,21 @@ LINKS = (("link", "Link"), ("messages", "Messages"), ("size", "Median size"), ("
 def statement(comparison: Report) -> str:
     """ "Measured 112 ms, predicted 98 ms: operators +9 ms, links +1 ms, schedule +4 ms": rounded such that the
     prediction and the three errors add up to the measurement."""
-    predicted, told, unit = _rounded(comparison)
-    errors = ", ".join(f"{name} {told[key]} {unit}" for key, name in PARTS)
-    return f"Measured {told['measured']} {unit}, predicted {predicted} {unit}: {errors}"
+    predicted, rounded, unit = _rounded(comparison)
+    errors = ", ".join(f"{name} {rounded[key]} {unit}" for key, name in PARTS)
+    return f"Measured {rounded['measured']} {unit}, predicted {predicted} {unit}: {errors}"
 
 
 def parts(comparison: Report) -> list[ErrorPart]:
     """The three errors, rounded as in the `statement`."""
-    _, told, unit = _rounded(comparison)
+    _, rounded, unit = _rounded(comparison)
     sizes = {key: abs(comparison["errors"][key]["s"]) for key, _ in PARTS}
     whole = sum(sizes.values())
     return [
         {
             "key": key,
             "name": name,
-            "text": f"{told[key]} {unit}",
+            "text": f"{rounded[key]} {unit}",
             "percent": text.signed_share(comparison["errors"][key]["share"]),
             "hint": HINTS[key],
             "tone": "over" if comparison["errors"][key]["s"] > 0 else "under",
@@ -125,14 +125,14 @@ def agreement(found: AgreementReport | None) -> Toned | None:
     most = ROUNDING.get(found["dtype"], COARSE)
     values = [found["loss"], found["gradient"], found["parameter"]]
     good = all(value is not None and value <= most for value in values)
-    told = ", ".join(f"{name} {_power(value)}" for name, value in zip(("loss", "gradients", "parameters"), values,
-                                                                   strict=True))  # fmt: skip
+    names = ("loss", "gradients", "parameters")
+    errors = ", ".join(f"{name} {_power(value)}" for name, value in zip(names, values, strict=True))
     true = "the whole model in one process" if found["way"] == Way.WHOLE else "the model computed stage after stage"
     alike = f"; {found['undefined']} are no finite numbers, alike in both" if found["undefined"] else ""
     if good:
-        return {"text": f"Agrees with {true}: {told} ({found['dtype']}){alike}", "tone": "bad" if alike else "good"}
+        return {"text": f"Agrees with {true}: {errors} ({found['dtype']}){alike}", "tone": "bad" if alike else "good"}
     worst = f", worst in {found['worst']}" if found["worst"] else ""
-    return {"text": f"Differs from {true}: {told} ({found['dtype']}){worst}", "tone": "bad"}
+    return {"text": f"Differs from {true}: {errors} ({found['dtype']}){worst}", "tone": "bad"}
 
 
 def noise(comparison: Report) -> Toned:
@@ -257,9 +257,9 @@ def _rounded(comparison: Report) -> tuple[str, dict[str, str], str]:
     for n in range(abs(missing)):
         key = order[n % len(order)] if missing > 0 else order[-1 - n % len(order)]
         whole[key] += 1 if missing > 0 else -1
-    told = {key: text.signed(value, lambda size: _fixed(round(size), places)) for key, value in whole.items()}
-    told["measured"] = _fixed(ends[1], places)
-    return _fixed(ends[0], places), told, unit
+    words = {key: text.signed(value, lambda size: _fixed(round(size), places)) for key, value in whole.items()}
+    words["measured"] = _fixed(ends[1], places)
+    return _fixed(ends[0], places), words, unit
 
 
 def _fixed(value: int, places: int) -> str:

@@ -37,7 +37,7 @@ from solvers.plan.schedule import Schedule
 from solvers.problem.problem import Execution, Objective, Origin, Problem
 
 
-class Told(TypedDict, total=False):
+class AnswerFields(TypedDict, total=False):
     """What a search says of a plan. stop_reason: "" while it goes on; runtime_s: so far."""
 
     planner: Required[str]
@@ -50,7 +50,7 @@ class Told(TypedDict, total=False):
     trace: Sequence[Progress]
 
 
-def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
+def plan_view(problem: Problem, plan: Plan, **answer: Unpack[AnswerFields]) -> PlanView:
     """The view of a plan, final or incumbent, under the problem's objective.
 
     graph: see `structure_hash`; placement: per operator the list of its devices; stage_of: per operator its stage;
@@ -70,9 +70,9 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
     samples = problem.mini_batch if single else plan.stages[0].micro_batch_size
     drawn = _schedule_view(problem, plan, schedule, shown, [device["name"] for device in named], exchanged)
     idle = _idle(drawn["busy_s"], drawn["span_s"]) if single else None
-    within = interval(problem, plan, told["objective_s"])
+    within = interval(problem, plan, answer["objective_s"])
     return {
-        **_answered(told),
+        **_answered(answer),
         **drawn,
         "objective": str(problem.objective),
         "contiguity": str(problem.contiguity),
@@ -95,21 +95,21 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
         "origins": _origins(problem, placement, samples),
         "metrics": cast(Metrics, metrics_object(shown)),
         "figures": cast(
-            FigureView, asdict(figures_of(whole, metrics, told["bound_s"], told["objective_s"], idle, within))
+            FigureView, asdict(figures_of(whole, metrics, answer["bound_s"], answer["objective_s"], idle, within))
         ),
     }
 
 
-def _answered(told: Told) -> Answered:
+def _answered(answer: AnswerFields) -> Answered:
     return {
-        "status": str(told.get("status", Status.FEASIBLE)),
-        "stop_reason": told.get("stop_reason", ""),
-        "planner": told["planner"],
-        "objective_s": finite_or_none(told["objective_s"]),
-        "bound_s": finite_or_none(told["bound_s"]) or 0.0,
-        "runtime_s": told.get("runtime_s", 0.0),
-        "notes": list(told.get("notes", ())),
-        "trace": thinned(told.get("trace", ())),
+        "status": str(answer.get("status", Status.FEASIBLE)),
+        "stop_reason": answer.get("stop_reason", ""),
+        "planner": answer["planner"],
+        "objective_s": finite_or_none(answer["objective_s"]),
+        "bound_s": finite_or_none(answer["bound_s"]) or 0.0,
+        "runtime_s": answer.get("runtime_s", 0.0),
+        "notes": list(answer.get("notes", ())),
+        "trace": thinned(answer.get("trace", ())),
     }
 
 

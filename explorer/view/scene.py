@@ -169,7 +169,7 @@ def schedule_scene(
         "spans": _spans(plan, look, skeleton, scale) if merged else None,
         "detail": {"merged": merged, "from": 0.0, "to": until_s / scale},
         "rows": {
-            **gantt_rows.rows_told(lanes, [device["node"] for device in plan["devices"]]),
+            **gantt_rows.row_columns(lanes, [device["node"] for device in plan["devices"]]),
             "can": gantt_rows.can_stages(plan),
             "can_link": bool(plan["links"]),
             "links": any(row.links for row in lanes.rows),
@@ -259,8 +259,8 @@ def _columns(plan: PlanView, found: Bars, rows: tuple[int, ...], skeleton: Skele
 def _spans(plan: PlanView, look: Look, skeleton: Skeleton, scale: float) -> BarColumns:
     """All bars of a schedule, for what is highlighted where runs are drawn."""
     found = plan["bars"]
-    told = _columns(plan, found, gantt_rows.rows_of(plan, look.rows, look.links).of_bar, skeleton, scale)
-    return {name: told[name] for name in SPAN_COLUMNS}
+    columns = _columns(plan, found, gantt_rows.rows_of(plan, look.rows, look.links).of_bar, skeleton, scale)
+    return {name: columns[name] for name in SPAN_COLUMNS}
 
 
 def _path(plan: PlanView, lanes: Rows, scale: float) -> Path:

@@ -95,7 +95,7 @@ class Session:
     times: str = ""
 
     @property
-    def asked_model(self) -> str:
+    def divided_model(self) -> str:
         """The model with how its tensors are divided, by the name that a worker knows."""
         return divided_by(self.model, self.settings.tensor_parallel, self.settings.sequence_parallel)
 

@@ -110,17 +110,17 @@ def box_errors(view: GraphView, comparison: Report) -> BoxErrors:
     A box takes the seconds of an iteration of all its operators of which there is a measurement, backward and
     update with them.
     """
-    told: BoxErrors = {"classes": {}, "labels": {}, "titles": {}}
+    errors: BoxErrors = {"classes": {}, "labels": {}, "titles": {}}
     for name, members in view.boxes.items():
         predicted, measured = seconds_of(comparison, members)
         ratio = ratio_of(predicted, measured)
-        told["classes"][name] = class_of(ratio)
+        errors["classes"][name] = class_of(ratio)
         if ratio is not None:
-            told["labels"][name] = times_text(ratio)
-            told["titles"][name] = (
+            errors["labels"][name] = times_text(ratio)
+            errors["titles"][name] = (
                 f"measured {text.seconds(measured)}, predicted {text.seconds(predicted)} an iteration"
             )
-    return told
+    return errors
 
 
 def seconds_of(comparison: Report, members: Sequence[int]) -> tuple[float, float]:

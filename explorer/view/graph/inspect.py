@@ -89,14 +89,14 @@ def device_facts(device: int, plan: PlanView) -> Facts | None:
     """Facts of a device; None if the plan has no such device."""
     if not 0 <= device < len(plan["devices"]):
         return None
-    told, curve = plan["devices"][device], plan["memory"][device]
+    shown, curve = plan["devices"][device], plan["memory"][device]
     stages = [i for i, s in enumerate(plan["stages"]) if device in s["devices"]]
     held = sum(1 for places in plan["placement"] if device in places)
-    cap = told["memory_bytes"]
+    cap = shown["memory_bytes"]
     rows = (
-        ("Kind", told["kind"]),
-        *([("Group", f"{size} GPUs; memory is per member")] if (size := told.get("members", 1)) > 1 else []),
-        *([("Alike", told["alike"])] if told.get("alike") else []),
+        ("Kind", shown["kind"]),
+        *([("Group", f"{size} GPUs; memory is per member")] if (size := shown.get("members", 1)) > 1 else []),
+        *([("Alike", shown["alike"])] if shown.get("alike") else []),
         *([] if plan["by_operator"] else [("Stages", text.listing([str(s) for s in stages], 6))]),
         ("Operators", text.count(held)),
         ("Busy", text.percent(plan["busy_s"][device] / plan["span_s"] if plan["span_s"] else 0.0)),
@@ -104,7 +104,7 @@ def device_facts(device: int, plan: PlanView) -> Facts | None:
         ("Static memory", text.nbytes(curve["static_bytes"])),
         ("Peak memory", text.nbytes(curve["peak_bytes"]) + (f" of {text.nbytes(cap)}" if cap else "")),
     )
-    return Facts(told["name"], (), rows)
+    return Facts(shown["name"], (), rows)
 
 
 def _stages(members: Sequence[int], plan: PlanView) -> list[int]:
@@ -192,8 +192,8 @@ def operator_facts(operator: int, skeleton: Skeleton, plan: PlanView) -> Facts |
             many, size = sent.get(found["to_device"][i], (0, 0.0))
             sent[found["to_device"][i]] = (many + 1, size + found["nbytes"][i])
     if sent:
-        told = [f"{text.nbytes(size)} → {devices[to]}" for to, (_, size) in sorted(sent.items())]
-        rows.append(("Sends", text.listing(told, MOVES)))
+        sizes = [f"{text.nbytes(size)} → {devices[to]}" for to, (_, size) in sorted(sent.items())]
+        rows.append(("Sends", text.listing(sizes, MOVES)))
     held = skeleton["params"][own]
     if held:
         rows.append(("Parameters", text.nbytes(held)))

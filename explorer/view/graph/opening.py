@@ -69,8 +69,8 @@ def _states(skeleton: Skeleton, most: int, many: int) -> list[frozenset[str]]:
 def _inside(skeleton: Skeleton) -> tuple[dict[str, float], dict[str, set[int]]]:
     """Of every module with all that is inside it: its work (operators count alike where none is told), its operators
     on screen."""
-    told = skeleton["work"]
-    each = told if sum(told) > 0 else [1.0] * len(told)
+    given = skeleton["work"]
+    each = given if sum(given) > 0 else [1.0] * len(given)
     work: dict[str, float] = defaultdict(float)
     anchors: dict[str, set[int]] = defaultdict(set)
     for i, path in enumerate(skeleton["modules"]):

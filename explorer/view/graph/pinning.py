@@ -46,18 +46,18 @@ def names(found: Collection[int], skeleton: Skeleton) -> tuple[str, ...]:
         parts = path.split(".")
         for end in range(1, len(parts) + 1):
             inside.setdefault(".".join(parts[:end]), set()).add(anchor)
-    left, told = set(found), []
+    left, fewest = set(found), []
     for path in sorted(inside, key=lambda path: (path.count("."), path)):
         if inside[path] <= left:
-            told.append(path)
+            fewest.append(path)
             left -= inside[path]
-    told += [skeleton["names"][i] for i in sorted(left)]
-    if len(told) > MOST:
+    fewest += [skeleton["names"][i] for i in sorted(left)]
+    if len(fewest) > MOST:
         raise InvalidProblem(
-            f"this is {text.count(len(found))} operators of {text.count(len(told))} modules: too many to pin at once;"
+            f"this is {text.count(len(found))} operators of {text.count(len(fewest))} modules: too many to pin at once;"
             f" select at most {MOST}"
         )
-    return tuple(told)
+    return tuple(fewest)
 
 
 def merged(
@@ -80,13 +80,13 @@ def merged(
 
 def joined(groups: Sequence[Sequence[str]], group: Collection[str]) -> tuple[tuple[str, ...], ...]:
     """Groups that are kept together, with one more: those that share a name with it become one."""
-    told, rest = dict.fromkeys(group), []
+    merged, rest = dict.fromkeys(group), []
     for other in groups:
-        if set(other) & set(told):
-            told = dict.fromkeys((*other, *told))
+        if set(other) & set(merged):
+            merged = dict.fromkeys((*other, *merged))
         else:
             rest.append(tuple(other))
-    return (*rest, tuple(told))
+    return (*rest, tuple(merged))
 
 
 def whole(pinned: Collection[int], view: GraphView, skeleton: Skeleton) -> list[str]:

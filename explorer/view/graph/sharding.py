@@ -62,14 +62,14 @@ def chips(view: GraphView, skeleton: Skeleton, plan: PlanView) -> dict[str, tupl
         if source not in out or (out[source] in bent and number not in bent):
             out[source] = number
     tensors = list(view.edges.values())
-    told: dict[str, tuple[str, bool]] = {}
+    labels: dict[str, tuple[str, bool]] = {}
     for source, number in out.items():
         placed = chip(view, skeleton, source)
         exchanged = exchange_words(sorted({skeleton["tensors"][t][0] for t in tensors[number]}), skeleton, plan)
         words = " → ".join(filter(None, (exchanged, placed)))
         if words:
-            told[f"e:{number}"] = (words, bool(exchanged))
-    return told
+            labels[f"e:{number}"] = (words, bool(exchanged))
+    return labels
 
 
 def exchange_words(operators: Sequence[int], skeleton: Skeleton, plan: PlanView) -> str:

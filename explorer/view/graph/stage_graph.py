@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from explorer.view.plan_types import Stage
-from explorer.words.actions import BACKWARD, TRANSFER, told
+from explorer.words.actions import BACKWARD, TRANSFER, action_parts
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
@@ -102,7 +102,7 @@ def _times(plan: Plan, schedule: Schedule) -> list[tuple[float, float, float, in
     seen: list[set[int]] = [set() for _ in plan.stages]
     first = [stage.devices[0] for stage in plan.stages]
     for span in schedule.spans:
-        stage, kind, micro_batch = told(span)
+        stage, kind, micro_batch = action_parts(span)
         if kind == TRANSFER or not 0 <= stage < len(first) or span.device != first[stage]:
             continue
         sums[stage][0 if kind == "F" else 1 if kind in BACKWARD else 2] += span.end_s - span.start_s

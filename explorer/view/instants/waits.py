@@ -36,7 +36,7 @@ class WaitStep(TypedDict):
     seconds: float
 
 
-class Told(TypedDict):
+class WaitView(TypedDict):
     """A wait for the panel. steps: backwards in time; started: what the chain begins with."""
 
     device: int
@@ -139,7 +139,7 @@ def _alike(course: Course, place: int, span: int) -> tuple[str, int]:
     return "compute", course["device"][span]
 
 
-def wait_told(course: Course, wait: Wait, words: SpanWords) -> Told:
+def wait_view(course: Course, wait: Wait, words: SpanWords) -> WaitView:
     """A wait for the panel."""
     name = words.devices[wait.device]
     found = legs(course, wait.chain)
@@ -172,17 +172,17 @@ def chain_columns(course: Course, wait: Wait) -> ChainColumns:
 
 def _sentence(course: Course, wait: Wait, found: Sequence[Leg], words: SpanWords) -> str:
     """ "waits for gradients of micro-batch 0 from GPU 3, which waits for ...", in a few legs."""
-    told = []
+    parts = []
     for leg in found[:SPOKEN]:
         first, last = leg.spans[0], leg.spans[-1]
         if course["kind"][first] == TRANSFER:
-            told.append(f"{words.cargo(first)} from {words.devices[course['device'][first]]}")
+            parts.append(f"{words.cargo(first)} from {words.devices[course['device'][first]]}")
         else:
-            told.append(f"{words.action(last)} on {words.devices[course['device'][first]]}")
+            parts.append(f"{words.action(last)} on {words.devices[course['device'][first]]}")
     begin = "the schedule ends with " if wait.before == LAST else "waits for "
-    rest = len(found) - len(told)
+    rest = len(found) - len(parts)
     more = f"; {text.plural(rest, 'step')} before that" if rest else ""
-    return begin + ", which waits for ".join(told) + more
+    return begin + ", which waits for ".join(parts) + more
 
 
 def _step(course: Course, leg: Leg, words: SpanWords) -> WaitStep:

@@ -45,11 +45,12 @@ def known(plan: PlanView | None, ran: Report | None = None) -> Known:
     return NONE if plan is None else figures_of({**plan, "ran": ran})
 
 
-def verdict(question: Question, asked: Session, begun: Session | None, now: Known, then: Known) -> Verdict:
-    """asked: what the page asks now, begun: what it asked when the step began; now and then: figures of their plans."""
+def verdict(question: Question, session: Session, begun: Session | None, now: Known, then: Known) -> Verdict:
+    """session: what the page asks now, begun: what it asked when the step began; now and then: figures of their
+    plans."""
     if begun is None:
         return Verdict("waiting", "The step's own plan is not there yet. If it does not come, start the step again.")
-    moved = changed(asked, begun)
+    moved = changed(session, begun)
     if not moved:
         return Verdict("asked", f"Wanted: {wanted(question.goals, then)}.", move=question.move)
     others = sorted(moved - set(question.move))
@@ -71,12 +72,12 @@ def verdict(question: Question, asked: Session, begun: Session | None, now: Know
 
 def wanted(goals: Sequence[Goal], then: Known) -> str:
     """ "bubble below 15 %, peak memory at most 16 GiB"."""
-    told = []
+    sentences = []
     for goal in goals:
         value = _than(goal, then)
         number = "that of the first plan" if value is None else figure_text(goal.figure, value)
-        told.append(f"{FIGURES[goal.figure].name} {RELATIONS[goal.relation]} {number}")
-    return ", ".join(told)
+        sentences.append(f"{FIGURES[goal.figure].name} {RELATIONS[goal.relation]} {number}")
+    return ", ".join(sentences)
 
 
 def _met(goal: Goal, now: Known, then: Known) -> bool:

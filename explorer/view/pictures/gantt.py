@@ -74,8 +74,8 @@ def gantt_picture(
     if scale.is_cut:
         shapes += _break(scale, top, bottom)
     shapes += _legend(plan, lanes, left, bottom + FOOT / 2 + 2, scale)
-    told = f"Schedule of {text.plural(len(plan['devices']), 'device')}, {text.seconds(plan['span_s'])}"
-    return Picture(tuple(shapes), width, bottom + FOOT, told, len(plan["devices"]))
+    description = f"Schedule of {text.plural(len(plan['devices']), 'device')}, {text.seconds(plan['span_s'])}"
+    return Picture(tuple(shapes), width, bottom + FOOT, description, len(plan["devices"]))
 
 
 def _axis(scale: TimeScale, top: float, bottom: float) -> list[Shape]:
@@ -118,15 +118,15 @@ def _bars(
     scale: TimeScale,
     operators: Sequence[str],
 ) -> list[Shape]:
-    names, bars = [told["name"] for told in plan["devices"]], plan["bars"]
+    names, bars = [device["name"] for device in plan["devices"]], plan["bars"]
     highest = str(max(bars["micro_batch"], default=0))
     found: list[Shape] = []
     for bar in _melted(plan, lanes_of(bars, lanes, names, lambda i: words(bars, i, names, operators)), scale):
         lane, paint, kind = bar.lane, bar.lane.paint, bars["kind"][bar.first]
         tall = max(lane.tall * height, 2.0 if lane.tall == LINK_BAR else 0.0)
         y = top + (lane.middle + 0.5) * height - tall / 2
-        said = bar.words if bar.count == 1 else f"{KIND_WORDS[kind]}, {bar.count:,} bars"
-        title = f"{names[bars['device'][bar.first]]}: {said}, from {text.seconds(bars['start_s'][bar.first])}"
+        description = bar.words if bar.count == 1 else f"{KIND_WORDS[kind]}, {bar.count:,} bars"
+        title = f"{names[bars['device'][bar.first]]}: {description}, from {text.seconds(bars['start_s'][bar.first])}"
         apart = bar.count == 1 or not plan["by_operator"]  # runs of operators touch one another
         hatched = apart and bar.wide >= HATCHED
         found.append(

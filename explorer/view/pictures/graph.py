@@ -46,7 +46,7 @@ def graph_picture(
     names: list[str] = []
     if plan is not None:
         laid = assignment(view, skeleton, plan["placement"], plan["samples"])
-        names = [told["name"] for told in plan["devices"]]
+        names = [device["name"] for device in plan["devices"]]
     around = ROUTE if view.layout.routes else 0.0
     top = MARGIN + (HEAD if heading else 0.0) + around
     width = max(view.layout.width + 2 * MARGIN, 420.0)
@@ -68,9 +68,9 @@ def graph_picture(
         lines = _legend(used, names, width, bottom + FOOT / 2 + 2)
         shapes += lines
         height = max(shape.y for shape in lines if isinstance(shape, Label)) + 18
-    told = f"Graph of {skeleton['name']}: {text.plural(skeleton['operators'], 'operator')}"
-    told += f" on {text.plural(len(used), 'device')}" if used else ""
-    return Picture(tuple(shapes), width, height, told, len(names))
+    description = f"Graph of {skeleton['name']}: {text.plural(skeleton['operators'], 'operator')}"
+    description += f" on {text.plural(len(used), 'device')}" if used else ""
+    return Picture(tuple(shapes), width, height, description, len(names))
 
 
 def _boxes(
@@ -194,7 +194,7 @@ def _legend(used: Sequence[int], names: Sequence[str], width: float, y: float) -
                           ink=device(index, "text"), hatch_opacity=0.35))  # fmt: skip
         found.append(Label(x + 15, y, names[index], "quiet", 10))
         x += wide
-    said = "tensors between devices, a micro-batch"
-    if x + 26 + text_width(said, 10) > width - MARGIN:
+    words = "tensors between devices, a micro-batch"
+    if x + 26 + text_width(words, 10) > width - MARGIN:
         x, y = MARGIN, y + 18
-    return [*found, Stroke(((x, y), (x + 20, y)), "accent", 3), Label(x + 26, y, said, "quiet", 10)]
+    return [*found, Stroke(((x, y), (x + 20, y)), "accent", 3), Label(x + 26, y, words, "quiet", 10)]

@@ -25,32 +25,32 @@ STRIPES = 8
 def stages_picture(plan: PlanView, *, heading: str = "") -> Picture | None:
     """The stages of a plan's view with who runs them, forward and backward times, share of the work and peak memory,
     and what they send for every micro-batch; None where there are more than can be read (`stage_boxes`)."""
-    told = stage_boxes(plan)
-    if told["too_many"] or not told["boxes"]:
+    view = stage_boxes(plan)
+    if view["too_many"] or not view["boxes"]:
         return None
     top = MARGIN + (HEAD if heading else 0.0) + APART / 2
-    lanes = max(box["lane"] for box in told["boxes"])
-    width = 2 * MARGIN + told["columns"] * (BOX + BETWEEN) - BETWEEN
+    lanes = max(box["lane"] for box in view["boxes"])
+    width = 2 * MARGIN + view["columns"] * (BOX + BETWEEN) - BETWEEN
     bottom = top + lanes * (TALL + APART) + TALL
     width = max(width, 420.0)
     places = {
         box["stage"]: (MARGIN + box["column"] * (BOX + BETWEEN), top + box["lane"] * (TALL + APART))
-        for box in told["boxes"]
+        for box in view["boxes"]
     }
     shapes: list[Shape] = []
     if heading:
         shapes.append(Label(MARGIN, MARGIN + 4, heading, "text", 13, bold=True))
     words: list[Shape] = []
-    for edge in told["edges"]:
-        drawn, said = _edge(edge, places)
+    for edge in view["edges"]:
+        drawn, title = _edge(edge, places)
         shapes += drawn
-        words += said
-    for box in told["boxes"]:
+        words += title
+    for box in view["boxes"]:
         shapes += _box(box, places[box["stage"]])
-    note = f"{told['note']}; bytes and times are of one micro-batch"
+    note = f"{view['note']}; bytes and times are of one micro-batch"
     bottom += APART / 2
     shapes += [*words, Label(MARGIN, bottom + FOOT / 2 + 3, note, "quiet", 10)]
-    return Picture(tuple(shapes), width, bottom + FOOT + 4, f"Stages: {told['note']}", len(plan["devices"]))
+    return Picture(tuple(shapes), width, bottom + FOOT + 4, f"Stages: {view['note']}", len(plan["devices"]))
 
 
 def _box(box: Mapping[str, Any], place: Point) -> list[Shape]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from explorer.view.plan_types import Bars
 from explorer.view.timeline.exchanges import NO_EXCHANGE, Exchange, OfActions
 from explorer.words import text
-from explorer.words.actions import BACKWARD, EXCHANGE, KIND_WORDS, REPEATED, TRANSFER, told
+from explorer.words.actions import BACKWARD, EXCHANGE, KIND_WORDS, REPEATED, TRANSFER, action_parts
 from solvers.plan.schedule import Schedule, Span
 
 MAX_BARS = 5000
@@ -87,7 +87,7 @@ def words(found: Bars, i: int, devices: Sequence[str], operators: Sequence[str] 
 
 
 def _rows(span: Span, again_s: Mapping[int, float], links: Mapping[str, int], exchanged: OfActions) -> list[list[Any]]:
-    stage, kind, micro_batch = told(span)
+    stage, kind, micro_batch = action_parts(span)
     row = [span.device, span.start_s, span.end_s, kind, stage, micro_batch, span.to_device, span.nbytes, 1,
            links.get(span.resource, -1), -1, -1]  # fmt: skip
     exchange = exchanged.get((stage, kind), NO_EXCHANGE)

@@ -74,7 +74,7 @@ def lanes_object(drawn: Sequence[Lane], scale: float, theme: Theme) -> list[dict
     found: list[dict[str, object]] = []
     for lane in drawn:
         fill, starts = colour(lane.paint.fill, theme), lane.start_s
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "name": lane.name,
             "y": round(lane.middle, 4),
             "tall": lane.tall,
@@ -85,21 +85,21 @@ def lanes_object(drawn: Sequence[Lane], scale: float, theme: Theme) -> list[dict
             "fill": fill,
         }
         if lane.of:
-            told |= {"of": lane.of, "opacity": lane.opacity}
-        found.append(told | _painted(lane, fill, theme))
+            fields |= {"of": lane.of, "opacity": lane.opacity}
+        found.append(fields | _painted(lane, fill, theme))
     return found
 
 
 def _painted(lane: Lane, fill: str, theme: Theme) -> dict[str, object]:
-    paint, told = lane.paint, dict[str, object]()
+    paint, fields = lane.paint, dict[str, object]()
     if paint.text:
         pale = mix(fill, SURFACES[theme].background, lane.opacity)
-        told["ink"] = colour(paint.text, theme) if lane.opacity == 1.0 else text_on(pale)
+        fields["ink"] = colour(paint.text, theme) if lane.opacity == 1.0 else text_on(pale)
     if paint.hatch:
-        told["hatch"] = {"shape": paint.hatch, "ink": colour(paint.ink, theme), "strength": paint.strength}
+        fields["hatch"] = {"shape": paint.hatch, "ink": colour(paint.ink, theme), "strength": paint.strength}
     if paint.edge:
-        told["edge"] = {"colour": colour(paint.edge, theme), "always": paint.ringed}
-    return told
+        fields["edge"] = {"colour": colour(paint.edge, theme), "always": paint.ringed}
+    return fields
 
 
 def _bands(drawn: Sequence[Band], scale: float, theme: Theme) -> list[dict[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from explorer.question.nodes.groups import all_reduce_steps, exchange_s
-from explorer.words.actions import told
+from explorer.words.actions import action_parts
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Span
 from solvers.problem.collectives import RING, exchange_kind
@@ -88,7 +88,7 @@ def of_spans(problem: Problem, plan: Plan) -> OfSpan:
     def of(span: Span) -> Exchange:
         if span.is_transfer or problem.group_link is None:
             return NO_EXCHANGE
-        stage, kind, _ = told(span)
+        stage, kind, _ = action_parts(span)
         if span.operator >= 0:
             found = exchange_of(problem, problem.graph.operators[span.operator], problem.mini_batch)
         else:

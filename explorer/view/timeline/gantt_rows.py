@@ -80,7 +80,7 @@ class RowColumns(TypedDict):
     groups: list[Group]
 
 
-def rows_told(rows: Rows, nodes: Sequence[int]) -> RowColumns:
+def row_columns(rows: Rows, nodes: Sequence[int]) -> RowColumns:
     """Rows as a drawing takes them, a list a property. nodes: of the devices."""
     return {
         "kind": rows.kind,
@@ -143,9 +143,9 @@ def rows_of(plan: PlanView, wanted: str, links: str = "off", found: Bars | None 
 
 def device_rows(plan: PlanView, found: Bars) -> Rows:
     """A row for every device of the cluster."""
-    told = plan["phases"]["devices"] if is_pipelined(plan) else [None] * len(plan["devices"])
+    phases = plan["phases"]["devices"] if is_pipelined(plan) else [None] * len(plan["devices"])
     rows = tuple(
-        Row(text.short(device["name"], 12), (i,), -1, told[i]) for i, device in enumerate(plan["devices"])
+        Row(text.short(device["name"], 12), (i,), -1, phases[i]) for i, device in enumerate(plan["devices"])
     )  # fmt: skip
     return Rows("devices", rows, tuple(found["device"]))
 
@@ -212,10 +212,10 @@ def stage_rows(plan: PlanView, found: Bars) -> Rows:
     for number in shown:
         devices = stages[number]["devices"]
         alone = all(shared[d] == 1 for d in devices) or sum(devices[0] in stages[s]["devices"] for s in shown) == 1
-        told = plan["phases"]["devices"][devices[0]] if alone else plan["phases"]["stages"][number]
+        phases = plan["phases"]["devices"][devices[0]] if alone else plan["phases"]["stages"][number]
         here = "+".join(str(i) for i in sorted(row_of) if row_of[i] == row_of[number])
         label = f"{here} · {text.short(device_words(devices, names), 12)}"
-        rows.append(Row(label, tuple(devices), number, told if piped else None))
+        rows.append(Row(label, tuple(devices), number, phases if piped else None))
     return Rows("stages", tuple(rows), _of_bar(found, stages, row_of, shown))
 
 

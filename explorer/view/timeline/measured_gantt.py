@@ -109,14 +109,14 @@ class _Hover:
         if lane == PREDICTED:
             fellow = self.measured_s.get(_key(found, i, self.segment_of.get(found["stage"][i], -1)))
             beside = f" · measured {text.seconds(fellow)}" if fellow is not None else ""
-            told = f"predicted {text.seconds(_took(found, i))}{beside}"
-            return f"<b>{name}</b> · {_what(found, i, _numbered('stage', found['stage'][i]))}<br>{told}<br>{span}"
+            duration = f"predicted {text.seconds(_took(found, i))}{beside}"
+            return f"<b>{name}</b> · {_what(found, i, _numbered('stage', found['stage'][i]))}<br>{duration}<br>{span}"
         predicted = self.run["predicted_s"][i]
         off = change(_took(found, i), predicted)
         beside = f" · predicted {text.seconds(predicted)}" + (f" ({off})" if off else "") if predicted else ""
         waited = f"<br>waited {text.seconds(self.run['wait_s'][i])} before" if self.run["wait_s"][i] > 0 else ""
-        told = f"measured {text.seconds(_took(found, i))}{beside}"
-        return f"<b>{name}</b> · {_what(found, i, _segment(self.run, i))}<br>{told}<br>{span}{waited}"
+        duration = f"measured {text.seconds(_took(found, i))}{beside}"
+        return f"<b>{name}</b> · {_what(found, i, _segment(self.run, i))}<br>{duration}<br>{span}{waited}"
 
 
 def _took(found: Bars, i: int) -> float:

@@ -14,7 +14,7 @@ from explorer.view.plan_types import Bars, LinkUse
 from explorer.view.timeline.bars import COLUMNS, columns_of, row_of, with_exchange
 from explorer.view.timeline.exchanges import NO_EXCHANGE, OfSpan
 from explorer.words import text
-from explorer.words.actions import BACKWARD, EXCHANGE, KIND_WORDS, TRANSFER, told
+from explorer.words.actions import BACKWARD, EXCHANGE, KIND_WORDS, TRANSFER, action_parts
 from solvers.plan.schedule import Schedule
 
 MOST_KEPT = 20_000
@@ -43,7 +43,7 @@ def operator_bars(
     `bars`; exchanged: what members of groups exchange in a span, which is a bar of its own at its end."""
     rows: list[Row] = []
     for span, (sender, reader) in zip(schedule.spans, senders, strict=True):
-        stage, kind, _ = told(span)
+        stage, kind, _ = action_parts(span)
         row = [span.device, span.start_s, span.end_s, kind, stage, -1, span.to_device, span.nbytes, 1,
                links.get(span.resource, -1), sender, reader if kind == TRANSFER else -1]  # fmt: skip
         rows += with_exchange(row, exchanged(span))

@@ -14,7 +14,7 @@ from typing import TypedDict
 
 from explorer.view.plan_types import PlanView, RowPhases
 from explorer.words import text
-from explorer.words.actions import BACKWARD, TRANSFER, told
+from explorer.words.actions import BACKWARD, TRANSFER, action_parts
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 
@@ -51,7 +51,7 @@ def plan_phases(plan: Plan, schedule: Schedule) -> dict[str, list[RowPhases | No
     of_stage: list[list[tuple[str, float, float]]] = [[] for _ in plan.stages]
     first = [stage.devices[0] for stage in plan.stages]
     for span in schedule.spans:
-        stage, kind, _ = told(span)
+        stage, kind, _ = action_parts(span)
         if kind == TRANSFER:
             continue
         action = (kind, span.start_s, span.end_s)

@@ -76,9 +76,9 @@ def _block(found: Bars, middle: list[int], device: int, start: float, end: float
     """One bar for all of these; its micro_batch counts how many micro-batches they are of."""
     row = row_of(found, middle[0])
     several = len({found["micro_batch"][i] for i in middle})
-    told = {"device": device, "start_s": start, "end_s": end, "kind": REPEATED, "micro_batch": several,
+    values = {"device": device, "start_s": start, "end_s": end, "kind": REPEATED, "micro_batch": several,
             "spans": sum(found["spans"][i] for i in middle), "nbytes": 0.0}  # fmt: skip
-    for name, value in told.items():
+    for name, value in values.items():
         row[AT[name]] = value
     return row
 
@@ -96,13 +96,13 @@ def _sent(found: Bars, mine: list[int], hidden: set[int], start: float, end: flo
             continue
         hidden.update(members)
         row = row_of(found, members[0])
-        told = {
+        values = {
             "end_s": max(found["end_s"][i] for i in members),
             "micro_batch": -1,
             "spans": sum(found["spans"][i] for i in members),
             "nbytes": sum(found["nbytes"][i] for i in members),
         }
-        for name, value in told.items():
+        for name, value in values.items():
             row[AT[name]] = value
         added.append(row)
     return added

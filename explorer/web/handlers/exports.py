@@ -47,9 +47,9 @@ def _exported(page: PageState, event: Event, to: str, nearest: bool) -> None:
             failed["nearest"] = to + NEAREST
         page.send(failed)
         return
-    if event["kind"] != "told":
+    if event["kind"] != "done":
         return
-    found = cast("Exported", event["told"])
+    found = cast("Exported", event["answer"])
     stem = ENDINGS.sub("", safe_name(found["of"].rpartition(":")[2])) or "plan"
     name = f"{stem}.{found['to'].removesuffix('-' + found['ending'][1:])}{found['ending']}"
     address = page.server.outlet.put(Taken(name, found["media_type"], found["data"]), page.visitor)
@@ -82,8 +82,8 @@ def review(page: PageState) -> None:
         if event["kind"] == "failed":
             page.review = None
             _show_review(page, event["message"])
-        elif event["kind"] == "told":
-            page.review = source, cast("ReviewView", event["told"])
+        elif event["kind"] == "done":
+            page.review = source, cast("ReviewView", event["answer"])
             _show_review(page)
 
     start_beside(page, ReviewRequest(source), reviewed)

@@ -10,7 +10,7 @@ from explorer.view.graph.find import MAX_WORDS, find
 from explorer.view.graph.inspect import box_words
 from explorer.view.graph.stylesheet import stylesheet
 from explorer.view.instants.played import SpanWords, played
-from explorer.view.instants.waits import chain_columns, wait_at, wait_told
+from explorer.view.instants.waits import chain_columns, wait_at, wait_view
 from explorer.web.contract import ids
 from explorer.web.contract.messages import (
     Canvas,
@@ -145,7 +145,7 @@ def show_wait(page: PageState, message: Waits) -> None:
         works = plan["busy_s"][device] > 0
         page.send({"type": "say", "text": f"{names[device]} {'works then' if works else 'has no work here'}"})
         return
-    found = wait_told(plan["course"], wait, SpanWords(plan["course"], names, _operators(page)))
+    found = wait_view(plan["course"], wait, SpanWords(plan["course"], names, _operators(page)))
     page.selected = None
     page.send(
         {

@@ -106,8 +106,8 @@ def differ(page: PageState, message: Pressed) -> None:
             page.compared = None
             show_scenarios(page, event["message"])
             return
-        if event["kind"] == "told":
-            difference = cast("Differing", event["told"])
+        if event["kind"] == "done":
+            difference = cast("Differing", event["answer"])
             page.compared = one.number, difference
             show_scenarios(page)
             _mark_moved(page, base, one, difference)
@@ -143,7 +143,7 @@ def show_scenarios(page: PageState, words: str = "") -> None:
             "picture": one.picture[page.theme],
             "baseline": one is base,
             "against": None if base is None or one is base else ratio(one.figures, base.figures),
-            "asked_alike": base is not None and is_one_question(one.figures, base.figures),
+            "same_question": base is not None and is_one_question(one.figures, base.figures),
             "shown": one.source == source,
         }
         for one in page.kept
@@ -189,7 +189,7 @@ def _with_hash(page: PageState, then: Callable[[str], None]) -> None:
 
     def hashed(event: Event) -> None:
         if page.turn == turn:
-            then(cast("Hashed", event["told"])["sha256"][:SHOWN_HASH] if event["kind"] == "told" else "")
+            then(cast("Hashed", event["answer"])["sha256"][:SHOWN_HASH] if event["kind"] == "done" else "")
 
     if not start_beside(page, HashRequest(source), hashed):
         then("")

@@ -34,26 +34,26 @@ def why_here(page: PageState, _: Plain) -> None:
 
 
 def _on_place(page: PageState, event: Event) -> None:
-    asked = page.elsewhere
+    elsewhere = page.elsewhere
     if event["kind"] == "part":
         part = event["part"]
         if "of" in part:
             first = cast("Places", part)
-            asked.of, asked.along = first["of"], first["along"]
+            elsewhere.of, elsewhere.along = first["of"], first["along"]
         else:
-            asked.answers = (*asked.answers, cast("MovePart", part)["move"])
-            if asked.quick and len(asked.answers) < (asked.of or 0):
+            elsewhere.answers = (*elsewhere.answers, cast("MovePart", part)["move"])
+            if elsewhere.quick and len(elsewhere.answers) < (elsewhere.of or 0):
                 return  # all of it is there in a moment
     else:
-        asked.turn = 0
+        elsewhere.turn = 0
         if event["kind"] == "failed":
-            asked.words, asked.quick = event["message"], False
-        elif event["kind"] == "told":
-            asked.quick = cast("Tried", event["told"])["took_s"] < QUICK_S
-    if asked.about == about_selected(page):
+            elsewhere.words, elsewhere.quick = event["message"], False
+        elif event["kind"] == "done":
+            elsewhere.quick = cast("Tried", event["answer"])["took_s"] < QUICK_S
+    if elsewhere.about == about_selected(page):
         inspect(page)
-        if not asked.turn:
-            page.send({"type": "say", "text": why_here_panel.spoken(asked.answers, asked.words)})
+        if not elsewhere.turn:
+            page.send({"type": "say", "text": why_here_panel.spoken(elsewhere.answers, elsewhere.words)})
 
 
 def stop_why_here(page: PageState, _: Plain) -> None:

@@ -88,12 +88,12 @@ def markup(part: object) -> str:
 def _attribute(name: str, value: object) -> str:
     if name in _OF_DASH or value is None:
         return ""
-    told = _NAMES.get(name, name if "-" in name else name.lower())
+    attribute = _NAMES.get(name, name if "-" in name else name.lower())
     if isinstance(value, bool):
-        if "-" in told:
-            return f' {told}="{str(value).lower()}"'
-        return f" {told}" if value else ""
-    return f' {told}="{escape(str(value))}"'
+        if "-" in attribute:
+            return f' {attribute}="{str(value).lower()}"'
+        return f" {attribute}" if value else ""
+    return f' {attribute}="{escape(str(value))}"'
 
 
 def _props(part: Component) -> dict[str, object]:

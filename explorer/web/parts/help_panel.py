@@ -42,12 +42,12 @@ def _row(row: ChangeAnswer, place: int) -> Component:
     gain = row["gain"]
     if gain is None:
         return html.Li([row["words"], html.Span("no plan", className="none", title=row["reason"]), None])
-    told = "no change" if abs(gain) < SAME else text.signed(gain)
+    change = "no change" if abs(gain) < SAME else text.signed(gain)
     go = html.Button(
         "Go",
         className="tool",
         title="Show the plan that was found for this",
-        **{"data-act": "go-help", "data-arg": str(place), "aria-label": f"Go to: {row['words']}, {told}"},
+        **{"data-act": "go-help", "data-arg": str(place), "aria-label": f"Go to: {row['words']}, {change}"},
     )
     tone = "good" if gain > SAME else "none"
-    return html.Li([html.Span(row["words"]), html.B(told, className=tone), go])
+    return html.Li([html.Span(row["words"]), html.B(change, className=tone), go])

@@ -43,8 +43,8 @@ def inspector_props(page: PageState) -> Props:
         children += pin_panel.choices(page.device_names, on)
     about = about_selected(page)
     if about is not None and found:
-        asked = page.elsewhere.about == about
-        children.append(why_here_panel.why_here(page.elsewhere) if asked else why_here_panel.offer())
+        known = page.elsewhere.about == about
+        children.append(why_here_panel.why_here(page.elsewhere) if known else why_here_panel.offer())
     return {ids.INSPECTOR: {"children": children}}
 
 

@@ -72,7 +72,7 @@ def draw(page: PageState, reason: str) -> None:
             "reason": reason,
             "turn": page.turn,
             "timing": {
-                "server_ms": (done - page.asked_at) * 1e3,
+                "server_ms": (done - page.search_began) * 1e3,
                 "solve_ms": plan["runtime_s"] * 1e3,
                 "draw_ms": (done - started) * 1e3,
             },

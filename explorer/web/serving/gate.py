@@ -131,9 +131,9 @@ class Gate:
         secure = scope["scheme"] in ("https", "wss") or hostname(headers.get("host")) in self.https_hosts
         visitor = self._pass(headers, _cookie_name(secure))
         if scope["type"] == "http":
-            asked, query = await self._shown(scope, receive)
-            if asked is not None:
-                await self._sign_in(scope, asked, query, secure, visitor)(scope, receive, send)
+            request, query = await self._shown(scope, receive)
+            if request is not None:
+                await self._sign_in(scope, request, query, secure, visitor)(scope, receive, send)
                 return
         bearer = _bearer(headers)
         if visitor is None and bearer is not None:
@@ -250,9 +250,9 @@ def _cookie_name(secure: bool) -> str:
     return f"__Host-{COOKIE}" if secure else COOKIE
 
 
-def _login_page(told: str, query: list[tuple[str, str]], status: int = 401, again: bool = False) -> Response:
+def _login_page(message: str, query: list[tuple[str, str]], status: int = 401, again: bool = False) -> Response:
     action = LOGIN + ("?" + urlencode(query) if query else "")
-    text = PAGE.format(told=escape(told), action=escape(action), again=AGAIN if again else "")
+    text = PAGE.format(told=escape(message), action=escape(action), again=AGAIN if again else "")
     headers = {"www-authenticate": "Bearer", "cache-control": "no-store", "content-security-policy": POLICY}
     return HTMLResponse(text, status, headers)
 

@@ -26,8 +26,8 @@ class Answer:
 
 def question_hash(session: Session) -> str:
     """Equal for sessions that ask the same, however they are drawn. Files are named by their content."""
-    asked = to_query(replace(session, theme="light", look=Look()))
-    return hashlib.sha256(asked.encode()).hexdigest()
+    query = to_query(replace(session, theme="light", look=Look()))
+    return hashlib.sha256(query.encode()).hexdigest()
 
 
 class Answers:
@@ -52,11 +52,11 @@ class Answers:
     def get(self, session: Session) -> tuple[ResultEvent, ModelEvent] | None:
         """The event that answered the same question before, and the ``model`` event before that."""
         with self._lock:
-            asked = question_hash(session)
-            found = self._kept.get(asked)
+            question = question_hash(session)
+            found = self._kept.get(question)
             if found is None:
                 return None
-            self._kept.move_to_end(asked)
+            self._kept.move_to_end(question)
         plan = None if found.plan is None else unpacked(found.plan)
         return {**found.event, "plan": plan}, found.model
 

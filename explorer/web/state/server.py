@@ -57,7 +57,7 @@ class Server:
 
     def model_of(self, session: Session) -> str:
         """What a worker is asked for: a name, or the path of a file that was handed in."""
-        return self.path(session.model) or session.asked_model
+        return self.path(session.model) or session.divided_model
 
     def files_of(self, session: Session) -> Files:
         """What takes the place of settings: paths, or the name of a cluster."""
