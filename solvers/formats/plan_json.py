@@ -74,11 +74,11 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
     )
     model = parts["model"].fields(("reference",), ("samples",))
     graph = read_op_graph(parts["graph"])
-    stated, found = parts["graph_sha256"].text(), graph_hash(graph)
-    if stated != found:
+    stated, actual = parts["graph_sha256"].text(), graph_hash(graph)
+    if stated != actual:
         raise InvalidProblem(
             f"{parts['graph_sha256'].where}: the embedded graph is not the one that was planned:"
-            f" expected sha256 {stated[:12]}..., found {found[:12]}..."
+            f" expected sha256 {stated[:12]}..., found {actual[:12]}..."
         )
     problem = read_problem(parts["problem"], graph)
     version, whole = parts["version"].value, parts["plan"].value
