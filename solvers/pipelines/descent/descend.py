@@ -109,10 +109,10 @@ class Descent:
                 yield
             while not self.exhausted:
                 left = self.left
-                found = self._descend(self._kicked(self.home, self.rng))
+                parts = self._descend(self._kicked(self.home, self.rng))
                 self.fruitless = self.fruitless + 1 if self.left == left else 0
-                if _better(self.key(found), self._lenient(self.home, self.rng)):
-                    self.home = found
+                if _better(self.key(parts), self._lenient(self.home, self.rng)):
+                    self.home = parts
                 elif self.rng.random() < RETURNS:
                     self.home = self.best
                 yield

@@ -77,8 +77,8 @@ class _Seats:
     def places(self, hosts: Sequence[int], peak_bytes: Floats) -> list[Place]:
         """The devices of every stage, those of its host. peak_bytes: as far as they are known, [stages]."""
         held = [float(peak_bytes[s]) for s in self.own]
-        found = self.seating.devices_of(self.kinds, self.replicas, self.pinned, held)
-        at = dict(zip(self.own, found, strict=True))
+        devices = self.seating.devices_of(self.kinds, self.replicas, self.pinned, held)
+        at = dict(zip(self.own, devices, strict=True))
         return [at[host] for host in hosts]
 
 
@@ -154,12 +154,12 @@ class Estimator:
         if devices is None and seats is None:
             return self._none(count), None
         places = seats.places(hosts, np.zeros(count)) if seats is not None else list(devices or ())
-        found, peak = self._run(draft, stage_of, hosts, places)
-        if seats is not None and self._symmetric and math.isfinite(found.seconds):
-            better, moved = seats.places(hosts, found.peak_bytes), np.zeros(len(self._caps))
+        estimate, peak = self._run(draft, stage_of, hosts, places)
+        if seats is not None and self._symmetric and math.isfinite(estimate.seconds):
+            better, moved = seats.places(hosts, estimate.peak_bytes), np.zeros(len(self._caps))
             moved[_flat([better[s] for s in _own(hosts)])] = peak[_flat([places[s] for s in _own(hosts)])]
-            return replace(found, over=self._over(moved)), better
-        return found, places
+            return replace(estimate, over=self._over(moved)), better
+        return estimate, places
 
     def _seats(self, stages: Sequence[DraftStage], stage_of: Ints, hosts: Sequence[int]) -> _Seats | None:
         """The kind of device of every stage that has its own, by its work and that of its guests on the fastest."""
