@@ -235,7 +235,7 @@ class Program:
     def _between(self, devices: int) -> list[tuple[int, int, list[int]]]:
         """(head, tail, tasks that must run between them), the ones that say most about the makespan first."""
         head, tail = self.given["head"], self.given["tail"]
-        found: dict[tuple[int, ...], tuple[float, int, int]] = {}
+        best_of: dict[tuple[int, ...], tuple[float, int, int]] = {}
         for a in sorted(set(head)):
             late = sorted((i for i in range(len(head)) if head[i] >= a), key=lambda i: -tail[i])
             work = 0
@@ -245,10 +245,10 @@ class Program:
                     continue
                 key = tuple(sorted(late[: k + 1]))
                 value = a + work / devices + tail[i]
-                if value > found.get(key, (0.0, 0, 0))[0]:
-                    found[key] = (value, a, tail[i])
-        best = sorted(found, key=lambda key: -found[key][0])[:ROWS]
-        return [(found[key][1], found[key][2], list(key)) for key in best]
+                if value > best_of.get(key, (0.0, 0, 0))[0]:
+                    best_of[key] = (value, a, tail[i])
+        best = sorted(best_of, key=lambda key: -best_of[key][0])[:ROWS]
+        return [(best_of[key][1], best_of[key][2], list(key)) for key in best]
 
     def _wires(self) -> None:
         """What follows, too: all that a link carries comes after what makes the first of it, and before what

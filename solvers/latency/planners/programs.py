@@ -80,8 +80,8 @@ class LatencyIP:
             program.start_from(times)
         program.at_least(monitor.bound_s * (1 - TOLERANCE))
 
-        def on_incumbent(found: Sequence[float]) -> None:
-            calls = program.calls_of(found)
+        def on_incumbent(values: Sequence[float]) -> None:
+            calls = program.calls_of(values)
             times = program.times_of(calls)
             turns = None if times is None else np.array(times.turn, np.int64)
             with suppress(InvalidPlan):  # calls without any duration may wait for each other
