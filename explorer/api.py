@@ -348,7 +348,7 @@ def _over_degrees(
     divided = DividedModel(model, question.training, question.dtype, settings=question)
     terms: Terms = {"effort": question.effort, "time_limit_s": question.time_limit_s, "gap": question.gap}
     with noting(library, model, fresh) as (ask, noted), _until_interrupted() as interrupted:
-        found = search_degrees(
+        search = search_degrees(
             divided.at,
             question,
             make_cluster(divided.at(1), question),
@@ -357,7 +357,7 @@ def _over_degrees(
             should_stop=lambda: interrupted.is_set() or should_stop(),
             ask=lambda problem, *given, **more: ask(problem, *given, second=second_telling(problem), **more),
         )
-        result = noted(found.result)
+        result = noted(search.result)
     if interrupted.is_set() and result.plan is None:
         raise KeyboardInterrupt
     return result

@@ -86,13 +86,13 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.time_per_token == 0:
         raise InvalidProblem("--time-per-token must be more than 0")
-    found = _searched(decoder, args)
-    best = found.best(args.time_per_token)
+    served = _searched(decoder, args)
+    best = served.best(args.time_per_token)
     try:
         if args.json:
-            print_json(served_object(decoder, found, best, args.time_per_token))
+            print_json(served_object(decoder, served, best, args.time_per_token))
         else:
-            print_served(decoder, found, best, args.time_per_token)
+            print_served(decoder, served, best, args.time_per_token)
         sys.stdout.flush()
     finally:
         if args.output and best is not None:

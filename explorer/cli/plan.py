@@ -282,7 +282,7 @@ def _over_degrees(
     line = progress_line()
     with report_compiling(), stop_on_interrupt() as stop, asking(args, args.model) as ask:
         try:
-            found = search_degrees(
+            best = search_degrees(
                 model.at,
                 settings,
                 cluster,
@@ -294,7 +294,7 @@ def _over_degrees(
             )
         finally:
             line.clear()
-    return found.workload, found.result
+    return best.workload, best.result
 
 
 def _ways_out(
@@ -315,12 +315,12 @@ def _ways_out(
     limits = replace(LIMITS, time_limit_s=min(LIMITS.time_limit_s, search.time_limit_s), seed=search.seed)
     changes = remedies(result.problem, settings, MAX_DEVICES)
     with working("looking for remedies"), stop_on_interrupt() as stop, asking(args, workload.reference) as ask:
-        found = ways_out(
+        fitting = ways_out(
             workload, changes, planner, limits,
             traced_in=lambda dtype: load(model, training=args.training, dtype=dtype),
             should_stop=stop.is_set, ask=ask,
         )  # fmt: skip
-        return list(found)
+        return list(fitting)
 
 
 def _print_course(result: Result) -> None:

@@ -130,9 +130,9 @@ def _in_turns(
         well = outcome.status is RunStatus.DONE
         kept = saved(partial(finish_bundle, bundle, outcome)) and kept
     ran = [
-        Ran(file, folders, _as_one(found), found)
-        for file, folders, found in zip(plans, bundles, outcomes, strict=True)
-        if found
+        Ran(file, folders, _as_one(of_plan), of_plan)
+        for file, folders, of_plan in zip(plans, bundles, outcomes, strict=True)
+        if of_plan
     ]
     return ran, kept
 

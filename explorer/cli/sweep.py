@@ -137,8 +137,8 @@ def run(args: argparse.Namespace) -> int:
     workloads = [traced(args, model) for model in models]
     if len({workload.reference for workload in workloads}) < len(models):  # files that say the same of themselves
         workloads = [replace(one, reference=model) for one, model in zip(workloads, models, strict=True)]
-    found = _sweep(cells(workloads, planners, grid), base, target, search, args)
-    rows, plans = found.in_order()
+    swept = _sweep(cells(workloads, planners, grid), base, target, search, args)
+    rows, plans = swept.in_order()
     _refuse_all_invalid(rows)
     if args.json:
         print_json(row_objects(rows, plans))
@@ -152,10 +152,10 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         _draw(args.plot, rows)
     sys.stdout.flush()
-    if missing := len(found.cells) - len(rows):
-        print(f"placement-explorer: stopped before {missing} of {len(found.cells)} points", file=sys.stderr)
-    if found.trouble:
-        print(f"placement-explorer: error: {found.trouble}", file=sys.stderr)
+    if missing := len(swept.cells) - len(rows):
+        print(f"placement-explorer: stopped before {missing} of {len(swept.cells)} points", file=sys.stderr)
+    if swept.trouble:
+        print(f"placement-explorer: error: {swept.trouble}", file=sys.stderr)
         return FAILED
     return _status(rows, ended=bool(missing))
 
@@ -180,7 +180,7 @@ def _distinct(given: list[str], what: str) -> list[str]:
 
 
 @dataclass
-class _Found:
+class _Swept:
     """The rows that are there by their positions, and where their plans are."""
 
     cells: Sequence[Cell]
@@ -199,7 +199,7 @@ class _Found:
 
 def _sweep(
     cells: Sequence[Cell], base: Settings, target: Cluster | None, search: SearchSettings, args: argparse.Namespace
-) -> _Found:
+) -> _Swept:
     """The rows; Ctrl-C ends the sweep, not the command."""
     from explorer.cli.reports.sweep_report import cell_words, file_name, row_words
     from explorer.cli.terminal.progress import SweepLine, report_compiling, stop_on_interrupt
@@ -211,7 +211,7 @@ def _sweep(
 
     names = cell_words(cells)
     line = SweepLine(sys.stderr, names, "" if target is None else target.setup.name)
-    found = _Found(cells)
+    swept = _Swept(cells)
     limits = Limits(search.effort, search.time_limit_s, seed=search.seed)
     with report_compiling() as compiling, stop_on_interrupt() as stop, asking(args, "") as ask:
         library = InLibrary(ask, args.again)
@@ -225,15 +225,15 @@ def _sweep(
                     path = os.path.join(args.output, file_name(position, names[position]))
                     text = write_plan(row.result.problem, row.plan, row.result, cells[position].workload.reference)
                     write_file(path, text, "saving a plan of the sweep")
-                found.rows[position] = (row, path)
+                swept.rows[position] = (row, path)
                 line.row(position, row_words(row))
         except Interrupted as error:
-            found.trouble = str(error)
+            swept.trouble = str(error)
         finally:
             if not isinstance(workers, Cluster):
                 workers.close()
             line.clear()
-    return found
+    return swept
 
 
 def _target(args: argparse.Namespace) -> Cluster | None:

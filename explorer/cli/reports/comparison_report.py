@@ -125,11 +125,11 @@ def _print_rows(objective: Objective, entries: Sequence[Ranked], ran: Sequence[R
 
 
 def _bounds(ran: Sequence[Ranked]) -> str:
-    found = {entry.row.contiguity: entry.bound_s for entry in ran}
-    times = [text.seconds(bound_s) if bound_s else "none" for bound_s in found.values()]
-    if len(found) == 1:
+    bounds = {entry.row.contiguity: entry.bound_s for entry in ran}
+    times = [text.seconds(bound_s) if bound_s else "none" for bound_s in bounds.values()]
+    if len(bounds) == 1:
         return times[0]
-    return ", ".join(f"{name} {time}" for name, time in zip(found, times, strict=True))
+    return ", ".join(f"{name} {time}" for name, time in zip(bounds, times, strict=True))
 
 
 def _print_why_not(done: Sequence[Compared]) -> None:

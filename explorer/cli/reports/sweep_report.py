@@ -77,8 +77,8 @@ def _within(row: Row) -> str:
     """Between which times its iteration may lie."""
     if row.result is None or row.metrics is None:
         return text.NOTHING
-    found = interval(row.result.problem, row.plan, row.metrics.iteration_s)
-    return text.NOTHING if found is None else found.words()
+    within = interval(row.result.problem, row.plan, row.metrics.iteration_s)
+    return text.NOTHING if within is None else within.words()
 
 
 def _cell(row: Row, axis: str) -> str:
