@@ -59,8 +59,8 @@ def dtype_of(graph: OpGraph) -> str:
 
 def stated_dtype(graph: OpGraph) -> str | None:
     """The same, None for a graph that does not say (that of a workload file)."""
-    found = Counter(DTYPES[tensor.dtype] for tensor in graph.tensors if tensor.dtype in DTYPES)
-    return found.most_common(1)[0][0] if found else None
+    dtypes = Counter(DTYPES[tensor.dtype] for tensor in graph.tensors if tensor.dtype in DTYPES)
+    return dtypes.most_common(1)[0][0] if dtypes else None
 
 
 def label(kinds: Sequence[str], dtype: str, stack: Stack = Stack.TRACED) -> str:

@@ -36,7 +36,7 @@ def share(problem: Problem, plan: Plan) -> Share | None:
     """None where the problem does not tell origins apart."""
     if not problem.compute.origins:
         return None
-    found = np.zeros(len(Origin))
+    totals = np.zeros(len(Origin))
     once = np.array([operator.phase is Phase.UPDATE for operator in problem.graph.operators])
     for stage in plan.stages:
         operators = np.array(stage.operators)
@@ -47,9 +47,9 @@ def share(problem: Problem, plan: Plan) -> Share | None:
             seconds = problem.compute.at(kind, samples)[operators] * times
             of = problem.compute.origin_at(kind, samples)
             named = np.full(len(operators), Origin.ESTIMATED, dtype=np.uint8) if of is None else of[operators]
-            found += np.bincount(named, weights=np.where(np.isfinite(seconds), seconds, 0.0), minlength=len(Origin))
-    total = found.sum()
-    return Share(*(float(part) for part in found / total)) if total > 0 else None
+            totals += np.bincount(named, weights=np.where(np.isfinite(seconds), seconds, 0.0), minlength=len(Origin))
+    total = totals.sum()
+    return Share(*(float(part) for part in totals / total)) if total > 0 else None
 
 
 def costs_words(problem: Problem, plan: Plan | None, *, share_first: bool = False) -> str:
