@@ -190,8 +190,8 @@ def _check_dtype(workload: Workload, path: str, dtype: str) -> None:
 
     if workload.compute is not None:
         raise InvalidProblem(f"{path}: states its own compute times; --dtype is for models that are traced here")
-    if dtype != (found := dtype_of(workload.graph)):
-        raise InvalidProblem(f"{path}: its tensors are {found}; to plan it in {dtype}, export or trace it in {dtype}")
+    if dtype != (actual := dtype_of(workload.graph)):
+        raise InvalidProblem(f"{path}: its tensors are {actual}; to plan it in {dtype}, export or trace it in {dtype}")
 
 
 def check_name(model: str) -> None:
@@ -296,9 +296,9 @@ def load_file(path: str, *, training: bool | None = None) -> Workload:
         return replace(load_onnx(path, training=training), reference=path)
     if advice := instead(path, head):
         raise InvalidProblem(f"{path}: {advice}")
-    found = "an empty file" if not head else f"a file that begins with {head[:8]!r}"
+    content = "an empty file" if not head else f"a file that begins with {head[:8]!r}"
     raise InvalidProblem(
-        f"{path}: expected graph.json, MSR 2020 or Piper .json, PipeDream graph.txt, .pt2 or .onnx, found {found}"
+        f"{path}: expected graph.json, MSR 2020 or Piper .json, PipeDream graph.txt, .pt2 or .onnx, found {content}"
     )
 
 

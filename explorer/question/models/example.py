@@ -85,11 +85,11 @@ _WHOLE = re.compile(rf"(?P<name>.*?)(?P<parts>(?:{_PART})*)", re.DOTALL)
 
 def split_example(model: str) -> tuple[str, Example]:
     """The name without what is said of the example, and that. Raises InvalidProblem for a value that is none."""
-    found = _WHOLE.fullmatch(model)
-    if found is None or not found["parts"]:
+    match = _WHOLE.fullmatch(model)
+    if match is None or not match["parts"]:
         return model, Example()
     values: dict[str, Any] = {}
-    for part in found["parts"].removeprefix(",").split(","):
+    for part in match["parts"].removeprefix(",").split(","):
         key, _, value = part.partition("=")
         if key == "tensor-parallel-of":
             values["tensor_parallel_of"] = str(PartDegrees.parse(value))
@@ -106,7 +106,7 @@ def split_example(model: str) -> tuple[str, Example]:
         values[key.replace("-", "_")] = int(value)
     example = Example(**values)
     example.check_axes(model)
-    return found["name"], example
+    return match["name"], example
 
 
 def _load(model: str, written: str) -> float:

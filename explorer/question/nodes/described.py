@@ -191,7 +191,7 @@ def _amount(field: Field, parse: Callable[[str], float], *, zero: bool = False) 
     if isinstance(field.value, str):
         text = field.text(100)
         return field.located(lambda: parse(text))
-    found = field.number()
-    if found <= 0 and not zero:
+    amount = field.number()
+    if amount <= 0 and not zero:
         field.refuse("more than 0")
-    return found
+    return amount

@@ -109,8 +109,8 @@ def lines_of(profile: Profile) -> Lines:
     """Those of the machine that a profile is of."""
 
     def line(kind: str, operation: str, devices: int) -> CollectiveTimes | None:
-        found = (one for one in profile.collectives if (one.kind, one.members) == (operation, devices))
-        return next(found, None)
+        lines = (one for one in profile.collectives if (one.kind, one.members) == (operation, devices))
+        return next(lines, None)
 
     return line
 
