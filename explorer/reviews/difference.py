@@ -257,8 +257,8 @@ def _check_graphs(first: Problem, second: Problem) -> None:
         graphs = " and ".join(
             f"{text.short(problem.graph.name, 40)} ({text.plural(len(problem.graph), 'operator')}"
             f"{_divided(problem)}, sha256"
-            f" {found[:SHOWN_HASH]}...)"
-            for problem, found in zip((first, second), hashes, strict=True)
+            f" {sha256[:SHOWN_HASH]}...)"
+            for problem, sha256 in zip((first, second), hashes, strict=True)
         )
         raise InvalidProblem(f"the plans are of different graphs: {graphs}; compare plans of one model, traced alike")
 
@@ -273,18 +273,18 @@ def _changes(
 ) -> list[Change | None]:
     """How every operator moved. Devices of the first plan are told by their counterparts' labels."""
     before, after = first.placement(), second.placement()
-    found: list[Change | None] = []
+    changes: list[Change | None] = []
     for operator in range(operators):
         on, to = set(before.get(operator, ())), set(after.get(operator, ()))
         kept = {match[device] for device in on if device in match}
         gone = sorted(device for device in on if device not in match)
         if not gone and kept == to:
-            found.append(None)
+            changes.append(None)
             continue
         parts = [device_words(sorted(kept), names[1])] if kept else []
         parts += [f"{device_words(gone, names[0])} of the first plan"] if gone else []
-        found.append((" and ".join(parts) or "nowhere", device_words(sorted(to), names[1]) if to else "nowhere"))
-    return found
+        changes.append((" and ".join(parts) or "nowhere", device_words(sorted(to), names[1]) if to else "nowhere"))
+    return changes
 
 
 def _micro_batches(problem: Problem, plan: Plan) -> tuple[int, ...]:
@@ -315,12 +315,12 @@ def _questions(first: Problem, second: Problem) -> list[str]:
     ):  # fmt: skip
         if not (otherwise and key == "max_replicas"):  # at most as many as there are groups
             rows.append((what, getattr(first, key), getattr(second, key)))
-    found = [f"{what}: {a}, then {b}" for what, a, b in rows if a != b]
+    differences = [f"{what}: {a}, then {b}" for what, a, b in rows if a != b]
     if len(first.pins) == len(second.pins) and first.pins != second.pins:
-        found.append("operators are pinned otherwise")
+        differences.append("operators are pinned otherwise")
     if not otherwise and first.costs_from == second.costs_from and not _same_times(first, second):
-        found.append("compute times of the same kind of device differ")
-    return found
+        differences.append("compute times of the same kind of device differ")
+    return differences
 
 
 def _sizes(graph: OpGraph) -> str:
@@ -340,8 +340,8 @@ def _nodes(cluster: Cluster) -> int:
 
 def _caps(cluster: Cluster) -> str:
     """One for all, or the different ones."""
-    found = dict.fromkeys(text.nbytes(device.memory_bytes) for device in cluster.devices if not device.is_cpu)
-    return text.listing(list(found), 4)
+    caps = dict.fromkeys(text.nbytes(device.memory_bytes) for device in cluster.devices if not device.is_cpu)
+    return text.listing(list(caps), 4)
 
 
 def _links(cluster: Cluster) -> str:

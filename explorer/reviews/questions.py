@@ -136,26 +136,26 @@ def divided(problem: Problem, plan: Plan) -> list[Line]:
 
 def memory(problem: Problem, plan: Plan, peaks: Sequence[float], names: Sequence[str]) -> list[Line]:
     """Of every device its peak, its cap, what is left, and what the peak is made of. peaks: [devices] B."""
-    found = []
+    lines = []
     parts = memory_parts(problem, plan, peaks)
     for name, device, peak, held in zip(names, problem.cluster.devices, peaks, parts, strict=True):
         cap = device.memory_bytes
         made_of = f" ({parts_words(list(held.items()))})" if len(held) > 1 else ""
         if math.isinf(cap):
             verdict = Verdict.PASS if device.is_cpu else Verdict.WARN
-            found.append(Line(f"memory {name}", verdict, f"{text.nbytes(peak)} at its peak; it has no cap{made_of}"))
+            lines.append(Line(f"memory {name}", verdict, f"{text.nbytes(peak)} at its peak; it has no cap{made_of}"))
             continue
         free = (cap - peak) / cap
         use = f"{text.nbytes(peak)} of {text.nbytes(cap)} at its peak"
         if peak > cap * (1 + MEMORY_SLACK):
-            found.append(Line(f"memory {name}", Verdict.FAIL, f"{use}: {text.nbytes(peak - cap)} too much{made_of}"))
+            lines.append(Line(f"memory {name}", Verdict.FAIL, f"{use}: {text.nbytes(peak - cap)} too much{made_of}"))
         elif free < TIGHT:
-            found.append(
+            lines.append(
                 Line(f"memory {name}", Verdict.WARN, f"{use}: only {text.percent(max(0.0, free))} free{made_of}")
             )
         else:
-            found.append(Line(f"memory {name}", Verdict.PASS, f"{use}: {text.percent(free)} free{made_of}"))
-    return found
+            lines.append(Line(f"memory {name}", Verdict.PASS, f"{use}: {text.percent(free)} free{made_of}"))
+    return lines
 
 
 def waiting(problem: Problem, plan: Plan, schedule: Schedule) -> Line:
@@ -209,7 +209,7 @@ def balance(view: PlanView, metrics: Metrics) -> list[Line]:
     names, busy, span = [device["name"] for device in view["devices"]], view["busy_s"], view["span_s"]
     used = [i for i in range(len(names)) if busy[i] > 0]
     unused = [names[i] for i in range(len(names)) if busy[i] <= 0 and not names[i].startswith("CPU")]
-    found = []
+    lines = []
     if used:
         most, least = max(used, key=lambda i: busy[i]), min(used, key=lambda i: busy[i])
         mean = math.fsum(busy[i] for i in used) / len(used)
@@ -220,16 +220,16 @@ def balance(view: PlanView, metrics: Metrics) -> list[Line]:
         )
         if len(used) == 1:
             words = f"{names[most]} does all the work"
-        found.append(Line("balance", Verdict.WARN if ratio > UNEVEN else Verdict.PASS, words))
+        lines.append(Line("balance", Verdict.WARN if ratio > UNEVEN else Verdict.PASS, words))
     if unused:
-        found.append(Line("devices in use", Verdict.WARN, f"nothing runs on {text.listing(unused, 4)}"))
+        lines.append(Line("devices in use", Verdict.WARN, f"nothing runs on {text.listing(unused, 4)}"))
     if used and span:
         idle = 1 - math.fsum(busy[i] for i in used) / (span * len(used))
         if view["objective"] == "max-load":
             idle = metrics.bubble
         words = f"{text.percent(max(0.0, idle))} of the time of the devices in use"
-        found.append(Line("idle time", Verdict.WARN if idle > IDLE else Verdict.PASS, words))
-    return found
+        lines.append(Line("idle time", Verdict.WARN if idle > IDLE else Verdict.PASS, words))
+    return lines
 
 
 def proved(result: Result | None) -> Line:

@@ -91,10 +91,10 @@ def rules_broken(problem: Problem, plan: Plan, result: Result | None) -> tuple[s
     broken = check(problem, plan)
     if broken or result is None:
         return broken
-    found, claimed = judge(problem, plan).objective_s, result.objective_s
-    if math.isclose(found, claimed, rel_tol=CLAIM_TOLERANCE):
+    evaluated, claimed = judge(problem, plan).objective_s, result.objective_s
+    if math.isclose(evaluated, claimed, rel_tol=CLAIM_TOLERANCE):
         return ()
-    return (f"the file says its objective is {claimed} s, evaluated it is {found} s",)
+    return (f"the file says its objective is {claimed} s, evaluated it is {evaluated} s",)
 
 
 def view_of(problem: Problem, plan: Plan, result: Result | None = None) -> PlanView:
@@ -143,7 +143,7 @@ class ReviewView(TypedDict):
 
 def review_object(review: Review, problem: Problem) -> ReviewView:
     """A review as JSON: verdict, hashes, lines [{what, verdict, reason}] and the largest transfers."""
-    found: ReviewView = {
+    fields: ReviewView = {
         "verdict": review.verdict.value,
         "plan_sha256": review.plan_sha256,
         "graph_sha256": review.graph_sha256,
@@ -151,8 +151,8 @@ def review_object(review: Review, problem: Problem) -> ReviewView:
         "largest_transfers": transfer_rows(review, devices(problem) if review.view is None else review.view["devices"]),
     }
     if (divided := tensor_placements(problem)) is not None:
-        found["tensor_placements"] = divided
-    return found
+        fields["tensor_placements"] = divided
+    return fields
 
 
 def transfer_rows(review: Review, devices: Sequence[Device]) -> list[TransferView]:

@@ -46,12 +46,12 @@ def verdict_words(difference: Difference) -> str:
 
 def lines(difference: Difference) -> list[str]:
     """In a screenful: which is faster, what was asked otherwise, numbers, devices, and what moved."""
-    found = [f"asked      {words}" for words in difference.questions]
-    found.append(f"verdict    {verdict_words(difference)}")
+    sentences = [f"asked      {words}" for words in difference.questions]
+    sentences.append(f"verdict    {verdict_words(difference)}")
     if difference.renamed:
         pairs = [f"{difference.names[0][i]} is {difference.names[1][j]}" for i, j in difference.renamed.items()]
-        found.append(f"devices    matched for most operators in common: {text.listing(pairs, 8)}")
-    return [*found, "", *number_lines(difference), "", *_devices(difference), *_moved(difference)]
+        sentences.append(f"devices    matched for most operators in common: {text.listing(pairs, 8)}")
+    return [*sentences, "", *number_lines(difference), "", *_devices(difference), *_moved(difference)]
 
 
 def number_lines(difference: Difference, first: str = "first", second: str = "second") -> list[str]:
@@ -85,14 +85,14 @@ def _moved(difference: Difference) -> list[str]:
     for one in difference.moved[:SHOWN_MODULES]:
         name = one.module or ("everything" if one.whole and one.of == difference.operators else "(no module)")
         table.append([text.count(one.operators), text.count(one.of), text.short(name, 70), one.source, one.target])
-    found = ["", *aligned(table, {0, 1})]
+    sentences = ["", *aligned(table, {0, 1})]
     rest = difference.moved[SHOWN_MODULES:]
     if rest:
         left = sum(one.operators for one in rest)
-        found.append(
+        sentences.append(
             f"and {text.plural(left, 'operator')} in {text.plural(len(rest), 'smaller group')} (--json has all)"
         )
-    return found
+    return sentences
 
 
 def html(difference: Difference) -> str:
