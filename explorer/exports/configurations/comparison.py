@@ -99,17 +99,17 @@ def verdict(one: Configured, result: Result) -> str:
 def lines(one: Configured, result: Result) -> list[str]:
     """For a terminal: what the file says and comes to, the verdict, and both plans' numbers side by side."""
     configuration = one.configuration
-    found = [
+    sentences = [
         f"from       {configuration.path} ({configuration.launcher}): {configuration.words(_devices(one))}",
         f"           {one.words}",
     ]
-    found += [f"not said   {flag} of {configuration.path} is not planned here" for flag in configuration.ignored]
-    found.append(f"instead    {verdict(one, result)}")
+    sentences += [f"not said   {flag} of {configuration.path} is not planned here" for flag in configuration.ignored]
+    sentences.append(f"instead    {verdict(one, result)}")
     if result.plan is not None and _comparable(one, result):
         compared = difference((one.problem, one.plan), (result.problem, result.plan))
-        found += [f"asked      {words}" for words in compared.questions]
-        found += ["", *number_lines(compared, "configured", "instead")]
-    return found
+        sentences += [f"asked      {words}" for words in compared.questions]
+        sentences += ["", *number_lines(compared, "configured", "instead")]
+    return sentences
 
 
 def beside_object(one: Configured, result: Result) -> dict[str, object]:

@@ -134,21 +134,21 @@ def _engine(chain: Chain) -> Written:
 def _config(chain: Chain) -> tuple[dict[str, object], list[str]]:
     """(DeepSpeed's configuration; sentences on what it does not say)."""
     problem, zero = chain.problem, chain.problem.zero
-    found: dict[str, object] = {
+    config: dict[str, object] = {
         "train_micro_batch_size_per_gpu": chain.micro_batch // chain.replicas,
         "gradient_accumulation_steps": chain.micro_batches,
     }
     if chain.graph.tensor_parallel > 1:
-        found["tensor_parallel"] = {"autotp_size": chain.graph.tensor_parallel}
+        config["tensor_parallel"] = {"autotp_size": chain.graph.tensor_parallel}
     else:  # with the former DeepSpeed counts all processes as replicas
-        found = {"train_batch_size": problem.mini_batch, **found}
+        config = {"train_batch_size": problem.mini_batch, **config}
     if not problem.training:
-        return found, []
+        return config, []
     if zero:
-        found["zero_optimization"] = {"stage": zero}
+        config["zero_optimization"] = {"stage": zero}
     precision, lost = _precision(chain)
     lost.append(f"{problem.optimizer.value}, which the plan's memory counts on: give DeepSpeed the same optimizer")
-    return found | precision, lost
+    return config | precision, lost
 
 
 def _precision(chain: Chain) -> tuple[dict[str, object], list[str]]:
@@ -160,23 +160,23 @@ def _precision(chain: Chain) -> tuple[dict[str, object], list[str]]:
     if short is None:
         return {}, []
     settings: dict[str, object] = {"enabled": True}
-    found: dict[str, object] = {short: settings}
+    config: dict[str, object] = {short: settings}
     if problem.precision is Precision.PURE:
         if not problem.zero or short == "fp16":
             kept = "DeepSpeed keeps fp32 masters and states"
-            return found, [f"states in {short}, which the plan's memory counts on: {kept}"]
+            return config, [f"states in {short}, which the plan's memory counts on: {kept}"]
         settings |= {"bf16_master_weights_and_grads": True, "bf16_optimizer_states": True}
     elif problem.precision is Precision.MIXED_FP32_GRADIENTS:
         if not problem.zero:
-            return found, ["gradients in fp32, which the plan's memory counts on: DeepSpeed has them with ZeRO alone"]
-        found["data_types"] = {"grad_accum_dtype": "fp32"}
-    return found, []
+            return config, ["gradients in fp32, which the plan's memory counts on: DeepSpeed has them with ZeRO alone"]
+        config["data_types"] = {"grad_accum_dtype": "fp32"}
+    return config, []
 
 
 def _side_by_side(layout: Layout) -> list[str]:
     """A sentence on the modules that read of others than the one before. Raises UnsupportedProblem if a layer does."""
     units = layout.model.units
-    found = []
+    modules = []
     for i, reads in enumerate(_reads(layout)):
         if i == 0 or reads == {i - 1}:
             continue
@@ -186,9 +186,9 @@ def _side_by_side(layout: Layout) -> list[str]:
                 f"{units[i].name} reads of {others}; DeepSpeed feeds a layer with what the one before gave"
                 f" ({units[i - 1].name})"
             )
-        found.append(units[i].name)
+        modules.append(units[i].name)
     advice = "DeepSpeed feeds a layer with what the one before gave, so make one layer of modules that run side by side"
-    return [f"what {text.listing(found)} read: {advice}"] if found else []
+    return [f"what {text.listing(modules)} read: {advice}"] if modules else []
 
 
 def _reads(layout: Layout) -> list[set[int]]:

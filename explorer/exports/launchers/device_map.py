@@ -58,7 +58,7 @@ def device_map(file: PlanFile, nearest: bool = False) -> Written:
 
 def _devices(file: PlanFile) -> dict[int, int]:
     """Forward operator -> its device."""
-    found = {}
+    device_of = {}
     for operator, stages in forward_homes(file.problem.graph, file.plan).items():
         devices = file.plan.stages[stages[0]].devices
         if len(devices) > 1:
@@ -66,8 +66,8 @@ def _devices(file: PlanFile) -> dict[int, int]:
                 f"{file.problem.graph.operators[operator].name} is replicated on {len(devices)} devices, and a"
                 " device_map has one device a module (plan with --replicate 1)"
             )
-        found[operator] = devices[0]
-    return found
+        device_of[operator] = devices[0]
+    return device_of
 
 
 def _name(file: PlanFile, device: int) -> int | str:

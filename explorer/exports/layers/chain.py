@@ -140,16 +140,16 @@ def chain_of(file: PlanFile, *, passing_on: bool = False) -> Chain:
 
 def losses(chain: Chain, expressed: Iterable[str] = ()) -> list[str]:
     """What a format does not say of a chain but what it says: of "numbers", "order", "recompute", "replicas"."""
-    found = []
+    losses = []
     if "numbers" not in expressed:
-        found += numbers(chain.problem)
+        losses += numbers(chain.problem)
     if "recompute" not in expressed:
-        found += not_recomputed(chain.problem, chain.plan)
+        losses += not_recomputed(chain.problem, chain.plan)
     if "replicas" not in expressed and chain.replicas > 1:
-        found.append(f"every stage has {chain.replicas} replicas: run as many copies of this, data parallel")
+        losses.append(f"every stage has {chain.replicas} replicas: run as many copies of this, data parallel")
     if "order" not in expressed:
-        found.append("the order of micro-batches on every device, which is the launcher's own")
-    return found
+        losses.append("the order of micro-batches on every device, which is the launcher's own")
+    return losses
 
 
 def numbers(problem: Problem, *, optimizer: bool = True) -> list[str]:

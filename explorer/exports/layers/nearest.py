@@ -51,7 +51,7 @@ def whole_modules(chain: Chain) -> tuple[Chain, list[str]]:
 
 def forward_and_back(problem: Problem, plan: Plan) -> dict[int, float]:
     """Forward operator -> seconds of one micro-batch, its gradients included, where it is."""
-    found: dict[int, float] = {}
+    both_s: dict[int, float] = {}
     for stage in plan.stages:
         kind = problem.cluster.devices[stage.devices[0]].kind
         seconds = problem.compute.at(kind, stage.micro_batch_size / len(stage.devices))
@@ -59,8 +59,8 @@ def forward_and_back(problem: Problem, plan: Plan) -> dict[int, float]:
             operator = problem.graph.operators[o]
             if operator.phase is not Phase.UPDATE:
                 forward = o if operator.forward_of is None else operator.forward_of
-                found[forward] = found.get(forward, 0.0) + float(seconds[o])
-    return found
+                both_s[forward] = both_s.get(forward, 0.0) + float(seconds[o])
+    return both_s
 
 
 def with_moved(graph: OpGraph, plan: Plan, to: Mapping[int, int]) -> Plan:
