@@ -34,11 +34,11 @@ class Size(NamedTuple):
 
 def browse(library: Library) -> list[Listed]:
     """All answers, the newest first. Those whose columns are damaged are left out. Raises LibraryTrouble."""
-    found = []
+    answers = []
     for row in library.rows(f"SELECT {_LISTED} FROM answers ORDER BY kept_at DESC, question"):
         with suppress(LibraryTrouble):
-            found.append(listed(row[:-1], row[-1] if isinstance(row[-1], int) else 0))
-    return found
+            answers.append(listed(row[:-1], row[-1] if isinstance(row[-1], int) else 0))
+    return answers
 
 
 def named(library: Library, given: str) -> str:
@@ -48,15 +48,15 @@ def named(library: Library, given: str) -> str:
             f"{given[:80]!r} is no hash of a question: at least {LEAST_DIGITS} of its digits, 0-9 and a-f, as"
             " `placement-explorer plans` shows them"
         )
-    found = [str(row[0]) for row in library.rows(
+    hashes = [str(row[0]) for row in library.rows(
         "SELECT question FROM answers WHERE substr(question, 1, ?) = ? LIMIT 3", (len(given), given)
     )]  # fmt: skip
-    if len(found) != 1:
-        problem = f"more than one question begins with {given}" if found else f"no question begins with {given[:80]}"
+    if len(hashes) != 1:
+        problem = f"more than one question begins with {given}" if hashes else f"no question begins with {given[:80]}"
         raise InvalidProblem(
             f"{problem} in the library of plans {library.path} (`placement-explorer plans` lists them)"
         )
-    return found[0]
+    return hashes[0]
 
 
 def taken(library: Library, question: str) -> tuple[Listed, Kept]:
@@ -105,8 +105,8 @@ def compact(library: Library) -> None:
 
 def size(library: Library) -> Size:
     """Raises LibraryTrouble."""
-    found = browse(library)
+    listed = browse(library)
     ((graphs,),) = library.rows("SELECT count(*) FROM graphs")
     beside = (library.path.with_name(library.path.name + end) for end in ("", "-wal", "-shm"))
     nbytes = sum(path.stat().st_size for path in beside if path.exists())
-    return Size(len(found), sum(not one.is_current for one in found), int(str(graphs)), nbytes)
+    return Size(len(listed), sum(not one.is_current for one in listed), int(str(graphs)), nbytes)

@@ -112,8 +112,8 @@ class Asking:
             return None
         library = self._opened()
         try:
-            if library is not None and (found := library.find(question)) is not None:
-                return found.result
+            if library is not None and (stored := library.find(question)) is not None:
+                return stored.result
         except LibraryTrouble as error:
             self._say(str(error))
         from explorer.library import shipped

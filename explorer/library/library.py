@@ -72,11 +72,11 @@ class Library:
 
         if not question.nameable:
             return None
-        found = self.rows(f"SELECT {_ALL} FROM answers WHERE question = ?", (self._hash(question),))
-        if not found:
+        rows = self.rows(f"SELECT {_ALL} FROM answers WHERE question = ?", (self._hash(question),))
+        if not rows:
             return None
         try:
-            listed, text = read_row(found[0])
+            listed, text = read_row(rows[0])
             result = read_answer(text, question)
         except PlacementError as error:
             with suppress(LibraryTrouble):

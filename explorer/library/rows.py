@@ -132,12 +132,12 @@ def unpacked(content: bytes) -> bytes:
     """Raises LibraryTrouble for what is no text that was packed, or grows beyond what is ever read."""
     unpacker = zlib.decompressobj()
     try:
-        found = unpacker.decompress(content, MAX_BYTES)
+        text = unpacker.decompress(content, MAX_BYTES)
     except zlib.error:
         raise LibraryTrouble("it is damaged") from None
     if not unpacker.eof:
         raise LibraryTrouble(f"it is cut short, or has more than {MAX_BYTES:,} bytes")
-    return found
+    return text
 
 
 def worth_keeping(result: Result) -> bool:

@@ -61,12 +61,12 @@ def curve_picture(points: Sequence[Point], what: str, along: str, bend: int | No
         shapes.append(Stroke(((LEFT, y(i * tick)), (WIDTH - RIGHT, y(i * tick))), "grid"))
         shapes.append(Label(LEFT - 8, y(i * tick), text.seconds(i * tick), "quiet", 10.5, "end"))
     bounds = [(x, y(bound)) for x, (_, _, bound) in zip(xs, points, strict=True) if bound > 0]
-    found = [(x, y(time)) for x, (_, time, _) in zip(xs, points, strict=True) if time is not None]
+    corners = [(x, y(time)) for x, (_, time, _) in zip(xs, points, strict=True) if time is not None]
     if len(bounds) > 1:
         shapes.append(Polygon((*((x, bottom) for x in (bounds[0][0],)), *bounds, (bounds[-1][0], bottom)), "lane"))
         shapes.append(Stroke(tuple(bounds), "accent", 1.5, dashed=True))
-    if len(found) > 1:
-        shapes.append(Stroke(tuple(found), "text", 1.8))
+    if len(corners) > 1:
+        shapes.append(Stroke(tuple(corners), "text", 1.8))
     for (name, time, bound), x in zip(points, xs, strict=True):
         shapes.append(Label(x, bottom + 14, name, "quiet", 10.5, "middle"))
         if time is None:
@@ -111,11 +111,11 @@ def curves_picture(lines: Mapping[str, Sequence[float | None]], values: Sequence
             last = x
     for number, (name, line) in enumerate(lines.items()):  # seconds, None without a plan
         colour, dashed = device(number), number >= HUES
-        found = [(value, time) for value, time in zip(values, line, strict=True) if time is not None]
-        corners = [at(*one) for one in found]
+        known = [(value, time) for value, time in zip(values, line, strict=True) if time is not None]
+        corners = [at(*one) for one in known]
         if len(corners) > 1:
             shapes.append(Stroke(tuple(corners), colour, 1.8, dashed=dashed))
-        for (x, y), (value, took_s) in zip(corners, found, strict=True):
+        for (x, y), (value, took_s) in zip(corners, known, strict=True):
             title = f"{name}, {text.nbytes(value)}: {text.seconds(took_s)}"
             shapes.append(Rect(x - DOT, y - DOT, 2 * DOT, 2 * DOT, colour, radius=DOT, title=title))
         bend = knee(values, line)

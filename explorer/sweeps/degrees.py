@@ -129,11 +129,11 @@ def search_degrees(
     parts_tried = search.over_parts(best) if parted else []
     assert search.best is not None
     took_s = time.perf_counter() - search.began
-    found = _answer(search.best, search.questions, refused, len(cluster.accelerators), took_s)
+    answer = _answer(search.best, search.questions, refused, len(cluster.accelerators), took_s)
     if parts_tried:
         note = f"parts of different degrees were tried, too: {text.listing(parts_tried, MOST_PARTS)}"
-        found = replace(found, result=replace(found.result, notes=(*found.result.notes, note)))
-    return found
+        answer = replace(answer, result=replace(answer.result, notes=(*answer.result.notes, note)))
+    return answer
 
 
 @dataclass(eq=False)
@@ -303,7 +303,7 @@ def _answer(
     if left_out and reason is not StopReason.CANCELLED:
         note += f"; groups of {text.listing([str(d) for d in sorted(left_out)], 8)} cannot be faster, by their bounds"
     notes = (*result.notes, note, *(f"groups of {degree}: {why}" for degree, why in sorted(refused.items())))
-    found = replace(
+    answer = replace(
         result,
         bound_s=bound_s,
         status=status,
@@ -312,4 +312,4 @@ def _answer(
         notes=notes,
         by_degrees=tuple(rows),
     )
-    return DegreesFound(found, best.workload)
+    return DegreesFound(answer, best.workload)

@@ -172,10 +172,10 @@ def cell_rows(
     else:
         order = Order(len(cells), nearest)
         answers = ask_all(order, question, workers, library, should_stop=should_stop, on_course=on_course)
-    for found in answers:
-        cell = cells[found.position]
-        row = _row(cell.point, found.answer, found.started_from)
-        yield found.position, replace(row, model=cell.workload.reference, planner=cell.planner)
+    for returned in answers:
+        cell = cells[returned.position]
+        row = _row(cell.point, returned.answer, returned.started_from)
+        yield returned.position, replace(row, model=cell.workload.reference, planner=cell.planner)
 
 
 def _row(point: Point, answer: Answer, begun: int | None) -> Row:
@@ -219,7 +219,7 @@ def row_object(row: Row) -> RowView:
     result, metrics = row.result, row.metrics
     plan = row.plan
     within = None if result is None else interval(result.problem, plan, result.objective_s)
-    found: RowView = {
+    fields: RowView = {
         "status": row.status,
         "reason": row.reason,
         "planner": None if result is None else result.planner,
@@ -240,7 +240,7 @@ def row_object(row: Row) -> RowView:
         "runtime_s": None if result is None else result.runtime_s,
         "started_from": row.started_from,
     }
-    return cast(RowView, {**axes, **found})
+    return cast(RowView, {**axes, **fields})
 
 
 def _split(result: Result, plan: Plan) -> int:

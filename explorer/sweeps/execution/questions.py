@@ -168,9 +168,9 @@ def _hold(result: Result, problem: Problem, plan: Plan) -> None:
     """Raises InvalidPlan if the plan breaks a rule or is not worth what the result says."""
     if violations := check(problem, plan):
         raise InvalidPlan(f"the plan breaks a rule: {violations[0]}")
-    found = evaluate(problem, plan).objective_s(problem.objective)
-    if abs(found - result.objective_s) > AGREE * max(found, result.objective_s):
-        raise InvalidPlan(f"the plan takes {found:g} s and not the {result.objective_s:g} s that the answer says")
+    evaluated_s = evaluate(problem, plan).objective_s(problem.objective)
+    if abs(evaluated_s - result.objective_s) > AGREE * max(evaluated_s, result.objective_s):
+        raise InvalidPlan(f"the plan takes {evaluated_s:g} s and not the {result.objective_s:g} s that the answer says")
 
 
 def refused(error: PlacementError) -> Answer:

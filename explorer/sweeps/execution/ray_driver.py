@@ -123,15 +123,15 @@ class RayTasks:
         done, _ = self.ray.wait(list(self._running), num_returns=1, timeout=seconds)
         if done:  # and whatever else is there by now
             done, _ = self.ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
-        found = []
+        answers = []
         for reference in done:
             task = self._running.pop(reference)
             try:
-                found.append((task[0], self.ray.get(reference)))
+                answers.append((task[0], self.ray.get(reference)))
             except self.ray.exceptions.RayError as error:
                 if not self._again(error, task):
-                    found.append((task[0], answer_text(Answer(FAILED, reason=self._words(error, task[0])))))
-        return found
+                    answers.append((task[0], answer_text(Answer(FAILED, reason=self._words(error, task[0])))))
+        return answers
 
     def _again(self, error: Exception, task: tuple[int, str, str, str]) -> bool:
         if isinstance(error, self.ray.exceptions.RayTaskError) or self._tries[task[0]] >= MOST_TRIES:
