@@ -90,7 +90,7 @@ def division_of(small: Captured, large: Captured, folded: Folded) -> Division:
             tuple(number[name] for _, name in node.tensors),
             tuple(number[name] for name in node.outputs),
             operator.get(at),
-            {key: found for key, value in node.constants.items() if key in ALONG and (found := _integers(value))},
+            {key: sizes for key, value in node.constants.items() if key in ALONG and (sizes := _integers(value))},
             node.members,
         )
         for at, node in enumerate(small.nodes)

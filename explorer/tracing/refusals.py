@@ -92,8 +92,8 @@ def _where(frames: Sequence[Place]) -> str:
     others = [frame for frame in frames if not frame[0].startswith((TORCH, OWN, "<"))]
     own = [frame for frame in others if not _installed(frame[0]) and not frame[0].startswith(library)]
     packages = [frame for frame in others if _installed(frame[0])]
-    for found in (own, packages):
-        called = [frame for frame in found if frame[2] != "<module>"]
+    for places in (own, packages):
+        called = [frame for frame in places if frame[2] != "<module>"]
         if called:
             file, line, function = called[-1]
             return f" ({Path(file).name}, line {line}, in {function})"

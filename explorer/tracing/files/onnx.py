@@ -197,11 +197,11 @@ class _Reader:
         return replace(node, inputs=tuple(inputs))
 
     def _stated(self, label: str, node: OnnxNode) -> Tensor:
-        found = self.graph.tensors.get(label)
-        if found is None or not found.is_known:
+        stated = self.graph.tensors.get(label)
+        if stated is None or not stated.is_known:
             what = f"node {node.name or label!r} ({node.domain + '.' if node.domain else ''}{node.op_type})"
             raise InvalidProblem(f"{what}: the shape of what it gives depends on values, or is not known")
-        return found
+        return stated
 
 
 def _label(number: int, node: OnnxNode) -> str:
