@@ -114,7 +114,7 @@ def best_bound_s(rows: Iterable[Row], contiguity: str) -> float:
 def ranked(rows: Sequence[Row]) -> list[Ranked]:
     """The rows by contiguity (strictest first), then by objective, the quicker first among equals;
     those without a plan follow. Every plan as good as the best of its contiguity is marked."""
-    found = []
+    entries = []
     for contiguity in WITHIN:
         bound_s = best_bound_s(rows, contiguity)
         mine = [(place, row) for place, row in enumerate(rows) if row.contiguity == contiguity]
@@ -125,8 +125,8 @@ def ranked(rows: Sequence[Row]) -> list[Ranked]:
             Ranked(row, place, is_best, bound_s, gap(row.objective_s, bound_s), None if is_best else _apart(first, row))
             for (place, row), is_best in zip(mine, best, strict=True)
         ]
-        found += sorted(group, key=lambda entry: _order(entry, least))
-    return found
+        entries += sorted(group, key=lambda entry: _order(entry, least))
+    return entries
 
 
 def _apart(best: Row | None, row: Row) -> bool | None:
@@ -146,7 +146,7 @@ def _order(entry: Ranked, least: float) -> tuple[float, ...]:
 def contradictions(rows: Sequence[Row]) -> list[str]:
     """Claims that cannot all be true, as sentences: a bound above a plan's objective, or a proof of
     infeasibility beside a plan. Empty unless some planner is wrong."""
-    found = []
+    sentences = []
     for row in rows:
         if row.objective_s is None:
             continue
@@ -154,16 +154,16 @@ def contradictions(rows: Sequence[Row]) -> list[str]:
             if other.contiguity not in WITHIN[row.contiguity]:
                 continue
             if other.bound_s > row.objective_s * (1 + CONTRADICTION):
-                found.append(
+                sentences.append(
                     f"{other.planner} ({other.contiguity}) proves a bound of {other.bound_s:.9g} s, but {row.planner}"
                     f" ({row.contiguity}) has a plan of {row.objective_s:.9g} s"
                 )
             if other.status == "INFEASIBLE":
-                found.append(
+                sentences.append(
                     f"{other.planner} ({other.contiguity}) proves that no plan fits, but {row.planner}"
                     f" ({row.contiguity}) has one"
                 )
-    return found
+    return sentences
 
 
 def family_story(rows: Sequence[Row]) -> str:
@@ -258,12 +258,12 @@ def left_out(rows: Sequence[Row]) -> list[dict[str, str]]:
         {
             "planners": ", ".join(
                 planner if len(where) == every else f"{planner} ({', '.join(where)})"
-                for planner, where in found.items()
+                for planner, where in planners_left.items()
             ),
             "status": status,
             "reason": reason,
         }
-        for (status, reason), found in places.items()
+        for (status, reason), planners_left in places.items()
     ]
 
 

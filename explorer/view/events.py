@@ -311,8 +311,8 @@ def compiling(kernel: str, seconds: float) -> Compiling:
 def model(workload: Workload) -> ModelEvent:
     """The graph to draw: its skeleton as `packed` leaves it, and the hash of that, by which one that is at hand already
     need not be unpacked."""
-    found = skeleton(workload)
-    return {"kind": "model", "hash": found["hash"], "skeleton": packed(found)}
+    drawn = skeleton(workload)
+    return {"kind": "model", "hash": drawn["hash"], "skeleton": packed(drawn)}
 
 
 def progress(
@@ -461,14 +461,14 @@ def packed(view: PlanView | Skeleton) -> bytes:
 
 def unpacked(view: bytes) -> PlanView:
     """Only for what `packed` made in this program."""
-    found: PlanView = json.loads(zlib.decompress(view))
-    return found
+    plan: PlanView = json.loads(zlib.decompress(view))
+    return plan
 
 
 def unpacked_graph(view: bytes) -> Skeleton:
     """The same for a graph's skeleton."""
-    found: Skeleton = json.loads(zlib.decompress(view))
-    return found
+    graph: Skeleton = json.loads(zlib.decompress(view))
+    return graph
 
 
 def packed_plan(event: ResultEvent) -> PackedOutcome:
@@ -551,18 +551,18 @@ def infeasible(
     do; of those that were found only one that such a device can have."""
     static = problem.static_bytes().tolist()
     heaviest = sorted(range(len(static)), key=lambda i: -static[i])[:BLAMED]
-    found = devices(problem)
-    caps = [d["memory_bytes"] for d in found if d["memory_bytes"]]
-    own = [kind.memory_bytes for d in found if (kind := DEVICES.get(d["kind"])) is not None]
-    real = fits_memory_bytes is None or len(own) < len(found) or fits_memory_bytes <= max(own)
+    named = devices(problem)
+    caps = [d["memory_bytes"] for d in named if d["memory_bytes"]]
+    own = [kind.memory_bytes for d in named if (kind := DEVICES.get(d["kind"])) is not None]
+    real = fits_memory_bytes is None or len(own) < len(named) or fits_memory_bytes <= max(own)
     return {
         "proved": status is Status.INFEASIBLE,
         "notes": list(notes),
         "cap_bytes": min(caps, default=None),
-        "devices": len(found),
+        "devices": len(named),
         "total_bytes": sum(static),
         "fits_memory_bytes": finite_or_none(fits_memory_bytes) if fits_memory_bytes is not None and real else None,
-        "lack": _lack(lack, found),
+        "lack": _lack(lack, named),
         "bound_memory_bytes": finite_or_none(bound_memory_bytes) if bound_memory_bytes is not None else None,
         "blame": [
             {"name": problem.graph.operators[i].name, "bytes": static[i], "text": text.nbytes(static[i])}

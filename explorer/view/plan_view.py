@@ -130,7 +130,7 @@ def _schedule_view(
     links = link_uses(schedule, names)
     at = {use["resource"]: i for i, use in enumerate(links)}
     senders = endpoints(schedule) if by_operator else [UNKNOWN] * len(schedule.spans)
-    found, all_spans = operator_bars(schedule, senders, at, exchanged=exchanged[1]) if by_operator else (
+    drawn_bars, all_spans = operator_bars(schedule, senders, at, exchanged=exchanged[1]) if by_operator else (
         bars(schedule, again_s=again_s(plan, schedule), links=at, exchanged=exchanged[0]), False)  # fmt: skip
     loads = metrics.load_s if problem.objective is Objective.MAX_LOAD else busy
     bottleneck = max(range(len(loads)), key=lambda d: loads[d])
@@ -138,7 +138,7 @@ def _schedule_view(
     exchange_s = sum(exchanged[1](s).seconds for s in schedule.spans if s.device == bottleneck)
     parts = memory_parts(problem, plan, metrics.peak_memory_bytes)
     return {
-        "bars": found,
+        "bars": drawn_bars,
         "by_operator": by_operator,
         "all_spans": all_spans,
         "links": links,
@@ -185,7 +185,7 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
     mixed = any(device.members for device in specs)
     before = [0, *accumulate(sizes)]
     total = before[-1] if mixed else (len(problem.cluster.accelerators) if gpus is None else gpus) * sizes[0]
-    found: list[Device] = []
+    devices: list[Device] = []
     for i, device in enumerate(specs):
         same, size = every[i] if every else (i,), sizes[i]
         firsts = [before[group] if mixed else group * size for group in same]
@@ -201,8 +201,8 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
         }
         if size > 1:
             shown["members"] = size
-        found.append(shown)
-    return found
+        devices.append(shown)
+    return devices
 
 
 def _idle(busy_s: Sequence[float], span_s: float) -> float:
@@ -232,5 +232,5 @@ def _origins(problem: Problem, placement: list[list[int]], samples: int) -> list
         return None
     tables = {d.kind: problem.compute.origin_at(d.kind, samples) for d in problem.cluster.devices}
     kinds = [d.kind for d in problem.cluster.devices]
-    found = [tables[kinds[places[0]]] if places else None for places in placement]
-    return [int(Origin.ESTIMATED if of is None else of[i]) for i, of in enumerate(found)]
+    origins = [tables[kinds[places[0]]] if places else None for places in placement]
+    return [int(Origin.ESTIMATED if of is None else of[i]) for i, of in enumerate(origins)]

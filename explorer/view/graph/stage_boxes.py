@@ -104,8 +104,8 @@ def depth(plan: Plan) -> int:
 def note(plan: Plan) -> str:
     """ "9 stages, 2 of them auxiliary, depth 3"."""
     glue = sum(1 for stage in plan["stages"] if stage["glue"])
-    found = text.plural(len(plan["stages"]), "stage") + (f", {glue} of them auxiliary" if glue else "")
-    return f"{found}, depth {depth(plan)}"
+    words = text.plural(len(plan["stages"]), "stage") + (f", {glue} of them auxiliary" if glue else "")
+    return f"{words}, depth {depth(plan)}"
 
 
 def bottleneck_stage(plan: Plan) -> int:

@@ -60,8 +60,8 @@ def course(schedule: Schedule) -> Course | None:
 
 
 def _device(resource: str) -> int:
-    found = _DEVICE.match(resource)
-    return int(found[1]) if found else -1
+    match = _DEVICE.match(resource)
+    return int(match[1]) if match else -1
 
 
 class Stretches(TypedDict):
@@ -119,18 +119,18 @@ def played(course: Course, plan: PlanView, operators: Sequence[str] = ()) -> Pla
 def flights(course: Course, devices: int) -> list[list[Flight]]:
     """The micro-batches of every device, by their begin: from its first forward there to its last backward (or, where
     there is none, its last forward). None where all samples pass in one piece."""
-    found: list[dict[int, list[float]]] = [{} for _ in range(devices)]
+    spans_of: list[dict[int, list[float]]] = [{} for _ in range(devices)]
     several = set()
     for i, kind in enumerate(course["kind"]):
         if kind not in ("F", *BACKWARD):
             continue
         micro, start, end = course["micro_batch"][i], course["start_s"][i], course["end_s"][i]
         several.add(micro)
-        span = found[course["device"][i]].setdefault(micro, [start, end])
+        span = spans_of[course["device"][i]].setdefault(micro, [start, end])
         span[0], span[1] = min(span[0], start), max(span[1], end)
     if len(several) < 2:
         return [[] for _ in range(devices)]
-    return [sorted(((m, a, b) for m, (a, b) in spans.items()), key=lambda f: (f[1], f[0])) for spans in found]
+    return [sorted(((m, a, b) for m, (a, b) in spans.items()), key=lambda f: (f[1], f[0])) for spans in spans_of]
 
 
 class SpanWords:
@@ -142,7 +142,7 @@ class SpanWords:
         stages: dict[int, set[int]] = {}
         for i in work:
             stages.setdefault(course["device"][i], set()).add(course["stage"][i])
-        self.several = {device for device, found in stages.items() if len(found) > 1}
+        self.several = {device for device, stages_here in stages.items() if len(stages_here) > 1}
         self.pieces = len({course["micro_batch"][i] for i in work if course["kind"][i] != "U"}) > 1
 
     def action(self, i: int) -> str:

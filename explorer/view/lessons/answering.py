@@ -21,10 +21,10 @@ SAME = 1e-9
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
-    "<=": lambda found, wanted: found <= wanted * (1 + SAME),
+    "<=": lambda value, wanted: value <= wanted * (1 + SAME),
     ">": operator.gt,
-    ">=": lambda found, wanted: found >= wanted * (1 - SAME),
-    "=": lambda found, wanted: abs(found - wanted) <= SAME * max(1.0, abs(wanted)),
+    ">=": lambda value, wanted: value >= wanted * (1 - SAME),
+    "=": lambda value, wanted: abs(value - wanted) <= SAME * max(1.0, abs(wanted)),
 }
 
 
@@ -62,12 +62,12 @@ def verdict(question: Question, session: Session, begun: Session | None, now: Kn
     if any(goal.than is None and then.get(goal.figure) is None for goal in question.goals):
         return Verdict("waiting", "There is no first plan to compare with: start the step again.")
     met = all(_met(goal, now, then) for goal in question.goals)
-    found = ", ".join(
+    figures = ", ".join(
         f"{FIGURES[goal.figure].name} {figure_text(goal.figure, now[goal.figure])}" for goal in question.goals
     )
     if met:
-        return Verdict("right", f"Yes: {found}.", question.right)
-    return Verdict("wrong", f"Not yet: {found}; wanted {wanted(question.goals, then)}.", question.wrong)
+        return Verdict("right", f"Yes: {figures}.", question.right)
+    return Verdict("wrong", f"Not yet: {figures}; wanted {wanted(question.goals, then)}.", question.wrong)
 
 
 def wanted(goals: Sequence[Goal], then: Known) -> str:
@@ -81,8 +81,8 @@ def wanted(goals: Sequence[Goal], then: Known) -> str:
 
 
 def _met(goal: Goal, now: Known, then: Known) -> bool:
-    found, than = now[goal.figure], _than(goal, then)
-    return found is not None and than is not None and COMPARE[goal.relation](found, than)
+    value, than = now[goal.figure], _than(goal, then)
+    return value is not None and than is not None and COMPARE[goal.relation](value, than)
 
 
 def _than(goal: Goal, then: Known) -> float | None:

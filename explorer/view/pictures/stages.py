@@ -56,22 +56,22 @@ def stages_picture(plan: PlanView, *, heading: str = "") -> Picture | None:
 def _box(box: Mapping[str, Any], place: Point) -> list[Shape]:
     x, y = place
     edge = "text" if box["bottleneck"] else "grid"
-    found: list[Shape] = [Rect(x, y, BOX, TALL, "lane", edge, 1.4 if box["bottleneck"] else 1.0, 6.0,
+    shapes: list[Shape] = [Rect(x, y, BOX, TALL, "lane", edge, 1.4 if box["bottleneck"] else 1.0, 6.0,
                                title=box["label"])]  # fmt: skip
     shown = box["devices"][:STRIPES]
     for i, index in enumerate(shown):
         tall = (TALL - 12) / len(shown)
-        found.append(Rect(x + 6, y + 6 + i * tall, STRIPE, tall - (1 if len(shown) > 1 else 0), device(index),
+        shapes.append(Rect(x + 6, y + 6 + i * tall, STRIPE, tall - (1 if len(shown) > 1 else 0), device(index),
                           radius=1.5, hatch=pattern_of(index), ink=device(index, "text"),
                           hatch_opacity=0.35))  # fmt: skip
     left, right = x + 6 + STRIPE + 8, x + BOX - 9
-    found.append(Label(left, y + 15, f"{box['stage']} · {text.short(box['who_short'], 13)}", "text", 11, bold=True))
-    found.append(Label(right, y + 15, box["share"], "text", 10.5, "end"))
-    found.append(Label(left, y + 32, box["times"], "text", 10))
-    found.append(Label(left, y + 48, f"{box['peak_short']} peak", "quiet", 9.5))
+    shapes.append(Label(left, y + 15, f"{box['stage']} · {text.short(box['who_short'], 13)}", "text", 11, bold=True))
+    shapes.append(Label(right, y + 15, box["share"], "text", 10.5, "end"))
+    shapes.append(Label(left, y + 32, box["times"], "text", 10))
+    shapes.append(Label(left, y + 48, f"{box['peak_short']} peak", "quiet", 9.5))
     flight = f"{box['flight']} in flight" + (", again" if box["recompute"] else "")
-    found.append(Label(right, y + 48, flight, "quiet", 9.5, "end"))
-    return found
+    shapes.append(Label(right, y + 48, flight, "quiet", 9.5, "end"))
+    return shapes
 
 
 def _edge(edge: Mapping[str, Any], places: Mapping[int, Point]) -> tuple[list[Shape], list[Shape]]:

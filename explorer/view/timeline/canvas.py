@@ -71,7 +71,7 @@ def canvas(
 def lanes_object(drawn: Sequence[Lane], scale: float, theme: Theme) -> list[dict[str, object]]:
     """Lanes: name, of, y, tall, opacity; a column each of from, long, at and words; fill, ink (of what is written on
     it), hatch and edge. scale: seconds in a unit of the time axis."""
-    found: list[dict[str, object]] = []
+    lanes: list[dict[str, object]] = []
     for lane in drawn:
         fill, starts = colour(lane.paint.fill, theme), lane.start_s
         fields: dict[str, object] = {
@@ -86,8 +86,8 @@ def lanes_object(drawn: Sequence[Lane], scale: float, theme: Theme) -> list[dict
         }
         if lane.of:
             fields |= {"of": lane.of, "opacity": lane.opacity}
-        found.append(fields | _painted(lane, fill, theme))
-    return found
+        lanes.append(fields | _painted(lane, fill, theme))
+    return lanes
 
 
 def _painted(lane: Lane, fill: str, theme: Theme) -> dict[str, object]:
@@ -114,10 +114,10 @@ def _bands(drawn: Sequence[Band], scale: float, theme: Theme) -> list[dict[str, 
     return [{"path": "".join(parts), "fill": colour(name, theme)} for name, parts in paths.items()]
 
 
-def hover(found: Bars, i: int, devices: Sequence[str]) -> str:
+def hover(bars: Bars, i: int, devices: Sequence[str]) -> str:
     """What a bar says, as pseudo-HTML."""
-    start, end = found["start_s"][i], found["end_s"][i]
+    start, end = bars["start_s"][i], bars["end_s"][i]
     return (
-        f"<b>{text.plain(devices[found['device'][i]])}</b> · {text.plain(words(found, i, devices))}<br>"
+        f"<b>{text.plain(devices[bars['device'][i]])}</b> · {text.plain(words(bars, i, devices))}<br>"
         f"{text.seconds(end - start)} · {text.seconds(start)} to {text.seconds(end)}"
     )

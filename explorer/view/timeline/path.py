@@ -68,8 +68,8 @@ def path_parts(schedule: Schedule, exchanged: OfSpan = lambda _: NO_EXCHANGE) ->
         at = max(at, span.end_s)
     if schedule.makespan_s > at:
         sums["waiting", -1, ""] += schedule.makespan_s - at
-    found = [Part(*key, seconds, spans[key]) for key, seconds in sums.items() if seconds > 0]
-    return sorted(found, key=lambda part: (-part.seconds, part.kind, part.device, part.resource))
+    parts = [Part(*key, seconds, spans[key]) for key, seconds in sums.items() if seconds > 0]
+    return sorted(parts, key=lambda part: (-part.seconds, part.kind, part.device, part.resource))
 
 
 def heaviest(schedule: Schedule, senders: Sequence[tuple[int, int]], most: int = HEAVIEST) -> list[Heavy]:
@@ -77,15 +77,15 @@ def heaviest(schedule: Schedule, senders: Sequence[tuple[int, int]], most: int =
     order = sorted(
         schedule.critical, key=lambda i: (schedule.spans[i].start_s - schedule.spans[i].end_s, i)
     )  # fmt: skip
-    found = []
+    heaviest = []
     for position in order[:most]:
         span = schedule.spans[position]
         kind = action_parts(span)[1]
         operator = senders[position][0]
-        found.append(
+        heaviest.append(
             Heavy(position, operator, kind, span.device, span.to_device, span.end_s - span.start_s, span.nbytes)
         )
-    return found
+    return heaviest
 
 
 def part_words(part: Part, names: Sequence[str]) -> str:

@@ -88,13 +88,13 @@ def summary(plan: PlanView) -> list[PhaseShare]:
     span_s = plan["span_s"]
     if not rows or not span_s or not is_pipelined(plan):
         return []
-    found: list[PhaseShare] = []
+    shares: list[PhaseShare] = []
     for i, name in enumerate(NAMES):
         lengths = [(warm, drain - warm, span_s - drain)[i] for warm, drain, *_ in rows]
         idle = [max(0.0, length - row[2 + i]) for length, row in zip(lengths, rows, strict=True)]
         whole = span_s * len(rows)
         share, lost = sum(lengths) / whole, sum(idle) / whole
-        found.append(
+        shares.append(
             {"name": name, "share": share, "idle": lost, "text": text.percent(share), "idle_text": text.percent(lost)}
         )
-    return found
+    return shares

@@ -278,13 +278,13 @@ def _subgraphs(most: int) -> str:
 
 
 def _union(intervals: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    found: list[tuple[float, float]] = []
+    joined: list[tuple[float, float]] = []
     for start, end in intervals:
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
         else:
-            found.append((start, end))
-    return found
+            joined.append((start, end))
+    return joined
 
 
 def _overlap(a: Sequence[tuple[float, float]], b: Sequence[tuple[float, float]]) -> float:
