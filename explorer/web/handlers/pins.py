@@ -102,11 +102,11 @@ def _show_cost(page: PageState, words: str) -> None:
 
 def _chosen(page: PageState) -> tuple[str, ...] | None:
     """The names that stand for what is selected; None, which is shown, if there are none or too many."""
-    found = selected_operators(page)
-    if not found or page.skeleton is None:
+    operators = selected_operators(page)
+    if not operators or page.skeleton is None:
         return None
     try:
-        return names(found, page.skeleton)
+        return names(operators, page.skeleton)
     except InvalidProblem as error:
         _note(page, str(error))
         return None

@@ -53,10 +53,10 @@ def _complain(page: PageState, words: str) -> None:
 
 def run_anyway(page: PageState, _: Plain) -> None:
     """The person knows that the costs are of other hardware."""
-    found, wanted = page.run.checked, page.run.postponed
-    if found is None or wanted is None or not page.runnable:
+    prepared, wanted = page.run.checked, page.run.postponed
+    if prepared is None or wanted is None or not page.runnable:
         return
-    page.run.agreed = found["held"], found["target"]
+    page.run.agreed = prepared["held"], prepared["target"]
     page.run.wanted, page.run.postponed = wanted, None
     _begin(page)
     show_run(page)
@@ -64,9 +64,9 @@ def run_anyway(page: PageState, _: Plain) -> None:
 
 def plan_here(page: PageState, _: Plain) -> None:
     """Measure costs on the target, and plan for it instead."""
-    found = page.run.checked
-    if found is not None and page.runnable and not found["refused"]:
-        _measure(page, found, found["text"])
+    prepared = page.run.checked
+    if prepared is not None and page.runnable and not prepared["refused"]:
+        _measure(page, prepared, prepared["text"])
 
 
 def replan(page: PageState, _: Plain) -> None:
@@ -128,19 +128,21 @@ def _on_checked(page: PageState, event: Event) -> None:
 def _begin(page: PageState) -> None:
     """Run what is wanted, if all that is needed is known."""
     run = page.run
-    found, wanted = run.checked, run.wanted
-    if found is None or wanted is None:
+    prepared, wanted = run.checked, run.wanted
+    if prepared is None or wanted is None:
         return
     run.wanted = None
-    if found["refused"] or found["held"] != page.held:
+    if prepared["refused"] or prepared["held"] != page.held:
         return
-    if found["elsewhere"] and run.agreed != (found["held"], found["target"]):
+    if prepared["elsewhere"] and run.agreed != (prepared["held"], prepared["target"]):
         run.postponed = wanted
         run.shown = run.replanned = None  # what is to be known of this plan is shown in their place
-        announce(page, found["elsewhere"])
+        announce(page, prepared["elsewhere"])
         return
-    allowed = page.server.backend.may_run(found["model"])
-    _start(page, RunPlanRequest(found["held"], found["text"], wanted.target, wanted.steps, wanted.verify, allowed))
+    allowed = page.server.backend.may_run(prepared["model"])
+    _start(
+        page, RunPlanRequest(prepared["held"], prepared["text"], wanted.target, wanted.steps, wanted.verify, allowed)
+    )
 
 
 def _measure(page: PageState, of: Prepared | RunView, packed: bytes) -> None:

@@ -164,7 +164,7 @@ def show_open_scenarios(page: PageState) -> None:
 
 
 def share(page: PageState, _: Plain) -> None:
-    _with_hash(page, lambda found: page.send({"type": "shared", "plan": found}))
+    _with_hash(page, lambda plan: page.send({"type": "shared", "plan": plan}))
 
 
 def is_same(page: PageState, message: Same) -> None:
@@ -173,9 +173,9 @@ def is_same(page: PageState, message: Same) -> None:
     if wanted is None:
         return
 
-    def compare(found: str) -> None:
-        if found:
-            page.send({"type": "same", "same": found == wanted, "found": found, "wanted": wanted})
+    def compare(plan_hash: str) -> None:
+        if plan_hash:
+            page.send({"type": "same", "same": plan_hash == wanted, "found": plan_hash, "wanted": wanted})
 
     _with_hash(page, compare)
 

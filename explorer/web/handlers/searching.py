@@ -96,10 +96,10 @@ def search(page: PageState, session: Session, fresh: bool, repeated: bool = Fals
 
 def _answer_again(page: PageState, session: Session) -> bool:
     """Whether the question was answered before, on whichever page: then nobody is asked."""
-    found = page.server.answers.get(session)
-    if found is None:
+    known = page.server.answers.get(session)
+    if known is None:
         return False
-    event, model = found
+    event, model = known
     show_model(page, page.server.graph(model))
     _finish(page, event, again=True)
     return True
@@ -210,10 +210,10 @@ def show_row(page: PageState, message: Pressed) -> None:
     place = message.position(len(page.comparing.rows))
     if place is None or page.skeleton is None:
         return
-    found = page.comparing.shown(place, page.session, page.skeleton["hash"])
-    if found is not None:
+    row = page.comparing.shown(place, page.session, page.skeleton["hash"])
+    if row is not None:
         drop_search(page)
-        show_known(page, *found)
+        show_known(page, *row)
         follow_pair(page)
 
 

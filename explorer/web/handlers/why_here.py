@@ -21,12 +21,12 @@ QUICK_S = 0.3
 
 def why_here(page: PageState, _: Plain) -> None:
     """Try what is selected at every other place."""
-    about, found = about_selected(page), selected_operators(page)
-    if about is None or not found or (page.elsewhere.turn and page.elsewhere.about == about):
+    about, operators = about_selected(page), selected_operators(page)
+    if about is None or not operators or (page.elsewhere.turn and page.elsewhere.about == about):
         return
     drop(page, page.elsewhere.turn)
     page.elsewhere = Elsewhere(about=about, quick=page.elsewhere.quick)
-    request = WhyHereRequest(about[1], tuple(sorted(found)))
+    request = WhyHereRequest(about[1], tuple(sorted(operators)))
     page.elsewhere.turn = start_beside(page, request, lambda event: _on_place(page, event))
     if not page.elsewhere.turn:
         page.elsewhere.words = "Too much is being asked at once: try again in a moment."

@@ -49,12 +49,12 @@ class Kept(Own):
 
 def called_back(app: Dash) -> frozenset[str]:
     """The ids of which ``app``'s callbacks hear or tell."""
-    found = set()
+    names = set()
     for callback in app.callback_map.values():
-        found |= {each["id"] for each in (*callback["inputs"], *callback["state"])}
+        names |= {each["id"] for each in (*callback["inputs"], *callback["state"])}
         outputs = callback["output"]
-        found |= {each.component_id for each in (outputs if isinstance(outputs, list | tuple) else [outputs])}
-    return frozenset(found)
+        names |= {each.component_id for each in (outputs if isinstance(outputs, list | tuple) else [outputs])}
+    return frozenset(names)
 
 
 def with_plain(part: object, of_dash: Set[str]) -> object:

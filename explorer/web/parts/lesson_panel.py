@@ -48,13 +48,13 @@ def verdict_words(verdict: Verdict | None, now: Known, then: Known) -> list[Comp
 
 def _moves(verdict: Verdict) -> list[Any]:
     """The controls that answer, each a way to where it is."""
-    found: list[Any] = []
+    parts: list[Any] = []
     for name in verdict.move:
-        found += [
-            " or " if found else "Move ",
+        parts += [
+            " or " if parts else "Move ",
             html.Button(CONTROLS[name], className="row-link", **{"data-spot": name}),
         ]
-    return [*found, ". "] if found else []
+    return [*parts, ". "] if parts else []
 
 
 def _filled(text: Text, now: Known, then: Known) -> list[Any]:

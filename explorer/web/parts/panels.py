@@ -239,9 +239,9 @@ def log_lines(plan: PlanView) -> list[Component]:
     """The steps of the search at which something changed, newest first: when, which planner was at work, what."""
     lines = []
     for step in reversed(course(plan["trace"])):
-        found = f"plan {step['objective']}, bound {step['bound']}"
+        words = f"plan {step['objective']}, bound {step['bound']}"
         by = html.Span(step["by"] or plan["planner"], className="by")
-        lines.append(html.Li([html.B(text.seconds(step["elapsed_s"])), by, html.Span(step["note"] or found)]))
+        lines.append(html.Li([html.B(text.seconds(step["elapsed_s"])), by, html.Span(step["note"] or words)]))
     return lines
 
 

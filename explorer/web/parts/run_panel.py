@@ -40,18 +40,18 @@ def checked(prepared: Prepared, waits: bool) -> list[Component]:
     """What the checks before a run found (`explorer.view.run_events.prepared`). waits: whether a run waits for
     somebody to agree that the costs are of other hardware."""
     ranks, refused, warnings = prepared["ranks"], prepared["refused"], prepared["warnings"]
-    found: list[Component] = []
+    parts: list[Component] = []
     if refused:
         return [_points("This plan cannot be run.", refused, "run-told bad")]
     if prepared["elsewhere"]:
         divided = says_degree(prepared["model"])
-        found.append(_other_hardware(prepared["elsewhere"], prepared["target"], waits, divided))
+        parts.append(_other_hardware(prepared["elsewhere"], prepared["target"], waits, divided))
     if warnings:
-        found.append(_points("Before you run it:", warnings, "run-told warn"))
-    if not found:
+        parts.append(_points("Before you run it:", warnings, "run-told warn"))
+    if not parts:
         processes = "1 process" if ranks == 1 else f"{ranks} processes"
-        found.append(html.P(f"Ready to run on {processes}. The checks before a run found nothing to warn of."))
-    return found
+        parts.append(html.P(f"Ready to run on {processes}. The checks before a run found nothing to warn of."))
+    return parts
 
 
 def _other_hardware(words: str, target: str, waits: bool, divided: bool) -> Component:
@@ -230,9 +230,9 @@ def _parts(panel: measured_panel.Panel) -> Component:
 
 
 def _small(columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, str]], caption: str) -> Component:
-    found = panels.table(columns, rows, caption)
-    found.className = "small-table"
-    return found
+    table = panels.table(columns, rows, caption)
+    table.className = "small-table"
+    return table
 
 
 def _more(panel: measured_panel.Panel) -> Component:
@@ -251,11 +251,11 @@ def failure(
 ) -> list[Component]:
     """A run that did not come to its end. bad: whether nobody wanted that."""
     name = "run-told bad" if bad else "run-told"
-    found: list[Component] = [html.Div([html.B(title), html.Span(reason)], className=name)]
-    found += [html.P(note, className="small quiet") for note in notes]
+    parts: list[Component] = [html.Div([html.B(title), html.Span(reason)], className=name)]
+    parts += [html.P(note, className="small quiet") for note in notes]
     if lines:
-        found.append(log(lines, "The log's last lines", 40))
-    return found
+        parts.append(log(lines, "The log's last lines", 40))
+    return parts
 
 
 def again(folder: str, command: str) -> Component:

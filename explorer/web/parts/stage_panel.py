@@ -22,8 +22,8 @@ def legend(plan: PlanView) -> list[Component]:
     kinds = [
         html.Span([html.I(className=f"key {name}"), words], className="legend") for name, words in legend_kinds(plan)
     ]
-    found = phases.summary(plan)
-    if not found:
+    shares = phases.summary(plan)
+    if not shares:
         return [html.Div(kinds, className="kinds")]
     parts = [
         html.Span(
@@ -36,7 +36,7 @@ def legend(plan: PlanView) -> list[Component]:
             className="legend",
             title=f"{PHASE_HINTS[phase['name']]}: {phase['text']} of the devices' time, {phase['idle_text']} idle",
         )
-        for phase, idle in zip(found, text.percents([phase["idle"] for phase in found])[:-1], strict=True)
+        for phase, idle in zip(shares, text.percents([phase["idle"] for phase in shares])[:-1], strict=True)
     ]
     bubble = html.Span(
         html.Span(["bubble ", html.B(text.percent(plan["metrics"]["bubble"]))]),

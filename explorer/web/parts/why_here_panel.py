@@ -29,7 +29,7 @@ def why_here(elsewhere: Elsewhere) -> Component:
     """What it would cost at each other place, as far as that is known."""
     rows, of = elsewhere.answers, elsewhere.of
     order = sorted(rows, key=lambda row: (row["delta_s"] is None, row["delta_s"] or 0.0, row["device"]))
-    found = html.Div(
+    parts = html.Div(
         [
             html.Ul([_row(row) for row in order if not row["edge"]], className="places"),
             *_edges([row for row in rows if row["edge"]]),
@@ -38,10 +38,10 @@ def why_here(elsewhere: Elsewhere) -> Component:
     if elsewhere.turn:
         at = f"Trying {min(len(rows) + 1, of)} of {of} places …" if of else "Trying …"
         stop = html.Button("Stop", className="tool", **{"data-act": "stop-why-here"})
-        return _box([found, html.Div([html.Span(at, className="small quiet"), stop], className="spread")])
+        return _box([parts, html.Div([html.Span(at, className="small quiet"), stop], className="spread")])
     with_it = f" {text.plural(elsewhere.along, 'operator')} must come along." if elsewhere.along else ""
     note = elsewhere.words or f"Each plan was evaluated, with nothing else moved.{with_it}"
-    return _box([found, html.P(note, className="small quiet")])
+    return _box([parts, html.P(note, className="small quiet")])
 
 
 def _edges(rows: Sequence[MoveRow]) -> list[Component]:

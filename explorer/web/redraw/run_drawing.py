@@ -77,12 +77,12 @@ def legend(times: str) -> list[Component]:
 
 def over_graph(view: GraphView, comparison: Report) -> errors.BoxErrors:
     """Class and label of every box, for the colouring by errors."""
-    found = errors.box_errors(view, comparison)
+    shown = errors.box_errors(view, comparison)
     for name, members in view.boxes.items():
         ratio = errors.ratio_of(*errors.seconds_of(comparison, members))
         if ratio is not None and math.isfinite(ratio):
-            found["labels"][name] = f"{ratio:.1f}×"  # in a box there is no room for more
-    return found
+            shown["labels"][name] = f"{ratio:.1f}×"  # in a box there is no room for more
+    return shown
 
 
 def facts(kind: str, which: str, view: GraphView, comparison: Report) -> list[tuple[str, str]]:
@@ -96,10 +96,10 @@ def facts(kind: str, which: str, view: GraphView, comparison: Report) -> list[tu
             ("Predicted an iteration", text.seconds(predicted)),
             ("Measured", f"{text.seconds(measured)}, {errors.times_text(ratio)}"),
         ]
-    found = [device for device in comparison["devices"] if kind == "device" and str(device["device"]) == which]
+    devices = [device for device in comparison["devices"] if kind == "device" and str(device["device"]) == which]
     return [
         row
-        for device in found
+        for device in devices
         for row in (
             ("Busy, predicted", text.seconds(device["busy_predicted_s"])),
             ("Busy, measured", text.seconds(device["busy_measured_s"])),
@@ -158,20 +158,20 @@ def tables(
     return props
 
 
-def _columns(found: Bars, place: Mapping[int, int], scale: float, by_operator: bool) -> BarColumns:
+def _columns(bars: Bars, place: Mapping[int, int], scale: float, by_operator: bool) -> BarColumns:
     """Bars as the browser needs them; see `explorer.web.redraw.drawing`."""
     return {
         "row": [place.get(device, -1) if kind != "T" else -1
-                for device, kind in zip(found["device"], found["kind"], strict=True)],
-        "device": list(found["device"]),
-        "stage": list(found["stage"]),
-        "key": [-1] * len(found["device"]) if by_operator else list(found["stage"]),
-        "operator": list(found["operator"]),
-        "micro": list(found["micro_batch"]),
-        "kind": list(found["kind"]),
-        "to": list(found["to_device"]),
-        "start": [round(s / scale, 6) for s in found["start_s"]],
-        "end": [round(s / scale, 6) for s in found["end_s"]],
+                for device, kind in zip(bars["device"], bars["kind"], strict=True)],
+        "device": list(bars["device"]),
+        "stage": list(bars["stage"]),
+        "key": [-1] * len(bars["device"]) if by_operator else list(bars["stage"]),
+        "operator": list(bars["operator"]),
+        "micro": list(bars["micro_batch"]),
+        "kind": list(bars["kind"]),
+        "to": list(bars["to_device"]),
+        "start": [round(s / scale, 6) for s in bars["start_s"]],
+        "end": [round(s / scale, 6) for s in bars["end_s"]],
     }  # fmt: skip
 
 

@@ -96,12 +96,12 @@ class Guesses:
 
 def _network(address: str) -> str:
     try:
-        found = ipaddress.ip_address(address)
+        network = ipaddress.ip_address(address)
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv4Address):
+    if isinstance(network, ipaddress.IPv4Address):
         return address
-    return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(ipaddress.ip_network((network, 64), strict=False))
 
 
 class Gate:
@@ -160,8 +160,8 @@ class Gate:
     def _pass(self, headers: Headers, name: str) -> str | None:
         for pair in headers.get("cookie", "").split(";"):
             key, _, value = pair.strip().partition("=")
-            if key == name and (found := self.secret.visitor(value, self.clock())):
-                return f"pass {found}"
+            if key == name and (visitor := self.secret.visitor(value, self.clock())):
+                return f"pass {visitor}"
         return None
 
     async def _shown(self, scope: Scope, receive: Receive) -> tuple[str | None, list[tuple[str, str]]]:

@@ -53,12 +53,12 @@ class Answers:
         """The event that answered the same question before, and the ``model`` event before that."""
         with self._lock:
             question = question_hash(session)
-            found = self._kept.get(question)
-            if found is None:
+            stored = self._kept.get(question)
+            if stored is None:
                 return None
             self._kept.move_to_end(question)
-        plan = None if found.plan is None else unpacked(found.plan)
-        return {**found.event, "plan": plan}, found.model
+        plan = None if stored.plan is None else unpacked(stored.plan)
+        return {**stored.event, "plan": plan}, stored.model
 
     def _bytes(self) -> int:
         return sum(len(answer.plan or b"") + len(answer.model["skeleton"]) for answer in self._kept.values())

@@ -132,14 +132,14 @@ class Pairing:
 
     def missing(self, session: Session) -> tuple[str, ...]:
         """Members of the pair that have not answered yet and can be asked together."""
-        found = zip(session.look.pair, self.answers(session), strict=True)
-        names = [name for name, answer in found if answer is None and name not in self.tried]
+        pairs = zip(session.look.pair, self.answers(session), strict=True)
+        names = [name for name, answer in pairs if answer is None and name not in self.tried]
         return tuple(n for n in names if n.endswith(IN_SEQUENCE) == names[0].endswith(IN_SEQUENCE))
 
     def complete(self, session: Session | None) -> tuple[Answer, ...]:
         """Both answers if both have a plan, else ()."""
-        found = tuple(a for a in self.answers(session) if a is not None and a.facts is not None)
-        return found if len(found) == 2 else ()
+        answers = tuple(a for a in self.answers(session) if a is not None and a.facts is not None)
+        return answers if len(answers) == 2 else ()
 
     def request(self, session: Session, turn: int) -> CompareRequest:
         """What to ask for what is missing."""
