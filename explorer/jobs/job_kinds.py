@@ -143,16 +143,16 @@ def applicable(settings: Settings, workload: Workload, files: Files = NO_FILES) 
     A file is for training or not, and one that states its own times knows no device kinds of ours.
     """
     kind = None if workload.compute is not None else settings.device_kind
-    found = replace(settings, training=None, device_kind=kind)
+    applied = replace(settings, training=None, device_kind=kind)
     if files.profile:
-        found = replace(found, profile=load_profile(files.profile), device_kind=None)
+        applied = replace(applied, profile=load_profile(files.profile), device_kind=None)
     if files.times:
-        found = replace(found, times=(load_library(files.times),), device_kind=None)
+        applied = replace(applied, times=(load_library(files.times),), device_kind=None)
     if files.cluster:
         cluster = load_cluster(files.cluster)
-        found = replace(found, cluster=cluster, devices=None, device_kind=None, bandwidth_bytes_per_s=None)
-        found = replace(found, latency_s=None, devices_per_node=None, links=None, cpus=None)
-    return found
+        applied = replace(applied, cluster=cluster, devices=None, device_kind=None, bandwidth_bytes_per_s=None)
+        applied = replace(applied, latency_s=None, devices_per_node=None, links=None, cpus=None)
+    return applied
 
 
 def _question(
@@ -286,7 +286,7 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
 
     settings = applicable(request.settings, traced(1), request.files)
     with noting(library_path(), request.model, request.fresh) as (ask, noted):
-        found = search_degrees(
+        search = search_degrees(
             traced,
             settings,
             make_cluster(traced(1), settings),
@@ -297,11 +297,11 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
             begin=begin,
             ask=lambda problem, *given, **terms: ask(problem, *given, second=second_telling(problem), **terms),
         )
-        outcome = noted(found.result)
-    _divided_as[request.model] = found.workload.reference
-    if shown is not found.workload:
-        emit(events.model(found.workload))
-    return outcome, hold(outcome, found.workload.reference)
+        outcome = noted(search.result)
+    _divided_as[request.model] = search.workload.reference
+    if shown is not search.workload:
+        emit(events.model(search.workload))
+    return outcome, hold(outcome, search.workload.reference)
 
 
 def _chosen(request: SolveRequest | AskRequest) -> Planner:
@@ -316,8 +316,8 @@ def _answered(
     explain = not isinstance(request, AskRequest) or request.explain
     if outcome.plan is None and explain and not should_stop() and outcome.status is not Status.OPTIMAL:
         emit(events.loading("looking for the smallest memory cap that fits"))
-        found = explain_infeasible(outcome.problem, _chosen(request), should_stop=should_stop)
-        fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes
+        why = explain_infeasible(outcome.problem, _chosen(request), should_stop=should_stop)
+        fits, bound = why.smallest_cap_bytes, why.cap_lower_bound_bytes
         lack = shortfall(outcome.problem)
     return events.result(outcome, fits, bound, held, lack)
 

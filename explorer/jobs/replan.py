@@ -99,16 +99,16 @@ def replan(
 
     planner and time_limit_s: by default those of the first search. Raises InvalidProblem or UnsupportedProblem.
     """
-    found = file.result
+    before = file.result
     if time_limit_s is None:
-        time_limit_s = min(MOST_SEARCH_S, max(SEARCH_S, 0.0 if found is None else found.runtime_s))
+        time_limit_s = min(MOST_SEARCH_S, max(SEARCH_S, 0.0 if before is None else before.runtime_s))
     problem = replanned(file.problem, profile)
     return solve(
         problem,
         planner or planner_of(file),
         start=file.plan,
         time_limit_s=time_limit_s,
-        seed=0 if found is None else found.seed,
+        seed=0 if before is None else before.seed,
         should_stop=should_stop,
         on_progress=on_progress,
     )

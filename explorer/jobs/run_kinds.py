@@ -223,9 +223,9 @@ def log_lines(bundle: Bundle) -> Sequence[str]:
 
 def checked(file: PlanFile, most: int) -> tuple[int, list[str], list[str]]:
     """(processes, why the plan cannot be run, what to know before it is). most: processes of the target."""
-    found = check(file.problem, file.plan, most)
-    refused = [finding.message for finding in found if finding.level is Level.ERROR]
-    warnings = [finding.message for finding in found if finding.level is not Level.ERROR]
+    findings = check(file.problem, file.plan, most)
+    refused = [finding.message for finding in findings if finding.level is Level.ERROR]
+    warnings = [finding.message for finding in findings if finding.level is not Level.ERROR]
     return processes(file.problem, file.plan), refused, warnings
 
 
@@ -249,14 +249,14 @@ def elsewhere(problem: Problem, plan: Plan, setup: TargetSetup) -> str:
 
 def _gpus() -> list[str]:
     """Names of the GPUs here, as the driver tells them: no library need be loaded to ask."""
-    found = []
+    names = []
     for file in sorted(GPUS.glob("*/information")) if GPUS.is_dir() else ():
         try:
             lines = file.read_text(errors="replace").splitlines()
         except OSError:
             continue
-        found += [line.partition(":")[2].strip()[:80] for line in lines if line.startswith("Model:")]
-    return found
+        names += [line.partition(":")[2].strip()[:80] for line in lines if line.startswith("Model:")]
+    return names
 
 
 def _processor() -> str:

@@ -44,13 +44,13 @@ def question_of_session(session: Session) -> SearchQuestion:
 def main() -> None:
     from solvers.planners.solve import solve
 
-    found = []
+    written = []
     for model in MODELS:
         question = first_question(model)
         result = solve(question.problem, question.planner, **(question.terms | {"time_limit_s": LONG_S}))
-        found.append(shipped.keep(question, result, model, datetime.now(UTC).date().isoformat()))
-        print(f"{model}: {result}, {found[-1].stat().st_size:,} bytes", flush=True)
-    for old in set(shipped.FOLDER.glob("*.json.gz")) - set(found):
+        written.append(shipped.keep(question, result, model, datetime.now(UTC).date().isoformat()))
+        print(f"{model}: {result}, {written[-1].stat().st_size:,} bytes", flush=True)
+    for old in set(shipped.FOLDER.glob("*.json.gz")) - set(written):
         old.unlink()
 
 

@@ -159,21 +159,21 @@ class Showing:
         wait = wait_at(plan["course"], device, at_s)
         if wait is None:
             return {"text": f"{names[device]} {'works then' if plan['busy_s'][device] > 0 else 'has no work here'}"}
-        found = wait_view(plan["course"], wait, SpanWords(plan["course"], names, self._operators(plan)))
+        view = wait_view(plan["course"], wait, SpanWords(plan["course"], names, self._operators(plan)))
         chain = chain_columns(plan["course"], wait)
         return {
-            "text": found["sentence"],
+            "text": view["sentence"],
             "device": device,
             "idle_s": (wait.start_s, wait.end_s),
             "path": scene.waits_scene(plan, self.look, chain, plan["span_s"]),
-            "wait": {**found, "steps": [{**step, "took": text.seconds(step["seconds"])} for step in found["steps"]]},
+            "wait": {**view, "steps": [{**step, "took": text.seconds(step["seconds"])} for step in view["steps"]]},
         }
 
     def _operators(self, plan: PlanView) -> list[str]:
         """Names of operators, where the spans of the schedule are single ones."""
         return self.skeleton["names"] if plan["by_operator"] else []
 
-    def found(self, wanted: str) -> Found:
+    def matches(self, wanted: str) -> Found:
         return find(self.skeleton, self.plan, wanted)
 
     def selected(self, selection: Selection | None, pins: Mapping[str, int]) -> dict[str, object]:

@@ -110,13 +110,13 @@ class PlacementWidget(DrawnWidget):
     @classmethod
     def of(cls, result: Result) -> PlacementWidget:
         """A widget that shows a result. Raises InvalidProblem for one of no known problem."""
-        found = cls.__new__(cls)
+        widget = cls.__new__(cls)
         problem = result.problem
-        found._begin(_workload_of_problem(problem), {}, problem)
-        super(PlacementWidget, found).__init__()
-        found._open()
-        found.result = result
-        return found
+        widget._begin(_workload_of_problem(problem), {}, problem)
+        super(PlacementWidget, widget).__init__()
+        widget._open()
+        widget.result = result
+        return widget
 
     def _begin(self, workload: Workload, given: Mapping[str, Any], problem: Problem | None = None) -> None:
         """All that is no trait, before there are traits. given: settings as they were written."""

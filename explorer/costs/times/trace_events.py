@@ -49,8 +49,8 @@ class Event:
     @property
     def number(self) -> int | None:
         """Of autograd."""
-        found = self.args.get("Sequence number")
-        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+        number = self.args.get("Sequence number")
+        return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None
 
     @property
     def end_us(self) -> float:
