@@ -52,7 +52,7 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     for name, value in payload.get("parameters", {}).items():
         setattr(solver.parameters, name, value)
     status = minimise(
-        solver, program.model, send, lambda at: program.found(at.value), lambda bound: math.ceil(bound - 0.5)
+        solver, program.model, send, lambda at: program.solution(at.value), lambda bound: math.ceil(bound - 0.5)
     )
     send({"status": status, "work": solver.response_proto.deterministic_time})
 
@@ -85,7 +85,7 @@ class Program:
         self._wires()
         self.model.minimize(self.makespan)
 
-    def found(self, value: Callable[[Any], int]) -> Message:
+    def solution(self, value: Callable[[Any], int]) -> Message:
         """The message of a solution, see `run`."""
         place = [next(d for d, here in row.items() if value(here)) for row in self.at]
         sent = [(*key, int(value(self.sent[key]))) for key, moves in self.moves.items() if value(moves)]
