@@ -102,8 +102,8 @@ def _running_s() -> float:
     """Seconds in which the main thread ran, or waited for something else than a core, where the system says that: on a
     machine that is loaded a plan takes longer to be printed, and is not to be lost."""
     try:
-        with open("/proc/self/schedstat", encoding="ascii") as told:
-            starved_s = int(told.read().split()[1]) / 1e9
+        with open("/proc/self/schedstat", encoding="ascii") as statistics:
+            starved_s = int(statistics.read().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
         starved_s = 0.0
     return time.monotonic() - starved_s

@@ -307,11 +307,11 @@ def configured(model: Workload | OpGraph | str, configuration: str, **settings: 
     from explorer.exports.configurations.comparison import configured as judged
     from explorer.exports.configurations.configured import read_configuration
 
-    said = read_configuration(configuration)
+    read = read_configuration(configuration)
     if isinstance(model, str) and searches_degrees(model):
-        model = of_degree(model, said.tensor)
-    model, question = _as_configured(model, said, question_of(settings))
-    return judged(said, _divided(model, question) if isinstance(model, str) else workload_of(model), question)
+        model = of_degree(model, read.tensor)
+    model, question = _as_configured(model, read, question_of(settings))
+    return judged(read, _divided(model, question) if isinstance(model, str) else workload_of(model), question)
 
 
 def _as_configured(
@@ -322,8 +322,8 @@ def _as_configured(
 
     given = {one.name: getattr(question, one.field) for one in PLAN}
     given = {one.name: given[one.name] for one in PLAN if given[one.name] != one.default}
-    asked = Question(**{**configured_settings(configuration, question), **given})
-    return (named_model(model, configuration) if isinstance(model, str) else model), asked
+    merged = Question(**{**configured_settings(configuration, question), **given})
+    return (named_model(model, configuration) if isinstance(model, str) else model), merged
 
 
 def _divided(model: str, question: Question) -> Workload:
@@ -348,7 +348,7 @@ def _over_degrees(
     divided = DividedModel(model, question.training, question.dtype, settings=question)
     terms: Terms = {"effort": question.effort, "time_limit_s": question.time_limit_s, "gap": question.gap}
     with noting(library, model, fresh) as (ask, noted), _until_interrupted() as interrupted:
-        found = search_degrees(
+        search = search_degrees(
             divided.at,
             question,
             make_cluster(divided.at(1), question),
@@ -357,7 +357,7 @@ def _over_degrees(
             should_stop=lambda: interrupted.is_set() or should_stop(),
             ask=lambda problem, *given, **more: ask(problem, *given, second=second_telling(problem), **more),
         )
-        result = noted(found.result)
+        result = noted(search.result)
     if interrupted.is_set() and result.plan is None:
         raise KeyboardInterrupt
     return result

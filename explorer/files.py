@@ -53,8 +53,8 @@ def write_file(path: Path, content: str | bytes, doing: str, *, mode: int | None
         if not place.is_file:
             _write_into(place.path, data)
             return
-        state = "; no file was made" if place.found is None else "; the file there is as it was"
-        _replace(place.path, place.found, data, mode)
+        state = "; no file was made" if place.status is None else "; the file there is as it was"
+        _replace(place.path, place.status, data, mode)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -83,9 +83,9 @@ def why_not_writable(path: Path) -> str:
         return "expected a file name, found nothing"
     try:
         place = _place(path)
-        if place.found is not None and stat.S_ISDIR(place.found.st_mode):
+        if place.status is not None and stat.S_ISDIR(place.status.st_mode):
             return f"{path}: is a folder, expected a file"
-        if place.found is not None and not os.access(place.path, os.W_OK):
+        if place.status is not None and not os.access(place.path, os.W_OK):
             return f"{path}: cannot be written; choose another file"
         if place.is_file:
             folder = os.path.dirname(place.path)
@@ -103,7 +103,7 @@ class _Place(NamedTuple):
     file of its own, that another can take the place of."""
 
     path: str
-    found: os.stat_result | None
+    status: os.stat_result | None
     is_file: bool
 
 
@@ -117,10 +117,10 @@ def _place(path: Path) -> _Place:
             break
         place = os.path.join(os.path.dirname(place), os.readlink(place))
     try:
-        found = os.stat(place)
+        status = os.stat(place)
     except FileNotFoundError:
         return _Place(place, None, True)
-    return _Place(place, found, stat.S_ISREG(found.st_mode))
+    return _Place(place, status, stat.S_ISREG(status.st_mode))
 
 
 def _write_into(place: str, data: bytes) -> None:
@@ -134,17 +134,17 @@ def _write_into(place: str, data: bytes) -> None:
         file.write(data)
 
 
-def _replace(place: str, found: os.stat_result | None, data: bytes, mode: int | None) -> None:
-    if found is not None and not os.access(place, os.W_OK):  # a rename would not ask
+def _replace(place: str, status: os.stat_result | None, data: bytes, mode: int | None) -> None:
+    if status is not None and not os.access(place, os.W_OK):  # a rename would not ask
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     part = part_beside(place)
     into = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else mode)
     try:
         with os.fdopen(into, "wb") as file:
-            if found is not None:
+            if status is not None:
                 with contextlib.suppress(PermissionError):
-                    os.fchown(into, found.st_uid, found.st_gid)
-                os.fchmod(into, stat.S_IMODE(found.st_mode))
+                    os.fchown(into, status.st_uid, status.st_gid)
+                os.fchmod(into, stat.S_IMODE(status.st_mode))
             file.write(data)
             file.flush()
             _sync(into)

@@ -276,11 +276,11 @@ function render({ model, el }) {
   /* What an idle device waits for, in words and as a way through the schedule. */
   function waited(message) {
     clock.say(message.text);
-    if (!message.told) return;
+    if (!message.wait) return;
     const colour = getComputedStyle(root).getPropertyValue("--accent").trim();
     const shape = ex.idleShape(plan.rows, message.device, message.idle_s, plan.scale_s, colour);
     if (shape) gantt.show(null, message.path, [shape]);
-    waits(pickedBody, message.told);
+    waits(pickedBody, message.wait);
   }
 
   /* -- the kernel's traits ------------------------------------------------------------------------- */
@@ -342,24 +342,24 @@ function render({ model, el }) {
       inspector(pickedBody, selected, act);
       light();
     },
-    _told() {
-      const told = model.get("_told");
-      shell.dataset.state = told.state;
-      shell.classList.toggle("stale", told.stale);
-      shell.setAttribute("aria-busy", String(told.busy));
-      chip.replaceChildren(made("b", "", told.model.name), " · " + told.model.detail);
-      chip.title = told.model.title;
-      words.textContent = told.words;
-      moreWords.textContent = told.more;
-      banner(alarm, told.banner, told.ways, (bytes) => send({ type: "set", name: "memory", value: bytes }), (place) => send({ type: "way", place }));
-      pins(pinned, told.pins, told.cost, (name) => send({ type: "unpin", name }));
-      const now = JSON.stringify(told.tried);
-      if (now !== tried && told.tried.rows) comparison(besideBody, told.tried, send);
-      else if (told.busy || (now !== tried && tried.length > 2)) besideBody.replaceChildren();
+    _status() {
+      const status = model.get("_status");
+      shell.dataset.state = status.state;
+      shell.classList.toggle("stale", status.stale);
+      shell.setAttribute("aria-busy", String(status.busy));
+      chip.replaceChildren(made("b", "", status.model.name), " · " + status.model.detail);
+      chip.title = status.model.title;
+      words.textContent = status.words;
+      moreWords.textContent = status.more;
+      banner(alarm, status.banner, status.ways, (bytes) => send({ type: "set", name: "memory", value: bytes }), (place) => send({ type: "way", place }));
+      pins(pinned, status.pins, status.cost, (name) => send({ type: "unpin", name }));
+      const now = JSON.stringify(status.tried);
+      if (now !== tried && status.tried.rows) comparison(besideBody, status.tried, send);
+      else if (status.busy || (now !== tried && tried.length > 2)) besideBody.replaceChildren();
       tried = now;
-      drawControls(model.get("_controls"), told);
+      drawControls(model.get("_controls"), status);
     },
-    _controls() { drawControls(model.get("_controls"), model.get("_told")); },
+    _controls() { drawControls(model.get("_controls"), model.get("_status")); },
   };
 
   /* How large the frame of the graph is: what is open, and in how many columns, is arranged for it. */
@@ -411,7 +411,7 @@ function render({ model, el }) {
   model.on("msg:custom", found);
   const unfollow = watchTheme(useTheme);
   useTheme();
-  for (const name of ["_told", "_graph", "_plan", "_selected"]) drawers[name]();
+  for (const name of ["_status", "_graph", "_plan", "_selected"]) drawers[name]();
   dot.title = "";
 
   return function () {

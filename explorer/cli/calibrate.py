@@ -156,17 +156,17 @@ def _import_trace(args: argparse.Namespace) -> int:
     before = earlier_times(args.write_times)
     _check_name(args.save)
     name = os.path.basename(os.path.normpath(args.from_trace))
-    found = imported(traces(args.from_trace), name, hardware=args.hardware, threads=args.threads or 1, torch=args.torch)
+    trace = imported(traces(args.from_trace), name, hardware=args.hardware, threads=args.threads or 1, torch=args.torch)
     if args.write_times:
-        save_times(args.write_times, found.library, before)
+        save_times(args.write_times, trace.library, before)
     if args.json:
-        print_json(library_object(found.library))
+        print_json(library_object(trace.library))
     else:
-        print_imported(name, found)
+        print_imported(name, trace)
     if args.write_times and not args.json:
         print(f"written    {args.write_times}")
     if args.save:
-        _save(args, None, found.library)
+        _save(args, None, trace.library)
     return 0
 
 

@@ -36,26 +36,26 @@ def run(args: argparse.Namespace) -> int:
     from explorer.reviews.review import review
 
     file = read_plan_file(args.plan)
-    told = review(file.problem, file.plan, file.result)
-    moves = None if args.why_here is None or told.broken else _why_here(file, args.why_here)
+    reviewed = review(file.problem, file.plan, file.result)
+    moves = None if args.why_here is None or reviewed.broken else _why_here(file, args.why_here)
     if args.report:
         from explorer.reviews.report_page import report_page
 
         notes = () if file.result is None else file.result.notes
-        page = report_page(told, file.problem, file.reference, notes)
+        page = report_page(reviewed, file.problem, file.reference, notes)
         write_file(args.report, page, "saving the review")
     if args.json:
-        print_json(_object(args.plan, file, told) | ({} if moves is None else {"why_here": moves_object(moves)}))
+        print_json(_object(args.plan, file, reviewed) | ({} if moves is None else {"why_here": moves_object(moves)}))
     else:
-        _print(args.plan, file, told)
+        _print(args.plan, file, reviewed)
         if moves is not None:
             print(f"\nwhy here: {args.why_here}")
             for line in str(moves).splitlines():
                 print(line)
         if args.report:
             print(f"written to {args.report}")
-    refuse_invalid(args.plan, told.broken)
-    _refuse_failed(args.plan, told)
+    refuse_invalid(args.plan, reviewed.broken)
+    _refuse_failed(args.plan, reviewed)
     return 0
 
 
@@ -67,17 +67,22 @@ def _why_here(file: PlanFile, name: str) -> WhyHere:
     return why_here(file.problem, file.plan, Names(file.problem.graph).operators(name, "--why-here"))
 
 
-def moves_object(told: WhyHere) -> dict[str, object]:
+def moves_object(alternatives: WhyHere) -> dict[str, object]:
     """As JSON: operators (how many move), objective_s, moves, and edges of their stage that move."""
     moves = [
         {"devices": list(m.place), "delta_s": m.delta_s, "changes": list(m.changes), "reason": m.reason}
-        for m in told.moves
+        for m in alternatives.moves
     ]
     edges = [
         {"move": m.name, "devices": list(m.place), "delta_s": m.delta_s, "changes": list(m.changes), "reason": m.reason}
-        for m in told.edges
+        for m in alternatives.edges
     ]
-    return {"operators": len(told.operators), "objective_s": told.objective_s, "moves": moves, "edges": edges}
+    return {
+        "operators": len(alternatives.operators),
+        "objective_s": alternatives.objective_s,
+        "moves": moves,
+        "edges": edges,
+    }
 
 
 def violations(file: PlanFile) -> tuple[str, ...]:
@@ -102,44 +107,44 @@ def refuse_invalid(path: str, broken: tuple[str, ...]) -> None:
         raise InvalidPlan(f"{path}: the plan breaks a rule: {broken[0]}{more}")
 
 
-def _refuse_failed(path: str, told: Review) -> None:
+def _refuse_failed(path: str, review: Review) -> None:
     from explorer.reviews.lines import Verdict
 
-    failed = [line for line in told.lines if line.verdict is Verdict.FAIL]
+    failed = [line for line in review.lines if line.verdict is Verdict.FAIL]
     if failed:
         raise InvalidPlan(f"{path}: the review fails: {failed[0].what}: {failed[0].reason}")
 
 
-def _object(path: str, file: PlanFile, told: Review) -> dict[str, object]:
+def _object(path: str, file: PlanFile, review: Review) -> dict[str, object]:
     from explorer.reviews.review import review_object
     from explorer.view.figures import metrics_object
     from solvers.formats.plan_json import messages_json
 
     return {
         "plan": path,
-        "valid": not told.broken,
-        "violations": list(told.broken),
-        "metrics": None if told.broken or told.metrics is None else metrics_object(told.metrics),
+        "valid": not review.broken,
+        "violations": list(review.broken),
+        "metrics": None if review.broken or review.metrics is None else metrics_object(review.metrics),
         "messages": messages_json(file.plan),
-        "review": review_object(told, file.problem),
+        "review": review_object(review, file.problem),
     }
 
 
-def _print(path: str, file: PlanFile, told: Review) -> None:
+def _print(path: str, file: PlanFile, review: Review) -> None:
     from explorer.words import text
 
-    for sentence in told.broken:
+    for sentence in review.broken:
         print(sentence)
-    if told.metrics is not None and not told.broken:
+    if review.metrics is not None and not review.broken:
         objective = file.problem.objective
         print(
             f"{path}: valid; {text.plural(len(file.plan.stages), 'stage')} on"
             f" {text.plural(len(file.plan.devices_used()), 'device')},"
-            f" {objective.value} {text.seconds(told.metrics.objective_s(objective))}"
+            f" {objective.value} {text.seconds(review.metrics.objective_s(objective))}"
         )
         print_messages(file)
     print()
-    print_table([[line.verdict.value, line.what, line.reason] for line in told.lines])
+    print_table([[line.verdict.value, line.what, line.reason] for line in review.lines])
 
 
 def print_messages(file: PlanFile) -> None:
@@ -171,11 +176,11 @@ def diff(args: argparse.Namespace) -> int:
     from explorer.words import text
 
     files = [read_plan_file(path) for path in (args.first, args.second)]
-    told = difference(*((file.problem, file.plan) for file in files))
+    compared = difference(*((file.problem, file.plan) for file in files))
     if args.json:
-        print_json({"first": args.first, "second": args.second} | difference_object(told))
+        print_json({"first": args.first, "second": args.second} | difference_object(compared))
     else:
-        share = text.percent(told.moved_operators / told.operators)
-        print(f"{args.first} -> {args.second}: {moved_words(told)} ({share})")
-        print(*lines(told), sep="\n")
+        share = text.percent(compared.moved_operators / compared.operators)
+        print(f"{args.first} -> {args.second}: {moved_words(compared)} ({share})")
+        print(*lines(compared), sep="\n")
     return 0

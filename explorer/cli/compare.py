@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare(family: Sequence[Entry], model: str, search: SearchSettings, args: argparse.Namespace) -> list[Compared]:
     """Every finished run; Ctrl-C ends the comparison, not the command."""
-    from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
+    from explorer.cli.terminal.progress import progress_line, report_compiling, stop_on_interrupt
     from explorer.jobs.comparison import compare
 
     line = progress_line()
@@ -115,7 +115,7 @@ def _compare(family: Sequence[Entry], model: str, search: SearchSettings, args: 
     def on_begin(position: int, entry: Entry) -> None:
         line.before = f"{position + 1} of {len(family)}  {entry.planner}  "
 
-    with compiling_told(), stop_on_interrupt() as stop, asking(args, model) as ask:
+    with report_compiling(), stop_on_interrupt() as stop, asking(args, model) as ask:
         try:
             return list(
                 compare(
@@ -147,8 +147,8 @@ def _refuse_unsupported(family: Sequence[Entry], done: Sequence[Compared]) -> No
 
     rows = [compared.row for compared in done]
     if len(rows) == len(family) and all(row.status == UNSUPPORTED for row in rows):
-        told = "; ".join(f"{left['planners']}: {left['reason']}" for left in left_out(rows))
-        raise UnsupportedProblem(f"none of these planners can be asked: {told}")
+        reasons = "; ".join(f"{left['planners']}: {left['reason']}" for left in left_out(rows))
+        raise UnsupportedProblem(f"none of these planners can be asked: {reasons}")
 
 
 def _tell_defects(family: Sequence[Entry], done: Sequence[Compared]) -> int:

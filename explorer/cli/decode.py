@@ -86,13 +86,13 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.time_per_token == 0:
         raise InvalidProblem("--time-per-token must be more than 0")
-    found = _searched(decoder, args)
-    best = found.best(args.time_per_token)
+    served = _searched(decoder, args)
+    best = served.best(args.time_per_token)
     try:
         if args.json:
-            print_json(served_object(decoder, found, best, args.time_per_token))
+            print_json(served_object(decoder, served, best, args.time_per_token))
         else:
-            print_served(decoder, found, best, args.time_per_token)
+            print_served(decoder, served, best, args.time_per_token)
         sys.stdout.flush()
     finally:
         if args.output and best is not None:
@@ -109,7 +109,7 @@ def plan_text(decoder: Decoder, point: Point) -> str:
 
 def _searched(decoder: Decoder, args: argparse.Namespace) -> Served:
     """Ctrl-C ends the search with what was found."""
-    from explorer.cli.terminal.progress import Line, compiling_told, stop_on_interrupt
+    from explorer.cli.terminal.progress import Line, report_compiling, stop_on_interrupt
     from explorer.sweeps.inference.search import serve
 
     line = Line(sys.stderr)
@@ -122,7 +122,7 @@ def _searched(decoder: Decoder, args: argparse.Namespace) -> Served:
             line.draw(f"{what} ...")
 
     decoder.on_call = lambda count: line.draw(f"{doing}: {count:,} calls") if line.due() else None
-    with compiling_told(), stop_on_interrupt() as stop:
+    with report_compiling(), stop_on_interrupt() as stop:
         try:
             begin(doing)
             return serve(decoder, replace(settings_of(args), training=False), should_stop=stop.is_set, begin=begin)

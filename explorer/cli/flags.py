@@ -43,13 +43,13 @@ class _Model(argparse.Action):
         namespace.model = _joined(values, getattr(namespace, "example", {}))
 
 
-def _joined(models: object, said: dict[str, Any]) -> object:
+def _joined(models: object, fields: dict[str, Any]) -> object:
     """One model or several, each with what was said of the example."""
     if isinstance(models, list):
-        return [_joined(model, said) for model in models]
-    if not isinstance(counts := said.get("expert_load"), str):
-        return join_example(str(models), **said) if said else models
-    model = join_example(str(models), **{**said, "expert_load": None})
+        return [_joined(model, fields) for model in models]
+    if not isinstance(counts := fields.get("expert_load"), str):
+        return join_example(str(models), **fields) if fields else models
+    model = join_example(str(models), **{**fields, "expert_load": None})
     degree = split_example(model)[1].degree
     from explorer.question.models.expert_load import expert_load_of
 
@@ -61,11 +61,11 @@ class _OfExample(argparse.Action):
     "hf:gpt2,batch=4", so that whatever keeps the name can trace the same again."""
 
     def __call__(self, parser: object, namespace: argparse.Namespace, values: object, option: object = None) -> None:
-        said = getattr(namespace, "example", {})
+        before = getattr(namespace, "example", {})
         if isinstance(values, PartDegrees):
-            values = "+".join(filter(None, (said.get(self.dest), str(values))))
+            values = "+".join(filter(None, (before.get(self.dest), str(values))))
         assert isinstance(values, float | int | str)
-        namespace.example = {**said, self.dest: values}
+        namespace.example = {**before, self.dest: values}
         if getattr(namespace, "model", None) is not None:
             namespace.model = _joined(namespace.model, namespace.example)
 

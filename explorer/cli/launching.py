@@ -33,10 +33,10 @@ def status_without_plan(results: Iterable[Result | None], *, broken: bool, ended
     began."""
     if broken:
         return DEFECT
-    found = [result for result in results if result is not None]
-    if ended or any(result.stop_reason is StopReason.CANCELLED for result in found):
+    given = [result for result in results if result is not None]
+    if ended or any(result.stop_reason is StopReason.CANCELLED for result in given):
         return ENDED
-    return INFEASIBLE if any(result.status is Status.INFEASIBLE for result in found) else NO_PLAN
+    return INFEASIBLE if any(result.status is Status.INFEASIBLE for result in given) else NO_PLAN
 
 
 def add_targets(parser: argparse._ActionsContainer) -> None:

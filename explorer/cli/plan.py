@@ -146,14 +146,14 @@ def _configuration(args: argparse.Namespace) -> Configured | None:
     from explorer.exports.configurations.comparison import configured, configured_settings, named_model
     from explorer.exports.configurations.configured import read_configuration
 
-    said = read_configuration(args.configuration)
-    args.model = named_model(args.model, said)
-    for name, value in configured_settings(said, settings_of(args)).items():
+    configuration = read_configuration(args.configuration)
+    args.model = named_model(args.model, configuration)
+    for name, value in configured_settings(configuration, settings_of(args)).items():
         if getattr(args, name) is None:
             setattr(args, name, value)
-    model = of_degree(args.model, said.tensor) if searches_degrees(args.model) else args.model
+    model = of_degree(args.model, configuration.tensor) if searches_degrees(args.model) else args.model
     workload = traced(args, model, settings=settings_of(args))
-    one = configured(said, workload, settings_of(args))
+    one = configured(configuration, workload, settings_of(args))
     if args.from_output:
         write_file(args.from_output, write_plan(one.problem, one.plan, None, workload.reference), "saving the plan")
     return one
@@ -239,11 +239,11 @@ def _start(path: str, problem: Problem) -> Plan:
 def _solve(
     problem: Problem, planner: Planner, start: Plan | None, search: SearchSettings, model: str, args: argparse.Namespace
 ) -> Result:
-    from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
+    from explorer.cli.terminal.progress import progress_line, report_compiling, stop_on_interrupt
     from explorer.runner.scripts.with_engine import second_telling
 
     line = progress_line()
-    with compiling_told(), stop_on_interrupt() as stop, asking(args, model) as ask:
+    with report_compiling(), stop_on_interrupt() as stop, asking(args, model) as ask:
         try:
             return ask(
                 problem,
@@ -265,7 +265,7 @@ def _over_degrees(
     args: argparse.Namespace, settings: Settings, planner: Planner, search: SearchSettings
 ) -> tuple[Workload, Result]:
     """The best answer of all degrees of tensor parallelism, and the model divided so. Raises PlacementError."""
-    from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt, working
+    from explorer.cli.terminal.progress import progress_line, report_compiling, stop_on_interrupt, working
     from explorer.library.question_key import Terms
     from explorer.question.clusters import make_cluster
     from explorer.runner.scripts.with_engine import second_telling
@@ -280,9 +280,9 @@ def _over_degrees(
         model = DividedModel(args.model, settings.training, args.dtype, count, graphs_of(args), settings)
         cluster = make_cluster(model.at(1), settings)
     line = progress_line()
-    with compiling_told(), stop_on_interrupt() as stop, asking(args, args.model) as ask:
+    with report_compiling(), stop_on_interrupt() as stop, asking(args, args.model) as ask:
         try:
-            found = search_degrees(
+            best = search_degrees(
                 model.at,
                 settings,
                 cluster,
@@ -294,7 +294,7 @@ def _over_degrees(
             )
         finally:
             line.clear()
-    return found.workload, found.result
+    return best.workload, best.result
 
 
 def _ways_out(
@@ -313,14 +313,14 @@ def _ways_out(
     model = workload.reference if searches_degrees(args.model) else args.model
     search = search_of(args)
     limits = replace(LIMITS, time_limit_s=min(LIMITS.time_limit_s, search.time_limit_s), seed=search.seed)
-    asked = remedies(result.problem, settings, MAX_DEVICES)
+    changes = remedies(result.problem, settings, MAX_DEVICES)
     with working("looking for remedies"), stop_on_interrupt() as stop, asking(args, workload.reference) as ask:
-        found = ways_out(
-            workload, asked, planner, limits,
+        fitting = ways_out(
+            workload, changes, planner, limits,
             traced_in=lambda dtype: load(model, training=args.training, dtype=dtype),
             should_stop=stop.is_set, ask=ask,
         )  # fmt: skip
-        return list(found)
+        return list(fitting)
 
 
 def _print_course(result: Result) -> None:

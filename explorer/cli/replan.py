@@ -96,11 +96,11 @@ def _profile(args: argparse.Namespace, file: PlanFile, targets: Targets, request
 
 
 def _search(file: PlanFile, profile: Profile) -> Result:
-    from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
+    from explorer.cli.terminal.progress import progress_line, report_compiling, stop_on_interrupt
     from explorer.jobs.replan import replan
 
     line = progress_line()
-    with compiling_told(), stop_on_interrupt() as stop:
+    with report_compiling(), stop_on_interrupt() as stop:
         try:
             return replan(file, profile, should_stop=stop.is_set, on_progress=line)
         finally:
@@ -130,9 +130,9 @@ def _in_turns(
         well = outcome.status is RunStatus.DONE
         kept = saved(partial(finish_bundle, bundle, outcome)) and kept
     ran = [
-        Ran(file, folders, _as_one(found), found)
-        for file, folders, found in zip(plans, bundles, outcomes, strict=True)
-        if found
+        Ran(file, folders, _as_one(of_plan), of_plan)
+        for file, folders, of_plan in zip(plans, bundles, outcomes, strict=True)
+        if of_plan
     ]
     return ran, kept
 
@@ -163,14 +163,14 @@ def _object(file: PlanFile, profile: Profile, ran: list[Ran], target: str, reque
     from explorer.cli.reports.run_report import run_object
     from explorer.costs.profile_json import profile_object
 
-    told = [run_object(each.file, each.bundles[0], target, request, each.rounds[0]) for each in ran]
-    for one, each in zip(told, ran, strict=True):
+    runs = [run_object(each.file, each.bundles[0], target, request, each.rounds[0]) for each in ran]
+    for one, each in zip(runs, ran, strict=True):
         one["rounds_s"] = [list(outcome.iterations_s) for outcome in each.rounds]
     gained = _gain(profile, ran)
     return {
         "model": file.reference,
-        "before": told[0],
-        "after": told[1] if len(told) > 1 else None,
+        "before": runs[0],
+        "after": runs[1] if len(runs) > 1 else None,
         "gain": gained,
         "distinguishable": None if len(ran) < 2 else gained is not None,
         "profile": profile_object(profile),

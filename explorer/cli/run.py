@@ -221,9 +221,9 @@ def _checked(args: argparse.Namespace, file: PlanFile, targets: Targets) -> list
         raise InvalidProblem(f"{args.plan}: {one_line(refusal)}{hint}")
     if args.operators and file.problem.graph.tensor_parallel > 1:
         raise InvalidProblem("--operators: operators of a plan whose tensors are divided are not measured one by one")
-    found = check(file.problem, file.plan, targets.setup(args.target).max_ranks, optimizer=args.optimizer)
-    errors = [finding.message for finding in found if finding.level is Level.ERROR]
+    findings = check(file.problem, file.plan, targets.setup(args.target).max_ranks, optimizer=args.optimizer)
+    errors = [finding.message for finding in findings if finding.level is Level.ERROR]
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         raise InvalidPlan(f"{args.plan}: cannot be launched: {errors[0]}{more}")
-    return [finding.message for finding in found]
+    return [finding.message for finding in findings]

@@ -69,12 +69,12 @@ def runs(args: argparse.Namespace) -> int:
     from explorer.runner.bundles.history import past_runs
     from explorer.words import text
 
-    found = past_runs(limit=args.limit)
-    if not found and not args.json:
+    past = past_runs(limit=args.limit)
+    if not past and not args.json:
         print(f"no runs in {runs_folder()}")
         return 0
     names = ("id", "model", "created", "target", "ranks", "status", "reason", "iteration_s", "predicted_s")
-    rows = [{name: getattr(run, name) for name in names} | {"bundle": str(run.folder)} for run in found]
+    rows = [{name: getattr(run, name) for name in names} | {"bundle": str(run.folder)} for run in past]
     columns = (
         Column("run", "id"),
         Column("model", "model", lambda model: text.short(model, 40)),

@@ -107,8 +107,8 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
         print_pass(problem, file.plan, schedule)
         return
     scale, unit = text.time_unit(schedule.makespan_s)
-    told = text.seconds(schedule.makespan_s) + and_interval(problem, file.plan, schedule.makespan_s)
-    print(f"{file.reference or problem.graph.name}: {told}; times in {unit}")
+    makespan = text.seconds(schedule.makespan_s) + and_interval(problem, file.plan, schedule.makespan_s)
+    print(f"{file.reference or problem.graph.name}: {makespan}; times in {unit}")
     print(
         "1F0: stage 1, forward, micro-batch 0; B backward, or its parts I (gradients of"
         " inputs) and W (of parameters), U update"

@@ -128,8 +128,8 @@ def run(args: argparse.Namespace) -> int:
 
     planners = _planners(args.planner)  # before the models: a typo should not cost a trace
     models = _distinct(args.model, "model")
-    asked = points(_axes(args), one_at_a_time=args.one_at_a_time)
-    check_count(len(models) * len(planners) * len(asked))
+    grid = points(_axes(args), one_at_a_time=args.one_at_a_time)
+    check_count(len(models) * len(planners) * len(grid))
     base = _base(args)
     target = _target(args)
     if args.output:
@@ -137,8 +137,8 @@ def run(args: argparse.Namespace) -> int:
     workloads = [traced(args, model) for model in models]
     if len({workload.reference for workload in workloads}) < len(models):  # files that say the same of themselves
         workloads = [replace(one, reference=model) for one, model in zip(workloads, models, strict=True)]
-    found = _sweep(cells(workloads, planners, asked), base, target, search, args)
-    rows, plans = found.in_order()
+    swept = _sweep(cells(workloads, planners, grid), base, target, search, args)
+    rows, plans = swept.in_order()
     _refuse_all_invalid(rows)
     if args.json:
         print_json(row_objects(rows, plans))
@@ -152,10 +152,10 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         _draw(args.plot, rows)
     sys.stdout.flush()
-    if missing := len(found.asked) - len(rows):
-        print(f"placement-explorer: stopped before {missing} of {len(found.asked)} points", file=sys.stderr)
-    if found.trouble:
-        print(f"placement-explorer: error: {found.trouble}", file=sys.stderr)
+    if missing := len(swept.cells) - len(rows):
+        print(f"placement-explorer: stopped before {missing} of {len(swept.cells)} points", file=sys.stderr)
+    if swept.trouble:
+        print(f"placement-explorer: error: {swept.trouble}", file=sys.stderr)
         return FAILED
     return _status(rows, ended=bool(missing))
 
@@ -180,10 +180,10 @@ def _distinct(given: list[str], what: str) -> list[str]:
 
 
 @dataclass
-class _Found:
+class _Swept:
     """The rows that are there by their positions, and where their plans are."""
 
-    asked: Sequence[Cell]
+    cells: Sequence[Cell]
     rows: dict[int, tuple[Row, str | None]] = field(default_factory=dict)
     trouble: str = ""
     """Why a cluster was lost in the middle."""
@@ -198,42 +198,42 @@ class _Found:
 
 
 def _sweep(
-    asked: Sequence[Cell], base: Settings, target: Cluster | None, search: SearchSettings, args: argparse.Namespace
-) -> _Found:
+    cells: Sequence[Cell], base: Settings, target: Cluster | None, search: SearchSettings, args: argparse.Namespace
+) -> _Swept:
     """The rows; Ctrl-C ends the sweep, not the command."""
     from explorer.cli.reports.sweep_report import cell_words, file_name, row_words
-    from explorer.cli.terminal.progress import SweepLine, compiling_told, stop_on_interrupt
+    from explorer.cli.terminal.progress import SweepLine, report_compiling, stop_on_interrupt
     from explorer.sweeps.execution.cluster import Cluster, Interrupted
     from explorer.sweeps.execution.questions import Limits
     from explorer.sweeps.execution.queue import InLibrary
     from explorer.sweeps.sweep import cell_rows
     from solvers.formats.plan_json import write_plan
 
-    names = cell_words(asked)
+    names = cell_words(cells)
     line = SweepLine(sys.stderr, names, "" if target is None else target.setup.name)
-    found = _Found(asked)
+    swept = _Swept(cells)
     limits = Limits(search.effort, search.time_limit_s, seed=search.seed)
-    with compiling_told() as compiling, stop_on_interrupt() as stop, asking(args, "") as ask:
+    with report_compiling() as compiling, stop_on_interrupt() as stop, asking(args, "") as ask:
         library = InLibrary(ask, args.again)
-        workers = target or _workers(asked, args, compiling, stop)
+        workers = target or _workers(cells, args, compiling, stop)
         try:
             for position, row in cell_rows(
-                asked, base, limits, workers, library, fresh=args.fresh, should_stop=stop.is_set, on_course=line
+                cells, base, limits, workers, library, fresh=args.fresh, should_stop=stop.is_set, on_course=line
             ):
                 path = None
                 if args.output and row.result is not None and row.plan is not None:
                     path = os.path.join(args.output, file_name(position, names[position]))
-                    text = write_plan(row.result.problem, row.plan, row.result, asked[position].workload.reference)
+                    text = write_plan(row.result.problem, row.plan, row.result, cells[position].workload.reference)
                     write_file(path, text, "saving a plan of the sweep")
-                found.rows[position] = (row, path)
+                swept.rows[position] = (row, path)
                 line.row(position, row_words(row))
         except Interrupted as error:
-            found.trouble = str(error)
+            swept.trouble = str(error)
         finally:
             if not isinstance(workers, Cluster):
                 workers.close()
             line.clear()
-    return found
+    return swept
 
 
 def _target(args: argparse.Namespace) -> Cluster | None:
@@ -253,7 +253,7 @@ def _target(args: argparse.Namespace) -> Cluster | None:
 
 
 def _workers(
-    asked: Sequence[Cell], args: argparse.Namespace, compiling: Callable[[str, float], None], stop: threading.Event
+    cells: Sequence[Cell], args: argparse.Namespace, compiling: Callable[[str, float], None], stop: threading.Event
 ) -> Workers:
     """This process itself where one is enough."""
     from explorer.sweeps.execution.order import at_once
@@ -263,8 +263,8 @@ def _workers(
 
     count = args.workers
     if count is None:
-        wide = at_once(len(asked), before(asked, fresh=args.fresh))
-        count = min(room(), wide, len(asked) // QUESTIONS_EACH)
+        wide = at_once(len(cells), before(cells, fresh=args.fresh))
+        count = min(room(), wide, len(cells) // QUESTIONS_EACH)
     return Pool(count, compiling) if count > 1 else Here(stop.is_set)
 
 

@@ -119,18 +119,18 @@ class Curves:
 
     def of(self, device: str, work: WorkClass) -> Curve | AttentionCurve | None:
         """The curve of a device's class, that of its nearest kin where it was not measured; None where no kin was."""
-        found: dict[str, Any] = (
+        curves: dict[str, Any] = (
             dict(self.attention)
             if work is WorkClass.ATTENTION
             else {kind: curve for (kind, of), curve in self.by_class.items() if of is work}
         )
-        return next((found[kind] for kind in (device, *KIN.get(device, ())) if kind in found), None)
+        return next((curves[kind] for kind in (device, *KIN.get(device, ())) if kind in curves), None)
 
     def link(self, device: str, operation: str, devices: int) -> MeasuredLink | None:
         """The line of an operation among at least so many devices of this very kind, the fewest that were measured;
         None where there is none."""
-        found = [one for one in self.links if (one.device, one.operation) == (device, operation)]
-        return min((one for one in found if one.devices >= devices), key=lambda one: one.devices, default=None)
+        links = [one for one in self.links if (one.device, one.operation) == (device, operation)]
+        return min((one for one in links if one.devices >= devices), key=lambda one: one.devices, default=None)
 
 
 KIN = {

@@ -67,4 +67,4 @@ _FOUND = (
 
 def published(work: WorkClass, kind: str) -> Published | None:
     """What was measured of a class on a device kind of the catalogue; None where the share is assumed."""
-    return next((told for of, kinds, told in _FOUND if of is work and kind in kinds), None)
+    return next((source for of, kinds, source in _FOUND if of is work and kind in kinds), None)

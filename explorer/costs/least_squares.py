@@ -25,12 +25,12 @@ def coefficients(columns: Floats, seconds: Floats, *, share_alike: bool = False)
     scale = np.abs(rows).max(axis=0)
     scale[scale == 0] = 1.0
     choices = [sorted(c) for size in range(1, count + 1) for c in combinations(range(count)[::-1], size)]
-    best, found = np.inf, np.zeros(count)
+    best, solution = np.inf, np.zeros(count)
     for chosen in reversed(choices) if share_alike else choices:
         x = np.zeros(count)
         x[chosen] = np.linalg.lstsq(rows[:, chosen] / scale[chosen], np.ones(len(rows)), rcond=1e-9)[0] / scale[chosen]
         shares = rows @ x
         errors = float(np.square(shares - 1.0).sum())
         if (x >= 0).all() and (shares > 0).all() and errors < best * (1 - ALIKE) - ALIKE * len(rows):
-            best, found = errors, x
-    return found
+            best, solution = errors, x
+    return solution

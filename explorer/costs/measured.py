@@ -45,12 +45,12 @@ def label(profile: Profile) -> str:
 
 def check_graph(graph: OpGraph, profile: Profile) -> None:
     """Raises InvalidProblem unless the profile is of this very graph."""
-    found = graph_hash(graph)
-    if found != profile.graph_sha256:
+    sha256 = graph_hash(graph)
+    if sha256 != profile.graph_sha256:
         phase = "training" if profile.training else "inference"
         raise InvalidProblem(
             f"the profile is of another graph: it measured {profile.reference} in {profile.dtype} for {phase}"
-            f" (sha256 {profile.graph_sha256[:12]}...), and this one is {graph.name} (sha256 {found[:12]}...);"
+            f" (sha256 {profile.graph_sha256[:12]}...), and this one is {graph.name} (sha256 {sha256[:12]}...);"
             " measure this one with `placement-explorer calibrate`"
         )
     measured = {times.name for times in profile.operators}
@@ -144,9 +144,9 @@ def catalogue_kind(hardware: str) -> str | None:
     words = re.split(r"[^a-z0-9]+", hardware.lower())
     if not any(word in ("nvidia", "tesla", "geforce", "amd") for word in words) or "epyc" in words or "ryzen" in words:
         return CPU_CORE
-    found = [name for name in DEVICES if name.lower().split("-")[0] in words]
-    sized = [name for name in found if name.lower().rsplit("-", 1)[-1] in words]
-    return next(iter(sized or found), None)
+    named = [name for name in DEVICES if name.lower().split("-")[0] in words]
+    sized = [name for name in named if name.lower().rsplit("-", 1)[-1] in words]
+    return next(iter(sized or named), None)
 
 
 def links_between(nodes: list[int], profile: Profile) -> tuple[Link, ...]:

@@ -21,10 +21,10 @@ def write_profile(profile: Profile) -> str:
 
 def profile_object(profile: Profile) -> dict[str, object]:
     """The same as a JSON value."""
-    told = asdict(profile)
+    fields = asdict(profile)
     if profile.engine is None:  # as files were before there was one
-        del told["engine"]
-    return {"format": FORMAT, "version": VERSION, **told}
+        del fields["engine"]
+    return {"format": FORMAT, "version": VERSION, **fields}
 
 
 def load_profile(path: str) -> Profile:

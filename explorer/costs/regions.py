@@ -38,10 +38,10 @@ selective checkpointing is used so: torchtitan's list of operators to save has p
 
 WHOLE_STAGES = (Recompute.STAGE, Recompute.BUDGET)
 """Where stages may run again as a whole."""
-ASKED = (Recompute.LAYERS, Recompute.OPERATORS, Recompute.BUDGET)
+REGION_CHOICES = (Recompute.LAYERS, Recompute.OPERATORS, Recompute.BUDGET)
 
 
-def asked_regions(problem: Problem, regions: Recompute, reference: str) -> Problem:
+def with_region_choice(problem: Problem, regions: Recompute, reference: str) -> Problem:
     """The problem with regions in its graph as asked for; they are not counted yet (`recomputing`).
 
     Raises InvalidProblem, in one line, where there are no layers, or nothing that regions would change.
@@ -50,14 +50,14 @@ def asked_regions(problem: Problem, regions: Recompute, reference: str) -> Probl
         return problem
     if regions in (Recompute.STAGE, Recompute.NONE):
         return replace(problem, graph=in_regions(problem.graph, {}))
-    asked = f"--recompute {regions.value}"
+    flag = f"--recompute {regions.value}"
     if not problem.training:
-        raise InvalidProblem(f"{asked} runs forwards again before their backward; leave it out in inference")
+        raise InvalidProblem(f"{flag} runs forwards again before their backward; leave it out in inference")
     if problem.stated_bytes is not None:
-        raise InvalidProblem(f"{asked} changes what is saved, and {reference} states sizes as a whole; leave it out")
+        raise InvalidProblem(f"{flag} changes what is saved, and {reference} states sizes as a whole; leave it out")
     if problem.objective is Objective.MAKESPAN:
         raise InvalidProblem(
-            f"{asked} is for pipelines of micro-batches, and objective makespan is one unsplit pass; leave it out, or"
+            f"{flag} is for pipelines of micro-batches, and objective makespan is one unsplit pass; leave it out, or"
             " plan with --objective iteration"
         )
     if regions is Recompute.BUDGET:
@@ -65,7 +65,7 @@ def asked_regions(problem: Problem, regions: Recompute, reference: str) -> Probl
     families = repeated_blocks(replace(problem, pins={}))
     if not families:
         raise InvalidProblem(
-            f"{asked}: {reference} has no layers that repeat (equal, numbered members of a module); allow whole"
+            f"{flag}: {reference} has no layers that repeat (equal, numbered members of a module); allow whole"
             " stages to run again (--recompute stage)"
         )
     graph, groups = problem.graph, together(problem.graph)

@@ -59,8 +59,8 @@ def dtype_of(graph: OpGraph) -> str:
 
 def stated_dtype(graph: OpGraph) -> str | None:
     """The same, None for a graph that does not say (that of a workload file)."""
-    found = Counter(DTYPES[tensor.dtype] for tensor in graph.tensors if tensor.dtype in DTYPES)
-    return found.most_common(1)[0][0] if found else None
+    dtypes = Counter(DTYPES[tensor.dtype] for tensor in graph.tensors if tensor.dtype in DTYPES)
+    return dtypes.most_common(1)[0][0] if dtypes else None
 
 
 def label(kinds: Sequence[str], dtype: str, stack: Stack = Stack.TRACED) -> str:
@@ -68,9 +68,9 @@ def label(kinds: Sequence[str], dtype: str, stack: Stack = Stack.TRACED) -> str:
     the dtype is named with the rate it is given."""
     rates = [DEVICES[kind].peak_flops_per_s for kind in kinds]
     lacking = [kind for kind, rate in zip(kinds, rates, strict=True) if dtype != "fp32" and rate[dtype] == rate["fp32"]]
-    told = f" ({', '.join(lacking)}: no {dtype} products, at the fp32 rate)" if lacking else ""
+    fallback = f" ({', '.join(lacking)}: no {dtype} products, at the fp32 rate)" if lacking else ""
     runs = "" if stack is Stack.TRACED else f", {stack.value}"
-    return f"roofline estimate, {', '.join(kinds)}, {dtype}{runs}{told}"
+    return f"roofline estimate, {', '.join(kinds)}, {dtype}{runs}{fallback}"
 
 
 def runs_named(costs_from: str) -> bool:

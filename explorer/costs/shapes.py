@@ -58,8 +58,8 @@ class Shapes:
 @per_graph
 def shapes(graph: OpGraph) -> Shapes:
     """The products of every operator."""
-    found = [_product(graph, position, operator) for position, operator in enumerate(graph.operators)]
-    columns = list(zip(*found, strict=True))
+    products = [_product(graph, position, operator) for position, operator in enumerate(graph.operators)]
+    columns = list(zip(*products, strict=True))
     count, rows, wide, depth = (np.array(column, dtype=np.float64) for column in columns[1:5])
     grows = [np.array(column, dtype=np.bool_) for column in columns[5:]]
     return Shapes(np.array(columns[0], dtype=np.str_), count, rows, wide, depth, *grows)

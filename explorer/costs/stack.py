@@ -128,29 +128,32 @@ def kernels_of(
     """accumulates: whether gradients are added to those of micro-batches before. The first micro-batch of an iteration
     does not add; it is counted as if it did, since how many there are is the planner's to choose."""
     own = np.array([(o.moved_bytes.fixed, o.moved_bytes.per_sample) for o in graph.operators], dtype=np.float64)
-    found = Kernels(own.reshape(-1, 2), np.ones(len(graph)), np.zeros((len(graph), 2)), np.zeros(len(graph)))
+    kernels = Kernels(own.reshape(-1, 2), np.ones(len(graph)), np.zeros((len(graph), 2)), np.zeros(len(graph)))
     if stack is Stack.TRACED:
-        return found
+        return kernels
     flows = _flows(graph)
-    _eager(graph, found, stack)
+    _eager(graph, kernels, stack)
     if stack in FUSES:
-        _fuse(graph, flows, found, FUSES[stack])
+        _fuse(graph, flows, kernels, FUSES[stack])
     autocast = precision is not Precision.PURE and stack in (Stack.EAGER, Stack.COMPILED)
     if autocast:
-        _autocast(graph, flows, work, found, casts_are_fused=stack is Stack.COMPILED)
-    _loss(graph, found, stack, precision)
-    _sums(graph, found, stack)
-    _put_together(graph, found)
-    _bias_gradients(graph, work, flows, found)
+        _autocast(graph, flows, work, kernels, casts_are_fused=stack is Stack.COMPILED)
+    _loss(graph, kernels, stack, precision)
+    _sums(graph, kernels, stack)
+    _put_together(graph, kernels)
+    _bias_gradients(graph, work, flows, kernels)
     if accumulates:
         _accumulate(
-            graph, found, fp32=autocast, in_product=stack is Stack.FUSED and precision is Precision.MIXED_FP32_GRADIENTS
+            graph,
+            kernels,
+            fp32=autocast,
+            in_product=stack is Stack.FUSED and precision is Precision.MIXED_FP32_GRADIENTS,
         )
     if stack is not Stack.FUSED and optimizer in EAGER_STEP:
         updates = np.array([operator.phase is Phase.UPDATE for operator in graph.operators])
-        found.own[updates] *= EAGER_STEP[optimizer] / accesses(optimizer, Precision.PURE)
-        found.own_launches[updates] = STEP_LAUNCHES.get(optimizer, 1.0)
-    return found
+        kernels.own[updates] *= EAGER_STEP[optimizer] / accesses(optimizer, Precision.PURE)
+        kernels.own_launches[updates] = STEP_LAUNCHES.get(optimizer, 1.0)
+    return kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,24 +186,24 @@ def _flows(graph: OpGraph) -> list[_Flow]:
 
 def _mirrored(graph: OpGraph) -> dict[int, dict[Phase, int]]:
     """Forward operator -> its backward and update operators."""
-    found: dict[int, dict[Phase, int]] = {}
+    mirrored: dict[int, dict[Phase, int]] = {}
     for o, operator in enumerate(graph.operators):
         if operator.forward_of is not None:
-            found.setdefault(operator.forward_of, {})[operator.phase] = o
-    return found
+            mirrored.setdefault(operator.forward_of, {})[operator.phase] = o
+    return mirrored
 
 
-def _eager(graph: OpGraph, found: Kernels, stack: Stack) -> None:
+def _eager(graph: OpGraph, kernels: Kernels, stack: Stack) -> None:
     for o, operator in enumerate(graph.operators):
         if operator.phase is Phase.BACKWARD_INPUT and operator.op_type in BACKWARD:
             launches, share = BACKWARD[operator.op_type]
-            found.own[o] *= share
-            found.own_launches[o] = launches
+            kernels.own[o] *= share
+            kernels.own_launches[o] = launches
         elif operator.phase is Phase.FORWARD and operator.op_type == LOSS and stack is not Stack.FUSED:
-            found.own_launches[o] = 2
+            kernels.own_launches[o] = 2
 
 
-def _fuse(graph: OpGraph, flows: list[_Flow], found: Kernels, fuses: Callable[[str, str], bool]) -> None:
+def _fuse(graph: OpGraph, flows: list[_Flow], kernels: Kernels, fuses: Callable[[str, str], bool]) -> None:
     """Takes off what is neither read nor written between operators of one kernel, forwards and backwards. Operators may
     be one kernel only where no path leaves it and comes back: where as many others lie before each of them."""
     types = [operator.op_type for operator in graph.operators]
@@ -221,20 +224,20 @@ def _fuse(graph: OpGraph, flows: list[_Flow], found: Kernels, fuses: Callable[[s
     written: set[int] = set()
     for flow in inside:
         p, c = flow.producer, flow.consumer
-        found.own[c] -= flow.nbytes
+        kernels.own[c] -= flow.nbytes
         if p not in stays and p not in written:
             written.add(p)
-            found.own[p] -= flow.nbytes
-        found.own_launches[p] = 0
+            kernels.own[p] -= flow.nbytes
+        kernels.own_launches[p] = 0
         if Phase.BACKWARD_INPUT in mirrored.get(p, {}) and Phase.BACKWARD_INPUT in mirrored.get(c, {}):
             # c writes the gradient of what it read, and reads that again; p reads the gradient.
-            found.own[mirrored[c][Phase.BACKWARD_INPUT]] -= 2 * flow.nbytes
-            found.own[mirrored[p][Phase.BACKWARD_INPUT]] -= flow.nbytes
-            found.own_launches[mirrored[c][Phase.BACKWARD_INPUT]] = 0
-    np.maximum(found.own, 0.0, out=found.own)
+            kernels.own[mirrored[c][Phase.BACKWARD_INPUT]] -= 2 * flow.nbytes
+            kernels.own[mirrored[p][Phase.BACKWARD_INPUT]] -= flow.nbytes
+            kernels.own_launches[mirrored[c][Phase.BACKWARD_INPUT]] = 0
+    np.maximum(kernels.own, 0.0, out=kernels.own)
 
 
-def _autocast(graph: OpGraph, flows: list[_Flow], work: Shapes, found: Kernels, *, casts_are_fused: bool) -> None:
+def _autocast(graph: OpGraph, flows: list[_Flow], work: Shapes, kernels: Kernels, *, casts_are_fused: bool) -> None:
     """Tensors that autocast makes fp32, and what casting takes: of weights once a micro-batch, of activations wherever
     one meets an operator of the other kind, and of gradients on the way back."""
     operators, mirrored = graph.operators, _mirrored(graph)
@@ -259,44 +262,44 @@ def _autocast(graph: OpGraph, flows: list[_Flow], work: Shapes, found: Kernels, 
             for phase in (Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT)
             if phase in mirrored.get(o, {})
         ]
-        plain = found.own[o].sum()
+        plain = kernels.own[o].sum()
         if wide[o]:
             reads = [flow.nbytes for flow in comes]
             more = sum(reads, of_producer.get(o, np.zeros(2)))
-            found.own[o] += more
+            kernels.own[o] += more
             for b in back:
-                found.own[b] += more * (found.own[b].sum() / plain if plain > 0 else 0.0)
+                kernels.own[b] += more * (kernels.own[b].sum() / plain if plain > 0 else 0.0)
         cast = [
             f.nbytes for f in comes if bool(wide[f.producer]) == bool(to_16_bits[o]) and (to_16_bits[o] or to_32_bits)
         ]
         for nbytes in cast:
             for at in (o, *back[:1]):
                 fused = casts_are_fused and operator.op_type not in EMBEDDING
-                found.beside[at] += (1.0 if fused else CAST) * nbytes
-                found.beside_launches[at] += not fused
+                kernels.beside[at] += (1.0 if fused else CAST) * nbytes
+                kernels.beside_launches[at] += not fused
         if to_16_bits[o] and operator.trained_bytes:
-            found.beside[o, 0] += CAST * operator.param_bytes
-            found.beside_launches[o] += 1
+            kernels.beside[o, 0] += CAST * operator.param_bytes
+            kernels.beside_launches[o] += 1
             if Phase.BACKWARD_WEIGHT in mirrored.get(o, {}):
                 weight = mirrored[o][Phase.BACKWARD_WEIGHT]
-                found.beside[weight, 0] += CAST * operator.trained_bytes
-                found.beside_launches[weight] += 1
+                kernels.beside[weight, 0] += CAST * operator.trained_bytes
+                kernels.beside_launches[weight] += 1
 
 
-def _loss(graph: OpGraph, found: Kernels, stack: Stack, precision: Precision) -> None:
+def _loss(graph: OpGraph, kernels: Kernels, stack: Stack, precision: Precision) -> None:
     for o, operator in enumerate(graph.operators):
         if operator.op_type != LOSS:
             continue
         if stack is Stack.COMPILED and operator.phase is Phase.BACKWARD_INPUT:
-            found.own[o] *= INDUCTOR_LOSS_BACKWARD / BACKWARD[LOSS][1]
-            found.own_launches[o] = 1
+            kernels.own[o] *= INDUCTOR_LOSS_BACKWARD / BACKWARD[LOSS][1]
+            kernels.own_launches[o] = 1
         elif stack is Stack.FUSED and operator.phase in MEGATRON_LOSS and precision is not Precision.PURE:
             traced = operator.moved_bytes
-            found.own[o] = np.array([traced.fixed, traced.per_sample]) * MEGATRON_LOSS[operator.phase]
-            found.own_launches[o] = MEGATRON_LOSS_LAUNCHES[operator.phase]
+            kernels.own[o] = np.array([traced.fixed, traced.per_sample]) * MEGATRON_LOSS[operator.phase]
+            kernels.own_launches[o] = MEGATRON_LOSS_LAUNCHES[operator.phase]
 
 
-def _sums(graph: OpGraph, found: Kernels, stack: Stack) -> None:
+def _sums(graph: OpGraph, kernels: Kernels, stack: Stack) -> None:
     """Gradients of a tensor that several operators read are added up, two by two; inductor reads one more."""
     seen: set[int] = set()
     for tensor in graph.tensors:
@@ -304,12 +307,12 @@ def _sums(graph: OpGraph, found: Kernels, stack: Stack) -> None:
             continue
         if tensor.sum_group in seen:
             nbytes = np.array([tensor.nbytes.fixed, tensor.nbytes.per_sample])
-            found.beside[tensor.producer] += (1.0 if stack is Stack.COMPILED else SUM) * nbytes
-            found.beside_launches[tensor.producer] += stack is not Stack.COMPILED
+            kernels.beside[tensor.producer] += (1.0 if stack is Stack.COMPILED else SUM) * nbytes
+            kernels.beside_launches[tensor.producer] += stack is not Stack.COMPILED
         seen.add(tensor.sum_group)
 
 
-def _put_together(graph: OpGraph, found: Kernels) -> None:
+def _put_together(graph: OpGraph, kernels: Kernels) -> None:
     """Where views take what an operator makes apart (the queries, keys and values of one product), their gradients are
     put together: `unbind` and `split` have `stack` and `cat` as backward (PyTorch, tools/autograd/derivatives.yaml),
     which reads and writes all of it. Slices take more: each fills all of it with zeros."""
@@ -324,11 +327,11 @@ def _put_together(graph: OpGraph, found: Kernels) -> None:
         parts = [nbytes for nbytes, is_read in sizes if is_read and nbytes.sum() < whole.sum()]
         at = back.get(Phase.BACKWARD_INPUT, back.get(Phase.BACKWARD_WEIGHT))
         if at is not None and len(parts) > 1 and np.allclose(sum(parts), whole):
-            found.beside[at] += 2 * whole
-            found.beside_launches[at] += 1
+            kernels.beside[at] += 2 * whole
+            kernels.beside_launches[at] += 1
 
 
-def _bias_gradients(graph: OpGraph, work: Shapes, flows: list[_Flow], found: Kernels) -> None:
+def _bias_gradients(graph: OpGraph, work: Shapes, flows: list[_Flow], kernels: Kernels) -> None:
     """A product's bias has its gradient from a sum over the rows of the gradient of what it made."""
     made = {flow.producer: flow.nbytes for flow in flows}
     for o, operator in enumerate(graph.operators):
@@ -341,16 +344,16 @@ def _bias_gradients(graph: OpGraph, work: Shapes, flows: list[_Flow], found: Ker
             if forward.param_bytes and any(
                 abs(forward.param_bytes - size * (weight + columns)) < 0.5 * size for size in (2.0, 4.0)
             ):
-                found.beside[o] += made[operator.forward_of]
-                found.beside_launches[o] += 1
+                kernels.beside[o] += made[operator.forward_of]
+                kernels.beside_launches[o] += 1
 
 
-def _accumulate(graph: OpGraph, found: Kernels, *, fp32: bool, in_product: bool) -> None:
+def _accumulate(graph: OpGraph, kernels: Kernels, *, fp32: bool, in_product: bool) -> None:
     """Gradients of parameters are added to those before. fp32: they are fp32 in a graph of 16 bits. in_product: the
     product that makes them adds to fp32 sums itself (`gradient_accumulation_fusion`: 8 bytes in place of 2)."""
     for tensor in graph.tensors:
         operator = graph.operators[tensor.producer]
         if operator.phase is Phase.BACKWARD_WEIGHT:
             nbytes = np.array([tensor.nbytes.fixed, tensor.nbytes.per_sample])
-            found.beside[tensor.producer] += SUM * (2.0 if fp32 else 1.0) * nbytes
-            found.beside_launches[tensor.producer] += not in_product
+            kernels.beside[tensor.producer] += SUM * (2.0 if fp32 else 1.0) * nbytes
+            kernels.beside_launches[tensor.producer] += not in_product

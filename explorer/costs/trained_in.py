@@ -66,11 +66,11 @@ def regions_note(problem: Problem) -> str | None:
     """ "12 regions run their forward again before their backward: what comes in is kept", None where none does."""
     if problem.plain is None or problem.copy_tied:
         return None
-    found = regions_of(problem.plain.graph)
-    cached = sum(problem.plain.graph.operators[o].cached for o in found.of)
-    count = len(found.members)
+    regions = regions_of(problem.plain.graph)
+    cached = sum(problem.plain.graph.operators[o].cached for o in regions.of)
+    count = len(regions.members)
     again = f"{count} regions run their forward" if count > 1 else "1 region runs its forward"
-    kept = f", and what {cached} of their {len(found.of)} operators make," if cached else ""
+    kept = f", and what {cached} of their {len(regions.of)} operators make," if cached else ""
     return f"{again} again before the backward: what comes in{kept} is kept for each micro-batch"
 
 

@@ -56,12 +56,12 @@ TRACED = accesses(Optimizer.ADAM, Precision.PURE)
 def over_traced(graph: OpGraph, optimizer: Optimizer, precision: Precision) -> Floats:
     """By how much more, or less, the step of each update moves than the graph states, [operators]; 1 for what is no
     update."""
-    found = np.ones(len(graph))
+    ratios = np.ones(len(graph))
     for position, operator in enumerate(graph.operators):
         if operator.phase is Phase.UPDATE:
             owner = None if operator.forward_of is None else graph.operators[operator.forward_of]
             factored = (
                 owner.factorable_bytes / owner.trained_bytes if owner is not None and owner.trained_bytes else 0.0
             )
-            found[position] = accesses(optimizer, precision, factored) / TRACED
-    return found
+            ratios[position] = accesses(optimizer, precision, factored) / TRACED
+    return ratios

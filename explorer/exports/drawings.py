@@ -33,12 +33,12 @@ def graph_of(file: PlanFile) -> Picture:
 def stages_of(file: PlanFile) -> Picture:
     """The DAG of stages. Raises InvalidPlan if the plan cannot be simulated, UnsupportedProblem if it has too many."""
     view = view_of(file.problem, file.plan, file.result)
-    found = stages_picture(view, heading=_name(file))
-    if found is None:
+    picture = stages_picture(view, heading=_name(file))
+    if picture is None:
         raise UnsupportedProblem(
             f"{len(file.plan.stages):,} stages cannot be read in a drawing (at most {MAX_STAGES}); take the schedule"
         )
-    return found
+    return picture
 
 
 def report_of(file: PlanFile) -> str:

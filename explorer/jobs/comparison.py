@@ -56,19 +56,19 @@ def split_planners(text: str) -> tuple[str, ...]:
 
     Raises InvalidProblem for a name that is empty or given twice.
     """
-    found: list[str] = []
+    planners: list[str] = []
     for part in text.split(","):
         option = re.match(r"[^:]*=", part) is not None
-        if option and found and ":" in found[-1]:
-            found[-1] += f",{part}"
+        if option and planners and ":" in planners[-1]:
+            planners[-1] += f",{part}"
         else:
-            found.append(part.strip())
-    for name in found:
+            planners.append(part.strip())
+    for name in planners:
         if not name:
             raise InvalidProblem(f"expected planners as NAME,NAME:OPTION=VALUE, found {text!r}")
-        if found.count(name) > 1:
+        if planners.count(name) > 1:
             raise InvalidProblem(f"planner {name} is given twice; keep one")
-    return tuple(found)
+    return tuple(planners)
 
 
 def entries(
@@ -86,16 +86,16 @@ def entries(
     InvalidProblem for an unknown planner or option.
     """
     chosen = {text: choose_planner(text) for text in planners or PLANNERS} | dict(given or {})
-    found = []
-    asked_for = () if problem.is_latency else contiguities
-    for contiguity in asked_for or (problem.contiguity,):
-        asked = replace(problem, contiguity=contiguity)
+    entries = []
+    wanted = () if problem.is_latency else contiguities
+    for contiguity in wanted or (problem.contiguity,):
+        question = replace(problem, contiguity=contiguity)
         for text, solver in chosen.items():
-            entry = Entry(text, solver, asked)
+            entry = Entry(text, solver, question)
             if not planners and text in ONLY_WHERE_THEY_CAN and entry.unsupported:
                 continue
-            found.append(entry)
-    return tuple(sorted(found, key=lambda entry: not entry.unsupported))
+            entries.append(entry)
+    return tuple(sorted(entries, key=lambda entry: not entry.unsupported))
 
 
 def compare(
@@ -119,19 +119,19 @@ def compare(
         if should_stop():
             return
         on_begin(position, entry)
-        found = _run(entry, partial(ask, should_stop=should_stop, on_progress=on_progress, **searched))
-        done.append(replace(found, row=replace(found.row, alike=_alike(found, done))))
+        compared = _run(entry, partial(ask, should_stop=should_stop, on_progress=on_progress, **searched))
+        done.append(replace(compared, row=replace(compared.row, alike=_alike(compared, done))))
         yield done[-1]
 
 
-def _alike(found: Compared, done: Sequence[Compared]) -> tuple[str, ...] | None:
+def _alike(compared: Compared, done: Sequence[Compared]) -> tuple[str, ...] | None:
     """`Row.alike` of a run beside those before."""
-    result, names = found.result, []
+    result, names = compared.result, []
     if result is None or result.plan is None or interval(result.problem, result.plan, result.objective_s) is None:
         return None
     for one in done:
         other = one.result
-        if other is not None and other.plan is not None and one.row.contiguity == found.row.contiguity:
+        if other is not None and other.plan is not None and one.row.contiguity == compared.row.contiguity:
             seconds = result.objective_s, other.objective_s
             if told_apart(result.problem, result.plan, other.plan, *seconds) is False:
                 names.append(one.row.planner)

@@ -75,19 +75,19 @@ def _put(name: str, result: Result, reference: str) -> None:
 
 def file_of(name: str) -> PlanFile:
     """A plan that is held, as its file would be read. Raises InvalidProblem if it no longer is."""
-    found = _held.get(name)
-    if found is None or found[0].plan is None:
+    held = _held.get(name)
+    if held is None or held[0].plan is None:
         raise InvalidProblem("this plan is no longer held by the solver: solve again, then run it")
-    result, reference = found
-    return PlanFile(result.problem, found[0].plan, result, reference)
+    result, reference = held
+    return PlanFile(result.problem, held[0].plan, result, reference)
 
 
 def result_of(name: str) -> tuple[Result, str]:
     """A result that is held, and the reference of its model. Raises InvalidProblem if it no longer is."""
-    found = _held.get(name)
-    if found is None:
+    held = _held.get(name)
+    if held is None:
         raise InvalidProblem("this plan is no longer held by the solver: solve again")
-    return found
+    return held
 
 
 def file_from(source: PlanSource) -> PlanFile:
@@ -111,10 +111,10 @@ def packed_text(text: str) -> bytes:
 def unpacked_text(data: bytes) -> str:
     """Only for what `packed_text` made in this program. Raises InvalidProblem if it is too large."""
     unpacking = zlib.decompressobj()
-    found = unpacking.decompress(data, MAX_TEXT_BYTES)
+    text = unpacking.decompress(data, MAX_TEXT_BYTES)
     if unpacking.unconsumed_tail:
         raise InvalidProblem(f"the plan's file has more than {MAX_TEXT_BYTES:,} bytes")
-    return found.decode()
+    return text.decode()
 
 
 def carried_picture(problem: Problem, held: str) -> tuple[Plan, float] | None:
@@ -136,7 +136,7 @@ def carried_picture(problem: Problem, held: str) -> tuple[Plan, float] | None:
     return None
 
 
-def told_beside(outcome: Result, carried_s: float) -> Result:
+def with_carried_note(outcome: Result, carried_s: float) -> Result:
     """The answer, with a note where the plan that was taken over is better than what the search found."""
     if outcome.plan is None or carried_s >= outcome.objective_s * (1 - WORTH_SAYING):
         return outcome

@@ -14,7 +14,7 @@ from explorer.costs.devices import DEVICES
 from explorer.costs.profile_json import load_profile
 from explorer.costs.times.library_json import load_library
 from explorer.jobs.comparison import Entry, compare, entries
-from explorer.jobs.held_plans import carried_picture, file_from, hold, told_beside
+from explorer.jobs.held_plans import carried_picture, file_from, hold, with_carried_note
 from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job, why_here_job
 from explorer.jobs.progress_relay import REDRAW_S, Telling
 from explorer.jobs.read_kind import load_opened, plainly
@@ -111,12 +111,12 @@ def workload_of(
     emit(events.loading(f"{'reading' if opened else 'tracing'} {name}"))
     if opened or os.path.isfile(model) or not is_traced(model):
         return _keep(key, load_opened(model, name, training) if opened else load(model, training=training, dtype=dtype))
-    told_s = 0.0
+    sent_s = 0.0
 
     def tell(calls: int, seconds: float) -> None:
-        nonlocal told_s
-        if seconds - told_s >= TRACING_S:
-            told_s = seconds
+        nonlocal sent_s
+        if seconds - sent_s >= TRACING_S:
+            sent_s = seconds
             emit(events.loading(f"tracing {name}: {text.plural(calls, 'call')} so far, {seconds:.0f} s"))
 
     return _keep(key, _tracer.trace(model, training, dtype, tell, should_stop, graphs, members))
@@ -143,16 +143,16 @@ def applicable(settings: Settings, workload: Workload, files: Files = NO_FILES) 
     A file is for training or not, and one that states its own times knows no device kinds of ours.
     """
     kind = None if workload.compute is not None else settings.device_kind
-    found = replace(settings, training=None, device_kind=kind)
+    applied = replace(settings, training=None, device_kind=kind)
     if files.profile:
-        found = replace(found, profile=load_profile(files.profile), device_kind=None)
+        applied = replace(applied, profile=load_profile(files.profile), device_kind=None)
     if files.times:
-        found = replace(found, times=(load_library(files.times),), device_kind=None)
+        applied = replace(applied, times=(load_library(files.times),), device_kind=None)
     if files.cluster:
         cluster = load_cluster(files.cluster)
-        found = replace(found, cluster=cluster, devices=None, device_kind=None, bandwidth_bytes_per_s=None)
-        found = replace(found, latency_s=None, devices_per_node=None, links=None, cpus=None)
-    return found
+        applied = replace(applied, cluster=cluster, devices=None, device_kind=None, bandwidth_bytes_per_s=None)
+        applied = replace(applied, latency_s=None, devices_per_node=None, links=None, cpus=None)
+    return applied
 
 
 def _question(
@@ -245,7 +245,7 @@ def _searched(
             on_progress=end_with_first if first_only else telling.step,
             **(_terms(request) | {"second": second_telling(problem)}),
         )
-    outcome = told_beside(noted(outcome), carried_s)
+    outcome = with_carried_note(noted(outcome), carried_s)
     return outcome, hold(outcome, reference)
 
 
@@ -286,7 +286,7 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
 
     settings = applicable(request.settings, traced(1), request.files)
     with noting(library_path(), request.model, request.fresh) as (ask, noted):
-        found = search_degrees(
+        search = search_degrees(
             traced,
             settings,
             make_cluster(traced(1), settings),
@@ -297,11 +297,11 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
             begin=begin,
             ask=lambda problem, *given, **terms: ask(problem, *given, second=second_telling(problem), **terms),
         )
-        outcome = noted(found.result)
-    _divided_as[request.model] = found.workload.reference
-    if shown is not found.workload:
-        emit(events.model(found.workload))
-    return outcome, hold(outcome, found.workload.reference)
+        outcome = noted(search.result)
+    _divided_as[request.model] = search.workload.reference
+    if shown is not search.workload:
+        emit(events.model(search.workload))
+    return outcome, hold(outcome, search.workload.reference)
 
 
 def _chosen(request: SolveRequest | AskRequest) -> Planner:
@@ -316,8 +316,8 @@ def _answered(
     explain = not isinstance(request, AskRequest) or request.explain
     if outcome.plan is None and explain and not should_stop() and outcome.status is not Status.OPTIMAL:
         emit(events.loading("looking for the smallest memory cap that fits"))
-        found = explain_infeasible(outcome.problem, _chosen(request), should_stop=should_stop)
-        fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes
+        why = explain_infeasible(outcome.problem, _chosen(request), should_stop=should_stop)
+        fits, bound = why.smallest_cap_bytes, why.cap_lower_bound_bytes
         lack = shortfall(outcome.problem)
     return events.result(outcome, fits, bound, held, lack)
 
@@ -328,17 +328,17 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
     workload, _, problem = _question(request, emit, should_stop)
     emit(events.model(workload))
     family = entries(problem, request.planners, request.contiguities)
-    position, planner, told = 0, "", 0.0
+    position, planner, sent_s = 0, "", 0.0
 
     def on_begin(which: int, entry: Entry) -> None:
-        nonlocal position, planner, told
-        position, planner, told = which + 1, entry.planner, 0.0
+        nonlocal position, planner, sent_s
+        position, planner, sent_s = which + 1, entry.planner, 0.0
 
     def on_progress(step: Progress, _: Plan | None) -> None:
-        nonlocal told
+        nonlocal sent_s
         now = time.perf_counter()
-        if now - told >= REDRAW_S:
-            told = now
+        if now - sent_s >= REDRAW_S:
+            sent_s = now
             emit(events.comparing(position, len(family), planner, step))
 
     done = []
@@ -382,12 +382,12 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
     workload, settings, problem = _question(ask, emit, should_stop)
     plan = file_from(request.plan).plan
     before_s = evaluate(problem, plan).objective_s(problem.objective)
-    asked = changes(problem, settings, _own_memory(problem), request.most_devices)
-    emit(events.part({"of": len(asked)}))
+    tried = changes(problem, settings, _own_memory(problem), request.most_devices)
+    emit(events.part({"of": len(tried)}))
     with noting(library_path(), workload.reference) as (asks, _):
         for one in helped(
             workload,
-            asked,
+            tried,
             choose_planner(ask.planner),
             (problem, before_s),
             plan,
@@ -395,12 +395,12 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
             should_stop=should_stop,
             ask=asks,
         ):
-            told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
+            fields = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
             answer = None if one.result is None else events.packed_plan(
                 events.result(one.result, held=hold(one.result, workload.reference))
             )  # fmt: skip
-            emit(events.part(told | {"gain": one.gain, "answer": answer}))
-    emit(events.told({"stopped": should_stop()}))
+            emit(events.part(fields | {"gain": one.gain, "answer": answer}))
+    emit(events.done({"stopped": should_stop()}))
 
 
 def remedy_job(request: RemedyRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
@@ -423,28 +423,28 @@ def remedy_job(request: RemedyRequest, emit: Emit, should_stop: Callable[[], boo
             ask=asks,
         ):
             emit(events.part(one.as_object() | {"controls": dict(one.change.controls)}))
-    emit(events.told({"stopped": should_stop()}))
+    emit(events.done({"stopped": should_stop()}))
 
 
 def sweep_job(request: SweepRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Tell first the values of the axis, then a row for each, see `explorer.sweeps.sweep.row_object`."""
     ask = request.ask
     workload, settings, problem = _question(ask, emit, should_stop)
-    asked = points(worth_asking(request.axis, problem, settings, _own_memory(problem)))
-    shown = [point.cell(request.axis) for point in asked]
-    emit(events.part({"values": [getattr(point, request.axis) for point in asked], "words": shown}))
+    grid = points(worth_asking(request.axis, problem, settings, _own_memory(problem)))
+    shown = [point.cell(request.axis) for point in grid]
+    emit(events.part({"values": [getattr(point, request.axis) for point in grid], "words": shown}))
     with noting(library_path(), workload.reference) as (asks, _):
         for row in sweep_rows(
             workload,
             settings,
-            asked,
+            grid,
             choose_planner(ask.planner),
             Limits(ask.effort, ask.time_limit_s, seed=ask.seed),
             should_stop=should_stop,
             ask=asks,
         ):
             emit(events.part({"row": row_object(row)}))
-    emit(events.told({"stopped": should_stop()}))
+    emit(events.done({"stopped": should_stop()}))
 
 
 def _own_memory(problem: Problem) -> float | None:

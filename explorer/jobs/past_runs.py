@@ -21,8 +21,8 @@ _PLANNER = re.compile(rb'"planner":\s*"([A-Za-z0-9:=,._-]{1,80})"')
 
 def past_runs(model: str, most: int = MOST) -> list[PastRun]:
     """The newest ``most`` runs of a model, the newest first."""
-    found = [run for run in history.past_runs() if run.model == model and "-calibrate-" not in run.id]
-    found.sort(key=lambda run: (run.created, _made_ns(run.folder)), reverse=True)
+    runs = [run for run in history.past_runs() if run.model == model and "-calibrate-" not in run.id]
+    runs.sort(key=lambda run: (run.created, _made_ns(run.folder)), reverse=True)
     return [
         PastRun(
             run.id,
@@ -34,7 +34,7 @@ def past_runs(model: str, most: int = MOST) -> list[PastRun]:
             run.status == RunStatus.DONE,
             run.status,
         )
-        for run in found[:most]
+        for run in runs[:most]
     ]
 
 

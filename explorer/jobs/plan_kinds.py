@@ -35,7 +35,7 @@ def export_job(request: ExportRequest, emit: Emit, should_stop: Callable[[], boo
     file = file_from(request.plan)
     made = export(file, one.name, request.theme, nearest=request.nearest)
     emit(
-        events.told(
+        events.done(
             {
                 "data": made.data, "media_type": one.media_type, "ending": one.ending, "to": one.name,
                 "of": file.reference, "lost": list(made.lost), "changed": list(made.changed),
@@ -47,21 +47,21 @@ def export_job(request: ExportRequest, emit: Emit, should_stop: Callable[[], boo
 def review_job(request: ReviewRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Tell what there is to say of a plan, see `explorer.reviews.review.review_object`."""
     file = file_from(request.plan)
-    emit(events.told(review_object(review(file.problem, file.plan, file.result), file.problem)))
+    emit(events.done(review_object(review(file.problem, file.plan, file.result), file.problem)))
 
 
 def differ_job(request: DifferRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Tell how two plans of one graph differ, see `explorer.reviews.difference.difference_object`, and which operators
     are elsewhere."""
     first, second = file_from(request.first), file_from(request.second)
-    told = difference((first.problem, first.plan), (second.problem, second.plan))
-    emit(events.told(difference_object(told) | {"elsewhere": list(told.elsewhere)}))
+    compared = difference((first.problem, first.plan), (second.problem, second.plan))
+    emit(events.done(difference_object(compared) | {"elsewhere": list(compared.elsewhere)}))
 
 
 def hash_job(request: HashRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Tell the sha256 of a plan."""
     file = file_from(request.plan)
-    emit(events.told({"sha256": plan_hash(file.problem, file.plan)}))
+    emit(events.done({"sha256": plan_hash(file.problem, file.plan)}))
 
 
 def why_here_job(request: WhyHereRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
@@ -69,16 +69,16 @@ def why_here_job(request: WhyHereRequest, emit: Emit, should_stop: Callable[[], 
     the end took_s, and whether it was stopped."""
     file, began = file_from(request.plan), time.perf_counter()
     problem, plan = file.problem, file.plan
-    asked = [operator for operator in request.operators if 0 <= operator < len(problem.graph)]
-    if not asked:
+    operators = [operator for operator in request.operators if 0 <= operator < len(problem.graph)]
+    if not operators:
         raise InvalidProblem("there are no such operators in this plan")
-    moving = company(problem, asked)
+    moving = company(problem, operators)
     forward = {o if (of := problem.graph.operators[o].forward_of) is None else of for o in moving}
-    of = len(places(problem, plan)) + len(list(edge_moves(problem, plan, asked)))
-    emit(events.part({"of": of, "along": len(forward - set(asked))}))
-    for row in move_rows(problem, plan, asked, should_stop=should_stop):
+    of = len(places(problem, plan)) + len(list(edge_moves(problem, plan, operators)))
+    emit(events.part({"of": of, "along": len(forward - set(operators))}))
+    for row in move_rows(problem, plan, operators, should_stop=should_stop):
         emit(events.part({"move": row}))
-    emit(events.told({"took_s": time.perf_counter() - began, "stopped": should_stop()}))
+    emit(events.done({"took_s": time.perf_counter() - began, "stopped": should_stop()}))
 
 
 def lean_job(request: LeanRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
@@ -88,4 +88,4 @@ def lean_job(request: LeanRequest, emit: Emit, should_stop: Callable[[], bool]) 
         raise InvalidProblem("there is no such plan beside this answer")
     one = answer.front[request.position]
     outcome = replace(answer, plan=one.plan, objective_s=one.objective_s, status=Status.FEASIBLE, front=())
-    emit(events.told({"plan": events.held_view(outcome, hold(outcome, reference))}))
+    emit(events.done({"plan": events.held_view(outcome, hold(outcome, reference))}))

@@ -99,16 +99,16 @@ def replan(
 
     planner and time_limit_s: by default those of the first search. Raises InvalidProblem or UnsupportedProblem.
     """
-    found = file.result
+    before = file.result
     if time_limit_s is None:
-        time_limit_s = min(MOST_SEARCH_S, max(SEARCH_S, 0.0 if found is None else found.runtime_s))
+        time_limit_s = min(MOST_SEARCH_S, max(SEARCH_S, 0.0 if before is None else before.runtime_s))
     problem = replanned(file.problem, profile)
     return solve(
         problem,
         planner or planner_of(file),
         start=file.plan,
         time_limit_s=time_limit_s,
-        seed=0 if found is None else found.seed,
+        seed=0 if before is None else before.seed,
         should_stop=should_stop,
         on_progress=on_progress,
     )
@@ -196,13 +196,13 @@ def _measured(
 ) -> Problem:
     """The plan's problem with costs measured on as many ranks as it ran on. The bundle stays if that failed."""
     check_replanned(file.problem.graph)
-    asked = replace(targets.defaults(request.target), allow_model=request.allow_model)
+    settings = replace(targets.defaults(request.target), allow_model=request.allow_model)
     target = targets.get(request.target, MODULE)
     folder = new_folder(f"calibrate-{file.reference}")
     ranks = len(file.plan.devices_used())
     try:
         profile = calibrate_on(
-            target, file.problem.as_traced.graph, file.reference, ranks, asked, folder, teller, should_stop
+            target, file.problem.as_traced.graph, file.reference, ranks, settings, folder, teller, should_stop
         )  # fmt: skip
     except PlacementError as error:
         raise RunError(teller.clean(str(error))) from None

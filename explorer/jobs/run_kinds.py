@@ -63,15 +63,15 @@ class Teller:
     clean: Callable[[str], str]
     phase: str = ""
     lines: list[str] = field(default_factory=list)
-    told_at: float = 0.0
+    sent_at: float = 0.0
 
     def __call__(self, progress: RunProgress) -> None:
         if progress.line:
             self.lines.append(self.clean(progress.line)[:500])
         now = time.monotonic()
-        if progress.phase != self.phase or now - self.told_at >= TELL_S:
+        if progress.phase != self.phase or now - self.sent_at >= TELL_S:
             self.emit(run_events.running(progress.phase, progress.done, progress.of, self.lines[-LOG_LINES:]))
-            self.phase, self.told_at, self.lines = progress.phase, now, []
+            self.phase, self.sent_at, self.lines = progress.phase, now, []
 
 
 def prepare_job(
@@ -99,7 +99,7 @@ def run_job(
     target, clean = targets.get(request.target), cleaner(targets.setup(request.target).place, request.target)
     text = unpacked_text(request.text)
     file = read_plan(text)
-    asked = replace(
+    settings = replace(
         targets.defaults(request.target),
         steps=request.steps,
         verify=request.verify,
@@ -109,13 +109,13 @@ def run_job(
     ranks, refused, _ = checked(file, targets.setup(request.target).max_ranks)
     if refused:
         raise RunError(refused[0])
-    bundle = write_bundle(new_folder(file.reference), text, asked, request.target, predicted_s=predicted_s(file))
+    bundle = write_bundle(new_folder(file.reference), text, settings, request.target, predicted_s=predicted_s(file))
     try:
-        outcome = target.run(text, asked, ranks, bundle.folder, Teller(emit, clean), should_stop)
+        outcome = target.run(text, settings, ranks, bundle.folder, Teller(emit, clean), should_stop)
     except (RunError, InvalidProblem) as error:
         outcome = Outcome(RunStatus.FAILED, str(error))
     finish_bundle(bundle, outcome)
-    emit(run_events.ran(run_view(request.held, bundle, file, asked, outcome, clean)))
+    emit(run_events.ran(run_view(request.held, bundle, file, settings, outcome, clean)))
 
 
 def show_run_job(
@@ -123,12 +123,12 @@ def show_run_job(
 ) -> None:
     """A run that is kept, as it was told when it ended."""
     folder = find_run(request.bundle).folder
-    text, asked = read_bundle(folder)
+    text, settings = read_bundle(folder)
     bundle, about = Bundle(folder), read_about(folder)
     targets = targets or load_targets()
     place = targets.setups[about.target].place if about.target in targets.setups else ""
     outcome = read_result(bundle) if bundle.result.is_file() else Outcome(RunStatus.FAILED, "it never ended")
-    view = run_view(kept_name(request.bundle), bundle, read_plan(text), asked, outcome, cleaner(place, about.target))
+    view = run_view(kept_name(request.bundle), bundle, read_plan(text), settings, outcome, cleaner(place, about.target))
     emit(run_events.ran({**view, "text": packed_text(text)}))
 
 
@@ -147,7 +147,7 @@ def cleaner(place: str, name: str) -> Callable[[str], str]:
 
 
 def run_view(
-    held: str, bundle: Bundle, file: PlanFile, asked: RunRequest, outcome: Outcome, clean: Callable[[str], str]
+    held: str, bundle: Bundle, file: PlanFile, settings: RunRequest, outcome: Outcome, clean: Callable[[str], str]
 ) -> RunView:
     """A run as plain data for a page: bundle, its name; held, of its plan; target, planner, model (its
     reference), when, status, reason, notes, log; folder and command, to do it again; devices, their names;
@@ -223,9 +223,9 @@ def log_lines(bundle: Bundle) -> Sequence[str]:
 
 def checked(file: PlanFile, most: int) -> tuple[int, list[str], list[str]]:
     """(processes, why the plan cannot be run, what to know before it is). most: processes of the target."""
-    found = check(file.problem, file.plan, most)
-    refused = [finding.message for finding in found if finding.level is Level.ERROR]
-    warnings = [finding.message for finding in found if finding.level is not Level.ERROR]
+    findings = check(file.problem, file.plan, most)
+    refused = [finding.message for finding in findings if finding.level is Level.ERROR]
+    warnings = [finding.message for finding in findings if finding.level is not Level.ERROR]
     return processes(file.problem, file.plan), refused, warnings
 
 
@@ -249,14 +249,14 @@ def elsewhere(problem: Problem, plan: Plan, setup: TargetSetup) -> str:
 
 def _gpus() -> list[str]:
     """Names of the GPUs here, as the driver tells them: no library need be loaded to ask."""
-    found = []
-    for told in sorted(GPUS.glob("*/information")) if GPUS.is_dir() else ():
+    names = []
+    for file in sorted(GPUS.glob("*/information")) if GPUS.is_dir() else ():
         try:
-            lines = told.read_text(errors="replace").splitlines()
+            lines = file.read_text(errors="replace").splitlines()
         except OSError:
             continue
-        found += [line.partition(":")[2].strip()[:80] for line in lines if line.startswith("Model:")]
-    return found
+        names += [line.partition(":")[2].strip()[:80] for line in lines if line.startswith("Model:")]
+    return names
 
 
 def _processor() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from explorer.library import shipped
-from explorer.library.question_key import Asked
+from explorer.library.question_key import SearchQuestion
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.loading import load
 from explorer.question.planner_choice import choose_planner
@@ -22,16 +22,16 @@ LONG_S = 3600.0
 """A guard: no search takes as long."""
 
 
-def first_question(model: str) -> Asked:
+def first_question(model: str) -> SearchQuestion:
     """What the page asks about a demo before anything is changed."""
-    return asked_by(with_first_question(parse_query("", Choices((model,), ("auto",), (DEFAULT_KIND,)))))
+    return question_of_session(with_first_question(parse_query("", Choices((model,), ("auto",), (DEFAULT_KIND,)))))
 
 
-def asked_by(session: Session) -> Asked:
+def question_of_session(session: Session) -> SearchQuestion:
     """What a worker searches for a page."""
     workload = load(session.model, training=session.settings.training, dtype=session.settings.dtype)
     problem = make_problem(workload, session.settings)
-    return Asked(
+    return SearchQuestion(
         problem,
         choose_planner(session.planner),
         effort=session.effort,
@@ -44,13 +44,13 @@ def asked_by(session: Session) -> Asked:
 def main() -> None:
     from solvers.planners.solve import solve
 
-    found = []
+    written = []
     for model in MODELS:
-        asked = first_question(model)
-        result = solve(asked.problem, asked.planner, **(asked.terms | {"time_limit_s": LONG_S}))
-        found.append(shipped.keep(asked, result, model, datetime.now(UTC).date().isoformat()))
-        print(f"{model}: {result}, {found[-1].stat().st_size:,} bytes", flush=True)
-    for old in set(shipped.FOLDER.glob("*.json.gz")) - set(found):
+        question = first_question(model)
+        result = solve(question.problem, question.planner, **(question.terms | {"time_limit_s": LONG_S}))
+        written.append(shipped.keep(question, result, model, datetime.now(UTC).date().isoformat()))
+        print(f"{model}: {result}, {written[-1].stat().st_size:,} bytes", flush=True)
+    for old in set(shipped.FOLDER.glob("*.json.gz")) - set(written):
         old.unlink()
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from explorer.library.place import LibraryTrouble
-from explorer.library.question_key import Asked
+from explorer.library.question_key import SearchQuestion
 from solvers.evaluation.evaluate import judge
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, finite_or_none, parse_json
@@ -49,13 +49,13 @@ class Kept(NamedTuple):
     reference: str
 
 
-def write_answer(asked: Asked, result: Result, reference: str) -> str:
+def write_answer(question: SearchQuestion, result: Result, reference: str) -> str:
     """All of a result but the graph of its problem. null stands for an infinite number. Raises ValueError for a NaN."""
     notes = tuple(note for note in result.notes if not note.startswith((TOOK, KNOWN)))
     return dump_json(
         {
             "reference": reference,
-            "problem": problem_json(asked.problem),
+            "problem": problem_json(question.problem),
             "plan": None if result.plan is None else plan_part(result.plan),
             "outcome": result_json(replace(result, notes=notes)) | {"bound_s": finite_or_none(result.bound_s)},
             "front": [plan_part(one.plan) for one in result.front],
@@ -64,11 +64,13 @@ def write_answer(asked: Asked, result: Result, reference: str) -> str:
     )
 
 
-def read_answer(text: bytes, asked: Asked) -> Result:
+def read_answer(text: bytes, question: SearchQuestion) -> Result:
     """The answer to a question that is in hand: its plan keeps the rules of the problem, and has the objective that was
     recorded. Raises PlacementError if not. What cannot be seen from a plan, bound and proof, is as it was recorded."""
     parts = Field(parse_json(text, "the answer"), "the answer:").fields(_PARTS)
-    return replace(_result(asked.problem, parts), planner_options=planner_options(asked.planner), seed=asked.seed)
+    return replace(
+        _result(question.problem, parts), planner_options=planner_options(question.planner), seed=question.seed
+    )
 
 
 def read_apart(text: bytes, graph_text: bytes) -> Kept:
@@ -79,8 +81,8 @@ def read_apart(text: bytes, graph_text: bytes) -> Kept:
 
 
 def _result(problem: Problem, parts: dict[str, Field]) -> Result:
-    told = parts["outcome"].fields(_OUTCOME)
-    status, objective_s = told["status"].choice(Status), told["objective_s"].number_or_infinity()
+    fields = parts["outcome"].fields(_OUTCOME)
+    status, objective_s = fields["status"].choice(Status), fields["objective_s"].number_or_infinity()
     plan = None if parts["plan"].is_null else _plan(problem, parts["plan"])
     if (plan is not None) != (status in _WITH_PLAN):
         raise LibraryTrouble(f"its status is {status.value}, which is not that of what it holds")
@@ -96,15 +98,15 @@ def _result(problem: Problem, parts: dict[str, Field]) -> Result:
         problem=problem,
         plan=plan,
         status=status,
-        stop_reason=told["stop_reason"].choice(StopReason),
+        stop_reason=fields["stop_reason"].choice(StopReason),
         objective_s=objective_s,
-        bound_s=told["bound_s"].number_or_infinity(),
-        runtime_s=told["runtime_s"].number(),
-        planner=told["planner"].text(),
-        planner_options={key: item.value for key, item in told["planner_options"].mapping(MAX_OPTIONS).items()},
-        seed=told["seed"].integer(-(2**53)),
+        bound_s=fields["bound_s"].number_or_infinity(),
+        runtime_s=fields["runtime_s"].number(),
+        planner=fields["planner"].text(),
+        planner_options={key: item.value for key, item in fields["planner_options"].mapping(MAX_OPTIONS).items()},
+        seed=fields["seed"].integer(-(2**53)),
         trace=tuple(_step(item) for item in parts["trace"].items(MAX_STEPS)),
-        notes=tuple(item.text() for item in told["notes"].items(MAX_NOTES)),
+        notes=tuple(item.text() for item in fields["notes"].items(MAX_NOTES)),
         front=tuple(front),
     )
 

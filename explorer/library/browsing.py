@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEAST_DIGITS = 4
 """Of a hash that is cut short."""
-_TOLD = ", ".join((*COLUMNS, "length(answer)"))
+_LISTED = ", ".join((*COLUMNS, "length(answer)"))
 
 
 class Size(NamedTuple):
@@ -34,11 +34,11 @@ class Size(NamedTuple):
 
 def browse(library: Library) -> list[Listed]:
     """All answers, the newest first. Those whose columns are damaged are left out. Raises LibraryTrouble."""
-    found = []
-    for row in library.rows(f"SELECT {_TOLD} FROM answers ORDER BY kept_at DESC, question"):
+    answers = []
+    for row in library.rows(f"SELECT {_LISTED} FROM answers ORDER BY kept_at DESC, question"):
         with suppress(LibraryTrouble):
-            found.append(listed(row[:-1], row[-1] if isinstance(row[-1], int) else 0))
-    return found
+            answers.append(listed(row[:-1], row[-1] if isinstance(row[-1], int) else 0))
+    return answers
 
 
 def named(library: Library, given: str) -> str:
@@ -48,13 +48,15 @@ def named(library: Library, given: str) -> str:
             f"{given[:80]!r} is no hash of a question: at least {LEAST_DIGITS} of its digits, 0-9 and a-f, as"
             " `placement-explorer plans` shows them"
         )
-    found = [str(row[0]) for row in library.rows(
+    hashes = [str(row[0]) for row in library.rows(
         "SELECT question FROM answers WHERE substr(question, 1, ?) = ? LIMIT 3", (len(given), given)
     )]  # fmt: skip
-    if len(found) != 1:
-        told = f"more than one question begins with {given}" if found else f"no question begins with {given[:80]}"
-        raise InvalidProblem(f"{told} in the library of plans {library.path} (`placement-explorer plans` lists them)")
-    return found[0]
+    if len(hashes) != 1:
+        problem = f"more than one question begins with {given}" if hashes else f"no question begins with {given[:80]}"
+        raise InvalidProblem(
+            f"{problem} in the library of plans {library.path} (`placement-explorer plans` lists them)"
+        )
+    return hashes[0]
 
 
 def taken(library: Library, question: str) -> tuple[Listed, Kept]:
@@ -68,9 +70,9 @@ def taken(library: Library, question: str) -> tuple[Listed, Kept]:
     )
     if not rows:
         raise LibraryTrouble(f"the library of plans {library.path} holds no answer to {question[:12]}")
-    *told, graph, answer, checksum = rows[0]
+    *columns, graph, answer, checksum = rows[0]
     try:
-        one, text = read_row((*told, answer, checksum))
+        one, text = read_row((*columns, answer, checksum))
         if not isinstance(graph, bytes):
             raise LibraryTrouble("its graph is damaged")
         return one, read_apart(text, unpacked(graph))
@@ -103,8 +105,8 @@ def compact(library: Library) -> None:
 
 def size(library: Library) -> Size:
     """Raises LibraryTrouble."""
-    found = browse(library)
+    listed = browse(library)
     ((graphs,),) = library.rows("SELECT count(*) FROM graphs")
     beside = (library.path.with_name(library.path.name + end) for end in ("", "-wal", "-shm"))
     nbytes = sum(path.stat().st_size for path in beside if path.exists())
-    return Size(len(found), sum(not one.is_current for one in found), int(str(graphs)), nbytes)
+    return Size(len(listed), sum(not one.is_current for one in listed), int(str(graphs)), nbytes)

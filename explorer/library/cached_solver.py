@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from explorer.library.place import LibraryTrouble
-from explorer.library.question_key import Asked, Terms
+from explorer.library.question_key import SearchQuestion, Terms
 from explorer.library.rows import ALIKE, worth_keeping
 from explorer.words import text
 from solvers.errors import PlacementError
@@ -48,14 +48,14 @@ def _solve(
 def noting(path: Path | None, model: str, fresh: bool = False) -> Iterator[tuple[Asking, Callable[[Result], Result]]]:
     """What asks through a library, for whoever has no place for lines but the notes of a result; and what adds
     them there. Folders are not told: whoever reads the notes may be a visitor."""
-    said: list[str] = []
+    lines: list[str] = []
 
     def tell(line: str) -> None:
-        said.append(line if path is None else line.replace(str(path), path.name))
+        lines.append(line if path is None else line.replace(str(path), path.name))
 
     def noted(result: Result) -> Result:
-        told, said[:] = tuple(said), []
-        return replace(result, notes=(*result.notes, *told)) if told else result
+        notes, lines[:] = tuple(lines), []
+        return replace(result, notes=(*result.notes, *notes)) if notes else result
 
     with Asking(path, model, fresh, tell) as asking:
         yield asking, noted
@@ -76,7 +76,7 @@ class Asking:
     tell: Callable[[str], None] = unheard
     solve: Callable[..., Result] = _solve
     _library: Library | None = field(default=None, init=False)
-    _said: set[str] = field(default_factory=set, init=False)
+    _reported: set[str] = field(default_factory=set, init=False)
 
     def __enter__(self) -> Asking:
         return self
@@ -100,50 +100,50 @@ class Asking:
     ) -> Result:
         """Raises what `solve` does."""
         chosen = named(planner) if isinstance(planner, str) else planner
-        asked = Asked(problem, chosen, **terms)
-        if not self.fresh and (known := self.known(asked)) is not None:
+        question = SearchQuestion(problem, chosen, **terms)
+        if not self.fresh and (known := self.known(question)) is not None:
             return known
-        result = self.solve(problem, chosen, should_stop=should_stop, on_progress=on_progress, **asked.terms)
-        return self.found(asked, result)
+        result = self.solve(problem, chosen, should_stop=should_stop, on_progress=on_progress, **question.terms)
+        return self.found(question, result)
 
-    def known(self, asked: Asked) -> Result | None:
+    def known(self, question: SearchQuestion) -> Result | None:
         """The answer that is there, in the library or, for whoever has one, among those that ship."""
         if self.path is None:
             return None
         library = self._opened()
         try:
-            if library is not None and (found := library.find(asked)) is not None:
-                return found.result
+            if library is not None and (stored := library.find(question)) is not None:
+                return stored.result
         except LibraryTrouble as error:
             self._say(str(error))
         from explorer.library import shipped
 
         try:
-            return shipped.find(asked)
+            return shipped.find(question)
         except PlacementError as error:
             self._say(f"{error}; it is searched for")
             return None
 
-    def found(self, asked: Asked, result: Result) -> Result:
+    def found(self, question: SearchQuestion, result: Result) -> Result:
         """Keep an answer, and give it; where the one that is there is better, with a note that says so."""
         library = self._opened()
         if library is None:
             return result
         try:
-            if library.keep(asked, result, self.model) or not worth_keeping(result):
+            if library.keep(question, result, self.model) or not worth_keeping(result):
                 return result
-            before = library.find(asked)
+            before = library.find(question)
         except LibraryTrouble as error:
             self._say(f"{error}; the answer is not kept")
             return result
-        if before is None or not (best_s := asked.takes_s(before.result)) < asked.takes_s(result) * (1 - ALIKE):
+        if before is None or not (best_s := question.takes_s(before.result)) < question.takes_s(result) * (1 - ALIKE):
             return result
-        note = f"the library keeps a better answer, of {text.seconds(best_s)}, {before.told.since}"
+        note = f"the library keeps a better answer, of {text.seconds(best_s)}, {before.listed.since}"
         return replace(result, notes=(*result.notes, note))
 
     def _say(self, line: str) -> None:
-        if line not in self._said:
-            self._said.add(line)
+        if line not in self._reported:
+            self._reported.add(line)
             self.tell(line)
 
     def _opened(self) -> Library | None:

@@ -125,8 +125,8 @@ def _is_ours(path: Path, connection: sqlite3.Connection) -> bool:
     """False for a file with nothing in it. Raises LibraryTrouble for another one, or one of another version."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    told = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 100").fetchall()
-    if (application, version, told) == (0, 0, []):
+    statements = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 100").fetchall()
+    if (application, version, statements) == (0, 0, []):
         return False
     if application != APPLICATION:
         raise _other(path)
@@ -135,7 +135,7 @@ def _is_ours(path: Path, connection: sqlite3.Connection) -> bool:
             f"the library of plans {path} was written by a newer version of placement-explorer (layout {version}; this"
             f" one knows {VERSION}); upgrade, or give --library another file"
         )
-    if {sql for (sql,) in told} != set(LAYOUT):
+    if {sql for (sql,) in statements} != set(LAYOUT):
         raise _other(path)
     return True
 

@@ -19,7 +19,7 @@ from solvers.errors import PlacementError
 from solvers.plan.result import Result
 
 if TYPE_CHECKING:
-    from explorer.library.question_key import Asked
+    from explorer.library.question_key import SearchQuestion
 
 MOST_BYTES = 2 * 2**30
 """The file grows no further: what was kept first goes first."""
@@ -36,7 +36,7 @@ class Known:
     """An answer that was found. result: verified, with a note that says since when it is known."""
 
     result: Result
-    told: Listed
+    listed: Listed
 
 
 class Library:
@@ -65,28 +65,28 @@ class Library:
                 with suppress(sqlite3.Error):
                     self._connection.close()
 
-    def find(self, asked: Asked) -> Known | None:
+    def find(self, question: SearchQuestion) -> Known | None:
         """The answer to this very question, if the code of today gave it. An answer that is damaged, or whose plan does
         not verify, is dropped, which is the LibraryTrouble that says so."""
         from explorer.library.answer import read_answer  # whoever lists answers needs no kernels
 
-        if not asked.nameable:
+        if not question.nameable:
             return None
-        found = self.rows(f"SELECT {_ALL} FROM answers WHERE question = ?", (self._hash(asked),))
-        if not found:
+        rows = self.rows(f"SELECT {_ALL} FROM answers WHERE question = ?", (self._hash(question),))
+        if not rows:
             return None
         try:
-            told, text = read_row(found[0])
-            result = read_answer(text, asked)
+            listed, text = read_row(rows[0])
+            result = read_answer(text, question)
         except PlacementError as error:
             with suppress(LibraryTrouble):
-                self.remove([asked.hash])
+                self.remove([question.hash])
             raise LibraryTrouble(
                 f"the library of plans {self.path} held an answer that is dropped: {error}; it is searched for again"
             ) from None
-        return Known(replace(result, notes=(*result.notes, told.since)), told)
+        return Known(replace(result, notes=(*result.notes, listed.since)), listed)
 
-    def keep(self, asked: Asked, result: Result, model: str) -> bool:
+    def keep(self, question: SearchQuestion, result: Result, model: str) -> bool:
         """Keep an answer, and whether it is the one that is kept now. Not kept is what was cancelled, what found
         nothing in its time, and what is no better than the answer that is there: that to a question never gets worse.
 
@@ -94,24 +94,24 @@ class Library:
         """
         from explorer.library.question_key import graph_sha256, graph_text
 
-        if not asked.nameable or not worth_keeping(result):
+        if not question.nameable or not worth_keeping(result):
             return False
         try:
-            row = row_of(asked, result, model)
-            graph = asked.problem.as_traced.graph
+            row = row_of(question, result, model)
+            graph = question.problem.as_traced.graph
             key = graph_sha256(graph)
             content = None if self.rows(_HAS_GRAPH, (key,)) else packed(graph_text(graph))
         except (ValueError, OSError) as error:
             raise LibraryTrouble(f"the library of plans {self.path} cannot hold this answer: {error}") from None
         with self.writing() as connection:
-            before = connection.execute(f"SELECT {_ALL} FROM answers WHERE question = ?", (asked.hash,)).fetchone()
-            if before is not None and not _replaces(asked, result, before):
+            before = connection.execute(f"SELECT {_ALL} FROM answers WHERE question = ?", (question.hash,)).fetchone()
+            if before is not None and not _replaces(question, result, before):
                 return False
             if connection.execute(_HAS_GRAPH, (key,)).fetchone() is None:  # now, too
                 connection.execute("INSERT INTO graphs VALUES (?, ?)", (key, content or packed(graph_text(graph))))
             holes = ", ".join("?" * len(row))
             connection.execute(f"INSERT OR REPLACE INTO answers ({_ALL}) VALUES ({holes})", row)
-            self._make_room(connection, asked.hash)
+            self._make_room(connection, question.hash)
         return True
 
     def remove(self, questions: Sequence[str]) -> int:
@@ -121,9 +121,9 @@ class Library:
             _drop_graphs(connection)
         return count
 
-    def _hash(self, asked: Asked) -> str:
+    def _hash(self, question: SearchQuestion) -> str:
         try:
-            return asked.hash
+            return question.hash
         except (ValueError, OSError) as error:  # a NaN, or sources that cannot be read
             raise LibraryTrouble(f"this question cannot be looked up: {error}") from None
 
@@ -179,15 +179,15 @@ class Library:
             raise trouble(self.path, error) from None
 
 
-def _replaces(asked: Asked, result: Result, before: Sequence[object]) -> bool:
+def _replaces(question: SearchQuestion, result: Result, before: Sequence[object]) -> bool:
     """Whether it is better than the answer of a row; one that is damaged, or breaks a rule, is worse than any."""
     from explorer.library.answer import read_answer
 
     try:
-        told, text = read_row(before)
-        if asked.second is None:
-            return is_better(result, told)
-        return is_better(result, told, (asked.takes_s(result), asked.takes_s(read_answer(text, asked))))
+        listed, text = read_row(before)
+        if question.second is None:
+            return is_better(result, listed)
+        return is_better(result, listed, (question.takes_s(result), question.takes_s(read_answer(text, question))))
     except PlacementError:
         return True
 

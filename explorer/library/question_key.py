@@ -39,7 +39,7 @@ class Terms(TypedDict, total=False):
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class SearchQuestion:
     """What `solve` is asked, but for how it is watched. second: as there; what it says can be known where it has a
     ``name``, a text that changes with whatever it depends on beside problem and plan."""
 
@@ -75,22 +75,22 @@ class Asked:
 
     def takes_s(self, result: Result) -> float:
         """The seconds that tell which of two answers is better: those of a run, where a second telling chooses."""
-        told = None if self.second is None or result.plan is None else self.second(self.problem, result.plan)
-        return result.objective_s if told is None else told
+        runs_s = None if self.second is None or result.plan is None else self.second(self.problem, result.plan)
+        return result.objective_s if runs_s is None else runs_s
 
     @cached_property
     def question(self) -> str:
         """sha256, in hex: of graph, costs, cluster and settings, planner and its options, starting plan, effort, limits
         and seed, and what tells plans a second time."""
-        return hashlib.sha256(dump_json(self._told()).encode()).hexdigest()
+        return hashlib.sha256(dump_json(self._content()).encode()).hexdigest()
 
     @cached_property
     def hash(self) -> str:
         """The same, and of the versions of what searches."""
-        return hashlib.sha256(dump_json(self._told() | {"versions": dict(versions())}).encode()).hexdigest()
+        return hashlib.sha256(dump_json(self._content() | {"versions": dict(versions())}).encode()).hexdigest()
 
-    def _told(self) -> dict[str, object]:
-        told: dict[str, object] = {
+    def _content(self) -> dict[str, object]:
+        fields: dict[str, object] = {
             "graph": graph_sha256(self.problem.as_traced.graph),
             "problem": hashlib.sha256(dump_json(problem_json(self.problem)).encode()).hexdigest(),
             "planner": [self.planner.name, _options(planner_options(self.planner))],
@@ -101,8 +101,8 @@ class Asked:
             "seed": self.seed,
         }
         if self.second is not None:
-            told["second"] = self._teller
-        return told
+            fields["second"] = self._teller
+        return fields
 
 
 def graph_text(graph: OpGraph) -> str:

@@ -22,7 +22,7 @@ from solvers.formats.json_text import MAX_BYTES, dump_json, finite_or_none
 from solvers.plan.result import Result, Status, StopReason
 
 if TYPE_CHECKING:
-    from explorer.library.question_key import Asked
+    from explorer.library.question_key import SearchQuestion
 
 COLUMNS = (
     "question", "graph", "model", "planner", "effort", "objective", "devices", "status", "stop_reason", "objective_s",
@@ -80,34 +80,34 @@ class Listed:
         return self.made_by == versions()
 
 
-def row_of(asked: Asked, result: Result, model: str, now: datetime | None = None) -> tuple[object, ...]:
+def row_of(question: SearchQuestion, result: Result, model: str, now: datetime | None = None) -> tuple[object, ...]:
     """All columns. Raises ValueError for what no answer is."""
     from explorer.library.answer import write_answer  # whoever lists answers needs no kernels
     from explorer.library.question_key import graph_sha256
 
-    told = (
-        asked.hash, graph_sha256(asked.problem.as_traced.graph), model, result.planner, asked.effort.value,
-        asked.problem.objective.value, len(asked.problem.cluster.accelerators), result.status.value,
+    columns = (
+        question.hash, graph_sha256(question.problem.as_traced.graph), model, result.planner, question.effort.value,
+        question.problem.objective.value, len(question.problem.cluster.accelerators), result.status.value,
         result.stop_reason.value, finite_or_none(float(result.objective_s)), finite_or_none(float(result.bound_s)),
         float(result.runtime_s), (now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ"), dump_json(dict(versions())),
     )  # fmt: skip
-    answer = packed(write_answer(asked, result, model))
-    return (*told, answer, checksum(told, answer))
+    answer = packed(write_answer(question, result, model))
+    return (*columns, answer, checksum(columns, answer))
 
 
 def read_row(row: Sequence[object]) -> tuple[Listed, bytes]:
     """What is told, and the text of the answer. Raises LibraryTrouble for a row that is not as it was written."""
-    told, answer, stated = tuple(row[: len(COLUMNS)]), row[-2], row[-1]
-    if not isinstance(answer, bytes) or checksum(told, answer) != stated:
+    columns, answer, stated = tuple(row[: len(COLUMNS)]), row[-2], row[-1]
+    if not isinstance(answer, bytes) or checksum(columns, answer) != stated:
         raise LibraryTrouble("it is damaged")
-    return listed(told, len(answer)), unpacked(answer)
+    return listed(columns, len(answer)), unpacked(answer)
 
 
-def listed(told: Sequence[object], nbytes: int) -> Listed:
+def listed(columns: Sequence[object], nbytes: int) -> Listed:
     """Raises LibraryTrouble for columns of other types."""
-    if not all(map(isinstance, told, TYPES)):
+    if not all(map(isinstance, columns, TYPES)):
         raise LibraryTrouble("it is damaged")
-    one = dict(zip(COLUMNS, told, strict=True))
+    one = dict(zip(COLUMNS, columns, strict=True))
     if not (_HASH.fullmatch(str(one["question"])) and _DATE.fullmatch(str(one["kept_at"]))):
         raise LibraryTrouble("it is damaged")
     try:
@@ -120,8 +120,8 @@ def listed(told: Sequence[object], nbytes: int) -> Listed:
     return Listed(**one, made_by=texts, nbytes=nbytes)  # type: ignore[arg-type]
 
 
-def checksum(told: tuple[object, ...], answer: bytes) -> bytes:
-    return hashlib.sha256(repr(told).encode("utf-8", "replace") + b"\n" + answer).digest()
+def checksum(columns: tuple[object, ...], answer: bytes) -> bytes:
+    return hashlib.sha256(repr(columns).encode("utf-8", "replace") + b"\n" + answer).digest()
 
 
 def packed(words: str) -> bytes:
@@ -132,12 +132,12 @@ def unpacked(content: bytes) -> bytes:
     """Raises LibraryTrouble for what is no text that was packed, or grows beyond what is ever read."""
     unpacker = zlib.decompressobj()
     try:
-        found = unpacker.decompress(content, MAX_BYTES)
+        text = unpacker.decompress(content, MAX_BYTES)
     except zlib.error:
         raise LibraryTrouble("it is damaged") from None
     if not unpacker.eof:
         raise LibraryTrouble(f"it is cut short, or has more than {MAX_BYTES:,} bytes")
-    return found
+    return text
 
 
 def worth_keeping(result: Result) -> bool:
@@ -148,12 +148,12 @@ def worth_keeping(result: Result) -> bool:
     return result.status is not Status.NO_PLAN or result.stop_reason is not StopReason.TIME_LIMIT
 
 
-def is_better(result: Result, told: Listed, seconds: tuple[float, float] | None = None) -> bool:
+def is_better(result: Result, listed: Listed, seconds: tuple[float, float] | None = None) -> bool:
     """Than the answer that is kept: a better plan, or the same with more proved, or with the search at its end.
     seconds: of both, where something else than the objective tells the better plan."""
-    takes_s, took_s = (result.objective_s, told.objective_s) if seconds is None else seconds
+    takes_s, took_s = (result.objective_s, listed.objective_s) if seconds is None else seconds
     if not math.isclose(takes_s, took_s, rel_tol=ALIKE):
         return takes_s < took_s
-    if not math.isclose(result.bound_s, told.bound_s, rel_tol=ALIKE):
-        return result.bound_s > told.bound_s
-    return told.stop_reason == StopReason.TIME_LIMIT and result.stop_reason is not StopReason.TIME_LIMIT
+    if not math.isclose(result.bound_s, listed.bound_s, rel_tol=ALIKE):
+        return result.bound_s > listed.bound_s
+    return listed.stop_reason == StopReason.TIME_LIMIT and result.stop_reason is not StopReason.TIME_LIMIT

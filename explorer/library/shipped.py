@@ -16,7 +16,7 @@ import solvers
 from explorer.files import write_file
 from explorer.library.answer import KNOWN, read_answer, write_answer
 from explorer.library.place import LibraryTrouble
-from explorer.library.question_key import Asked
+from explorer.library.question_key import SearchQuestion
 from explorer.question.graphs.sources import code_hash, written_hash
 from explorer.words import text
 from solvers.formats.json_fields import Field
@@ -28,14 +28,14 @@ ENGINE = (Path(str(solvers.__file__)).parent,)
 """The code that searches."""
 
 
-def find(asked: Asked, folder: Path = FOLDER) -> Result | None:
+def find(question: SearchQuestion, folder: Path = FOLDER) -> Result | None:
     """The answer that ships to this very question, checked as one from a library is, with a note that says when it was
     found; None where there is none, or where the code that searched is another one now.
 
     Raises PlacementError for one that is damaged, or does not verify.
     """
-    place = folder / _name(asked)
-    if not asked.nameable or not place.is_file():
+    place = folder / _name(question)
+    if not question.nameable or not place.is_file():
         return None
     try:
         with gzip.open(place, "rb") as file:
@@ -46,30 +46,30 @@ def find(asked: Asked, folder: Path = FOLDER) -> Result | None:
         raise LibraryTrouble(f"the answer that ships in {place.name} cannot be read: {error}") from None
     if _written() != parts["written"].text() and code_hash(ENGINE) != parts["code"].text():
         return None
-    result = read_answer(json.dumps(parts["answer"].value).encode(), asked)
+    result = read_answer(json.dumps(parts["answer"].value).encode(), question)
     note = f"{KNOWN} {parts['date'].text()}, {text.seconds(result.runtime_s)} then: it comes with the program"
     return replace(result, notes=(*result.notes, note))
 
 
-def keep(asked: Asked, result: Result, reference: str, date: str, folder: Path = FOLDER) -> Path:
+def keep(question: SearchQuestion, result: Result, reference: str, date: str, folder: Path = FOLDER) -> Path:
     """Write what `find` is to find. date: of the search, "2026-11-23". Raises LibraryTrouble unless the search came to
     its end."""
-    if not asked.nameable or result.stop_reason is not StopReason.FINISHED:
+    if not question.nameable or result.stop_reason is not StopReason.FINISHED:
         raise LibraryTrouble(f"a search that ended by {result.stop_reason.value} is no answer to ship")
     held = {
         "written": _written(),
         "code": code_hash(ENGINE),
         "date": date,
-        "answer": json.loads(write_answer(asked, result, reference)),
+        "answer": json.loads(write_answer(question, result, reference)),
     }
-    place = folder / _name(asked)
+    place = folder / _name(question)
     packed = gzip.compress(json.dumps(held, separators=(",", ":")).encode(), 9, mtime=0)
     write_file(place, packed, "packing an answer that ships")
     return place
 
 
-def _name(asked: Asked) -> str:
-    return f"{asked.question[:16]}.json.gz"
+def _name(question: SearchQuestion) -> str:
+    return f"{question.question[:16]}.json.gz"
 
 
 @cache

@@ -47,10 +47,10 @@ def sync_seconds(outcome: Outcome) -> dict[int, float]:
     for action, segment in _of(outcome, Do.UPDATE):
         if action.wait_s > 0:
             done[segment, action.iteration].append(action.start_s)
-    found: dict[int, list[float]] = defaultdict(list)
+    seconds: dict[int, list[float]] = defaultdict(list)
     for where, each in took.items():
-        found[where[0]].append(max(0.0, min(done[where]) - begun[where]) if done[where] else max(0.0, min(each)))
-    return {segment: median(values) for segment, values in found.items()}
+        seconds[where[0]].append(max(0.0, min(done[where]) - begun[where]) if done[where] else max(0.0, min(each)))
+    return {segment: median(values) for segment, values in seconds.items()}
 
 
 def _of(outcome: Outcome, do: Do) -> list[tuple[MeasuredAction, int]]:

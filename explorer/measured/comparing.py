@@ -111,13 +111,13 @@ def _fed_each_error(problem: Problem, plan: Plan, parts: Sequence[Part], outcome
     for action in outcome.actions:
         by_iteration[action.iteration].append(action)
     lengths = list(zip(sorted(by_iteration), outcome.iterations_s, strict=False))
-    found = []
+    errors = []
     for number, measured_s in lengths[:: -(-len(lengths) // MOST_SIMULATED)]:
         times = action_times(replace(outcome, actions=tuple(by_iteration[number])))
         fed = fed_problem(problem, parts, measured_seconds(problem, parts, times))
         fed = replace(fed, cluster=replace(fed.cluster, links=cluster.links))
-        found.append(simulate(fed, plan, fed.objective).makespan_s / measured_s - 1)
-    return median(found)
+        errors.append(simulate(fed, plan, fed.objective).makespan_s / measured_s - 1)
+    return median(errors)
 
 
 def _check(problem: Problem, plan: Plan, outcome: Outcome) -> None:
@@ -179,15 +179,15 @@ def _segments(
     devices: dict[tuple[int, str], list[int]] = defaultdict(list)
     for segment, kind, device in sorted(times.seconds):
         devices[segment, kind].append(device)
-    found = []
+    errors = []
     for segment, kind in sorted(devices, key=lambda key: (key[0], "FBIWSU".index(key[1]))):
         on = devices[segment, kind]
         stages = outcome.segments[segment]
         expected = [predicted_action_s(problem, part_of.get(segment), stages, predicted, kind, d) for d in on]
         known = [value for value in expected if value is not None]
         measured = times.sync_s[segment] if kind == SYNC else fmean(times.seconds[segment, kind, d] for d in on)
-        found.append(SegmentError(segment, stages, tuple(on), kind, measured, fmean(known) if known else None))
-    return tuple(found)
+        errors.append(SegmentError(segment, stages, tuple(on), kind, measured, fmean(known) if known else None))
+    return tuple(errors)
 
 
 def _operators(
@@ -197,7 +197,7 @@ def _operators(
     operator takes by itself is set against the ``stated`` costs, its share of a segment against those with the
     engine's time."""
     graph = problem.graph
-    found: list[OperatorError | None] = [None] * len(graph)
+    errors: list[OperatorError | None] = [None] * len(graph)
     placement = plan.placement()
     for part in parts:
         for o in part.operators:
@@ -212,5 +212,5 @@ def _operators(
             predicted_s = fmean(float(costs.compute.at(kind, samples)[o]) for kind in kinds)
             measured_s = outcome.operators_s[graph.operators[o].name] if profiled else fmean(seconds[d, o] for d in on)
             runs = 1 if update else part.runs * (1 + (o in part.again))
-            found[o] = OperatorError(predicted_s, measured_s, runs, profiled)
-    return tuple(found)
+            errors[o] = OperatorError(predicted_s, measured_s, runs, profiled)
+    return tuple(errors)

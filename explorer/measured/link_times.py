@@ -45,15 +45,15 @@ def wire_seconds(cluster: Cluster, outcome: Outcome) -> dict[int, float]:
         link = cluster.link(src, dst)
         if link is not None:
             wires[link.resource or f"{src}->{dst}"][message.iteration].append(position)
-    found = {}
+    on_wire_s = {}
     for iterations in wires.values():
         heard = [h for positions in iterations.values() for h in _heard(cluster, outcome, positions)]
         stated = [(h, h.link.transfer_s(h.nbytes)) for h in heard]
         usual = median([(h.arrived_s - h.start_s) / s for h, s in stated if s > 0] or [0.0])
         for h in heard:
             if all(usual > 0 and posted + usual * seconds <= h.start_s for posted, seconds in h.doubtful):
-                found[h.position] = h.arrived_s - h.start_s
-    return found
+                on_wire_s[h.position] = h.arrived_s - h.start_s
+    return on_wire_s
 
 
 def _heard(cluster: Cluster, outcome: Outcome, positions: Sequence[int]) -> Iterator[_Heard]:

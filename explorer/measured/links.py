@@ -83,7 +83,7 @@ def measured_links(
     for position, message in enumerate(outcome.messages):
         sent[ends_of(message, outcome)].append((message, seconds.get(position)))
     iterations = max(1, len({m.iteration for m in outcome.messages}))
-    links, found, notes = {(link.src, link.dst): link for link in problem.cluster.links}, [], []
+    links, errors, notes = {(link.src, link.dst): link for link in problem.cluster.links}, [], []
     off = _all_reduce_ratios(planned, links, times)
     for pair in sorted({*planned, *sent} & set(links)):
         plans, link = planned.get(pair, Planned((), {})), links[pair]
@@ -99,7 +99,7 @@ def measured_links(
         else:
             observed = [o for o in _observed(plans, sent[pair], iterations, scale) if o.seconds > 0]
         links[pair], way = fitted(link, observed)
-        found.append(
+        errors.append(
             LinkError(
                 *pair,
                 messages=len(sent[pair]) / iterations,
@@ -113,7 +113,7 @@ def measured_links(
             )
         )
     cluster = Cluster(problem.cluster.devices, tuple(links[link.src, link.dst] for link in problem.cluster.links))
-    return cluster, tuple(found), notes
+    return cluster, tuple(errors), notes
 
 
 def fitted(link: Link, observed: Sequence[Observed]) -> tuple[Link, str]:
@@ -185,10 +185,10 @@ def _observed(planned: Planned, sent: Sequence[_Sent], iterations: int, scale: f
         by_size[round(nbytes)].append(latencies)
     whole = sum(latencies for latencies, _ in planned.messages)
     usual = whole * iterations / len(sent) if whole and sent else 1.0
-    found = []
+    observed = []
     for message, seconds in sent:
         if seconds is not None:
             nbytes = message.nbytes * scale
             alike = by_size.get(round(nbytes))
-            found.append(Observed(fmean(alike) if alike else usual, nbytes, seconds))
-    return found
+            observed.append(Observed(fmean(alike) if alike else usual, nbytes, seconds))
+    return observed

@@ -28,22 +28,22 @@ def measured_seconds(problem: Problem, parts: Sequence[Part], times: ActionTimes
     time, since one table cannot tell the two apart.
     """
     held = Counter((device, o) for part, device in _placed(parts, times) for o in set(part.operators))
-    found: Seconds = {}
+    by_operator: Seconds = {}
     for part, device in _placed(parts, times):
         spread = _Spread(problem, part, device, {o for o in part.operators if held[device, o] > 1})
         forward = _sum(times.seconds, part, "F", device)
         if forward is not None:
-            found |= spread.over(part.of(problem, "F"), "F", forward)
+            by_operator |= spread.over(part.of(problem, "F"), "F", forward)
         backward = [s for g in part.segments if (s := times.backward_s.get((g, device))) is not None]
         if backward:
-            kept = {o: found.get((device, o), spread.predicted("F")[o]) for o in set(part.again)}
+            kept = {o: by_operator.get((device, o), spread.predicted("F")[o]) for o in set(part.again)}
             again = sum(kept[o] for o in part.again)
             for kind, seconds in _backward(problem, part, times, device, sum(backward), again):
-                found |= spread.over(part.of(problem, kind), kind, seconds)
+                by_operator |= spread.over(part.of(problem, kind), kind, seconds)
         update = _sum(times.seconds, part, "U", device)
         if update is not None:
-            found |= spread.over(part.of(problem, "U"), "U", update)
-    return found
+            by_operator |= spread.over(part.of(problem, "U"), "U", update)
+    return by_operator
 
 
 def fed_problem(problem: Problem, parts: Sequence[Part], seconds: Seconds) -> Problem:

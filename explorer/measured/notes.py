@@ -28,35 +28,35 @@ def notes_of(
     outcome: Outcome,
 ) -> list[str]:
     """Sentences without a full stop, the weightiest first, the run's own last."""
-    found = [note for note in (_other_hardware_words(problem, outcome), _ended(outcome)) if note]
+    notes = [note for note in (_other_hardware_words(problem, outcome), _ended(outcome)) if note]
     if outcome.noise is not None and outcome.noise > NOISY:
-        found.append(
+        notes.append(
             f"the machine was noisy: a fixed piece of work varied by {text.percent(outcome.noise)}; run it again when"
             " it is quiet"
         )
     if len(outcome.iterations_s) < FEW:
-        found.append(f"only {text.plural(len(outcome.iterations_s), 'iteration')} measured; ask for more steps")
+        notes.append(f"only {text.plural(len(outcome.iterations_s), 'iteration')} measured; ask for more steps")
     if problem.transfer_s is not None:
-        found.append("transfers take what the workload states, so no error is put down to links")
+        notes.append("transfers take what the workload states, so no error is put down to links")
     deaf = [link for link in links if link.messages and not link.how]
     if deaf:
-        found.append(
+        notes.append(
             f"{text.plural(len(deaf), 'link')} of {len(links)} kept the plan's speed: no reader had to wait for their"
             " messages, so nobody knows when these arrived"
         )
     if problem.objective is not Objective.MAKESPAN:  # in a single pass nothing is lost by it
-        found += _backwards(plan, parts, times)
+        notes += _backwards(plan, parts, times)
     if any(len(part.segments) > 1 for part in parts):
-        found.append("which operators some segments had is not known: stages that they share are taken together")
-    return found + list(outcome.notes)
+        notes.append("which operators some segments had is not known: stages that they share are taken together")
+    return notes + list(outcome.notes)
 
 
 def _other_hardware_words(problem: Problem, outcome: Outcome) -> str:
-    found = other_hardware(problem, outcome)
-    if found is None:
+    other = other_hardware(problem, outcome)
+    if other is None:
         return ""
     return (
-        f"the costs are of other hardware ({problem.costs_from}) than the run's ({found[1]}): the errors of"
+        f"the costs are of other hardware ({problem.costs_from}) than the run's ({other[1]}): the errors of"
         " operators and links tell how the two differ, only that of the schedule judges the model"
     )
 

@@ -125,9 +125,9 @@ def _laid_out(problem: Problem, plan: Plan, outcome: Outcome) -> list[tuple[int,
 
 def _sharing(segments: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Segments in groups that share stages, directly or by others: (segments, stages) of each."""
-    found: list[tuple[set[int], set[int]]] = []
+    groups: list[tuple[set[int], set[int]]] = []
     for segment, stages in enumerate(segments):
-        touching = [group for group in found if group[1] & set(stages)]
+        touching = [group for group in groups if group[1] & set(stages)]
         merged = {segment}.union(*(group[0] for group in touching)), set(stages).union(*(g[1] for g in touching))
-        found = [group for group in found if group not in touching] + [merged]
-    return sorted((tuple(sorted(a)), tuple(sorted(b))) for a, b in found)
+        groups = [group for group in groups if group not in touching] + [merged]
+    return sorted((tuple(sorted(a)), tuple(sorted(b))) for a, b in groups)

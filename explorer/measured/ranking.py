@@ -50,5 +50,5 @@ def gain(old: Sequence[Sequence[float]], new: Sequence[Sequence[float]], noise: 
         return None
     shorter = max(after) < min(before)
     longer = min(after) > max(before)
-    found = 1 - median(time for times in new for time in times) / median(time for times in old for time in times)
-    return found if (shorter or longer) and abs(found) > noise else None
+    share = 1 - median(time for times in new for time in times) / median(time for times in old for time in times)
+    return share if (shorter or longer) and abs(share) > noise else None

@@ -30,30 +30,30 @@ def rows(comparison: Comparison, same_hardware: bool = True) -> list[list[str]]:
     are not of the hardware that it ran on, the prediction and what its costs were off by say nothing, and are left
     out."""
     within = "" if comparison.within is None else comparison.within.words()
-    told = [["predicted", text.seconds(comparison.predicted_s), within]] if same_hardware else []
+    table = [["predicted", text.seconds(comparison.predicted_s), within]] if same_hardware else []
     for key, seconds in errors_s(comparison).items():
         if same_hardware or key == SCHEDULE:
-            told.append(
+            table.append(
                 [PART_WORDS[key], text.signed(seconds, text.seconds), text.signed_share(comparison.share(seconds))]
             )
     count = text.plural(len(comparison.iterations_s), "iteration")
     fastest = f"median of {count}, fastest {text.seconds(comparison.fastest_s)}"
-    told.append(["measured", text.seconds(comparison.measured_s), fastest])
+    table.append(["measured", text.seconds(comparison.measured_s), fastest])
     if same_hardware:
-        told.append(
+        table.append(
             [
                 "prediction off by",
                 text.signed(-comparison.total_error_s, text.seconds),
                 text.signed_share(comparison.error),
             ]
         )
-    told.append(["fed with measured times", text.seconds(comparison.fed_s), text.signed_share(comparison.fed_error)])
-    told.append(["each iteration with its own", "", text.signed_share(comparison.fed_each_error)])
+    table.append(["fed with measured times", text.seconds(comparison.fed_s), text.signed_share(comparison.fed_error)])
+    table.append(["each iteration with its own", "", text.signed_share(comparison.fed_each_error)])
     bubbles = text.percent(comparison.bubble_predicted), text.percent(comparison.bubble_measured)
-    told.append(["bubble", f"{bubbles[0]} predicted", f"{bubbles[1]} measured"])
+    table.append(["bubble", f"{bubbles[0]} predicted", f"{bubbles[1]} measured"])
     noise = text.NOTHING if comparison.noise is None else text.percent(comparison.noise)
-    told.append(["machine", comparison.noise_word, noise if comparison.noise is not None else ""])
-    return told
+    table.append(["machine", comparison.noise_word, noise if comparison.noise is not None else ""])
+    return table
 
 
 def errors_s(comparison: Comparison) -> dict[str, float]:
@@ -78,12 +78,12 @@ def comparison_object(comparison: Comparison) -> Report:
     `explorer.measured.reporting.measured_bars` gives them; agreement and environment: their fields, or None;
     noise (None: unknown), noise_word, losses, notes.
     """
-    told = {**errors_s(comparison), "total": comparison.total_error_s}
+    errors = {**errors_s(comparison), "total": comparison.total_error_s}
     names = [each.name for each in fields(comparison) if each.name not in OWN]
-    found = {
+    report = {
         **{name: record_json(getattr(comparison, name)) for name in names},
         "fastest_s": comparison.fastest_s,
-        "errors": {key: {"s": s, "share": comparison.share(s)} for key, s in told.items()},
+        "errors": {key: {"s": s, "share": comparison.share(s)} for key, s in errors.items()},
         "error": comparison.error,
         "fed_error": comparison.fed_error,
         "bubble": {"predicted": comparison.bubble_predicted, "measured": comparison.bubble_measured},
@@ -96,7 +96,7 @@ def comparison_object(comparison: Comparison) -> Report:
         },
         "noise_word": comparison.noise_word,
     }
-    return cast(Report, found)
+    return cast(Report, report)
 
 
 @dataclass
@@ -124,32 +124,32 @@ def measured_bars(spans: Sequence[MeasuredSpan], limit: int = MAX_BARS) -> Measu
         while len(bars) > limit and width <= 2 * whole:
             bars = _melted(bars, width, alike)
             width *= 2
-    found: dict[str, list[object]] = {name: [] for name in (*COLUMNS, "segment", "wait_s", "predicted_s")}
+    columns: dict[str, list[object]] = {name: [] for name in (*COLUMNS, "segment", "wait_s", "predicted_s")}
     for bar in sorted(bars, key=lambda bar: (bar.span.start_s, bar.span.device)):
         span = bar.span
         micro_batch = span.micro_batch if bar.spans == 1 else -1
         row = [span.device, span.start_s, bar.end_s, span.kind, span.stages[0], micro_batch, -1, 0.0, bar.spans, -1, -1,
                -1, span.segment, bar.wait_s, bar.predicted_s]  # fmt: skip
-        for column, value in zip(found.values(), row, strict=True):
+        for column, value in zip(columns.values(), row, strict=True):
             column.append(value)
-    return cast(MeasuredBars, found)
+    return cast(MeasuredBars, columns)
 
 
 def _melted(bars: Sequence[_Bar], gap_s: float, alike: bool) -> list[_Bar]:
     """Neighbours of a device at most ``gap_s`` apart as one; alike: only those of one segment and kind."""
     latest: dict[int, _Bar] = {}
-    found = []
+    melted = []
     for bar in sorted(bars, key=lambda bar: bar.span.start_s):
         before = latest.get(bar.span.device)
         if before is None or bar.span.start_s - before.end_s > gap_s or (alike and _what(before) != _what(bar)):
             latest[bar.span.device] = bar
-            found.append(bar)
+            melted.append(bar)
             continue
         before.end_s = max(before.end_s, bar.end_s)
         before.spans += bar.spans
         if before.predicted_s is not None:
             before.predicted_s = None if bar.predicted_s is None else before.predicted_s + bar.predicted_s
-    return found
+    return melted
 
 
 def _what(bar: _Bar) -> tuple[int, str]:

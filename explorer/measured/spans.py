@@ -19,7 +19,7 @@ def typical_iteration(outcome: Outcome) -> tuple[int, float]:
     middle = median(outcome.iterations_s)
     numbers = iteration_numbers(outcome.actions)
     lengths = list(zip(numbers, outcome.iterations_s, strict=False))
-    return min(lengths, key=lambda told: (abs(told[1] - middle), told[1], told[0]))
+    return min(lengths, key=lambda length: (abs(length[1] - middle), length[1], length[0]))
 
 
 def measured_spans(
@@ -28,7 +28,7 @@ def measured_spans(
     """The actions of one iteration by start, each with what the problem's costs say it takes."""
     part_of = {part.segments[0]: part for part in parts if len(part.segments) == 1}
     expected: dict[tuple[int, str, int], float | None] = {}
-    found = []
+    spans = []
     for action in outcome.actions:
         if action.iteration != iteration:
             continue
@@ -38,13 +38,13 @@ def measured_spans(
         if key not in expected:
             expected[key] = predicted_action_s(problem, part_of.get(step.index), stages, predicted, key[1], device)
         once = key[1] in (SYNC, "U")
-        found.append(
+        spans.append(
             MeasuredSpan(
                 action.action, step.index, stages, key[1], -1 if once else step.number, device,
                 action.start_s, action.end_s, action.wait_s, expected[key],
             )
         )  # fmt: skip
-    return tuple(sorted(found, key=lambda span: (span.start_s, span.device, span.end_s)))
+    return tuple(sorted(spans, key=lambda span: (span.start_s, span.device, span.end_s)))
 
 
 def predicted_action_s(

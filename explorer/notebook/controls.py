@@ -40,7 +40,7 @@ def choices() -> dict[str, list[Offered]]:
 @cache
 def fields() -> list[tuple[str, str, str, str]]:
     """Name, label, kind ("step", "choice", "switch", "number" or "text") and place of each control, as declared."""
-    found = []
+    fields = []
     for name, one in SETTABLE.items():
         control = one.control
         assert control is not None
@@ -52,8 +52,8 @@ def fields() -> list[tuple[str, str, str, str]]:
         elif type(one.kind) in (Whole, Number):
             kind = "step" if control.shape == OWN else "number"
         label = control.heading if control.unit != 1 else control.label or control.what
-        found.append((name, label, kind, control.in_widget))
-    return found
+        fields.append((name, label, kind, control.in_widget))
+    return fields
 
 
 def controls(written: Mapping[str, object], problem: Problem, given: bool) -> dict[str, object]:
@@ -71,10 +71,10 @@ def controls(written: Mapping[str, object], problem: Problem, given: bool) -> di
         "planner": planner if isinstance(planner, str) else cast(Planner, planner).name,
         "bandwidth": _rate(written["bandwidth"]),
     }
-    found = {name: list(offered) for name, offered in choices().items()}
+    lists = {name: list(offered) for name, offered in choices().items()}
     for name, value in values.items():
-        if name in found and all(value != offered for offered, _, _ in found[name]):
-            found[name].insert(0, (str(value), str(value), ""))
+        if name in lists and all(value != offered for offered, _, _ in lists[name]):
+            lists[name].insert(0, (str(value), str(value), ""))
     return {
         "fields": fields(),
         "values": values,
@@ -84,7 +84,7 @@ def controls(written: Mapping[str, object], problem: Problem, given: bool) -> di
             "micro_batches": "auto",
             "bandwidth": f"{text.digits(next(iter(speeds)) / 1e9)} GB/s" if len(speeds) == 1 else "",
         },
-        "choices": found,
+        "choices": lists,
         "given": given,
     }
 

@@ -38,12 +38,12 @@ def _result_html(result: Result) -> str:
 
 def _degrees_html(view: PlanView) -> str:
     """The table over degrees as a heat map; "" where none were searched."""
-    found = degree_map(view.get("by_degrees", []))
-    if found is None:
+    degrees = degree_map(view.get("by_degrees", []))
+    if degrees is None:
         return ""
-    names = ("replicas", *(f"TP {t}" for t in found.tensor))
+    names = ("replicas", *(f"TP {t}" for t in degrees.tensor))
     lines = ["".join(f'<th style="{CELL}right">{name}</th>' for name in names)]
-    for data, cells in zip(found.data, found.cells, strict=True):
+    for data, cells in zip(degrees.data, degrees.cells, strict=True):
         shown = [f'<th style="{CELL}right">{data}</th>']
         for cell in cells:
             shade = f"background:rgba(36,87,214,{0.09 * cell.shade:.2f});" if cell is not None else ""
@@ -51,22 +51,22 @@ def _degrees_html(view: PlanView) -> str:
             title, words = (escape(cell.title), escape(cell.words)) if cell is not None else ("", "")
             shown.append(f'<td title="{title}" style="{shade}{weight}{CELL}right">{words}</td>')
         lines.append("".join(shown))
-    why = "".join(f'<div style="opacity:.75">{escape(of)}: {escape(reason)}</div>' for of, reason in found.reasons)
+    why = "".join(f'<div style="opacity:.75">{escape(of)}: {escape(reason)}</div>' for of, reason in degrees.reasons)
     return f'<table style="{TABLE}">{"".join(f"<tr>{line}</tr>" for line in lines)}</table>{why}'
 
 
 def _workload_html(workload: Workload) -> str:
-    told = [("operators", text.count(len(workload.graph))), ("tensors", text.count(len(workload.graph.tensors)))]
+    facts = [("operators", text.count(len(workload.graph))), ("tensors", text.count(len(workload.graph.tensors)))]
     if workload.parameters:
-        told.append(("parameters", text.large(workload.parameters)))
-    told += [("batch", text.count(workload.graph.samples)), ("costs", workload.costs_from)]
+        facts.append(("parameters", text.large(workload.parameters)))
+    facts += [("batch", text.count(workload.graph.samples)), ("costs", workload.costs_from)]
     notes = "".join(f'<div style="opacity:.75">{escape(note)}</div>' for note in workload.notes)
-    return card(workload.reference, told, card_picture(skeleton_of(workload), None), notes)
+    return card(workload.reference, facts, card_picture(skeleton_of(workload), None), notes)
 
 
 def _graph_html(graph: OpGraph) -> str:
-    told = [("operators", text.count(len(graph))), ("tensors", text.count(len(graph.tensors)))]
-    return card(graph.name, told, card_picture(skeleton_of(graph), None))
+    facts = [("operators", text.count(len(graph))), ("tensors", text.count(len(graph.tensors)))]
+    return card(graph.name, facts, card_picture(skeleton_of(graph), None))
 
 
 def _plan_html(plan: Plan) -> str:

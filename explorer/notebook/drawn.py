@@ -146,15 +146,15 @@ class DrawnWidget(anywidget.AnyWidget):
             self._draw_selected()
 
     def _draw_selected(self) -> None:
-        found = self.selection
-        if found is not None:
+        selection = self.selection
+        if selection is not None:
             try:
-                found = selected(found, self._showing.view, self._showing.skeleton, self._showing.plan)
+                selection = selected(selection, self._showing.view, self._showing.skeleton, self._showing.plan)
             except InvalidProblem:  # a stage or device that the new plan does not have
-                found = None
+                selection = None
             with self._quietly():
-                self.selection = found
-        self._selected = self._showing.selected(found, self._pins())
+                self.selection = selection
+        self._selected = self._showing.selected(selection, self._pins())
 
     # -- what is selected ----------------------------------------------------------------------------
 
@@ -198,12 +198,12 @@ class DrawnWidget(anywidget.AnyWidget):
             self.send({"type": "peeked", "id": message["element"], "text": known})
 
     def _on_find(self, message: Heard) -> None:
-        self.send({"type": "found", "text": message["text"], **self._showing.found(message["text"])})
+        self.send({"type": "found", "text": message["text"], **self._showing.matches(message["text"])})
 
     def _on_window(self, message: Heard) -> None:
-        found = self._showing.window(message["from"], message["to"])
-        if found:
-            self.send({"type": "bars", **found})
+        window = self._showing.window(message["from"], message["to"])
+        if window:
+            self.send({"type": "bars", **window})
 
     def _on_view(self, message: Heard) -> None:
         look = self._showing.look

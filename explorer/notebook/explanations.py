@@ -33,11 +33,11 @@ class Beside:
         if plan is None or not operators:
             return
 
-        def told(going: Callable[[], bool]) -> dict[str, object]:
+        def compute(going: Callable[[], bool]) -> dict[str, object]:
             rows = list(move_rows(problem, plan, operators, should_stop=lambda: not going()))
             return {"type": "elsewhere", "rows": rows}
 
-        self._begin("elsewhere", told)
+        self._begin("elsewhere", compute)
 
     def review(self, result: Result) -> None:
         problem, plan = result.problem, result.plan
@@ -63,7 +63,7 @@ class Beside:
             lambda _: {"type": "difference", "lines": lines(difference((kept[0], kept[1]), (problem, plan)))},
         )
 
-    def _begin(self, what: str, told: Callable[[Callable[[], bool]], dict[str, object]]) -> None:
+    def _begin(self, what: str, compute: Callable[[Callable[[], bool]], dict[str, object]]) -> None:
         turn = self._newest[what] = self._newest.get(what, 0) + 1
 
         def going() -> bool:
@@ -71,7 +71,7 @@ class Beside:
 
         def work() -> None:
             try:
-                answer = told(going)
+                answer = compute(going)
             except PlacementError as error:
                 answer = {"type": "refused", "message": str(error)}
             if going():

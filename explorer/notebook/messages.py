@@ -50,8 +50,8 @@ def heard(content: object) -> Heard | None:
     if not isinstance(content, Mapping) or not isinstance(content.get("type"), str):
         return None
     check = CHECKS.get(content["type"])
-    found = None if check is None else check(content)
-    return None if found is None else cast(Heard, {"type": content["type"], **found})
+    checked = None if check is None else check(content)
+    return None if checked is None else cast(Heard, {"type": content["type"], **checked})
 
 
 def value_of(name: str, value: object) -> object:

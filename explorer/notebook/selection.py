@@ -48,8 +48,8 @@ def selected(wanted: object, view: GraphView, skeleton: Skeleton, plan: Plan) ->
         )
     names, modules = skeleton["names"], skeleton["modules"]
     if name in names:
-        found, kind = frozenset((skeleton["anchors"][names.index(name)],)), "operator"
-        return _selection(kind, names[min(found)], found, skeleton, plan)
+        operators, kind = frozenset((skeleton["anchors"][names.index(name)],)), "operator"
+        return _selection(kind, names[min(operators)], operators, skeleton, plan)
     inside = frozenset(skeleton["anchors"][i] for i, p in enumerate(modules) if p == name or p.startswith(name + "."))
     if name and inside:
         return _selection("module", name, inside, skeleton, plan)
@@ -71,15 +71,15 @@ def pointed_at(kind: str, which: str, view: GraphView, skeleton: Skeleton, plan:
     if kind == "box":
         if which not in view.boxes:
             return None
-        found = frozenset(skeleton["anchors"][i] for i in view.boxes[which])
+        operators = frozenset(skeleton["anchors"][i] for i in view.boxes[which])
         if which.startswith("o:"):
-            return _selection("operator", skeleton["names"][int(which[2:])], found, skeleton, plan)
-        return _selection("module", which[2:], found, skeleton, plan)
-    found = pinning.members(kind, which, view, skeleton, plan)
-    if not found:
+            return _selection("operator", skeleton["names"][int(which[2:])], operators, skeleton, plan)
+        return _selection("module", which[2:], operators, skeleton, plan)
+    operators = pinning.members(kind, which, view, skeleton, plan)
+    if not operators:
         return None
     if kind == "operator":
-        return _selection("operator", skeleton["names"][min(found)], found, skeleton, plan)
+        return _selection("operator", skeleton["names"][min(operators)], operators, skeleton, plan)
     if plan is None:
         return None
     number = int(which)
@@ -91,12 +91,12 @@ def _whole(kind: str, number: int, name: str, view: GraphView, skeleton: Skeleto
     """A stage or a device with all that runs there."""
     anchors = skeleton["anchors"]
     if kind == "stage":
-        found = {anchors[i] for i, stage in enumerate(plan["stage_of"]) if stage == number}
-        return _selection(kind, name, frozenset(found), skeleton, plan)
-    found = {anchors[i] for i, devices in enumerate(plan["placement"]) if number in devices}
-    return Selection(kind, name, tuple(skeleton["names"][i] for i in sorted(found)), (number,))
+        operators = {anchors[i] for i, stage in enumerate(plan["stage_of"]) if stage == number}
+        return _selection(kind, name, frozenset(operators), skeleton, plan)
+    operators = {anchors[i] for i, devices in enumerate(plan["placement"]) if number in devices}
+    return Selection(kind, name, tuple(skeleton["names"][i] for i in sorted(operators)), (number,))
 
 
-def _selection(kind: str, name: str, found: frozenset[int], skeleton: Skeleton, plan: Plan) -> Selection:
-    devices = () if plan is None else tuple(sorted({d for i in found for d in plan["placement"][i]}))
-    return Selection(kind, name, tuple(skeleton["names"][i] for i in sorted(found)), devices)
+def _selection(kind: str, name: str, operators: frozenset[int], skeleton: Skeleton, plan: Plan) -> Selection:
+    devices = () if plan is None else tuple(sorted({d for i in operators for d in plan["placement"][i]}))
+    return Selection(kind, name, tuple(skeleton["names"][i] for i in sorted(operators)), devices)

@@ -20,7 +20,7 @@ from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import stage_facts
 from explorer.view.graph.stylesheet import stylesheet
 from explorer.view.instants.played import SpanWords, played
-from explorer.view.instants.waits import chain_columns, wait_at, wait_told
+from explorer.view.instants.waits import chain_columns, wait_at, wait_view
 from explorer.view.plan_types import PlanView
 from explorer.view.session import Look
 from explorer.view.timeline import charts, why
@@ -99,13 +99,13 @@ class Showing:
 
     def model(self) -> dict[str, str]:
         """name, detail ("787 operators · 410 M parameters") and title."""
-        told = self.skeleton
-        parameters = f" · {text.large(told['parameters'])} parameters" if told["parameters"] else ""
-        name = text.short(told["reference"].rsplit("/", 1)[-1] or told["name"], 40)
+        skeleton = self.skeleton
+        parameters = f" · {text.large(skeleton['parameters'])} parameters" if skeleton["parameters"] else ""
+        name = text.short(skeleton["reference"].rsplit("/", 1)[-1] or skeleton["name"], 40)
         return {
             "name": name,
-            "detail": text.plural(told["operators"], "operator") + parameters,
-            "title": f"{told['reference']}; costs {told['costs_from']}",
+            "detail": text.plural(skeleton["operators"], "operator") + parameters,
+            "title": f"{skeleton['reference']}; costs {skeleton['costs_from']}",
         }
 
     def graph(self) -> dict[str, object]:
@@ -159,21 +159,21 @@ class Showing:
         wait = wait_at(plan["course"], device, at_s)
         if wait is None:
             return {"text": f"{names[device]} {'works then' if plan['busy_s'][device] > 0 else 'has no work here'}"}
-        found = wait_told(plan["course"], wait, SpanWords(plan["course"], names, self._operators(plan)))
+        view = wait_view(plan["course"], wait, SpanWords(plan["course"], names, self._operators(plan)))
         chain = chain_columns(plan["course"], wait)
         return {
-            "text": found["sentence"],
+            "text": view["sentence"],
             "device": device,
             "idle_s": (wait.start_s, wait.end_s),
             "path": scene.waits_scene(plan, self.look, chain, plan["span_s"]),
-            "told": {**found, "steps": [{**step, "took": text.seconds(step["seconds"])} for step in found["steps"]]},
+            "wait": {**view, "steps": [{**step, "took": text.seconds(step["seconds"])} for step in view["steps"]]},
         }
 
     def _operators(self, plan: PlanView) -> list[str]:
         """Names of operators, where the spans of the schedule are single ones."""
         return self.skeleton["names"] if plan["by_operator"] else []
 
-    def found(self, wanted: str) -> Found:
+    def matches(self, wanted: str) -> Found:
         return find(self.skeleton, self.plan, wanted)
 
     def selected(self, selection: Selection | None, pins: Mapping[str, int]) -> dict[str, object]:

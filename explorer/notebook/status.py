@@ -67,6 +67,6 @@ def _answer(event: ResultEvent) -> Status:
     return status("feasible", why, f"{text.seconds(objective)}, {gap} · {took}")
 
 
-def reason(told: NoPlanWords) -> str:
+def reason(banner: NoPlanWords) -> str:
     """A banner as one line."""
-    return " ".join([told["title"], *told["lines"]])
+    return " ".join([banner["title"], *banner["lines"]])

@@ -51,8 +51,8 @@ def still_html(skeleton: Skeleton, plan: PlanView | None, number: str, theme: Th
 def card_picture(skeleton: Skeleton, plan: PlanView | None) -> Picture:
     """Small: the schedule of a plan, or a graph at the deepest level at which it is small."""
     if plan is not None:
-        found = gantt_picture(plan, width=SMALL)
-        return replace(found, shapes=tuple(map(_quiet, found.shapes)))
+        picture = gantt_picture(plan, width=SMALL)
+        return replace(picture, shapes=tuple(map(_quiet, picture.shapes)))
     return graph_picture(skeleton, expanded=first_view(skeleton, most=MOST_BOXES, many=MOST_BOXES), aspect=2.8)
 
 

@@ -107,12 +107,12 @@ class Trying:
     def look_for_ways_out(self, subject: Subject) -> None:
         """Changes under which a plan is found, where there was none."""
         self.drop()
-        asked = remedies(subject.problem, subject.question, MAX_DEVICES)
+        changes = remedies(subject.problem, subject.question, MAX_DEVICES)
 
         def work(going: Callable[[], bool]) -> None:
             planner = subject.question.chosen_planner()
             for way in ways_out(
-                subject.workload, asked, planner, LIMITS, should_stop=lambda: not going(), ask=self._asking(subject)
+                subject.workload, changes, planner, LIMITS, should_stop=lambda: not going(), ask=self._asking(subject)
             ):
                 self._set(going, partial(self.ways.append, way))
 
@@ -125,8 +125,8 @@ class Trying:
 
     def changes(self, place: int, question: Question) -> dict[str, object]:
         """The settings that a way out changes, by the names of traits."""
-        asked = self.ways[place].change.settings
-        pairs = [(one.name, getattr(asked, one.field), getattr(question, one.field)) for one in PLAN]
+        changed = self.ways[place].change.settings
+        pairs = [(one.name, getattr(changed, one.field), getattr(question, one.field)) for one in PLAN]
         return {name: value for name, value, before in pairs if value != before}
 
     def shown(self, current: Result | None) -> dict[str, object]:

@@ -45,9 +45,9 @@ def figure(result: Result) -> go.Figure:
     view = result_view(result)
     if view is None:
         raise InvalidProblem(f"the result has no plan to draw: its status is {result.status.value}")
-    found = schedule_scene(skeleton_of(result), view, "light", Look())
-    shown, rows = found["figure"], found["rows"]
-    made = go.Figure({"data": [_trace(lane, found["bars"]) for lane in shown["lanes"]], "layout": _layout(shown, rows)})
+    scene = schedule_scene(skeleton_of(result), view, "light", Look())
+    shown, rows = scene["figure"], scene["rows"]
+    made = go.Figure({"data": [_trace(lane, scene["bars"]) for lane in shown["lanes"]], "layout": _layout(shown, rows)})
     made.update_layout(height=round(ROW_PX * sum(rows["height"]) + AROUND_PX))
     return made
 
@@ -129,19 +129,19 @@ def graph(result: Result) -> nx.DiGraph[str]:
     plan whether they are ``cut``."""
     problem, view = result.problem, result_view(result)
     operators = problem.graph.operators
-    found: nx.DiGraph[str] = nx.DiGraph(name=problem.graph.name)
+    graph: nx.DiGraph[str] = nx.DiGraph(name=problem.graph.name)
     for row in _rows(result, view):
-        found.add_node(row.pop("name"), **row)
+        graph.add_node(row.pop("name"), **row)
     samples = problem.graph.samples if view is None else view["samples"]
     for tensor in problem.graph.tensors:
         for consumer in tensor.consumers:
             ends = operators[tensor.producer].name, operators[consumer].name
-            before = found.edges[ends]["nbytes"] if found.has_edge(*ends) else 0.0
-            told: dict[str, Any] = {"nbytes": before + tensor.nbytes.at(samples)}
+            before = graph.edges[ends]["nbytes"] if graph.has_edge(*ends) else 0.0
+            attributes: dict[str, Any] = {"nbytes": before + tensor.nbytes.at(samples)}
             if view is not None:
-                told["cut"] = not set(view["placement"][consumer]) <= set(view["placement"][tensor.producer])
-            found.add_edge(*ends, **told)
-    return found
+                attributes["cut"] = not set(view["placement"][consumer]) <= set(view["placement"][tensor.producer])
+            graph.add_edge(*ends, **attributes)
+    return graph
 
 
 def frame(result: Result) -> pd.DataFrame:

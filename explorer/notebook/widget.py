@@ -41,11 +41,11 @@ from solvers.problem.problem import Problem
 if TYPE_CHECKING:
     from explorer.question.settings import Value
 
-ASKED = tuple(one.name for one in PLAN)
+QUESTION_TRAITS = tuple(one.name for one in PLAN)
 """The traits that make the question."""
 
 
-class Asked(traitlets.Any):
+class QuestionTrait(traitlets.Any):
     """A part of the question. None is a value like any other, which is checked, too."""
 
     allow_none = False
@@ -58,13 +58,13 @@ def plain_value(value: object, widget: object) -> object:
     return value if value is None or isinstance(value, str | int | float) else getattr(value, "name", str(value))
 
 
-def _trait(one: Setting) -> Asked:
+def _trait(one: Setting) -> QuestionTrait:
     """The trait of a setting.
 
     Where the setting has a control, a browser may set it, by that or by a link (`jslink`) to another widget.
     """
     shown = one.control is not None and one.control.in_widget
-    return Asked().tag(sync=True, to_json=plain_value) if shown else Asked()
+    return QuestionTrait().tag(sync=True, to_json=plain_value) if shown else QuestionTrait()
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class PlacementWidget(DrawnWidget):
     Raises InvalidProblem for arguments that make no sense.
     """
 
-    _told = traitlets.Dict().tag(sync=True)
+    _status = traitlets.Dict().tag(sync=True)
     _controls = traitlets.Dict().tag(sync=True)
 
     locals().update({one.name: _trait(one) for one in PLAN})
@@ -110,13 +110,13 @@ class PlacementWidget(DrawnWidget):
     @classmethod
     def of(cls, result: Result) -> PlacementWidget:
         """A widget that shows a result. Raises InvalidProblem for one of no known problem."""
-        found = cls.__new__(cls)
+        widget = cls.__new__(cls)
         problem = result.problem
-        found._begin(_workload_of_problem(problem), {}, problem)
-        super(PlacementWidget, found).__init__()
-        found._open()
-        found.result = result
-        return found
+        widget._begin(_workload_of_problem(problem), {}, problem)
+        super(PlacementWidget, widget).__init__()
+        widget._open()
+        widget.result = result
+        return widget
 
     def _begin(self, workload: Workload, given: Mapping[str, Any], problem: Problem | None = None) -> None:
         """All that is no trait, before there are traits. given: settings as they were written."""
@@ -153,7 +153,7 @@ class PlacementWidget(DrawnWidget):
     def _open(self) -> None:
         """The traits as they begin."""
         with self._quietly():
-            for name in ASKED:
+            for name in QUESTION_TRAITS:
                 setattr(self, name, self._written[name])
             self.problem = self._asking
         self._opened = True
@@ -163,12 +163,12 @@ class PlacementWidget(DrawnWidget):
 
     # -- what is asked -------------------------------------------------------------------------------
 
-    @traitlets.validate(*ASKED)
+    @traitlets.validate(*QUESTION_TRAITS)
     def _check_question(self, proposal: Mapping[str, Any]) -> object:
         if not self._settled:
             return proposal["value"]
         name, value = proposal["trait"].name, proposal["value"]
-        current = {field: self._trait_values.get(field) for field in ASKED} | {name: value}
+        current = {field: self._trait_values.get(field) for field in QUESTION_TRAITS} | {name: value}
         try:
             question = _question(current)
             problem = make_problem(self._workload, question)
@@ -178,7 +178,7 @@ class PlacementWidget(DrawnWidget):
         self._question, self._asking, self._written = question, problem, current
         return value
 
-    @traitlets.observe(*ASKED)
+    @traitlets.observe(*QUESTION_TRAITS)
     def _question_changed(self, change: Mapping[str, Any]) -> None:
         if self._settled:
             self._given = False
@@ -333,7 +333,7 @@ class PlacementWidget(DrawnWidget):
         """How things stand. over: whether the search that was going on just ended."""
         busy = self._solving.busy and not over
         with self.hold_sync():
-            self._told = {
+            self._status = {
                 **self._stands,
                 "busy": busy,
                 "stale": busy and self._showing.plan is not None and self._drawn != self._turn,
@@ -482,17 +482,17 @@ class PlacementWidget(DrawnWidget):
     # -- elsewhere -----------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        told = self._stands
-        words = ", ".join(filter(None, (told["words"], told["more"])))
+        state = self._stands
+        words = ", ".join(filter(None, (state["words"], state["more"])))
         name = self._showing.model()["name"]
         return f"PlacementWidget({name} on {text.plural(len(self._asking.cluster), 'device')}: {words})"
 
 
 def _question(values: Mapping[str, Any]) -> Question:
-    unknown = [name for name in values if name not in ASKED]
+    unknown = [name for name in values if name not in QUESTION_TRAITS]
     if unknown:
-        near = closest(unknown[0], ASKED)
-        raise InvalidProblem(f"a widget has no setting {unknown[0]!r}{near}; there are: {', '.join(ASKED)}")
+        near = closest(unknown[0], QUESTION_TRAITS)
+        raise InvalidProblem(f"a widget has no setting {unknown[0]!r}{near}; there are: {', '.join(QUESTION_TRAITS)}")
     return Question(**values)
 
 

@@ -146,12 +146,12 @@ def _value(node: yaml.Node, where: str) -> object:
         return float(node.value) if _NUMBER.fullmatch(node.value) else node.value
     if not node.value or not isinstance(node.value[0], tuple):
         return {} if node.tag.endswith(":map") else [_value(item, where) for item in node.value]
-    found: dict[str, object] = {}
+    entries: dict[str, object] = {}
     for key, item in node.value:
         name, line = key.value, key.start_mark.line + 1
         if not isinstance(name, str):
             raise InvalidProblem(f"{where}: line {line}: a key must be a text")
-        if name in found:
+        if name in entries:
             raise InvalidProblem(f"{where}: line {line}: {name[:80]!r} is there twice; keep one")
-        found[name] = _value(item, where)
-    return found
+        entries[name] = _value(item, where)
+    return entries

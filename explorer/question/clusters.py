@@ -71,8 +71,8 @@ def _described(workload: Workload, settings: Settings) -> Cluster:
 def collectives_as_measured(settings: Settings) -> Lines:
     """What collectives were measured to take: on the machine of a profile, or on such as are asked for as measured; not
     where links are described."""
-    asked = (settings.bandwidth_bytes_per_s, settings.latency_s, settings.links, settings.cluster)
-    if any(value is not None for value in asked):
+    stated = (settings.bandwidth_bytes_per_s, settings.latency_s, settings.links, settings.cluster)
+    if any(value is not None for value in stated):
         return unmeasured
     if settings.profile is not None:
         return lines_of(settings.profile)

@@ -63,10 +63,10 @@ def _by_name(value: Mapping[str, object], graph: OpGraph, path: str) -> tuple[in
             raise InvalidProblem(f"{path}: {name[:80]!r}: expected the index of a device, found {str(device)[:40]!r}")
         named[name] = device
     try:
-        found = resolve_pins(graph, named)
+        devices = resolve_pins(graph, named)
     except InvalidProblem as error:
         raise InvalidProblem(f"{path}: {error}") from None
-    placement = [found.get(operator, -1) for operator in range(len(graph))]
+    placement = [devices.get(operator, -1) for operator in range(len(graph))]
     missing: list[str] = []
     for group in together(graph):
         taken = next((placement[operator] for operator in group if placement[operator] >= 0), -1)

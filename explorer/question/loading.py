@@ -174,9 +174,9 @@ def is_traced(model: str) -> bool:
 
 def _knows(model: str, example: Example, *fields: str) -> None:
     """Raises InvalidProblem if something is said of an example that such a model does not take."""
-    said = [name for name in Example.__slots__ if getattr(example, name) is not None and name not in fields]
-    if said:
-        raise InvalidProblem(f"{model}: {said[0].replace('_', '-')} is for models whose example is made or given here")
+    given = [name for name in Example.__slots__ if getattr(example, name) is not None and name not in fields]
+    if given:
+        raise InvalidProblem(f"{model}: {given[0].replace('_', '-')} is for models whose example is made or given here")
 
 
 def _need_torch(model: str) -> None:
@@ -185,13 +185,13 @@ def _need_torch(model: str) -> None:
         raise TraceError(f"{model}: tracing a module needs PyTorch; pip install 'placement-explorer[torch]'")
 
 
-def _check_dtype(workload: Workload, path: str, asked: str) -> None:
+def _check_dtype(workload: Workload, path: str, dtype: str) -> None:
     from explorer.costs.roofline import dtype_of
 
     if workload.compute is not None:
         raise InvalidProblem(f"{path}: states its own compute times; --dtype is for models that are traced here")
-    if asked != (found := dtype_of(workload.graph)):
-        raise InvalidProblem(f"{path}: its tensors are {found}; to plan it in {asked}, export or trace it in {asked}")
+    if dtype != (actual := dtype_of(workload.graph)):
+        raise InvalidProblem(f"{path}: its tensors are {actual}; to plan it in {dtype}, export or trace it in {dtype}")
 
 
 def check_name(model: str) -> None:
@@ -294,11 +294,11 @@ def load_file(path: str, *, training: bool | None = None) -> Workload:
         from explorer.tracing.files.onnx import load_onnx
 
         return replace(load_onnx(path, training=training), reference=path)
-    if told := instead(path, head):
-        raise InvalidProblem(f"{path}: {told}")
-    found = "an empty file" if not head else f"a file that begins with {head[:8]!r}"
+    if advice := instead(path, head):
+        raise InvalidProblem(f"{path}: {advice}")
+    content = "an empty file" if not head else f"a file that begins with {head[:8]!r}"
     raise InvalidProblem(
-        f"{path}: expected graph.json, MSR 2020 or Piper .json, PipeDream graph.txt, .pt2 or .onnx, found {found}"
+        f"{path}: expected graph.json, MSR 2020 or Piper .json, PipeDream graph.txt, .pt2 or .onnx, found {content}"
     )
 
 
@@ -327,8 +327,8 @@ def read_workload(value: object, where: str) -> Workload:
         return read_msr2020(value, where)
     if looks_like_piper(value):
         return read_piper(value, where)
-    if told := config_instead(value, where):
-        raise InvalidProblem(f"{where}: {told}")
+    if advice := config_instead(value, where):
+        raise InvalidProblem(f"{where}: {advice}")
     raise InvalidProblem(
         f"{where}: neither a graph.json of ours nor an MSR 2020 workload (nodes, edges, maxFPGAs) nor one of Piper's"
         " (nodes, edges, maxDevices)"

@@ -17,18 +17,21 @@ class Names:
         self.graph = graph
         self.index = graph.index_of()
 
-    def operators(self, name: str, asked: str) -> list[int]:
+    def operators(self, name: str, setting: str) -> list[int]:
         """Positions of the operators that a name stands for: an operator, with its backward and update where it is a
-        forward one, or all of a module and its submodules. asked: begin of the message. Raises InvalidProblem for a
+        forward one, or all of a module and its submodules. setting: begin of the message. Raises InvalidProblem for a
         name that is neither, with the closest that is."""
-        found = self.index.get(name)
-        if found is not None:
-            return [found, *(i for i, operator in enumerate(self.graph.operators) if operator.forward_of == found)]
+        position = self.index.get(name)
+        if position is not None:
+            return [
+                position,
+                *(i for i, operator in enumerate(self.graph.operators) if operator.forward_of == position),
+            ]
         inside = [i for i, operator in enumerate(self.graph.operators) if _is_in(operator.module_path, name)]
         if not inside:
             modules = _modules(operator.module_path for operator in self.graph.operators)
             hint = closest(name, [*self.index, *modules])
-            raise InvalidProblem(f"{asked}: there is no operator or module {name!r}{hint}")
+            raise InvalidProblem(f"{setting}: there is no operator or module {name!r}{hint}")
         return inside
 
     def precedence(self, name: str) -> tuple[bool, bool, int]:
@@ -42,11 +45,11 @@ def _is_in(module_path: str, module: str) -> bool:
 
 
 def _modules(paths: Iterable[str]) -> set[str]:
-    found = set()
+    modules = set()
     for path in set(paths):
         parts = path.split(".")
-        found |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
-    return found - {""}
+        modules |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    return modules - {""}
 
 
 def resolve_pins(graph: OpGraph, pins: Mapping[str, int]) -> dict[int, int]:
@@ -58,11 +61,11 @@ def resolve_pins(graph: OpGraph, pins: Mapping[str, int]) -> dict[int, int]:
     neither, naming the closest that is.
     """
     known = Names(graph)
-    found: dict[int, int] = {}
+    device_of: dict[int, int] = {}
     for name, device in sorted(pins.items(), key=lambda pin: known.precedence(pin[0])):
-        found |= dict.fromkeys(known.operators(name, f"pin {name}={device}"), device)
-    _check_together(graph, found)
-    return found
+        device_of |= dict.fromkeys(known.operators(name, f"pin {name}={device}"), device)
+    _check_together(graph, device_of)
+    return device_of
 
 
 def _check_together(graph: OpGraph, devices: Mapping[int, int]) -> None:

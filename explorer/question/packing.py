@@ -85,8 +85,8 @@ def unpacked_problem(packed: PackedProblem) -> Problem:
         while len(_graphs) > KEPT:
             _graphs.popitem(last=False)
     _graphs.move_to_end(key)
-    found: Problem = _loaded(packed.content, {GRAPH: _graphs[key]})
-    return found
+    problem: Problem = _loaded(packed.content, {GRAPH: _graphs[key]})
+    return problem
 
 
 def packed_result(result: Result) -> bytes:
@@ -96,8 +96,8 @@ def packed_result(result: Result) -> bytes:
 
 def unpacked_result(content: bytes, problem: Problem) -> Result:
     """problem: the one that was asked."""
-    found: Result = _loaded(content, {PROBLEM: problem, GRAPH: problem.graph})
-    return found if found.problem is problem else replace(found, problem=problem)
+    result: Result = _loaded(content, {PROBLEM: problem, GRAPH: problem.graph})
+    return result if result.problem is problem else replace(result, problem=problem)
 
 
 def _dumped(value: object, known: dict[int, str]) -> bytes:

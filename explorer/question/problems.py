@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from explorer.costs.devices import DEVICES
-from explorer.costs.regions import ASKED, WHOLE_STAGES, asked_regions
+from explorer.costs.regions import REGION_CHOICES, WHOLE_STAGES, with_region_choice
 from explorer.costs.stack import Stack
 from explorer.question.clusters import collectives_as_measured, make_cluster
 from explorer.question.names import resolve_pins
@@ -117,9 +117,9 @@ def _with_states(problem: Problem, links: Mapping[str, float], settings: Setting
 def _check_phase(workload: Workload, settings: Settings) -> None:
     """Raises InvalidProblem where training is asked of a graph for inference, or the reverse."""
     if settings.training is not None and settings.training != workload.training:
-        found, asked = ("training", "inference") if workload.training else ("inference", "training")
+        held, wanted = ("training", "inference") if workload.training else ("inference", "training")
         raise InvalidProblem(
-            f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it again"
+            f"{workload.reference}: holds {held}, so it cannot be planned for {wanted}; trace it again"
         )
 
 
@@ -131,10 +131,10 @@ def _group_links(
     if link is None:
         return None, None
     measured = collectives_as_measured(settings)
-    found = {exchange_links(device.kind, degree, link, measured) for device in cluster.devices}
-    if len(found) > 1:
+    links = {exchange_links(device.kind, degree, link, measured) for device in cluster.devices}
+    if len(links) > 1:
         return None, None
-    over, sums_over = found.pop()
+    over, sums_over = links.pop()
     return over, None if sums_over == over else sums_over
 
 
@@ -147,14 +147,14 @@ def _with_wishes(problem: Problem, workload: Workload, settings: Settings) -> Pr
             " has one sample; leave out --replicate"
         )
     if settings.memory_model is MemoryModel.STATIC and problem.stated_bytes is None:
-        if settings.recompute in ASKED:
+        if settings.recompute in REGION_CHOICES:
             raise InvalidProblem(
                 f"--recompute {settings.recompute.value} changes what is held when, and --memory-model static counts"
                 " what is ever saved; leave one of them out"
             )
         problem = replace(problem, stated_bytes=static_sizes(problem))
     problem = with_gradient_room(problem)
-    problem = asked_regions(problem, settings.recompute, workload.reference)
+    problem = with_region_choice(problem, settings.recompute, workload.reference)
     if settings.in_sequence:
         from solvers.contiguous.sequential import sequential_problems  # compiles kernels
 
@@ -192,18 +192,18 @@ def _links_to_hosts(workload: Workload, whole: Cluster, cluster: Cluster, settin
                 " out"
             )
         return {}
-    found, first = {}, 0
+    rates, first = {}, 0
     of_group = {}
     for device in cluster.accelerators:
         of_group[cluster.devices[device].kind] = whole.devices[whole.accelerators[first]].kind
         first += cluster.devices[device].members or workload.graph.tensor_parallel
     for group, kind in of_group.items():
         if settings.host_link_bytes_per_s is None and kind not in DEVICES:
-            asked = "--offload" if settings.offload else "--offload-optimizer"
-            raise InvalidProblem(f"{asked}: {kind} is not in the catalogue; say how fast it reaches its host's memory"
+            flag = "--offload" if settings.offload else "--offload-optimizer"
+            raise InvalidProblem(f"{flag}: {kind} is not in the catalogue; say how fast it reaches its host's memory"
                                  " with --host-link, such as 55GB/s")  # fmt: skip
-        found[group] = settings.host_link_bytes_per_s or DEVICES[kind].host_bytes_per_s
-    return found
+        rates[group] = settings.host_link_bytes_per_s or DEVICES[kind].host_bytes_per_s
+    return rates
 
 
 def _check_copies(settings: Settings) -> None:
@@ -219,9 +219,9 @@ def _precision(workload: Workload, settings: Settings) -> Precision:
         return settings.precision
     from explorer.costs.roofline import stated_dtype
 
-    found = stated_dtype(workload.graph)
-    if workload.stated_bytes is not None or found not in ("bf16", "fp16"):
-        holds = "states its sizes" if workload.stated_bytes is not None else f"is {found}" if found else "has no dtype"
+    dtype = stated_dtype(workload.graph)
+    if workload.stated_bytes is not None or dtype not in ("bf16", "fp16"):
+        holds = "states its sizes" if workload.stated_bytes is not None else f"is {dtype}" if dtype else "has no dtype"
         raise InvalidProblem(
             f"precision {settings.precision.value} keeps fp32 masters of 16-bit weights, and {workload.reference}"
             f" {holds}; trace a model with --dtype bf16, or leave out --precision"

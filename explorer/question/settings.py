@@ -110,16 +110,16 @@ def _load_cluster(path: str) -> Cluster:
 
 def _load_profile(path: str) -> Profile:
     from explorer.costs.profile_json import load_profile
-    from explorer.costs.times.store import PROFILE, found
+    from explorer.costs.times.store import PROFILE, path_of
 
-    return load_profile(found(path, PROFILE))
+    return load_profile(path_of(path, PROFILE))
 
 
 def _load_times(path: str) -> Library:
     from explorer.costs.times.library_json import load_library
-    from explorer.costs.times.store import TIMES, found
+    from explorer.costs.times.store import TIMES, path_of
 
-    return load_library(found(path, TIMES))
+    return load_library(path_of(path, TIMES))
 
 
 @dataclass(frozen=True, init=False)

@@ -71,8 +71,8 @@ def kept_together(graph: OpGraph, groups: Sequence[Sequence[str]]) -> OpGraph:
     for group in groups:
         if len(set(group)) < 2:
             raise InvalidProblem(f"together {','.join(group) or 'nothing'}: expected at least two names")
-        found = [i for name in group for i in known.operators(name, f"together {','.join(group)}")]
-        parts = _with_part(parts, {_key(graph, i) for i in found})
+        members = [i for name in group for i in known.operators(name, f"together {','.join(group)}")]
+        parts = _with_part(parts, {_key(graph, i) for i in members})
     return _labelled(graph, parts)
 
 

@@ -174,32 +174,32 @@ def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Dif
     Raises InvalidProblem, in one line that tells both hashes, for plans of different graphs, and InvalidPlan for one
     that cannot be simulated.
     """
-    (asked, plan), (other_asked, other) = first, second
-    otherwise = divides_otherwise(asked.graph, other_asked.graph)
+    (problem, plan), (other_problem, other) = first, second
+    otherwise = divides_otherwise(problem.graph, other_problem.graph)
     if not otherwise:
-        _check_graphs(asked, other_asked)
-    questions = _questions(asked, other_asked)
-    metrics = evaluate(asked, plan), evaluate(other_asked, other)
-    figures = figures_of(asked, metrics[0]), figures_of(other_asked, metrics[1])
-    graph = asked.graph
-    told: tuple[tuple[str, ...], ...]
+        _check_graphs(problem, other_problem)
+    questions = _questions(problem, other_problem)
+    metrics = evaluate(problem, plan), evaluate(other_problem, other)
+    figures = figures_of(problem, metrics[0]), figures_of(other_problem, metrics[1])
+    graph = problem.graph
+    names: tuple[tuple[str, ...], ...]
     if otherwise:
         if len(questions) == 1:  # that alone: both answer how to run one model on the same devices
             figures = figures[0], replace(figures[1], question=figures[0].question, graph=figures[0].graph)
-        shared, position = shared_operators(graph, other_asked.graph), graph.index_of()
+        shared, position = shared_operators(graph, other_problem.graph), graph.index_of()
         paths = [graph.operators[position[name]].module_path for name in shared]
-        seen = by_device(asked, plan, metrics[0], shared), by_device(other_asked, other, metrics[1], shared)
+        seen = by_device(problem, plan, metrics[0], shared), by_device(other_problem, other, metrics[1], shared)
         plans, specs = (seen[0].plan, seen[1].plan), (seen[0].devices, seen[1].devices)
-        told, metrics = (seen[0].names, seen[1].names), (seen[0].metrics, seen[1].metrics)
+        names, metrics = (seen[0].names, seen[1].names), (seen[0].metrics, seen[1].metrics)
     else:
         paths = [operator.module_path for operator in graph.operators]
-        plans, specs = (plan, other), (asked.cluster.devices, other_asked.cluster.devices)
-        told = tuple(tuple(device["name"] for device in devices(problem)) for problem in (asked, other_asked))
+        plans, specs = (plan, other), (problem.cluster.devices, other_problem.cluster.devices)
+        names = tuple(tuple(device["name"] for device in devices(each)) for each in (problem, other_problem))
     match = matched_devices(plans, specs)
-    changes = _changes(*plans, match, (told[0], told[1]), len(paths))
-    seconds = tuple(each.objective_s(asked.objective) for each in metrics)
+    changes = _changes(*plans, match, (names[0], names[1]), len(paths))
+    seconds = tuple(each.objective_s(problem.objective) for each in metrics)
     apart = (
-        told_apart(asked, plan, other, *seconds)
+        told_apart(problem, plan, other, *seconds)
         if not otherwise and is_one_question(*figures) and all(map(np.isfinite, seconds))
         else None
     )
@@ -211,37 +211,37 @@ def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Dif
         tuple(i for i, change in enumerate(changes) if change is not None),
         figures,
         metrics,
-        (_micro_batches(asked, plan), _micro_batches(other_asked, other)),
+        (_micro_batches(problem, plan), _micro_batches(other_problem, other)),
         (len(plan.stages), len(other.stages)),
-        (told[0], told[1]),
-        (plan_hash(asked, plan), plan_hash(other_asked, other)),
+        (names[0], names[1]),
+        (plan_hash(problem, plan), plan_hash(other_problem, other)),
         apart,
     )
 
 
-def difference_object(told: Difference) -> DifferenceView:
+def difference_object(difference: Difference) -> DifferenceView:
     """A difference as JSON, numbers in seconds and bytes; "second" and "first" are the plans."""
     return {
-        "plan_sha256": list(told.hashes),
-        "same_plan": told.is_same_plan,
-        "same_question": told.is_one_question,
-        "verdict": told.verdict,
-        "told_apart": told.told_apart,
-        "operators": told.operators,
-        "moved_operators": told.moved_operators,
-        "questions_differ": list(told.questions),
-        "devices_matched": {str(i): j for i, j in told.match.items()},
-        "devices_renamed": {str(i): j for i, j in told.renamed.items()},
+        "plan_sha256": list(difference.hashes),
+        "same_plan": difference.is_same_plan,
+        "same_question": difference.is_one_question,
+        "verdict": difference.verdict,
+        "told_apart": difference.told_apart,
+        "operators": difference.operators,
+        "moved_operators": difference.moved_operators,
+        "questions_differ": list(difference.questions),
+        "devices_matched": {str(i): j for i, j in difference.match.items()},
+        "devices_renamed": {str(i): j for i, j in difference.renamed.items()},
         "moved": [
             {"module": one.module, "from": one.source, "to": one.target, "operators": one.operators, "of": one.of}
-            for one in told.moved
+            for one in difference.moved
         ],
         "numbers": [
-            {"what": what, "unit": unit, "first": a, "second": b} for what, unit, a, b in told.numbers
+            {"what": what, "unit": unit, "first": a, "second": b} for what, unit, a, b in difference.numbers
         ],
-        "devices": told.device_numbers,
-        "micro_batches": [list(counts) for counts in told.micro_batches],
-        "stages": list(told.stages),
+        "devices": difference.device_numbers,
+        "micro_batches": [list(counts) for counts in difference.micro_batches],
+        "stages": list(difference.stages),
     }  # fmt: skip
 
 
@@ -254,13 +254,13 @@ def _check_graphs(first: Problem, second: Problem) -> None:
         return
     hashes = [graph_hash(problem.as_traced.graph) for problem in (first, second)]
     if hashes[0] != hashes[1]:
-        told = " and ".join(
+        graphs = " and ".join(
             f"{text.short(problem.graph.name, 40)} ({text.plural(len(problem.graph), 'operator')}"
             f"{_divided(problem)}, sha256"
-            f" {found[:SHOWN_HASH]}...)"
-            for problem, found in zip((first, second), hashes, strict=True)
+            f" {sha256[:SHOWN_HASH]}...)"
+            for problem, sha256 in zip((first, second), hashes, strict=True)
         )
-        raise InvalidProblem(f"the plans are of different graphs: {told}; compare plans of one model, traced alike")
+        raise InvalidProblem(f"the plans are of different graphs: {graphs}; compare plans of one model, traced alike")
 
 
 def _divided(problem: Problem) -> str:
@@ -273,18 +273,18 @@ def _changes(
 ) -> list[Change | None]:
     """How every operator moved. Devices of the first plan are told by their counterparts' labels."""
     before, after = first.placement(), second.placement()
-    found: list[Change | None] = []
+    changes: list[Change | None] = []
     for operator in range(operators):
         on, to = set(before.get(operator, ())), set(after.get(operator, ()))
         kept = {match[device] for device in on if device in match}
         gone = sorted(device for device in on if device not in match)
         if not gone and kept == to:
-            found.append(None)
+            changes.append(None)
             continue
         parts = [device_words(sorted(kept), names[1])] if kept else []
         parts += [f"{device_words(gone, names[0])} of the first plan"] if gone else []
-        found.append((" and ".join(parts) or "nowhere", device_words(sorted(to), names[1]) if to else "nowhere"))
-    return found
+        changes.append((" and ".join(parts) or "nowhere", device_words(sorted(to), names[1]) if to else "nowhere"))
+    return changes
 
 
 def _micro_batches(problem: Problem, plan: Plan) -> tuple[int, ...]:
@@ -315,12 +315,12 @@ def _questions(first: Problem, second: Problem) -> list[str]:
     ):  # fmt: skip
         if not (otherwise and key == "max_replicas"):  # at most as many as there are groups
             rows.append((what, getattr(first, key), getattr(second, key)))
-    found = [f"{what}: {a}, then {b}" for what, a, b in rows if a != b]
+    differences = [f"{what}: {a}, then {b}" for what, a, b in rows if a != b]
     if len(first.pins) == len(second.pins) and first.pins != second.pins:
-        found.append("operators are pinned otherwise")
+        differences.append("operators are pinned otherwise")
     if not otherwise and first.costs_from == second.costs_from and not _same_times(first, second):
-        found.append("compute times of the same kind of device differ")
-    return found
+        differences.append("compute times of the same kind of device differ")
+    return differences
 
 
 def _sizes(graph: OpGraph) -> str:
@@ -340,20 +340,20 @@ def _nodes(cluster: Cluster) -> int:
 
 def _caps(cluster: Cluster) -> str:
     """One for all, or the different ones."""
-    found = dict.fromkeys(text.nbytes(device.memory_bytes) for device in cluster.devices if not device.is_cpu)
-    return text.listing(list(found), 4)
+    caps = dict.fromkeys(text.nbytes(device.memory_bytes) for device in cluster.devices if not device.is_cpu)
+    return text.listing(list(caps), 4)
 
 
 def _links(cluster: Cluster) -> str:
     """The different speeds, the fastest first."""
     speeds = sorted({(-link.bandwidth_bytes_per_s, link.latency_s) for link in cluster.speeds})
-    told = [
+    rates = [
         f"{text.nbytes(-rate)}/s and {text.seconds(wait)}"
         if text.known(rate)
         else f"unlimited and {text.seconds(wait)}"
         for rate, wait in speeds
     ]
-    return text.listing(told, 3) if told else "none"
+    return text.listing(rates, 3) if rates else "none"
 
 
 def _same_times(first: Problem, second: Problem) -> bool:

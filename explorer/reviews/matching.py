@@ -41,15 +41,15 @@ def matched_devices(
     for (i, j), count in sorted(_overlaps(*plans).items()):
         if alike(i, j):
             graph.add_edge((0, i), (1, j), weight=count * many + (i == j))
-    found: dict[int, int] = {}
+    matches: dict[int, int] = {}
     for a, b in nx.max_weight_matching(graph):
         (_, i), (_, j) = sorted((a, b))
-        found[i] = j
+        matches[i] = j
     for i in range(len(first)):  # those that have nothing in common with any that is left
-        free = [j for j in range(len(second)) if j not in found.values() and alike(i, j)]
-        if i not in found and free:
-            found[i] = i if i in free else free[0]
-    return dict(sorted(found.items()))
+        free = [j for j in range(len(second)) if j not in matches.values() and alike(i, j)]
+        if i not in matches and free:
+            matches[i] = i if i in free else free[0]
+    return dict(sorted(matches.items()))
 
 
 def renamed(match: Mapping[int, int]) -> dict[int, int]:
@@ -91,7 +91,7 @@ def moved_modules(modules: Sequence[str], changes: Sequence[Change | None]) -> t
     moved alike is one entry, and a SMALL one is an entry for every way in which some of it moved; of others the modules
     in them are looked at one by one.
     """
-    found: list[Moved] = []
+    moved_all: list[Moved] = []
     todo = [("", list(range(len(modules))))]
     while todo:
         path, members = todo.pop()
@@ -99,15 +99,15 @@ def moved_modules(modules: Sequence[str], changes: Sequence[Change | None]) -> t
         if set(among) == {None}:
             continue
         if len(among) == 1 or (path and len(members) <= SMALL * len(modules)):
-            found += _counted(path, among, len(members))
+            moved_all += _counted(path, among, len(members))
             continue
         inner: dict[str, list[int]] = defaultdict(list)
         for i in members:
             inner[_below(path, modules[i])].append(i)
         own = inner.pop(path, [])
-        found += _counted(path, Counter(changes[i] for i in own), len(own))
+        moved_all += _counted(path, Counter(changes[i] for i in own), len(own))
         todo += inner.items()
-    return tuple(sorted(found, key=lambda moved: (-moved.operators, moved.module, moved.source, moved.target)))
+    return tuple(sorted(moved_all, key=lambda moved: (-moved.operators, moved.module, moved.source, moved.target)))
 
 
 def _counted(path: str, among: Counter[Change | None], of: int) -> list[Moved]:

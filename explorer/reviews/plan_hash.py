@@ -14,7 +14,7 @@ from solvers.problem.problem import Problem
 
 def plan_hash(problem: Problem, plan: Plan) -> str:
     """sha256, in hex, of what a plan.json says of graph, problem and plan. Its result and reference do not count."""
-    told = {
+    content = {
         "graph_sha256": graph_hash(problem.as_traced.graph), "problem": problem_json(problem), "plan": plan_part(plan)
     }  # fmt: skip
-    return hashlib.sha256(dump_json(told).encode()).hexdigest()
+    return hashlib.sha256(dump_json(content).encode()).hexdigest()

@@ -56,9 +56,9 @@ def placed(problem: Problem, plan: Plan) -> Line:
     missing = [o.name for i, o in enumerate(operators) if not times[i]]
     twice = [o.name for i, o in enumerate(operators) if times[i] > 1 and not o.replicable]
     if missing or twice:
-        told = [f"{text.plural(len(names), 'operator')} {how}: {text.listing(names, 3)}" for names, how in
+        problems = [f"{text.plural(len(names), 'operator')} {how}: {text.listing(names, 3)}" for names, how in
                 ((missing, "in no stage"), (twice, "in several stages")) if names]  # fmt: skip
-        return Line("operators placed", Verdict.FAIL, "; ".join(told))
+        return Line("operators placed", Verdict.FAIL, "; ".join(problems))
     phases = Counter(str(operator.phase).replace("_", " ") for operator in operators)
     parts = ", ".join(f"{count:,} {phase}" for phase, count in phases.items())
     where = f"{text.plural(len(plan.stages), 'stage')} on {text.plural(len(plan.devices_used()), 'device')}"
@@ -67,11 +67,11 @@ def placed(problem: Problem, plan: Plan) -> Line:
 
 def counted(problem: Problem, plan: Plan, metrics: Metrics, sent: Sequence[Transfer]) -> list[Line]:
     """Whether the bytes on devices and between them are those of the graph, added up here once more."""
-    said = held_words(problem) if problem.stated_bytes is None else "sizes stated by the workload"
+    sizes = held_words(problem) if problem.stated_bytes is None else "sizes stated by the workload"
     expected = _held(problem, plan)
     held = math.fsum(metrics.static_bytes)
     same = math.isclose(expected, held, rel_tol=ROUNDING, abs_tol=1.0)
-    words = f"{said}: {text.nbytes(held)} on the devices"
+    words = f"{sizes}: {text.nbytes(held)} on the devices"
     copies = sum(len(stage.devices) > 1 for stage in plan.stages)
     words += ", replicas counted once each" if copies and not problem.zero else ""
     words += f", shared out among replicas (ZeRO-{problem.zero})" if copies and problem.zero else ""
@@ -125,8 +125,8 @@ def divided(problem: Problem, plan: Plan) -> list[Line]:
         words += "; outputs " + ", ".join(f"{placement} {count:,}" for placement, count in times)
     if problem.objective is Objective.ITERATION:
         sent = {kind: float(nbytes.max()) for kind, nbytes in sent_bytes(problem, plan).items()}
-        told = [f"{text.nbytes(most)} {kind.replace('_', '-')}" for kind, most in sent.items() if most]
-        words += f"; a member sends at most {', '.join(told)} in an iteration" if told else ""
+        sizes = [f"{text.nbytes(most)} {kind.replace('_', '-')}" for kind, most in sent.items() if most]
+        words += f"; a member sends at most {', '.join(sizes)} in an iteration" if sizes else ""
     stated = problem.as_traced.graph.division
     if stated is None or stated.saved is None:
         checked = "what is saved for the backward" if stated is not None else "placements and what they ask for"
@@ -136,26 +136,26 @@ def divided(problem: Problem, plan: Plan) -> list[Line]:
 
 def memory(problem: Problem, plan: Plan, peaks: Sequence[float], names: Sequence[str]) -> list[Line]:
     """Of every device its peak, its cap, what is left, and what the peak is made of. peaks: [devices] B."""
-    found = []
+    lines = []
     parts = memory_parts(problem, plan, peaks)
     for name, device, peak, held in zip(names, problem.cluster.devices, peaks, parts, strict=True):
         cap = device.memory_bytes
         made_of = f" ({parts_words(list(held.items()))})" if len(held) > 1 else ""
         if math.isinf(cap):
             verdict = Verdict.PASS if device.is_cpu else Verdict.WARN
-            found.append(Line(f"memory {name}", verdict, f"{text.nbytes(peak)} at its peak; it has no cap{made_of}"))
+            lines.append(Line(f"memory {name}", verdict, f"{text.nbytes(peak)} at its peak; it has no cap{made_of}"))
             continue
         free = (cap - peak) / cap
-        told = f"{text.nbytes(peak)} of {text.nbytes(cap)} at its peak"
+        use = f"{text.nbytes(peak)} of {text.nbytes(cap)} at its peak"
         if peak > cap * (1 + MEMORY_SLACK):
-            found.append(Line(f"memory {name}", Verdict.FAIL, f"{told}: {text.nbytes(peak - cap)} too much{made_of}"))
+            lines.append(Line(f"memory {name}", Verdict.FAIL, f"{use}: {text.nbytes(peak - cap)} too much{made_of}"))
         elif free < TIGHT:
-            found.append(
-                Line(f"memory {name}", Verdict.WARN, f"{told}: only {text.percent(max(0.0, free))} free{made_of}")
+            lines.append(
+                Line(f"memory {name}", Verdict.WARN, f"{use}: only {text.percent(max(0.0, free))} free{made_of}")
             )
         else:
-            found.append(Line(f"memory {name}", Verdict.PASS, f"{told}: {text.percent(free)} free{made_of}"))
-    return found
+            lines.append(Line(f"memory {name}", Verdict.PASS, f"{use}: {text.percent(free)} free{made_of}"))
+    return lines
 
 
 def waiting(problem: Problem, plan: Plan, schedule: Schedule) -> Line:
@@ -163,13 +163,13 @@ def waiting(problem: Problem, plan: Plan, schedule: Schedule) -> Line:
     ran = {(span.device, span.action) for span in schedule.spans if not span.is_transfer}
     single = problem.objective is Objective.MAKESPAN
     phases = [{problem.graph.operators[o].phase for o in stage.operators} for stage in plan.stages]
-    asked = [
+    planned = [
         (device, str(action))
         for device, row in enumerate(plan.order)
         for action in row
         if not (single and action.micro_batch) and phases[action.stage] & set(PHASES_OF[action.kind])
     ]
-    missing = [f"{action} on device {device}" for device, action in asked if (device, action) not in ran]
+    missing = [f"{action} on device {device}" for device, action in planned if (device, action) not in ran]
     if missing:
         return Line(
             "no deadlock", Verdict.FAIL, f"{text.plural(len(missing), 'action')} never ran: {text.listing(missing, 3)}"
@@ -178,23 +178,23 @@ def waiting(problem: Problem, plan: Plan, schedule: Schedule) -> Line:
     messages = int((received & (schedule.columns.kind != SPAN_KINDS.index("S"))).sum())
     stated = sum(len(row) for _, row in plan.messages)
     order = f", {stated:,} of them in an order that the plan states" if stated else ""
-    said = f"{text.plural(len(asked), 'action')} ran in the plan's order"
-    said += f", and {text.plural(messages, 'transfer')} arrived{order}" if messages else ""
-    return Line("no deadlock", Verdict.PASS, f"{said}: nothing waits in a cycle")
+    outcome = f"{text.plural(len(planned), 'action')} ran in the plan's order"
+    outcome += f", and {text.plural(messages, 'transfer')} arrived{order}" if messages else ""
+    return Line("no deadlock", Verdict.PASS, f"{outcome}: nothing waits in a cycle")
 
 
 def largest(sent: Sequence[Transfer], view: PlanView) -> Line:
     """The largest transfers, and whether some link hardly rests."""
     if not sent and not view["links"]:
         return Line("largest transfers", Verdict.PASS, "none: no tensor crosses devices")
-    names = [told["name"] for told in view["devices"]]
-    said = [
+    names = [device["name"] for device in view["devices"]]
+    transfers = [
         f"{text.nbytes(one.nbytes) if one.nbytes else 'the output'} of {text.short(one.producer, 48)},"
         f" {device_words(one.source, names, brief=True)} → {device_words(one.target, names, brief=True)}"
         + (f", {one.times:,} times" if one.times > 1 else "")
         for one in sent[:LARGEST]
     ]
-    words = "; ".join(said)
+    words = "; ".join(transfers)
     span = view["span_s"]
     busiest = max(view["links"], key=lambda use: use["busy_s"], default=None)
     if busiest is None or not span:
@@ -206,10 +206,10 @@ def largest(sent: Sequence[Transfer], view: PlanView) -> Line:
 
 def balance(view: PlanView, metrics: Metrics) -> list[Line]:
     """How evenly devices work, which do nothing, and how much they idle."""
-    names, busy, span = [told["name"] for told in view["devices"]], view["busy_s"], view["span_s"]
+    names, busy, span = [device["name"] for device in view["devices"]], view["busy_s"], view["span_s"]
     used = [i for i in range(len(names)) if busy[i] > 0]
     unused = [names[i] for i in range(len(names)) if busy[i] <= 0 and not names[i].startswith("CPU")]
-    found = []
+    lines = []
     if used:
         most, least = max(used, key=lambda i: busy[i]), min(used, key=lambda i: busy[i])
         mean = math.fsum(busy[i] for i in used) / len(used)
@@ -220,16 +220,16 @@ def balance(view: PlanView, metrics: Metrics) -> list[Line]:
         )
         if len(used) == 1:
             words = f"{names[most]} does all the work"
-        found.append(Line("balance", Verdict.WARN if ratio > UNEVEN else Verdict.PASS, words))
+        lines.append(Line("balance", Verdict.WARN if ratio > UNEVEN else Verdict.PASS, words))
     if unused:
-        found.append(Line("devices in use", Verdict.WARN, f"nothing runs on {text.listing(unused, 4)}"))
+        lines.append(Line("devices in use", Verdict.WARN, f"nothing runs on {text.listing(unused, 4)}"))
     if used and span:
         idle = 1 - math.fsum(busy[i] for i in used) / (span * len(used))
         if view["objective"] == "max-load":
             idle = metrics.bubble
         words = f"{text.percent(max(0.0, idle))} of the time of the devices in use"
-        found.append(Line("idle time", Verdict.WARN if idle > IDLE else Verdict.PASS, words))
-    return found
+        lines.append(Line("idle time", Verdict.WARN if idle > IDLE else Verdict.PASS, words))
+    return lines
 
 
 def proved(result: Result | None) -> Line:
@@ -250,10 +250,10 @@ def known(problem: Problem, plan: Plan, seconds: float = math.nan) -> list[Line]
     objective, of which is told how far off it may be."""
     source = problem.costs_from
     measured = source.startswith(MEASURED)
-    told = share(problem, plan)
-    if told is not None:
-        verdict = Verdict.WARN if told.estimated > GUESSED else Verdict.PASS
-        compute = Line("compute times", verdict, f"{told.words()}; {source}")
+    shares = share(problem, plan)
+    if shares is not None:
+        verdict = Verdict.WARN if shares.estimated > GUESSED else Verdict.PASS
+        compute = Line("compute times", verdict, f"{shares.words()}; {source}")
     elif source.startswith(ESTIMATED):
         within = interval(problem, plan, seconds)
         words = "" if within is None else f"; held-out kernels put {text.seconds(seconds)} at {within.words()}"

@@ -67,14 +67,14 @@ footer{margin-top:40px;color:var(--quiet);font-size:12px}
 """
 
 
-def report_page(told: Review, problem: Problem, reference: str, notes: Sequence[str] = ()) -> str:
+def report_page(review: Review, problem: Problem, reference: str, notes: Sequence[str] = ()) -> str:
     """The text of the file. reference: where the model comes from; notes: of the search or the trace.
 
     Every name from a file is escaped.
     """
     title = reference or problem.graph.name
-    view = told.view
-    parts = [_head(told, problem, title), _lines(told)]
+    view = review.view
+    parts = [_head(review, problem, title), _lines(review)]
     if view is not None:
         operators = [operator.name for operator in problem.graph.operators]
         workload = Workload(problem.graph, reference, training=problem.training)
@@ -85,10 +85,10 @@ def report_page(told: Review, problem: Problem, reference: str, notes: Sequence[
             _devices(view),
             _stages(view),
             f"<h2>Operators by device</h2><figure>{graph}</figure>",
-            _transfers(told, view),
+            _transfers(review, view),
         ]
     parts.append(_notes(notes))
-    parts.append(_footer(told, problem))
+    parts.append(_footer(review, problem))
     count = len(problem.cluster) if view is None else len(view["devices"])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -105,51 +105,51 @@ def _device_styles(count: int) -> str:
     return "".join(f".d{i}{{background:var(--{device(i)})}}" for i in range(count))
 
 
-def _head(told: Review, problem: Problem, title: str) -> str:
+def _head(review: Review, problem: Problem, title: str) -> str:
     cluster = text.counted(device.kind for device in problem.cluster.devices)
     graph = text.plural(len(problem.graph), "operator")
     facts = []
-    if told.metrics is not None and told.view is not None:
-        objective = told.metrics.objective_s(problem.objective)
-        within = figures(told.view).within
+    if review.metrics is not None and review.view is not None:
+        objective = review.metrics.objective_s(problem.objective)
+        within = figures(review.view).within
         facts = [
             (text.seconds(objective) + (within and f", {within}"),
              {"max-load": "max-load, a sample", "makespan": "makespan, one pass",
               "iteration": "iteration, a mini-batch"}[problem.objective.value]),
-            (text.rate(told.metrics.throughput_per_s), "samples, by iterations"),
-            (text.seconds(told.view["bound_s"] or None), "lower bound"),
-            (text.percent(told.metrics.bubble), "bubble"),
-            (text.nbytes(max(told.metrics.peak_memory_bytes)), "peak memory"),
-            (text.nbytes(told.metrics.cut_bytes), "between devices"),
+            (text.rate(review.metrics.throughput_per_s), "samples, by iterations"),
+            (text.seconds(review.view["bound_s"] or None), "lower bound"),
+            (text.percent(review.metrics.bubble), "bubble"),
+            (text.nbytes(max(review.metrics.peak_memory_bytes)), "peak memory"),
+            (text.nbytes(review.metrics.cut_bytes), "between devices"),
         ]  # fmt: skip
     listed = "".join(f"<li><b>{plain(value)}</b><span>{plain(what)}</span></li>" for value, what in facts)
     return (
         f"<h1>{plain(title)}</h1><p class=quiet>{plain(graph)} on {plain(cluster)}; mini-batch of"
         f" {problem.mini_batch:,}, {'training' if problem.training else 'inference'}</p>"
-        f"<div class='verdict {told.verdict}'>{MARKS[told.verdict]} {VERDICTS[told.verdict]}</div>"
+        f"<div class='verdict {review.verdict}'>{MARKS[review.verdict]} {VERDICTS[review.verdict]}</div>"
         + (f"<ul class=facts>{listed}</ul>" if facts else "")
     )
 
 
-def _lines(told: Review) -> str:
+def _lines(review: Review) -> str:
     rows = "".join(
         f"<tr><td class='mark {line.verdict}'>{MARKS[line.verdict]} {line.verdict}</td>"
         f"<td class=what>{plain(line.what)}</td>"
         f"<td class=reason>{_reason(line)}</td></tr>"
-        for line in told.lines
+        for line in review.lines
     )
     return f"<h2>Review</h2><div class=scroll><table>{rows}</table></div>"
 
 
 def _reason(line: Line) -> str:
-    told = plain(line.reason)
-    return f"<code>{told}</code>" if line.what == "plan hash" else told
+    reason = plain(line.reason)
+    return f"<code>{reason}</code>" if line.what == "plan hash" else reason
 
 
 def _devices(view: PlanView) -> str:
     rows = []
-    for row, told, curve in zip(device_rows(view), view["devices"], view["memory"], strict=True):
-        cap = told["memory_bytes"]
+    for row, spec, curve in zip(device_rows(view), view["devices"], view["memory"], strict=True):
+        cap = spec["memory_bytes"]
         share = min(1.0, curve["peak_bytes"] / cap) if cap else 0.0
         bar = f"<div class=bar><i class=d{row['device']} style='width:{100 * share:.1f}%'></i></div>" if cap else ""
         numbers = "".join(
@@ -173,8 +173,8 @@ def _stages(view: PlanView) -> str:
     return f"<h2>Stages</h2><figure>{drawn.inline_svg('d')}</figure>"
 
 
-def _transfers(told: Review, view: PlanView) -> str:
-    if not told.transfers:
+def _transfers(review: Review, view: PlanView) -> str:
+    if not review.transfers:
         return ""
     names = [one["name"] for one in view["devices"]]
     rows = "".join(
@@ -182,9 +182,9 @@ def _transfers(told: Review, view: PlanView) -> str:
         f"<td>{plain(device_words(one.source, names))}</td>"
         f"<td>{plain(device_words(one.target, names))}</td><td class=n>{text.nbytes(one.nbytes)}</td>"
         f"<td class=n>{one.times:,}</td><td class=n>{text.nbytes(one.total_bytes)}</td></tr>"
-        for one in told.transfers[:SHOWN_TRANSFERS]
+        for one in review.transfers[:SHOWN_TRANSFERS]
     )
-    more = len(told.transfers) - SHOWN_TRANSFERS
+    more = len(review.transfers) - SHOWN_TRANSFERS
     rest = f"<p class=quiet>and {more:,} smaller ones</p>" if more > 0 else ""
     heads = "<th>tensor of<th>from<th>to<th class=n>a micro-batch<th class=n>times<th class=n>a mini-batch"
     return f"<h2>Largest transfers</h2><div class=scroll><table><tr>{heads}</tr>{rows}</table></div>{rest}"
@@ -196,10 +196,10 @@ def _notes(notes: Sequence[str]) -> str:
     return "<h2>Notes</h2><ul>" + "".join(f"<li>{plain(note)}</li>" for note in notes) + "</ul>"
 
 
-def _footer(told: Review, problem: Problem) -> str:
-    costs = problem.costs_from if told.view is None else told.view["costs_from"]
+def _footer(review: Review, problem: Problem) -> str:
+    costs = problem.costs_from if review.view is None else review.view["costs_from"]
     return (
-        f"<footer><p>Costs: {plain(costs)}. Graph <code>{told.graph_sha256}</code></p>"
+        f"<footer><p>Costs: {plain(costs)}. Graph <code>{review.graph_sha256}</code></p>"
         f"<p>Written by Placement Explorer {plain(_version())}.</p></footer>"
     )
 

@@ -72,7 +72,7 @@ def review(problem: Problem, plan: Plan, result: Result | None = None) -> Review
             lines.append(Line(what, Verdict.FAIL, str(error)))
             view = metrics = None
     if view is not None and metrics is not None:
-        names = [told["name"] for told in view["devices"]]
+        names = [device["name"] for device in view["devices"]]
         lines += questions.counted(problem, plan, metrics, sent)
         peaks = [metrics.peak_memory_bytes[same[0]] for same in shown.every]
         lines += questions.divided(problem, plan)
@@ -91,10 +91,10 @@ def rules_broken(problem: Problem, plan: Plan, result: Result | None) -> tuple[s
     broken = check(problem, plan)
     if broken or result is None:
         return broken
-    found, claimed = judge(problem, plan).objective_s, result.objective_s
-    if math.isclose(found, claimed, rel_tol=CLAIM_TOLERANCE):
+    evaluated, claimed = judge(problem, plan).objective_s, result.objective_s
+    if math.isclose(evaluated, claimed, rel_tol=CLAIM_TOLERANCE):
         return ()
-    return (f"the file says its objective is {claimed} s, evaluated it is {found} s",)
+    return (f"the file says its objective is {claimed} s, evaluated it is {evaluated} s",)
 
 
 def view_of(problem: Problem, plan: Plan, result: Result | None = None) -> PlanView:
@@ -102,16 +102,16 @@ def view_of(problem: Problem, plan: Plan, result: Result | None = None) -> PlanV
     are the spans themselves, up to FINE of them: a drawing leaves out what repeats, where the page melts it.
 
     Raises InvalidPlan if it cannot be simulated."""
-    told = None if result is None else result_view(replace(result, problem=problem, plan=plan))
-    if told is None:
+    view = None if result is None else result_view(replace(result, problem=problem, plan=plan))
+    if view is None:
         objective = evaluate(problem, plan).objective_s(problem.objective)
-        told = plan_view(problem, plan, planner="", objective_s=objective, bound_s=0.0)
-    if told["by_operator"] or not MAX_BARS < told["spans"] <= FINE:
-        return told
+        view = plan_view(problem, plan, planner="", objective_s=objective, bound_s=0.0)
+    if view["by_operator"] or not MAX_BARS < view["spans"] <= FINE:
+        return view
     exchanged = exchanges(problem, plan)
     _, plan, schedule, _ = folded(problem, plan, simulate(problem, plan))
-    links = {use["resource"]: i for i, use in enumerate(told["links"])}
-    return {**told, "bars": bars(schedule, 2 * FINE, again_s(plan, schedule), links, exchanged)}
+    links = {use["resource"]: i for i, use in enumerate(view["links"])}
+    return {**view, "bars": bars(schedule, 2 * FINE, again_s(plan, schedule), links, exchanged)}
 
 
 class LineView(TypedDict):
@@ -141,21 +141,21 @@ class ReviewView(TypedDict):
     tensor_placements: NotRequired[dict[str, str]]
 
 
-def review_object(told: Review, problem: Problem) -> ReviewView:
+def review_object(review: Review, problem: Problem) -> ReviewView:
     """A review as JSON: verdict, hashes, lines [{what, verdict, reason}] and the largest transfers."""
-    found: ReviewView = {
-        "verdict": told.verdict.value,
-        "plan_sha256": told.plan_sha256,
-        "graph_sha256": told.graph_sha256,
-        "lines": [{"what": line.what, "verdict": line.verdict.value, "reason": line.reason} for line in told.lines],
-        "largest_transfers": transfer_rows(told, devices(problem) if told.view is None else told.view["devices"]),
+    fields: ReviewView = {
+        "verdict": review.verdict.value,
+        "plan_sha256": review.plan_sha256,
+        "graph_sha256": review.graph_sha256,
+        "lines": [{"what": line.what, "verdict": line.verdict.value, "reason": line.reason} for line in review.lines],
+        "largest_transfers": transfer_rows(review, devices(problem) if review.view is None else review.view["devices"]),
     }
     if (divided := tensor_placements(problem)) is not None:
-        found["tensor_placements"] = divided
-    return found
+        fields["tensor_placements"] = divided
+    return fields
 
 
-def transfer_rows(told: Review, devices: Sequence[Device]) -> list[TransferView]:
+def transfer_rows(review: Review, devices: Sequence[Device]) -> list[TransferView]:
     """The largest transfers of a review as plain data. devices: as in a plan's view."""
     return [
         {
@@ -165,7 +165,7 @@ def transfer_rows(told: Review, devices: Sequence[Device]) -> list[TransferView]
             "bytes": one.nbytes,
             "times": one.times,
         }
-        for one in told.transfers[:MOST_TRANSFERS]
+        for one in review.transfers[:MOST_TRANSFERS]
     ]
 
 

@@ -41,7 +41,7 @@ def transfers(problem: Problem, plan: Plan) -> tuple[Transfer, ...]:
         for operator in stage.operators:
             where[operator].append((stage.devices, stage.micro_batch_size))
     operators, tensors = problem.graph.operators, problem.graph.tensors
-    found: dict[tuple[str, tuple[int, ...], tuple[int, ...]], Transfer] = {}
+    by_route: dict[tuple[str, tuple[int, ...], tuple[int, ...]], Transfer] = {}
     for group in messages_between_stages(problem.graph, plan.stages):
         for t in group:
             copies = where[tensors[t].producer]
@@ -51,5 +51,5 @@ def transfers(problem: Problem, plan: Plan) -> tuple[Transfer, ...]:
                 name = operators[tensors[group[0]].producer].name
                 nbytes = tensors[group[0]].nbytes.at(samples)
                 times = max(1, problem.mini_batch // samples)
-                found[f"{group[0]} {name}", source, target] = Transfer(name, source, target, nbytes, times)
-    return tuple(sorted(found.values(), key=lambda sent: (-sent.total_bytes, sent.producer, sent.target)))
+                by_route[f"{group[0]} {name}", source, target] = Transfer(name, source, target, nbytes, times)
+    return tuple(sorted(by_route.values(), key=lambda sent: (-sent.total_bytes, sent.producer, sent.target)))

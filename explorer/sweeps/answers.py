@@ -61,12 +61,12 @@ def curve_picture(points: Sequence[Point], what: str, along: str, bend: int | No
         shapes.append(Stroke(((LEFT, y(i * tick)), (WIDTH - RIGHT, y(i * tick))), "grid"))
         shapes.append(Label(LEFT - 8, y(i * tick), text.seconds(i * tick), "quiet", 10.5, "end"))
     bounds = [(x, y(bound)) for x, (_, _, bound) in zip(xs, points, strict=True) if bound > 0]
-    found = [(x, y(time)) for x, (_, time, _) in zip(xs, points, strict=True) if time is not None]
+    corners = [(x, y(time)) for x, (_, time, _) in zip(xs, points, strict=True) if time is not None]
     if len(bounds) > 1:
         shapes.append(Polygon((*((x, bottom) for x in (bounds[0][0],)), *bounds, (bounds[-1][0], bottom)), "lane"))
         shapes.append(Stroke(tuple(bounds), "accent", 1.5, dashed=True))
-    if len(found) > 1:
-        shapes.append(Stroke(tuple(found), "text", 1.8))
+    if len(corners) > 1:
+        shapes.append(Stroke(tuple(corners), "text", 1.8))
     for (name, time, bound), x in zip(points, xs, strict=True):
         shapes.append(Label(x, bottom + 14, name, "quiet", 10.5, "middle"))
         if time is None:
@@ -111,11 +111,11 @@ def curves_picture(lines: Mapping[str, Sequence[float | None]], values: Sequence
             last = x
     for number, (name, line) in enumerate(lines.items()):  # seconds, None without a plan
         colour, dashed = device(number), number >= HUES
-        found = [(value, time) for value, time in zip(values, line, strict=True) if time is not None]
-        corners = [at(*one) for one in found]
+        known = [(value, time) for value, time in zip(values, line, strict=True) if time is not None]
+        corners = [at(*one) for one in known]
         if len(corners) > 1:
             shapes.append(Stroke(tuple(corners), colour, 1.8, dashed=dashed))
-        for (x, y), (value, took_s) in zip(corners, found, strict=True):
+        for (x, y), (value, took_s) in zip(corners, known, strict=True):
             title = f"{name}, {text.nbytes(value)}: {text.seconds(took_s)}"
             shapes.append(Rect(x - DOT, y - DOT, 2 * DOT, 2 * DOT, colour, radius=DOT, title=title))
         bend = knee(values, line)
@@ -127,8 +127,8 @@ def curves_picture(lines: Mapping[str, Sequence[float | None]], values: Sequence
     shapes.append(Label(8, 12, f"{what} by memory cap", "text", 11.5, bold=True))
     shapes.append(Label(right, 12, "ring: beyond it more memory helps little", "quiet", 10.5, "end"))
     height = TALL + 4 + KEY * (1 + (len(lines) - 1) // KEYS)
-    told = f"{what} by memory cap: {text.listing(list(lines), 12)}"
-    return Picture(tuple(shapes), WIDTH, height, told, min(HUES, len(lines)))
+    description = f"{what} by memory cap: {text.listing(list(lines), 12)}"
+    return Picture(tuple(shapes), WIDTH, height, description, min(HUES, len(lines)))
 
 
 def _knee(x: float, y: float, colour: str) -> list[Shape]:
@@ -180,10 +180,10 @@ class Sweep(tuple[Row, ...]):
         lines: dict[str, list[float | None]] = {}
         for row, part in zip(self, parts, strict=True):
             line = lines.setdefault(" ".join(str(part[i]) for i in differ), [None] * len(values))
-            asked, cap = row.point.pipeline, row.point.memory_bytes
+            pipeline, cap = row.point.pipeline, row.point.memory_bytes
             if row.result is None or row.plan is None or cap is None:
                 continue
-            if asked not in SEVERAL_STAGES or row.plan.pipeline == asked:
+            if pipeline not in SEVERAL_STAGES or row.plan.pipeline == pipeline:
                 line[values.index(cap)] = row.result.objective_s
         return curves_picture(lines, values, _what(objective))
 

@@ -126,14 +126,14 @@ def search_degrees(
     parted = whole is not None and may_differ(whole.workload.graph, cluster)
     search.searching = time.perf_counter()
     best = search.over_degrees(search.limit_s * (1 - PART_SHARE if parted else 1))
-    told = search.over_parts(best) if parted else []
+    parts_tried = search.over_parts(best) if parted else []
     assert search.best is not None
     took_s = time.perf_counter() - search.began
-    found = _answer(search.best, search.questions, refused, len(cluster.accelerators), took_s)
-    if told:
-        note = f"parts of different degrees were tried, too: {text.listing(told, MOST_PARTS)}"
-        found = replace(found, result=replace(found.result, notes=(*found.result.notes, note)))
-    return found
+    answer = _answer(search.best, search.questions, refused, len(cluster.accelerators), took_s)
+    if parts_tried:
+        note = f"parts of different degrees were tried, too: {text.listing(parts_tried, MOST_PARTS)}"
+        answer = replace(answer, result=replace(answer.result, notes=(*answer.result.notes, note)))
+    return answer
 
 
 @dataclass(eq=False)
@@ -178,7 +178,7 @@ class _Search:
 
     def over_parts(self, uniform: _Question) -> list[str]:
         """Degrees that differ by part, in the time that is left; what was tried, with what came of it."""
-        told: list[str] = []
+        tried: list[str] = []
         candidates = _parts_to_try(self.questions, self.cluster, uniform)
         for number, parts in enumerate(candidates):
             left_s = self.left_s(self.limit_s)
@@ -195,13 +195,13 @@ class _Search:
             if one.bound_s < self.least_s:
                 found_s = self._solve(one, left_s / (len(candidates) - number))
                 words = text.seconds(found_s) if found_s < math.inf else "no plan"
-                told.append(f"{parts}, else {parts.degree} ({words})")
-        return told
+                tried.append(f"{parts}, else {parts.degree} ({words})")
+        return tried
 
     def _solve(self, one: _Question, left_s: float) -> float:
-        asked: Terms = {**self.terms, "start": one.start, "time_limit_s": max(1.0, left_s)}
+        terms: Terms = {**self.terms, "start": one.start, "time_limit_s": max(1.0, left_s)}
         heard = ignore if self.on_progress is None else _as_one(one, self.questions, self.began, self.on_progress)
-        one.result = self.ask(one.problem, self.planner, should_stop=self.should_stop, on_progress=heard, **asked)
+        one.result = self.ask(one.problem, self.planner, should_stop=self.should_stop, on_progress=heard, **terms)
         _note_degrees(one)
         if self.best is None or one.result.objective_s < self.least_s:
             self.best = one
@@ -233,8 +233,8 @@ def _as_one(
     def hear(step: Progress, plan: Plan | None) -> None:
         best_s = min(step.objective_s, before_s)
         bound_s = min(best_s, least_s, max(one.bound_s, step.bound_s))
-        told = replace(step, elapsed_s=time.perf_counter() - began, objective_s=best_s, bound_s=bound_s)
-        on_progress(one.workload, one.problem, told, plan if step.objective_s < before_s else None)
+        overall = replace(step, elapsed_s=time.perf_counter() - began, objective_s=best_s, bound_s=bound_s)
+        on_progress(one.workload, one.problem, overall, plan if step.objective_s < before_s else None)
 
     return hear
 
@@ -303,7 +303,7 @@ def _answer(
     if left_out and reason is not StopReason.CANCELLED:
         note += f"; groups of {text.listing([str(d) for d in sorted(left_out)], 8)} cannot be faster, by their bounds"
     notes = (*result.notes, note, *(f"groups of {degree}: {why}" for degree, why in sorted(refused.items())))
-    found = replace(
+    answer = replace(
         result,
         bound_s=bound_s,
         status=status,
@@ -312,4 +312,4 @@ def _answer(
         notes=notes,
         by_degrees=tuple(rows),
     )
-    return DegreesFound(found, best.workload)
+    return DegreesFound(answer, best.workload)

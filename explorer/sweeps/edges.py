@@ -22,21 +22,21 @@ class EdgeMove(NamedTuple):
     to: Place
 
 
-def edge_moves(problem: Problem, plan: Plan, asked: Collection[int]) -> Iterator[EdgeMove]:
+def edge_moves(problem: Problem, plan: Plan, chosen: Collection[int]) -> Iterator[EdgeMove]:
     """Of the stages that hold what is asked for, every edge with a stage elsewhere, moved by a module both ways.
 
     A module is an element of a list of modules ("blocks.7"), or what stands beside these; of one that the edge cuts,
     the part on that side. Where a stage has one module only, it stays.
     """
-    mine = {i for i, stage in enumerate(plan.stages) if not set(stage.operators).isdisjoint(asked)}
+    mine = {i for i, stage in enumerate(plan.stages) if not set(stage.operators).isdisjoint(chosen)}
     if len(mine) != 1:
         return
     (own,) = mine
     modules = [_modules(problem, stage.operators) for stage in plan.stages]
     before, after = _neighbours(problem, plan, own)
-    found: list[tuple[int, int]] = []
-    found += [(stage, own) for stage in before] + [(own, stage) for stage in after]
-    for first, second in found[:MOST_EDGES]:
+    edges: list[tuple[int, int]] = []
+    edges += [(stage, own) for stage in before] + [(own, stage) for stage in after]
+    for first, second in edges[:MOST_EDGES]:
         if plan.stages[first].devices == plan.stages[second].devices:
             continue
         for side, other, at in ((first, second, -1), (second, first, 0)):
@@ -48,11 +48,11 @@ def edge_moves(problem: Problem, plan: Plan, asked: Collection[int]) -> Iterator
 def _modules(problem: Problem, operators: Sequence[int]) -> list[tuple[str, list[int]]]:
     """The forward operators of a stage by module, in the order in which these begin."""
     rank = {operator: at for at, operator in enumerate(problem.graph.topological_order)}
-    found: dict[str, list[int]] = {}
+    modules: dict[str, list[int]] = {}
     for o in sorted(operators, key=rank.__getitem__):
         if problem.graph.operators[o].phase is Phase.FORWARD:
-            found.setdefault(module_name(problem.graph.operators[o].module_path), []).append(o)
-    return list(found.items())
+            modules.setdefault(module_name(problem.graph.operators[o].module_path), []).append(o)
+    return list(modules.items())
 
 
 def module_name(path: str) -> str:

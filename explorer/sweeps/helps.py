@@ -52,12 +52,12 @@ class Helped:
 def changes(problem: Problem, settings: Settings, own_memory_bytes: float | None, most_devices: int) -> list[Change]:
     """Single changes that mean something for a question. own_memory_bytes: what one of its devices really has, None if
     that is not known; a cap is raised up to it."""
-    found = []
+    changes = []
     devices = len(problem.cluster.accelerators)
     plain = settings.cluster is None and settings.profile is None
 
     def add(words: str, controls: Mapping[str, object], **changed: object) -> None:
-        found.append(Change(words, replace(settings, **changed), controls))  # type: ignore[arg-type]
+        changes.append(Change(words, replace(settings, **changed), controls))  # type: ignore[arg-type]
 
     uniform = not isinstance(settings.device_kind, tuple) and not isinstance(settings.memory_bytes, tuple)
     if plain and uniform and devices < most_devices:
@@ -80,7 +80,7 @@ def changes(problem: Problem, settings: Settings, own_memory_bytes: float | None
             add("stages replicated", {"max_replicas": "all"}, max_replicas=0)
         if problem.training and not problem.recompute:
             add("activations recomputed", {"recompute": "stage"}, recompute=Recompute.STAGE)
-    return found
+    return changes
 
 
 LIMITS = Limits(Effort.QUICK, 15.0)
@@ -89,7 +89,7 @@ LIMITS = Limits(Effort.QUICK, 15.0)
 
 def helped(
     workload: Workload,
-    asked: Sequence[Change],
+    changes: Sequence[Change],
     planner: Planner,
     before: tuple[Problem, float],
     start: Plan | None = None,
@@ -102,7 +102,7 @@ def helped(
     its plan, which a planner that improves what it is given begins with. ask: what solves a problem."""
     problem, objective_s = before
     was = problem.per_sample_s(objective_s)
-    for change in asked:
+    for change in changes:
         if should_stop():
             return
         try:

@@ -14,16 +14,16 @@ def knee(values: Sequence[float], times: Sequence[float | None]) -> int | None:
 
     values: what is varied, ascending. times: what is to be small; None where there is none, and the best so far counts.
     """
-    found: list[tuple[int, float]] = []
+    points: list[tuple[int, float]] = []
     for position, time in enumerate(times):
         if time is not None:
-            found.append((position, min(time, found[-1][1]) if found else time))
-    if len(found) < 3 or found[0][1] <= found[-1][1]:
+            points.append((position, min(time, points[-1][1]) if points else time))
+    if len(points) < 3 or points[0][1] <= points[-1][1]:
         return None
-    (begin, high), (end, low) = found[0], found[-1]
+    (begin, high), (end, low) = points[0], points[-1]
     wide = values[end] - values[begin]
     below = {
-        position: (high - time) / (high - low) - (values[position] - values[begin]) / wide for position, time in found
+        position: (high - time) / (high - low) - (values[position] - values[begin]) / wide for position, time in points
     }
     best = max(below, key=below.__getitem__)
     return best if below[best] > LEAST else None

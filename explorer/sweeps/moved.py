@@ -26,8 +26,8 @@ MOST_JOINED = 4
 
 def company(problem: Problem, operators: Collection[int]) -> frozenset[int]:
     """The operators with all that must be where they are: gradients, updates, co-located, kept together."""
-    asked = set(operators)
-    return frozenset(i for group in together(problem.graph) if asked & set(group) for i in group)
+    wanted = set(operators)
+    return frozenset(i for group in together(problem.graph) if wanted & set(group) for i in group)
 
 
 def places(problem: Problem, plan: Plan) -> list[Place]:
@@ -90,15 +90,15 @@ def _stages_elsewhere(problem: Problem, plan: Plan, numbers: Collection[int], to
 def _begins(problem: Problem, plan: Plan) -> Mapping[Action, float]:
     """When each action of a plan first begins."""
     columns = simulate(problem, plan).columns
-    found: dict[Action, float] = {}
+    begins: dict[Action, float] = {}
     rows = zip(
         columns.stage.tolist(), columns.kind.tolist(), columns.micro_batch.tolist(), columns.to_device.tolist(),
         columns.start_s.tolist(), strict=True,
     )  # fmt: skip
     for stage, kind, micro_batch, to_device, start in rows:
         if to_device < 0:
-            found.setdefault(Action(stage, SPAN_KINDS[kind], micro_batch), start)
-    return found
+            begins.setdefault(Action(stage, SPAN_KINDS[kind], micro_batch), start)
+    return begins
 
 
 def _arranged(problem: Problem, stages: list[Stage]) -> Iterator[Plan]:

@@ -44,17 +44,17 @@ def part_candidates(
     degrees, parts = sorted(seconds), _branches(graph)
     if len(parts) > 1:
         choices = product(degrees, repeat=len(parts)) if len(degrees) ** len(parts) <= MOST_COMBINATIONS else ()
-        found = [Candidate(degree, tuple(zip(parts, some, strict=True))) for some in choices]
+        candidates = [Candidate(degree, tuple(zip(parts, some, strict=True))) for some in choices]
     else:
-        found = [one for a, b in product(degrees, repeat=2) for one in _halves(graph, cluster, a, b)]
-    found = [one for one in found if len({one.degree, *(size for _, size in one.parts)}) > 1]
+        candidates = [one for a, b in product(degrees, repeat=2) for one in _halves(graph, cluster, a, b)]
+    candidates = [one for one in candidates if len({one.degree, *(size for _, size in one.parts)}) > 1]
 
     def rank(one: Candidate) -> tuple[int, float]:
         others = (one.degree != degree) + len({size for _, size in one.parts if size != degree})
         moved = sum(size != degree for _, size in one.parts) if len(parts) > 1 else 0
         return others + moved, _device_seconds(one, seconds)
 
-    return sorted(found, key=rank)
+    return sorted(candidates, key=rank)
 
 
 def may_differ(graph: OpGraph, cluster: Cluster) -> bool:
@@ -64,21 +64,21 @@ def may_differ(graph: OpGraph, cluster: Cluster) -> bool:
 
 
 def _flops(graph: OpGraph) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
+    flops: dict[str, float] = defaultdict(float)
     for operator in graph.operators:
         if operator.phase is Phase.FORWARD and operator.module_path:
-            found[operator.module_path] += operator.flops.at(graph.samples)
-    return found
+            flops[operator.module_path] += operator.flops.at(graph.samples)
+    return flops
 
 
 def _children(flops: Mapping[str, float], parent: str) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
+    children: dict[str, float] = defaultdict(float)
     for path, amount in flops.items():
         if parent and not path.startswith(f"{parent}."):
             continue
         name = path[len(parent) + 1 if parent else 0 :].partition(".")[0]
-        found[f"{parent}.{name}" if parent else name] += amount
-    return found
+        children[f"{parent}.{name}" if parent else name] += amount
+    return children
 
 
 def _branches(graph: OpGraph) -> list[str]:
@@ -131,7 +131,7 @@ def _halves(graph: OpGraph, cluster: Cluster, first: int, last: int) -> list[Can
 
 def _before(graph: OpGraph, blocks: str) -> list[str]:
     """The modules beside the blocks that follow none of them."""
-    found: dict[str, bool] = {}
+    before: dict[str, bool] = {}
     after = [False] * len(graph)
     for at in graph.topological_order:
         operator = graph.operators[at]
@@ -141,19 +141,19 @@ def _before(graph: OpGraph, blocks: str) -> list[str]:
         for successor in graph.successors[at]:
             after[successor] |= after[at] or inside
         if operator.module_path and not inside:
-            found[operator.module_path] = found.get(operator.module_path, True) and not after[at]
-    return [path for path, ahead in found.items() if ahead]
+            before[operator.module_path] = before.get(operator.module_path, True) and not after[at]
+    return [path for path, ahead in before.items() if ahead]
 
 
 def _blocks(graph: OpGraph) -> list[str]:
     """The most numerous modules that are counted under one parent."""
-    found: dict[str, set[str]] = defaultdict(set)
+    blocks: dict[str, set[str]] = defaultdict(set)
     for path in _flops(graph):
         names = path.split(".")
         at = next((at for at, name in enumerate(names) if name.isdigit()), None)
         if at:
-            found[".".join(names[:at])].add(".".join(names[: at + 1]))
-    most = max(found.values(), key=lambda some: len(some), default=set())
+            blocks[".".join(names[:at])].add(".".join(names[: at + 1]))
+    most = max(blocks.values(), key=lambda some: len(some), default=set())
     return sorted(most, key=lambda path: int(path.rpartition(".")[2]))
 
 

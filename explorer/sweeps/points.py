@@ -49,7 +49,7 @@ class Point:
 
     def words(self) -> str:
         """ "4 devices, 16 GiB"."""
-        return ", ".join(told for axis in AXES if (told := self.cell(axis, brief=False)))
+        return ", ".join(value for axis in AXES if (value := self.cell(axis, brief=False)))
 
     def cell(self, axis: str, brief: bool = True) -> str:
         """One value in words; "" if it is not set. brief: for a column that says what it is of."""

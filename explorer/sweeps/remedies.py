@@ -54,10 +54,10 @@ def remedies(problem: Problem, settings: Settings, most_devices: int) -> list[Ch
 
     problem: the one that has no plan, of ``settings``. most_devices: accelerators that may be asked for.
     """
-    found: list[Change] = []
+    changes: list[Change] = []
 
     def add(words: str, flags: str, controls: Mapping[str, object], **changed: object) -> None:
-        found.append(Change(words, replace(settings, **changed), controls, flags))  # type: ignore[arg-type]
+        changes.append(Change(words, replace(settings, **changed), controls, flags))  # type: ignore[arg-type]
 
     kind = _kind(problem)
     cap = settings.memory_bytes
@@ -96,7 +96,7 @@ def remedies(problem: Problem, settings: Settings, most_devices: int) -> list[Ch
             {"max_replicas": "all", "zero": "3", "recompute": "stage"}, max_replicas=0, zero=3,
             recompute=Recompute.STAGE,
         )  # fmt: skip
-    found += _more_devices(problem, settings, devices, most_devices, again=again)
+    changes += _more_devices(problem, settings, devices, most_devices, again=again)
     if kind is not None and not capped and isinstance(settings.device_kind, str | None) and settings.cluster is None:
         larger = sorted((one for one in DEVICES.values() if _larger(one, kind)), key=lambda one: one.memory_bytes)
         for other in larger[:2]:
@@ -108,7 +108,7 @@ def remedies(problem: Problem, settings: Settings, most_devices: int) -> list[Ch
                 {"device_kind": other.name, "memory": other.memory_bytes},
                 **changed,
             )
-    return found
+    return changes
 
 
 def _more_devices(problem: Problem, settings: Settings, devices: int, most: int, *, again: bool) -> Iterator[Change]:
@@ -130,7 +130,7 @@ def _more_devices(problem: Problem, settings: Settings, devices: int, most: int,
 
 def ways_out(
     workload: Workload,
-    asked: list[Change],
+    changes: list[Change],
     planner: Planner,
     limits: Limits = LIMITS,
     *,
@@ -144,7 +144,7 @@ def ways_out(
     solves a problem.
     """
     done: list[Change] = []
-    for change in asked:
+    for change in changes:
         if should_stop() or len(done) == MOST:
             return
         if any(one.controls.items() <= change.controls.items() for one in done):

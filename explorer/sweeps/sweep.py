@@ -71,7 +71,7 @@ class Row:
 def sweep_rows(
     workload: Workload,
     base: Settings,
-    asked: Sequence[Point],
+    points: Sequence[Point],
     planner: Planner,
     limits: Limits = USUAL,
     *,
@@ -88,9 +88,9 @@ def sweep_rows(
     """
     rows: list[Row] = []
     starts = planner.name in STARTS and not fresh
-    order = Order(len(asked), lambda position: _nearest(asked, position) if starts else ())
+    order = Order(len(points), lambda position: _nearest(points, position) if starts else ())
     while not should_stop() and (position := order.next()) is not None:
-        point = asked[position]
+        point = points[position]
         begun = order.start(position)
         start = None if begun is None else rows[begun].plan
         try:
@@ -116,36 +116,36 @@ class Cell:
     point: Point
 
 
-def cells(workloads: Sequence[Workload], planners: Sequence[str], asked: Sequence[Point]) -> tuple[Cell, ...]:
+def cells(workloads: Sequence[Workload], planners: Sequence[str], points: Sequence[Point]) -> tuple[Cell, ...]:
     """Every model with every planner at every point, the points changing first. Raises InvalidProblem for more than
     MAX_POINTS."""
-    check_count(len(workloads) * len(planners) * len(asked))
-    return tuple(Cell(*one) for one in product(workloads, planners, asked))
+    check_count(len(workloads) * len(planners) * len(points))
+    return tuple(Cell(*one) for one in product(workloads, planners, points))
 
 
-def before(asked: Sequence[Cell], *, fresh: bool = False) -> Callable[[int], Sequence[int]]:
+def before(cells: Sequence[Cell], *, fresh: bool = False) -> Callable[[int], Sequence[int]]:
     """Position -> the earlier cells whose plan its search may begin with, the nearest first: of the same model and
     planner, that differ in the fewest values, and of these the last. () for planners that are not in STARTS."""
     groups: dict[tuple[int, str], list[int]] = {}
     place: dict[int, int] = {}
-    for position, cell in enumerate(asked):
+    for position, cell in enumerate(cells):
         group = groups.setdefault((id(cell.workload), cell.planner), [])
         place[position] = len(group)
         group.append(position)
 
     @cache
     def nearest(position: int) -> Sequence[int]:
-        cell = asked[position]
+        cell = cells[position]
         if fresh or cell.planner.partition(":")[0] not in STARTS:
             return ()
         group = groups[id(cell.workload), cell.planner]
-        return [group[i] for i in _nearest([asked[p].point for p in group[: place[position] + 1]], place[position])]
+        return [group[i] for i in _nearest([cells[p].point for p in group[: place[position] + 1]], place[position])]
 
     return nearest
 
 
 def cell_rows(
-    asked: Sequence[Cell],
+    cells: Sequence[Cell],
     base: Settings,
     limits: Limits,
     workers: Workers | Cluster,
@@ -159,23 +159,23 @@ def cell_rows(
     workers are and in whichever order they answer; see `ask_all` and `ask_cluster` for the rest."""
 
     def question(position: int) -> Question:
-        cell = asked[position]
+        cell = cells[position]
         return Question(
             make_problem(cell.workload, cell.point.settings(base)), cell.planner, limits, cell.workload.reference
         )
 
-    nearest = before(asked, fresh=fresh)
+    nearest = before(cells, fresh=fresh)
     if isinstance(workers, Cluster):
         answers = ask_cluster(
-            workers, len(asked), nearest, question, library, should_stop=should_stop, on_course=on_course
+            workers, len(cells), nearest, question, library, should_stop=should_stop, on_course=on_course
         )
     else:
-        order = Order(len(asked), nearest)
+        order = Order(len(cells), nearest)
         answers = ask_all(order, question, workers, library, should_stop=should_stop, on_course=on_course)
-    for found in answers:
-        cell = asked[found.position]
-        row = _row(cell.point, found.answer, found.started_from)
-        yield found.position, replace(row, model=cell.workload.reference, planner=cell.planner)
+    for returned in answers:
+        cell = cells[returned.position]
+        row = _row(cell.point, returned.answer, returned.started_from)
+        yield returned.position, replace(row, model=cell.workload.reference, planner=cell.planner)
 
 
 def _row(point: Point, answer: Answer, begun: int | None) -> Row:
@@ -183,9 +183,9 @@ def _row(point: Point, answer: Answer, begun: int | None) -> Row:
     return Row(point, answer.result, answer.metrics(), answer.status, answer.reason, started_from)
 
 
-def _nearest(asked: Sequence[Point], position: int) -> list[int]:
+def _nearest(points: Sequence[Point], position: int) -> list[int]:
     """The points before, those first that differ in the fewest values, and of these the last."""
-    return sorted(range(position), key=lambda i: (asked[i].apart(asked[position]), -i))
+    return sorted(range(position), key=lambda i: (points[i].apart(points[position]), -i))
 
 
 class RowView(TypedDict):
@@ -219,7 +219,7 @@ def row_object(row: Row) -> RowView:
     result, metrics = row.result, row.metrics
     plan = row.plan
     within = None if result is None else interval(result.problem, plan, result.objective_s)
-    found: RowView = {
+    fields: RowView = {
         "status": row.status,
         "reason": row.reason,
         "planner": None if result is None else result.planner,
@@ -240,7 +240,7 @@ def row_object(row: Row) -> RowView:
         "runtime_s": None if result is None else result.runtime_s,
         "started_from": row.started_from,
     }
-    return cast(RowView, {**axes, **found})
+    return cast(RowView, {**axes, **fields})
 
 
 def _split(result: Result, plan: Plan) -> int:

@@ -67,10 +67,10 @@ def why_here(
     """A move to every place, each really evaluated. Raises InvalidPlan if the plan itself cannot be."""
     moving = company(problem, operators)
     judged = judge(problem, plan)
-    found = sorted(moves(problem, plan, operators, should_stop=should_stop), key=rank)
+    ranked = sorted(moves(problem, plan, operators, should_stop=should_stop), key=rank)
     along = len(moving) - len(set(operators))
     moved = tuple(edges(problem, plan, operators, should_stop=should_stop))
-    return WhyHere(tuple(sorted(moving)), along, judged.objective_s, tuple(found), moved)
+    return WhyHere(tuple(sorted(moving)), along, judged.objective_s, tuple(ranked), moved)
 
 
 def moves(
@@ -122,11 +122,11 @@ def move_rows(
     problem: Problem, plan: Plan, operators: Collection[int], *, should_stop: Callable[[], bool] = never
 ) -> Iterator[MoveRow]:
     """The moves, then those of edges, one after the other."""
-    told = chain(
+    alternatives = chain(
         ((False, move) for move in moves(problem, plan, operators, should_stop=should_stop)),
         ((True, move) for move in edges(problem, plan, operators, should_stop=should_stop)),
     )
-    for edge, move in told:
+    for edge, move in alternatives:
         yield {
             "device": move.place[0], "name": move.name, "delta_s": move.delta_s, "delta": delta_words(move),
             "changes": list(move.changes), "reason": move.reason, "here": move.here, "edge": edge,
@@ -183,10 +183,10 @@ def _move(
 def _named(reason: str, names: Sequence[str]) -> str:
     """What a rule says of devices by their numbers, by their names."""
 
-    def told(found: re.Match[str]) -> str:
-        return place_name([int(number) for number in re.findall(r"\d+", found[0])], names)
+    def name(match: re.Match[str]) -> str:
+        return place_name([int(number) for number in re.findall(r"\d+", match[0])], names)
 
-    return re.sub(r"\bdevice \d+\b|(the devices )?\[\d+(?:, \d+)*\]", told, reason).replace(" -> ", " → ")
+    return re.sub(r"\bdevice \d+\b|(the devices )?\[\d+(?:, \d+)*\]", name, reason).replace(" -> ", " → ")
 
 
 def _over_cap(problem: Problem, plan: Plan, names: Sequence[str]) -> tuple[float, str]:
@@ -200,14 +200,14 @@ def _over_cap(problem: Problem, plan: Plan, names: Sequence[str]) -> tuple[float
 
 def _changes(before: Metrics, after: Metrics, names: Sequence[str]) -> tuple[str, ...]:
     """What a move makes different, the largest shares first: work and memory of devices, bytes between them."""
-    found: list[tuple[float, str]] = []
+    changes: list[tuple[float, str]] = []
 
     def add(
         was: float, now: float, words: Callable[[str], str], unit: Callable[[float | None], str], of: float
     ) -> None:
         share = abs(now - was) / of if of > 0 else 0.0
         if share >= LEAST_SHARE:
-            found.append((share, words(text.signed(now - was, unit))))
+            changes.append((share, words(text.signed(now - was, unit))))
 
     busiest, fullest = max(before.busy_s), max(before.peak_memory_bytes)
     for device, name in enumerate(names):
@@ -216,5 +216,5 @@ def _changes(before: Metrics, after: Metrics, names: Sequence[str]) -> tuple[str
             lambda d, n=name: f"{n}: peak {d}", text.nbytes, fullest)  # type: ignore[misc]  # fmt: skip
     add(before.cut_bytes, after.cut_bytes, lambda d: f"{d} between devices", text.nbytes,
         max(before.cut_bytes, after.cut_bytes))  # fmt: skip
-    found.sort(key=lambda pair: -pair[0])
-    return tuple(words for _, words in found[:MOST_WORDS])
+    changes.sort(key=lambda pair: -pair[0])
+    return tuple(words for _, words in changes[:MOST_WORDS])

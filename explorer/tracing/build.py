@@ -92,7 +92,7 @@ def division_of(small: Captured, large: Captured, folded: Folded) -> Division:
             tuple(number[name] for _, name in node.tensors),
             tuple(number[name] for name in node.outputs),
             operator.get(at),
-            {key: found for key, value in node.constants.items() if key in ALONG and (found := _integers(value))},
+            {key: sizes for key, value in node.constants.items() if key in ALONG and (sizes := _integers(value))},
             node.members,
         )
         for at, node in enumerate(small.nodes)
@@ -157,12 +157,12 @@ def _without_formula(captured: Captured, folded: Folded) -> Iterator[str]:
     if not calls:
         return
     most = sorted(calls, key=lambda target: (-calls[target], target))
-    told = ", ".join(f"{target} x {calls[target]}" for target in most[:SHOWN]) + (", ..." if len(most) > SHOWN else "")
+    shown = ", ".join(f"{target} x {calls[target]}" for target in most[:SHOWN]) + (", ..." if len(most) > SHOWN else "")
     total = sum(captured.values[name].numel for name in captured.parameters)
     several = sum(calls.values()) > 1
     yield (
         f"{sum(calls.values())} {'operators read' if several else 'operator reads'} {sum(weights.values()):,} of"
-        f" {total:,} parameters and {'have' if several else 'has'} no formula for FLOPs ({told}): counted as one an"
+        f" {total:,} parameters and {'have' if several else 'has'} no formula for FLOPs ({shown}): counted as one an"
         " element of what goes in and comes out, which is far too few for a product; calibrate measures them"
     )
 

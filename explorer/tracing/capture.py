@@ -88,8 +88,8 @@ def _export(
             program = torch.export.export(module, args, kwargs, strict=False)
     except Exception as error:
         raise TraceError(f"{name}: {refusal(error)}") from error
-    told = f"{len(seen)} region{'s' * (len(seen) != 1)}"
-    return program, (*notes, *((CHECKPOINTED.format(told),) if seen and training else ()))
+    regions = f"{len(seen)} region{'s' * (len(seen) != 1)}"
+    return program, (*notes, *((CHECKPOINTED.format(regions),) if seen and training else ()))
 
 
 @contextmanager

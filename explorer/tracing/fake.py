@@ -64,8 +64,8 @@ def fake_inputs(
     elif isinstance(example_inputs, (tuple, list)):
         given = (tuple(example_inputs), {})
     else:
-        found = type(example_inputs).__name__
-        raise TraceError(f"example inputs must be a tensor, a tuple of arguments or a dict by name, found {found}")
+        actual = type(example_inputs).__name__
+        raise TraceError(f"example inputs must be a tensor, a tuple of arguments or a dict by name, found {actual}")
     given = (given[0], {**given[1], **(by_name or {})})
     if not any(isinstance(x, Tensor) and x.dim() > 0 for x in pytree.tree_leaves(given)):
         raise TraceError("example inputs hold no tensor with a batch dimension (the first one is the batch)")

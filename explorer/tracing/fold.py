@@ -105,7 +105,7 @@ def _plumbing(captured: Captured, leader: list[int], producer: dict[str, int]) -
         if roots.isdisjoint(given) and before <= graph.nodes and not any(map(is_work, nodes)):
             graph.add_node(lead)
             graph.add_edges_from((other, lead) for other in before)
-    found: dict[int, tuple[int, int]] = {}
+    folded: dict[int, tuple[int, int]] = {}
     for part in nx.weakly_connected_components(graph):
         inside = graph.subgraph(part)
         modules = {lead: captured.nodes[lead].module_path for lead in part}
@@ -113,8 +113,8 @@ def _plumbing(captured: Captured, leader: list[int], producer: dict[str, int]) -
         blocks = list(together) if nx.is_directed_acyclic_graph(together) else [frozenset(part)]
         for block in blocks:
             kept = [lead for lead in block if lead in outputs or readers[lead] - block]
-            found.update(dict.fromkeys(block, (min(block), max(kept)) if kept else (NO_OPERATOR, NO_OPERATOR)))
-    return found
+            folded.update(dict.fromkeys(block, (min(block), max(kept)) if kept else (NO_OPERATOR, NO_OPERATOR)))
+    return folded
 
 
 def is_work(node: Node) -> bool:

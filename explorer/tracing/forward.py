@@ -130,12 +130,12 @@ def _on_a_gradient_path(captured: Captured, folded: Folded, reads: list[dict[str
             producer = folded.producer.get(captured.root(name))
             if carries and producer is not None:
                 backward.add_edge(group, producer)
-    found: set[int] = set()
+    reached: set[int] = set()
     for output in captured.outputs:
         producer = folded.producer.get(captured.root(output))
-        if producer is not None and captured.values[output].requires_grad and producer not in found:
-            found |= {producer} | nx.descendants(backward, producer)
-    return found
+        if producer is not None and captured.values[output].requires_grad and producer not in reached:
+            reached |= {producer} | nx.descendants(backward, producer)
+    return reached
 
 
 def _edges(
@@ -193,15 +193,15 @@ class _Savers:
 def _sources(captured: Captured, folded: Folded, reads: list[dict[str, bool]]) -> set[int]:
     """Operators that can be computed anywhere: they depend on no input and no parameter, are no
     products and not random (positions, causal masks, zero states)."""
-    found: set[int] = set()
+    sources: set[int] = set()
     for group, members in enumerate(folded.groups):
         roots = {captured.root(name) for name in reads[group]}
         computed = {folded.producer[root] for root in roots if root in folded.producer}
         if (
             roots.isdisjoint(captured.parameters)
             and roots.isdisjoint(captured.inputs)
-            and computed <= found
+            and computed <= sources
             and not any(is_work(captured.nodes[position]) for position in members)
         ):
-            found.add(group)
-    return found
+            sources.add(group)
+    return sources

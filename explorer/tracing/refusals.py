@@ -53,10 +53,10 @@ Place = tuple[str, int, str]
 
 def refusal(error: Exception) -> str:
     """Of what torch.export raised."""
-    said = f"{type(error).__name__}: {error}"
-    at = _where(_told(said)) or _where(_raised(error))
-    change = next((f"; {change}" for words, change in CHANGES if words in said), "")
-    if any(words in said for words in DATA_DEPENDENT):
+    message = f"{type(error).__name__}: {error}"
+    at = _where(_frames(message)) or _where(_raised(error))
+    change = next((f"; {change}" for words, change in CHANGES if words in message), "")
+    if any(words in message for words in DATA_DEPENDENT):
         return (
             "the forward depends on the values of a tensor (an `if` or a shape), which has no fixed operator"
             f" graph{at}; {BY_VALUE}; torch.export said: {first_line(error)}"
@@ -68,16 +68,16 @@ def value_dependent(error: Exception) -> str:
     """Of a result whose size or value is in the values, met when the exported graph was run. The recorder leaves the
     module and the stack of the call on the error."""
     module = getattr(error, "module_path", "")
-    told = f"{first_line(error)} in {module}" if module else first_line(error)
+    reason = f"{first_line(error)} in {module}" if module else first_line(error)
     return (
-        f"the shape or value of a result depends on the values of a tensor ({told}), so the operators have no fixed"
-        f" sizes{_where(_told(getattr(error, 'stack_trace', '')))}; {FIXED_SIZES}"
+        f"the shape or value of a result depends on the values of a tensor ({reason}), so the operators have no fixed"
+        f" sizes{_where(_frames(getattr(error, 'stack_trace', '')))}; {FIXED_SIZES}"
     )
 
 
-def _told(said: str) -> list[Place]:
+def _frames(trace: str) -> list[Place]:
     """The frames in a text, outermost first."""
-    return [(frame["file"], int(frame["line"]), frame["function"]) for frame in USER_FRAME.finditer(said)]
+    return [(frame["file"], int(frame["line"]), frame["function"]) for frame in USER_FRAME.finditer(trace)]
 
 
 def _raised(error: BaseException) -> list[Place]:
@@ -92,8 +92,8 @@ def _where(frames: Sequence[Place]) -> str:
     others = [frame for frame in frames if not frame[0].startswith((TORCH, OWN, "<"))]
     own = [frame for frame in others if not _installed(frame[0]) and not frame[0].startswith(library)]
     packages = [frame for frame in others if _installed(frame[0])]
-    for found in (own, packages):
-        called = [frame for frame in found if frame[2] != "<module>"]
+    for places in (own, packages):
+        called = [frame for frame in places if frame[2] != "<module>"]
         if called:
             file, line, function = called[-1]
             return f" ({Path(file).name}, line {line}, in {function})"

@@ -101,5 +101,7 @@ def _each(now: Figures) -> str:
 
 def _relative(then: float | None, now: float | None, more_is: str = "") -> tuple[str, str]:
     """("+12 %", tone). more_is: "good", "bad" or neither."""
-    told = text.change(then or None, now or None, SAME, "")
-    return told, "" if not told or not more_is else "good" if told.startswith("+") == (more_is == "good") else "bad"
+    change = text.change(then or None, now or None, SAME, "")
+    if not change or not more_is:
+        return change, ""
+    return change, "good" if change.startswith("+") == (more_is == "good") else "bad"

@@ -114,19 +114,19 @@ def best_bound_s(rows: Iterable[Row], contiguity: str) -> float:
 def ranked(rows: Sequence[Row]) -> list[Ranked]:
     """The rows by contiguity (strictest first), then by objective, the quicker first among equals;
     those without a plan follow. Every plan as good as the best of its contiguity is marked."""
-    found = []
+    entries = []
     for contiguity in WITHIN:
         bound_s = best_bound_s(rows, contiguity)
         mine = [(place, row) for place, row in enumerate(rows) if row.contiguity == contiguity]
         least = min((row.objective_s for _, row in mine if row.objective_s is not None), default=math.inf)
         best = [row.objective_s is not None and row.objective_s <= least * (1 + SAME) for _, row in mine]
         first = next((row for (_, row), is_best in zip(mine, best, strict=True) if is_best), None)
-        told = [
+        group = [
             Ranked(row, place, is_best, bound_s, gap(row.objective_s, bound_s), None if is_best else _apart(first, row))
             for (place, row), is_best in zip(mine, best, strict=True)
         ]
-        found += sorted(told, key=lambda entry: _order(entry, least))
-    return found
+        entries += sorted(group, key=lambda entry: _order(entry, least))
+    return entries
 
 
 def _apart(best: Row | None, row: Row) -> bool | None:
@@ -146,7 +146,7 @@ def _order(entry: Ranked, least: float) -> tuple[float, ...]:
 def contradictions(rows: Sequence[Row]) -> list[str]:
     """Claims that cannot all be true, as sentences: a bound above a plan's objective, or a proof of
     infeasibility beside a plan. Empty unless some planner is wrong."""
-    found = []
+    sentences = []
     for row in rows:
         if row.objective_s is None:
             continue
@@ -154,16 +154,16 @@ def contradictions(rows: Sequence[Row]) -> list[str]:
             if other.contiguity not in WITHIN[row.contiguity]:
                 continue
             if other.bound_s > row.objective_s * (1 + CONTRADICTION):
-                found.append(
+                sentences.append(
                     f"{other.planner} ({other.contiguity}) proves a bound of {other.bound_s:.9g} s, but {row.planner}"
                     f" ({row.contiguity}) has a plan of {row.objective_s:.9g} s"
                 )
             if other.status == "INFEASIBLE":
-                found.append(
+                sentences.append(
                     f"{other.planner} ({other.contiguity}) proves that no plan fits, but {row.planner}"
                     f" ({row.contiguity}) has one"
                 )
-    return found
+    return sentences
 
 
 def family_story(rows: Sequence[Row]) -> str:
@@ -235,13 +235,13 @@ def table(rows: Sequence[Row], shown: tuple[str, str] | None) -> list[TableRow]:
     entries = [entry for entry in ranked(rows) if entry.row.ran]
     return [
         {
-            "cells": told,
+            "cells": cell,
             "place": entry.place,
             "best": entry.best,
             "alike": entry.apart is False,
             "current": entry.row.has_plan and (entry.row.planner, entry.row.contiguity) == shown,
         }
-        for entry, told in zip(entries, cells(entries), strict=True)
+        for entry, cell in zip(entries, cells(entries), strict=True)
     ]
 
 
@@ -251,19 +251,19 @@ def left_out(rows: Sequence[Row]) -> list[dict[str, str]]:
     places: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in rows:
         if not row.ran:
-            told = places.setdefault((status_words(row), " ".join(row.reason.split())), {})
-            told.setdefault(row.planner, []).append(row.contiguity)
+            planners = places.setdefault((status_words(row), " ".join(row.reason.split())), {})
+            planners.setdefault(row.planner, []).append(row.contiguity)
     every = len({row.contiguity for row in rows})
     return [
         {
             "planners": ", ".join(
                 planner if len(where) == every else f"{planner} ({', '.join(where)})"
-                for planner, where in found.items()
+                for planner, where in planners_left.items()
             ),
             "status": status,
             "reason": reason,
         }
-        for (status, reason), found in places.items()
+        for (status, reason), planners_left in places.items()
     ]
 
 

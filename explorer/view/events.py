@@ -185,20 +185,20 @@ class PlacedEvent(TypedDict):
     """See `placed`."""
 
     kind: Literal["placed"]
-    told: GivenView
+    view: GivenView
 
 
-class Told(TypedDict):
-    """See `told`. Of which shape it is, is said where a job's kind is done, in `explorer.jobs`. cut_off: as of
+class Done(TypedDict):
+    """See `done`. Of which shape it is, is said where a job's kind is done, in `explorer.jobs`. cut_off: as of
     `ResultEvent`."""
 
-    kind: Literal["told"]
-    told: Mapping[str, object]
+    kind: Literal["done"]
+    answer: Mapping[str, object]
     cut_off: NotRequired[str]
 
 
 class Part(TypedDict):
-    """See `part`; its shape as of `Told`."""
+    """See `part`; its shape as of `Done`."""
 
     kind: Literal["part"]
     part: Mapping[str, object]
@@ -275,13 +275,13 @@ class Replanned(ReplannedView):
 
 Searching = Waiting | Loading | Compiling | ModelEvent | ProgressEvent | ResultEvent
 Event = (
-    Searching | ComparingEvent | RowEvent | ComparedEvent | OpenedEvent | PlacedEvent | Told | Part | Failed
+    Searching | ComparingEvent | RowEvent | ComparedEvent | OpenedEvent | PlacedEvent | Done | Part | Failed
     | Prepared | Running | Ran | Replanned
 )  # fmt: skip
 """Plain data, told apart by ``kind``: waiting before anything else, compiling at any time; loading, model, progress,
 result or failed for a solve; loading, model, comparing, row, compared or failed for a comparison."""
 
-LAST = ("result", "compared", "prepared", "ran", "replanned", "opened", "placed", "told", "failed")
+LAST = ("result", "compared", "prepared", "ran", "replanned", "opened", "placed", "done", "failed")
 """Kinds of which every job has exactly one, at its end."""
 
 BLAMED = 5
@@ -311,8 +311,8 @@ def compiling(kernel: str, seconds: float) -> Compiling:
 def model(workload: Workload) -> ModelEvent:
     """The graph to draw: its skeleton as `packed` leaves it, and the hash of that, by which one that is at hand already
     need not be unpacked."""
-    found = skeleton(workload)
-    return {"kind": "model", "hash": found["hash"], "skeleton": packed(found)}
+    drawn = skeleton(workload)
+    return {"kind": "model", "hash": drawn["hash"], "skeleton": packed(drawn)}
 
 
 def progress(
@@ -442,11 +442,11 @@ def comparing(position: int, runs: int, planner: str, step: Progress) -> Compari
     }
 
 
-def row(told: Row, objective: Objective, outcome: Result | None, held: str = "") -> RowEvent:
+def row(result: Row, objective: Objective, outcome: Result | None, held: str = "") -> RowEvent:
     """A finished run of a comparison under ``objective``. plan: the view of its plan as `packed` leaves
     it, or None; a page keeps many of them and looks at few. held: as in `result`."""
     view = None if outcome is None else held_view(outcome, held)
-    return {"kind": "row", "row": told, "objective": objective.value, "plan": None if view is None else packed(view)}
+    return {"kind": "row", "row": result, "objective": objective.value, "plan": None if view is None else packed(view)}
 
 
 def compared(rows: Sequence[Row], runs: int) -> ComparedEvent:
@@ -461,14 +461,14 @@ def packed(view: PlanView | Skeleton) -> bytes:
 
 def unpacked(view: bytes) -> PlanView:
     """Only for what `packed` made in this program."""
-    found: PlanView = json.loads(zlib.decompress(view))
-    return found
+    plan: PlanView = json.loads(zlib.decompress(view))
+    return plan
 
 
 def unpacked_graph(view: bytes) -> Skeleton:
     """The same for a graph's skeleton."""
-    found: Skeleton = json.loads(zlib.decompress(view))
-    return found
+    graph: Skeleton = json.loads(zlib.decompress(view))
+    return graph
 
 
 def packed_plan(event: ResultEvent) -> PackedOutcome:
@@ -507,14 +507,14 @@ def opened(
     }
 
 
-def placed(told: GivenView) -> PlacedEvent:
+def placed(view: GivenView) -> PlacedEvent:
     """A placement made by hand was judged."""
-    return {"kind": "placed", "told": told}
+    return {"kind": "placed", "view": view}
 
 
-def told(what: Mapping[str, object]) -> Told:
+def done(what: Mapping[str, object]) -> Done:
     """The end of a job about plans that are there."""
-    return {"kind": "told", "told": what}
+    return {"kind": "done", "answer": what}
 
 
 def part(what: Mapping[str, object]) -> Part:
@@ -551,18 +551,18 @@ def infeasible(
     do; of those that were found only one that such a device can have."""
     static = problem.static_bytes().tolist()
     heaviest = sorted(range(len(static)), key=lambda i: -static[i])[:BLAMED]
-    found = devices(problem)
-    caps = [d["memory_bytes"] for d in found if d["memory_bytes"]]
-    own = [kind.memory_bytes for d in found if (kind := DEVICES.get(d["kind"])) is not None]
-    real = fits_memory_bytes is None or len(own) < len(found) or fits_memory_bytes <= max(own)
+    named = devices(problem)
+    caps = [d["memory_bytes"] for d in named if d["memory_bytes"]]
+    own = [kind.memory_bytes for d in named if (kind := DEVICES.get(d["kind"])) is not None]
+    real = fits_memory_bytes is None or len(own) < len(named) or fits_memory_bytes <= max(own)
     return {
         "proved": status is Status.INFEASIBLE,
         "notes": list(notes),
         "cap_bytes": min(caps, default=None),
-        "devices": len(found),
+        "devices": len(named),
         "total_bytes": sum(static),
         "fits_memory_bytes": finite_or_none(fits_memory_bytes) if fits_memory_bytes is not None and real else None,
-        "lack": _lack(lack, found),
+        "lack": _lack(lack, named),
         "bound_memory_bytes": finite_or_none(bound_memory_bytes) if bound_memory_bytes is not None else None,
         "blame": [
             {"name": problem.graph.operators[i].name, "bytes": static[i], "text": text.nbytes(static[i])}

@@ -15,7 +15,7 @@ from solvers.formats.json_text import dump_json, finite_or_none
 from solvers.formats.problem_json import problem_json
 from solvers.problem.problem import Objective, Problem
 
-TOLD = (
+NUMBERS = (
     "max_load_s", "makespan_s", "iteration_s", "throughput_per_s", "bubble", "cut_bytes", "between_nodes_bytes",
     "peak_memory_bytes", "load_s",
 )  # fmt: skip
@@ -115,10 +115,10 @@ def gap(objective_s: float | None, bound_s: float) -> float | None:
 
 def metrics_object(metrics: Metrics) -> dict[str, float | list[float | None] | None]:
     """As JSON: numbers in seconds and bytes, null for one that is infinite."""
-    told = {name: getattr(metrics, name) for name in TOLD}
+    values = {name: getattr(metrics, name) for name in NUMBERS}
     return {
         name: [finite_or_none(each) for each in value] if isinstance(value, tuple) else finite_or_none(value)
-        for name, value in told.items()
+        for name, value in values.items()
     }
 
 
@@ -131,6 +131,6 @@ def question_hash(problem: Problem) -> str:
     """Equal for all that is asked alike, whoever answers it: of one model, on one cluster, with the same costs and
     settings. That operators wait for one another in a line is a way to answer, not another question."""
     if problem not in _questions:
-        asked = dump_json({"graph": structure_hash(problem.graph), "problem": problem_json(problem)})
-        _questions[problem] = hashlib.sha256(asked.encode()).hexdigest()[:16]
+        question = dump_json({"graph": structure_hash(problem.graph), "problem": problem_json(problem)})
+        _questions[problem] = hashlib.sha256(question.encode()).hexdigest()[:16]
     return _questions[problem]

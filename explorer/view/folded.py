@@ -72,12 +72,12 @@ def of_devices(metrics: Metrics, devices: Sequence[int]) -> Metrics:
 
 def _renumbered(resource: str, number: Sequence[int]) -> str:
     """The name of a resource of devices, or of a pair of them, by their new numbers."""
-    found = _NUMBERED.match(resource)
-    if found is None:
+    match = _NUMBERED.match(resource)
+    if match is None:
         return resource
-    if found[1]:
-        return f"{found[1]} {number[int(found[2])]}"
-    return f"{number[int(found[3])]}->{number[int(found[4])]}"
+    if match[1]:
+        return f"{match[1]} {number[int(match[2])]}"
+    return f"{number[int(match[3])]}->{number[int(match[4])]}"
 
 
 def class_name(kind: str, same: Sequence[int], gpus: int) -> str:
@@ -91,7 +91,7 @@ def class_name(kind: str, same: Sequence[int], gpus: int) -> str:
 
 def numbers_words(numbers: Sequence[int], limit: int = 3) -> str:
     """ "0-7, 64-71, 128-135, … (2,048 in all)" of ascending numbers."""
-    told = [str(run) for run in runs(numbers)]
-    if len(told) <= limit:
-        return ", ".join(told)
-    return f"{', '.join(told[:limit])}, … ({len(numbers):,} in all)"
+    words = [str(run) for run in runs(numbers)]
+    if len(words) <= limit:
+        return ", ".join(words)
+    return f"{', '.join(words[:limit])}, … ({len(numbers):,} in all)"

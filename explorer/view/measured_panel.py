@@ -94,21 +94,21 @@ LINKS = (("link", "Link"), ("messages", "Messages"), ("size", "Median size"), ("
 def statement(comparison: Report) -> str:
     """ "Measured 112 ms, predicted 98 ms: operators +9 ms, links +1 ms, schedule +4 ms": rounded such that the
     prediction and the three errors add up to the measurement."""
-    predicted, told, unit = _rounded(comparison)
-    errors = ", ".join(f"{name} {told[key]} {unit}" for key, name in PARTS)
-    return f"Measured {told['measured']} {unit}, predicted {predicted} {unit}: {errors}"
+    predicted, rounded, unit = _rounded(comparison)
+    errors = ", ".join(f"{name} {rounded[key]} {unit}" for key, name in PARTS)
+    return f"Measured {rounded['measured']} {unit}, predicted {predicted} {unit}: {errors}"
 
 
 def parts(comparison: Report) -> list[ErrorPart]:
     """The three errors, rounded as in the `statement`."""
-    _, told, unit = _rounded(comparison)
+    _, rounded, unit = _rounded(comparison)
     sizes = {key: abs(comparison["errors"][key]["s"]) for key, _ in PARTS}
     whole = sum(sizes.values())
     return [
         {
             "key": key,
             "name": name,
-            "text": f"{told[key]} {unit}",
+            "text": f"{rounded[key]} {unit}",
             "percent": text.signed_share(comparison["errors"][key]["share"]),
             "hint": HINTS[key],
             "tone": "over" if comparison["errors"][key]["s"] > 0 else "under",
@@ -118,30 +118,30 @@ def parts(comparison: Report) -> list[ErrorPart]:
     ]
 
 
-def agreement(found: AgreementReport | None) -> Toned | None:
+def agreement(report: AgreementReport | None) -> Toned | None:
     """How far the run is from the model in a plain loop, and whether that is rounding."""
-    if found is None:
+    if report is None:
         return None
-    most = ROUNDING.get(found["dtype"], COARSE)
-    values = [found["loss"], found["gradient"], found["parameter"]]
+    most = ROUNDING.get(report["dtype"], COARSE)
+    values = [report["loss"], report["gradient"], report["parameter"]]
     good = all(value is not None and value <= most for value in values)
-    told = ", ".join(f"{name} {_power(value)}" for name, value in zip(("loss", "gradients", "parameters"), values,
-                                                                   strict=True))  # fmt: skip
-    true = "the whole model in one process" if found["way"] == Way.WHOLE else "the model computed stage after stage"
-    alike = f"; {found['undefined']} are no finite numbers, alike in both" if found["undefined"] else ""
+    names = ("loss", "gradients", "parameters")
+    errors = ", ".join(f"{name} {_power(value)}" for name, value in zip(names, values, strict=True))
+    true = "the whole model in one process" if report["way"] == Way.WHOLE else "the model computed stage after stage"
+    alike = f"; {report['undefined']} are no finite numbers, alike in both" if report["undefined"] else ""
     if good:
-        return {"text": f"Agrees with {true}: {told} ({found['dtype']}){alike}", "tone": "bad" if alike else "good"}
-    worst = f", worst in {found['worst']}" if found["worst"] else ""
-    return {"text": f"Differs from {true}: {told} ({found['dtype']}){worst}", "tone": "bad"}
+        return {"text": f"Agrees with {true}: {errors} ({report['dtype']}){alike}", "tone": "bad" if alike else "good"}
+    worst = f", worst in {report['worst']}" if report["worst"] else ""
+    return {"text": f"Differs from {true}: {errors} ({report['dtype']}){worst}", "tone": "bad"}
 
 
 def noise(comparison: Report) -> Toned:
     """ "Quiet machine: a fixed piece of work varied by 1.2 %"."""
-    found, word = comparison["noise"], comparison["noise_word"]
-    if found is None:
+    share, word = comparison["noise"], comparison["noise_word"]
+    if share is None:
         return {"text": "How noisy the machine was is not known", "tone": ""}
     words = {"quiet": "Quiet machine", "some noise": "Some noise", "noisy": "Noisy machine"}
-    varied = f"{words[word]}: a fixed piece of work varied by {text.percent(found)}"
+    varied = f"{words[word]}: a fixed piece of work varied by {text.percent(share)}"
     if word == "noisy":
         varied += ", so errors of a few percent mean nothing"
     return {"text": varied, "tone": {"quiet": "good", "noisy": "bad"}.get(word, "")}
@@ -197,11 +197,11 @@ def busy_rows(comparison: Report, devices: Sequence[str]) -> list[dict[str, str]
 
 def link_rows(comparison: Report, devices: Sequence[str]) -> list[dict[str, str]]:
     """The links that carried something, `LINKS`; times are those of the median message."""
-    found = []
+    rows = []
     for link in comparison["links"]:
         measured, predicted = link["measured_s"], link["predicted_s"]
         how = f"{link['how']}, {text.plural(link['waited'], 'message')}" if link["how"] else "not measured"
-        found.append(
+        rows.append(
             {
                 "link": f"{devices[link['src']]} → {devices[link['dst']]}",
                 "messages": text.count(link["messages"]),
@@ -212,7 +212,7 @@ def link_rows(comparison: Report, devices: Sequence[str]) -> list[dict[str, str]
                 "how": "all-reduce" if link["how"] == "all-reduce" else how,
             }
         )
-    return found
+    return rows
 
 
 def _kpis(comparison: Report) -> list[dict[str, str]]:
@@ -257,9 +257,9 @@ def _rounded(comparison: Report) -> tuple[str, dict[str, str], str]:
     for n in range(abs(missing)):
         key = order[n % len(order)] if missing > 0 else order[-1 - n % len(order)]
         whole[key] += 1 if missing > 0 else -1
-    told = {key: text.signed(value, lambda size: _fixed(round(size), places)) for key, value in whole.items()}
-    told["measured"] = _fixed(ends[1], places)
-    return _fixed(ends[0], places), told, unit
+    words = {key: text.signed(value, lambda size: _fixed(round(size), places)) for key, value in whole.items()}
+    words["measured"] = _fixed(ends[1], places)
+    return _fixed(ends[0], places), words, unit
 
 
 def _fixed(value: int, places: int) -> str:

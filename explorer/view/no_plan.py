@@ -26,19 +26,19 @@ class NoPlanWords(TypedDict):
 
 def no_plan_words(event: ResultEvent) -> NoPlanWords:
     """Of a result event without a plan."""
-    told = event["infeasible"]
-    assert told is not None
-    cap = text.nbytes(told["cap_bytes"])
-    if told["proved"]:
-        title = f"No plan fits {text.plural(told['devices'], 'device')} of {cap}."
+    why = event["infeasible"]
+    assert why is not None
+    cap = text.nbytes(why["cap_bytes"])
+    if why["proved"]:
+        title = f"No plan fits {text.plural(why['devices'], 'device')} of {cap}."
     elif event["stop_reason"] == "CANCELLED":
         title = "Cancelled before a plan was found."
     else:
         title = f"No plan was found in {text.seconds(event['runtime_s'])}."
     lines: list[str] = []
-    if not told["bound_memory_bytes"]:
-        lines += [note[:1].upper() + note[1:] + "." for note in told["notes"][:2]]
-    lack = told["lack"]
+    if not why["bound_memory_bytes"]:
+        lines += [note[:1].upper() + note[1:] + "." for note in why["notes"][:2]]
+    lack = why["lack"]
     if lack:
         parts = ", ".join(f"{text.nbytes(part['bytes'])} {part['name']}" for part in lack["parts"][:MOST_PARTS])
         lines.append(
@@ -48,13 +48,13 @@ def no_plan_words(event: ResultEvent) -> NoPlanWords:
         if lack["modules"]:
             held = ", ".join(f"{m['name']} {text.nbytes(m['bytes'])}" for m in lack["modules"][:MOST_PARTS])
             lines.append(f"By module: {held}.")
-    elif told["blame"]:
-        names = text.listing([f"{text.short(b['name'], 36)} ({b['text']})" for b in told["blame"]], 3)
-        total = text.nbytes(told["total_bytes"])
+    elif why["blame"]:
+        names = text.listing([f"{text.short(b['name'], 36)} ({b['text']})" for b in why["blame"]], 3)
+        total = text.nbytes(why["total_bytes"])
         lines.append(f"Static memory is {total} in all; the largest are {names}.")
-    if told["bound_memory_bytes"]:
-        lines.append(f"Proved: at least {text.nbytes(told['bound_memory_bytes'])} a device is needed.")
-    fits = told["fits_memory_bytes"]
+    if why["bound_memory_bytes"]:
+        lines.append(f"Proved: at least {text.nbytes(why['bound_memory_bytes'])} a device is needed.")
+    fits = why["fits_memory_bytes"]
     least: Cap | None = None
     if fits:
         least = {"bytes": fits, "words": f"Set the cap to {text.nbytes(fits)}, where a plan was found"}

@@ -37,7 +37,7 @@ from solvers.plan.schedule import Schedule
 from solvers.problem.problem import Execution, Objective, Origin, Problem
 
 
-class Told(TypedDict, total=False):
+class AnswerFields(TypedDict, total=False):
     """What a search says of a plan. stop_reason: "" while it goes on; runtime_s: so far."""
 
     planner: Required[str]
@@ -50,7 +50,7 @@ class Told(TypedDict, total=False):
     trace: Sequence[Progress]
 
 
-def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
+def plan_view(problem: Problem, plan: Plan, **answer: Unpack[AnswerFields]) -> PlanView:
     """The view of a plan, final or incumbent, under the problem's objective.
 
     graph: see `structure_hash`; placement: per operator the list of its devices; stage_of: per operator its stage;
@@ -70,9 +70,9 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
     samples = problem.mini_batch if single else plan.stages[0].micro_batch_size
     drawn = _schedule_view(problem, plan, schedule, shown, [device["name"] for device in named], exchanged)
     idle = _idle(drawn["busy_s"], drawn["span_s"]) if single else None
-    within = interval(problem, plan, told["objective_s"])
+    within = interval(problem, plan, answer["objective_s"])
     return {
-        **_answered(told),
+        **_answered(answer),
         **drawn,
         "objective": str(problem.objective),
         "contiguity": str(problem.contiguity),
@@ -95,21 +95,21 @@ def plan_view(problem: Problem, plan: Plan, **told: Unpack[Told]) -> PlanView:
         "origins": _origins(problem, placement, samples),
         "metrics": cast(Metrics, metrics_object(shown)),
         "figures": cast(
-            FigureView, asdict(figures_of(whole, metrics, told["bound_s"], told["objective_s"], idle, within))
+            FigureView, asdict(figures_of(whole, metrics, answer["bound_s"], answer["objective_s"], idle, within))
         ),
     }
 
 
-def _answered(told: Told) -> Answered:
+def _answered(answer: AnswerFields) -> Answered:
     return {
-        "status": str(told.get("status", Status.FEASIBLE)),
-        "stop_reason": told.get("stop_reason", ""),
-        "planner": told["planner"],
-        "objective_s": finite_or_none(told["objective_s"]),
-        "bound_s": finite_or_none(told["bound_s"]) or 0.0,
-        "runtime_s": told.get("runtime_s", 0.0),
-        "notes": list(told.get("notes", ())),
-        "trace": thinned(told.get("trace", ())),
+        "status": str(answer.get("status", Status.FEASIBLE)),
+        "stop_reason": answer.get("stop_reason", ""),
+        "planner": answer["planner"],
+        "objective_s": finite_or_none(answer["objective_s"]),
+        "bound_s": finite_or_none(answer["bound_s"]) or 0.0,
+        "runtime_s": answer.get("runtime_s", 0.0),
+        "notes": list(answer.get("notes", ())),
+        "trace": thinned(answer.get("trace", ())),
     }
 
 
@@ -130,7 +130,7 @@ def _schedule_view(
     links = link_uses(schedule, names)
     at = {use["resource"]: i for i, use in enumerate(links)}
     senders = endpoints(schedule) if by_operator else [UNKNOWN] * len(schedule.spans)
-    found, all_spans = operator_bars(schedule, senders, at, exchanged=exchanged[1]) if by_operator else (
+    drawn_bars, all_spans = operator_bars(schedule, senders, at, exchanged=exchanged[1]) if by_operator else (
         bars(schedule, again_s=again_s(plan, schedule), links=at, exchanged=exchanged[0]), False)  # fmt: skip
     loads = metrics.load_s if problem.objective is Objective.MAX_LOAD else busy
     bottleneck = max(range(len(loads)), key=lambda d: loads[d])
@@ -138,7 +138,7 @@ def _schedule_view(
     exchange_s = sum(exchanged[1](s).seconds for s in schedule.spans if s.device == bottleneck)
     parts = memory_parts(problem, plan, metrics.peak_memory_bytes)
     return {
-        "bars": found,
+        "bars": drawn_bars,
         "by_operator": by_operator,
         "all_spans": all_spans,
         "links": links,
@@ -185,7 +185,7 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
     mixed = any(device.members for device in specs)
     before = [0, *accumulate(sizes)]
     total = before[-1] if mixed else (len(problem.cluster.accelerators) if gpus is None else gpus) * sizes[0]
-    found: list[Device] = []
+    devices: list[Device] = []
     for i, device in enumerate(specs):
         same, size = every[i] if every else (i,), sizes[i]
         firsts = [before[group] if mixed else group * size for group in same]
@@ -201,8 +201,8 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
         }
         if size > 1:
             shown["members"] = size
-        found.append(shown)
-    return found
+        devices.append(shown)
+    return devices
 
 
 def _idle(busy_s: Sequence[float], span_s: float) -> float:
@@ -232,5 +232,5 @@ def _origins(problem: Problem, placement: list[list[int]], samples: int) -> list
         return None
     tables = {d.kind: problem.compute.origin_at(d.kind, samples) for d in problem.cluster.devices}
     kinds = [d.kind for d in problem.cluster.devices]
-    found = [tables[kinds[places[0]]] if places else None for places in placement]
-    return [int(Origin.ESTIMATED if of is None else of[i]) for i, of in enumerate(found)]
+    origins = [tables[kinds[places[0]]] if places else None for places in placement]
+    return [int(Origin.ESTIMATED if of is None else of[i]) for i, of in enumerate(origins)]

@@ -61,9 +61,9 @@ def ran(run: RunView) -> Ran:
     return {"kind": "ran", "run": run}
 
 
-def replanned(told: ReplannedView) -> Replanned:
-    """A plan was made again with measured costs. told: see `explorer.jobs.replan.replan_job`."""
-    return {"kind": "replanned", **told}
+def replanned(view: ReplannedView) -> Replanned:
+    """A plan was made again with measured costs. view: see `explorer.jobs.replan.replan_job`."""
+    return {"kind": "replanned", **view}
 
 
 def local_time(created: str) -> str:

@@ -121,17 +121,17 @@ def graph_scene(view: GraphView, skeleton: Skeleton) -> GraphScene:
 def overlay_scene(view: GraphView, skeleton: Skeleton, plan: PlanView, errors: BoxErrors | None = None) -> OverlayScene:
     """Devices, cut tensors and stages of the boxes: what a plan lays over a graph. inside: of the boxes that are cut
     themselves, the bytes that cross devices in them or on the way into them. errors: of its run, by box."""
-    found = elements.assignment(view, skeleton, plan["placement"], plan["samples"])
-    cuts, into = found["cuts"], {}
+    assigned = elements.assignment(view, skeleton, plan["placement"], plan["samples"])
+    cuts, into = assigned["cuts"], {}
     largest = max((size for _, size in cuts.values()), default=0.0)
     for number, (_, target) in enumerate(view.edges):
-        if target in found["inside"]:
+        if target in assigned["inside"]:
             into[f"e:{number}"] = target
-    bytes_at = {box: size for box, (_, size) in found["inside"].items()}
+    bytes_at = {box: size for box, (_, size) in assigned["inside"].items()}
     for edge in into.keys() & cuts.keys():
         bytes_at[into[edge]] += cuts[edge][1]
     return {
-        "nodes": found["nodes"],
+        "nodes": assigned["nodes"],
         "cuts": {
             edge: ("" if edge in into else label, round(2.0 + 3.0 * (size / largest if largest else 0.0), 2))
             for edge, (label, size) in cuts.items()
@@ -169,7 +169,7 @@ def schedule_scene(
         "spans": _spans(plan, look, skeleton, scale) if merged else None,
         "detail": {"merged": merged, "from": 0.0, "to": until_s / scale},
         "rows": {
-            **gantt_rows.rows_told(lanes, [device["node"] for device in plan["devices"]]),
+            **gantt_rows.row_columns(lanes, [device["node"] for device in plan["devices"]]),
             "can": gantt_rows.can_stages(plan),
             "can_link": bool(plan["links"]),
             "links": any(row.links for row in lanes.rows),
@@ -202,18 +202,18 @@ def window_scene(
     }
 
 
-def waits_scene(plan: PlanView, look: Look, found: ChainColumns, until_s: float) -> Path:
+def waits_scene(plan: PlanView, look: Look, chain: ChainColumns, until_s: float) -> Path:
     """The columns of a chain (`explorer.view.instants.waits.chain_columns`) as the critical path is drawn."""
     scale, _ = text.time_unit(until_s or 1.0)
     shown, _ = _drawn(plan, (0.0, until_s))
     at = {use["resource"]: i for i, use in enumerate(plan["links"])}
-    link = [at.get(resource, -1) for resource in found["resource"]]
+    link = [at.get(resource, -1) for resource in chain["resource"]]
     rows = gantt_rows.rows_of(plan, look.rows, look.links, shown)
     return {
-        "row": gantt_rows.rows_along(rows, found["device"], link),
-        "link": [resource != "" for resource in found["resource"]],
-        "start": [round(s / scale, 6) for s in found["start_s"]],
-        "end": [round(s / scale, 6) for s in found["end_s"]],
+        "row": gantt_rows.rows_along(rows, chain["device"], link),
+        "link": [resource != "" for resource in chain["resource"]],
+        "start": [round(s / scale, 6) for s in chain["start_s"]],
+        "end": [round(s / scale, 6) for s in chain["end_s"]],
     }
 
 
@@ -237,30 +237,30 @@ def _lanes(plan: PlanView, shown: Bars, rows: Rows, skeleton: Skeleton) -> list[
     return shapes.lanes(shown, rows, names, lambda i: words.hover(shown, i))
 
 
-def _columns(plan: PlanView, found: Bars, rows: tuple[int, ...], skeleton: Skeleton, scale: float) -> BarColumns:
+def _columns(plan: PlanView, bars: Bars, rows: tuple[int, ...], skeleton: Skeleton, scale: float) -> BarColumns:
     """Bars as the browser needs them. key: what is highlighted together, the stage of a bar or, where
     operators are scheduled one by one, the forward operator that it belongs to."""
     anchors = skeleton["anchors"]
     return {
         "row": rows,
-        "device": found["device"],
-        "stage": found["stage"],
-        "key": [anchors[o] if o >= 0 else -1 for o in found["operator"]] if plan["by_operator"] else found["stage"],
-        "operator": found["operator"],
-        "micro": found["micro_batch"],
-        "label": [repeated.label(found, i) for i in range(len(found["kind"]))] if REPEATED in found["kind"] else None,
-        "kind": found["kind"],
-        "to": found["to_device"],
-        "start": [round(s / scale, 6) for s in found["start_s"]],
-        "end": [round(s / scale, 6) for s in found["end_s"]],
+        "device": bars["device"],
+        "stage": bars["stage"],
+        "key": [anchors[o] if o >= 0 else -1 for o in bars["operator"]] if plan["by_operator"] else bars["stage"],
+        "operator": bars["operator"],
+        "micro": bars["micro_batch"],
+        "label": [repeated.label(bars, i) for i in range(len(bars["kind"]))] if REPEATED in bars["kind"] else None,
+        "kind": bars["kind"],
+        "to": bars["to_device"],
+        "start": [round(s / scale, 6) for s in bars["start_s"]],
+        "end": [round(s / scale, 6) for s in bars["end_s"]],
     }
 
 
 def _spans(plan: PlanView, look: Look, skeleton: Skeleton, scale: float) -> BarColumns:
     """All bars of a schedule, for what is highlighted where runs are drawn."""
-    found = plan["bars"]
-    told = _columns(plan, found, gantt_rows.rows_of(plan, look.rows, look.links).of_bar, skeleton, scale)
-    return {name: told[name] for name in SPAN_COLUMNS}
+    bars = plan["bars"]
+    columns = _columns(plan, bars, gantt_rows.rows_of(plan, look.rows, look.links).of_bar, skeleton, scale)
+    return {name: columns[name] for name in SPAN_COLUMNS}
 
 
 def _path(plan: PlanView, lanes: Rows, scale: float) -> Path:

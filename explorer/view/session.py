@@ -95,7 +95,7 @@ class Session:
     times: str = ""
 
     @property
-    def asked_model(self) -> str:
+    def divided_model(self) -> str:
         """The model with how its tensors are divided, by the name that a worker knows."""
         return divided_by(self.model, self.settings.tensor_parallel, self.settings.sequence_parallel)
 
@@ -240,8 +240,8 @@ def member(planner: str, settings: Settings) -> str:
 
 def to_dict(session: Session) -> dict[str, object]:
     """The session as JSON, defaults left out: `parse` gives it back."""
-    found: dict[str, Any] = {"model": session.model, **_changed(session.settings, Settings())}
-    found |= _changed(session, Session(), SearchSettings) | {
+    fields: dict[str, Any] = {"model": session.model, **_changed(session.settings, Settings())}
+    fields |= _changed(session, Session(), SearchSettings) | {
         "profile": session.profile or None,
         "cluster": session.cluster or None,
         "times_file": session.times or None,
@@ -252,7 +252,7 @@ def to_dict(session: Session) -> dict[str, object]:
         "link_rows": session.look.links if session.look.links != "auto" else None,
         "path": session.look.path or None,
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _changed(of: Any, usual: Any, *groups: type[Group]) -> dict[str, Any]:
@@ -307,9 +307,9 @@ def _divided(raw: Mapping[str, object], degree: int, tokens: int) -> dict[str, o
     """How tensors are divided, as settings of a link say it. degree, tokens: as the model's name says it, which counts
     where it does."""
     kind = SETTINGS["tensor_parallel"].kind
-    found: dict[str, object] = {"tensor_parallel": SEARCHED} if raw.get("tensor_parallel") == AUTO_WORD else {}
-    found |= {"tensor_parallel": kind.to_link(degree)} if degree != 1 else {}
-    return found | ({"sequence_parallel": tokens} if tokens != 1 else {})
+    fields: dict[str, object] = {"tensor_parallel": SEARCHED} if raw.get("tensor_parallel") == AUTO_WORD else {}
+    fields |= {"tensor_parallel": kind.to_link(degree)} if degree != 1 else {}
+    return fields | ({"sequence_parallel": tokens} if tokens != 1 else {})
 
 
 def _whole(model: str) -> str:

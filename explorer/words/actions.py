@@ -37,7 +37,7 @@ def parsed(action: str) -> tuple[int, str, int]:
     return int(match[1]), match[2], int(match[3]) if match[3] else -1
 
 
-def told(span: Span) -> tuple[int, str, int]:
+def action_parts(span: Span) -> tuple[int, str, int]:
     """`parsed`, with the kind TRANSFER for a transfer."""
     stage, kind, micro_batch = parsed(span.action)
     return stage, TRANSFER if span.is_transfer else kind, micro_batch

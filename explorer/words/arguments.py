@@ -19,14 +19,14 @@ def in_python(message: str, arguments: Container[str], values: Container[str], f
     stands after "--", the arguments that are not called like them, at least.
     """
 
-    def argument(found: re.Match[str]) -> str:
-        flag, value = found["flag"] or "", found["value"] or ""
+    def argument(match: re.Match[str]) -> str:
+        flag, value = match["flag"] or "", match["value"] or ""
         name = flags.get(flag, flag.replace("-", "_"))
         after = f" {value}" if value else ""
         if flag in PHASES:
             return PHASES[flag] + after
         if name not in arguments:
-            return found[0]
+            return match[0]
         if value.isdigit():
             return f"{name}={value}"
         return f"{name}={value!r}" if value in values else name + after

@@ -124,8 +124,8 @@ class ChainSearch:
                     cut_order(order, at, begin, end)
                 return _outcome(at, pools, lambda here, source: tuple(sorted(order[source:here].tolist())), False)
 
-            found = _best(below, priced, limits, chain.load_s).chain
-            chain = found if found.parts else chain
+            tried = _best(below, priced, limits, chain.load_s).chain
+            chain = tried if tried.parts else chain
         return chain
 
 

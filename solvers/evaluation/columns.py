@@ -203,14 +203,14 @@ def _first_outside(node: Ints, group: Ints, first: Ints, joins: Bools, src: Ints
     """[devices] The number of the pair of ``src`` with the first device of another node whose group it ``joins``,
     [groups, groups]."""
     group_of = group[first]
-    found = np.zeros(len(node), np.int64)
+    pair = np.zeros(len(node), np.int64)
     for here in range(len(joins)):
         there = np.sort(first[joins[here][group_of]])[:2]
         mine = np.flatnonzero(group == here)
         if len(there):
             other = there[-1]
-            found[mine] = src[mine] * len(node) + np.where(node[mine] == node[there[0]], other, there[0])
-    return found
+            pair[mine] = src[mine] * len(node) + np.where(node[mine] == node[there[0]], other, there[0])
+    return pair
 
 
 class Pairs(NamedTuple):

@@ -186,8 +186,8 @@ def _too_many(problem: Problem, plan: Plan) -> str:
 
 def _may_run_again(problem: Problem, operator: int) -> bool:
     """Replicable operators are made anew anywhere, and are in no region."""
-    told = problem.graph.operators[operator]
-    return told.phase is Phase.FORWARD and not told.replicable
+    spec = problem.graph.operators[operator]
+    return spec.phase is Phase.FORWARD and not spec.replicable
 
 
 def evaluate(problem: Problem, plan: Plan) -> Metrics:
@@ -206,14 +206,14 @@ def _measured(problem: Problem, plan: Plan) -> tuple[Metrics, Simulation]:
     iteration = run(problem, plan, Objective.ITERATION)
     single = run(problem, plan, Objective.MAKESPAN)
     own = single if problem.objective is Objective.MAKESPAN else iteration
-    told = loads(problem, plan)
-    total = told.total_s()
+    load = loads(problem, plan)
+    total = load.total_s()
     busy = tuple(iteration.busy_per_device_s().tolist())
     used = plan.devices_used()
     span = iteration.makespan_s
     bubble = 1.0 - sum(busy[d] for d in used) / (span * len(used)) if span > 0 else 0.0
     metrics = Metrics(
-        max_load_s=told.max_load_s(),
+        max_load_s=load.max_load_s(),
         makespan_s=single.makespan_s,
         iteration_s=span,
         throughput_per_s=problem.mini_batch / span if span > 0 else math.inf,
@@ -245,15 +245,15 @@ def host_traffic(problem: Problem, plan: Plan) -> HostTraffic | None:
     """None where no stage offloads. Raises InvalidPlan if the plan cannot be simulated."""
     if not any(stage.offload for stage in plan.stages):
         return None
-    told = run(problem, plan, Objective.ITERATION)
-    copies, tasks = told.lowered.copies, told.lowered.tasks
+    simulation = run(problem, plan, Objective.ITERATION)
+    copies, tasks = simulation.lowered.copies, simulation.lowered.tasks
     assert copies is not None  # a stage offloads
     out = copies.out[copies.out >= 0]
     each = np.bincount(tasks.device[out], 2 * tasks.seconds[out], minlength=len(problem.cluster))
     stays = replace(plan, stages=tuple(replace(stage, offload=()) for stage in plan.stages))
     without_s = run(problem, stays, Objective.ITERATION).makespan_s
-    nbytes = math.fsum(tasks.nbytes[out].tolist()) * len(told.groups)
-    return HostTraffic(nbytes, float(each.max()), max(0.0, told.makespan_s - without_s))
+    nbytes = math.fsum(tasks.nbytes[out].tolist()) * len(simulation.groups)
+    return HostTraffic(nbytes, float(each.max()), max(0.0, simulation.makespan_s - without_s))
 
 
 def between_nodes_bytes(problem: Problem, simulation: Simulation) -> float:

@@ -125,22 +125,22 @@ def _releases(units: Units, mirror_start: Ints, mirror: Ints) -> tuple[Ints, Int
     """(start, units): the units of the backward of forward unit u are units[start[u]:start[u + 1]]."""
     stage, kind, operator, home_start, home = units.stage, units.kind, units.operator, units.home_start, units.home
     count = len(stage)
-    start, found, n = np.zeros(count + 1, np.int64), np.empty(3 * count + len(home), np.int64), 0
+    start, released, n = np.zeros(count + 1, np.int64), np.empty(3 * count + len(home), np.int64), 0
     for u in range(count):
         v, o = u + 1, operator[u]
         while kind[u] == F and o < 0 and v < count and stage[v] == stage[u]:
             if kind[v] != U:
-                found[n] = v
+                released[n] = v
                 n += 1
             v += 1
         for e in range(mirror_start[o], mirror_start[o + 1]) if kind[u] == F and o >= 0 else range(0):
             for h in range(home_start[mirror[e]], home_start[mirror[e] + 1]):
                 v = home[h]
                 if stage[v] == stage[u] and kind[v] != U and kind[v] != F:
-                    found[n] = v
+                    released[n] = v
                     n += 1
         start[u + 1] = n
-    return start, found[:n]
+    return start, released[:n]
 
 
 @njit(cache=True)
@@ -159,20 +159,20 @@ def _lets_go(units: Units, rows: Rows, releases: Ints, release_start: Ints) -> t
     most = 1
     for u in range(len(release_start) - 1):
         most = max(most, 1 + release_start[u + 1] - release_start[u])
-    start, found, n = np.zeros(count + 1, np.int64), np.empty(most * count, np.int64), 0
+    start, last, n = np.zeros(count + 1, np.int64), np.empty(most * count, np.int64), 0
     for row in range(count):
         u, alone = unit[row], ordered[device[row]]
-        found[n] = row
+        last[n] = row
         n += 1
         for e in range(release_start[u], release_start[u + 1]):
             later = of_slot[slot[releases[e]] + place[row]]
             if alone:
-                found[n - 1] = max(found[n - 1], later)
+                last[n - 1] = max(last[n - 1], later)
             else:
-                found[n] = later
+                last[n] = later
                 n += 1
         start[row + 1] = n
-    return start, found[:n]
+    return start, last[:n]
 
 
 @njit(cache=True)
@@ -259,7 +259,7 @@ def _buffers(store: _Store, rows: Rows, tasks: Tasks, sends: Sends, ends_start: 
 @njit(cache=True)
 def _row_at(units: Units, rows: Rows, operator: int, device: int) -> int:
     """The task of a single operator on a device; -1 if there is none."""
-    found = -1
+    row = -1
     for h in range(units.home_start[operator], units.home_start[operator + 1]):
         u = units.home[h]
         if units.operator[u] < 0:
@@ -267,8 +267,8 @@ def _row_at(units: Units, rows: Rows, operator: int, device: int) -> int:
         begin, end = units.group_start[units.group[u]], units.group_start[units.group[u] + 1]
         for q in range(begin, end):
             if units.group_device[q] == device:
-                found = rows.of_slot[units.slot[u] + q - begin]
-    return found
+                row = rows.of_slot[units.slot[u] + q - begin]
+    return row
 
 
 @njit(cache=True)

@@ -31,12 +31,12 @@ def memory_parts(problem: Problem, plan: Plan, peak_bytes: Sequence[float]) -> t
         caches = on_devices(problem, plan, _cached_by_stage(problem, plan))
         held[KINDS.index(BUFFERS)] = held[KINDS.index(BUFFERS)] - caches
         held, names = [caches, *held], (CACHE, *names)
-    rows, found = [row.tolist() for row in held], []
+    rows, parts_of = [row.tolist() for row in held], []
     for device, peak in enumerate(peak_bytes):
         parts = {name: row[device] for name, row in zip(names, rows, strict=True) if row[device] > 0}
         rest = peak - sum(parts.values())
-        found.append({**parts, **({REST: rest} if rest > 1e-9 * max(peak, 1.0) else {})})
-    return tuple(found)
+        parts_of.append({**parts, **({REST: rest} if rest > 1e-9 * max(peak, 1.0) else {})})
+    return tuple(parts_of)
 
 
 def _cached_by_stage(problem: Problem, plan: Plan) -> Floats:

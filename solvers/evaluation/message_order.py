@@ -32,17 +32,17 @@ def turns_of(problem: Problem, plan: Plan, tasks: Tasks, used: Ints) -> tuple[In
     occupy links, a link is not there, or a row names what does not cross it, repeats or lacks something.
     """
     wires = _wires(problem, plan, used)
-    columns, found = plan_columns(plan), named_transfers(problem, tasks)
-    by_wire = np.searchsorted(found[0], [*wires, *(wire + 1 for wire in wires)])
+    columns, named = plan_columns(plan), named_transfers(problem, tasks)
+    by_wire = np.searchsorted(named[0], [*wires, *(wire + 1 for wire in wires)])
     turns = []
     for row, (begin, end) in enumerate(pairwise(columns.message_start.tolist())):
         low, high = by_wire[row], by_wire[row + len(wires)]
-        stated, there = columns.message[:, begin:end], found[1:6, low:high]
+        stated, there = columns.message[:, begin:end], named[1:6, low:high]
         order = np.lexsort(stated[::-1])
         if stated.shape != there.shape or (stated[:, order] != there).any():
             _refuse(plan, row, there)
         turn = np.empty(len(order), np.int64)
-        turn[order] = found[6, low:high]
+        turn[order] = named[6, low:high]
         turns.append(turn)
     return tuple(turns)
 
@@ -87,7 +87,7 @@ def _wires(problem: Problem, plan: Plan, used: Ints) -> list[int]:
         )
     cluster = problem.cluster
     number = {wire_name(cluster, wire): i for i, wire in enumerate(used.tolist())}
-    found: list[int] = []
+    numbers: list[int] = []
     for link, _ in plan.messages:
         if link not in number and not has_wire(cluster, link):
             first = [name[:MAX_NAME] for name in islice(wire_names(cluster), SHOWN + 1)]
@@ -97,10 +97,10 @@ def _wires(problem: Problem, plan: Plan, used: Ints) -> list[int]:
                 " out, or plan again"
             )
         wire = number.setdefault(link, len(number))
-        if wire in found:
+        if wire in numbers:
             raise InvalidPlan(f"messages[{link[:MAX_NAME]!r}]: is there twice; leave one out, or plan again")
-        found.append(wire)
-    return found
+        numbers.append(wire)
+    return numbers
 
 
 def _refuse(plan: Plan, row: int, there: Ints) -> NoReturn:

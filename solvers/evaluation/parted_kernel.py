@@ -28,24 +28,24 @@ def _crosses(graph: GraphColumns, tensor: int) -> bool:
 @njit(cache=True)
 def _on_way(graph: GraphColumns, home: Ints, maker: Ints, inputs: Ints, unit: int) -> Bools:
     """[operators] whether a gradient that an operator of ``unit`` makes leads to another stage. maker: of tensors."""
-    found, todo = np.zeros(len(home), np.bool_), [np.int64(0) for _ in range(0)]
+    leads, todo = np.zeros(len(home), np.bool_), [np.int64(0) for _ in range(0)]
     for o in inputs:
         for e in range(graph.output_start[o], graph.output_start[o + 1]):
             t = graph.output[e]
             for f in range(graph.consumer_start[t], graph.consumer_start[t + 1]):
                 reader = graph.consumer[f]
                 leaves = home[reader] < 0 and graph.phase[reader] in BACKWARD and _crosses(graph, t)
-                if leaves and not found[o]:
-                    found[o] = True
+                if leaves and not leads[o]:
+                    leads[o] = True
                     todo.append(o)
     while len(todo):
         o = todo.pop()
         for e in range(graph.input_start[o], graph.input_start[o + 1]):
             p = maker[graph.input[e]]
-            if p >= 0 and home[p] == unit and not found[p] and _crosses(graph, graph.input[e]):
-                found[p] = True
+            if p >= 0 and home[p] == unit and not leads[p] and _crosses(graph, graph.input[e]):
+                leads[p] = True
                 todo.append(p)
-    return found
+    return leads
 
 
 @njit(cache=True)

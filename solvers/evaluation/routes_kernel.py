@@ -32,11 +32,11 @@ def _inside_one_stage(units: Units, ops: Ints, low: int, high: int, stage: int) 
 @njit(cache=True, inline="always")
 def _copy_at(units: Units, operator: int, group: int) -> int:
     """The unit that runs an operator on a group of devices; -1 if none does."""
-    found = -1
+    unit = -1
     for h in range(units.home_start[operator], units.home_start[operator + 1]):
         if units.group[units.home[h]] == group:
-            found = units.home[h]
-    return found
+            unit = units.home[h]
+    return unit
 
 
 @njit(cache=True, inline="always")
@@ -305,7 +305,7 @@ def routes_of(units: Units, messages: Messages, by_operator: bool, blocking: boo
 def _distinct(pairs: Ints, units: int) -> Ints:
     """Rows without repetitions, ascending."""
     keys = np.unique(pairs[:, 0] * units + pairs[:, 1])
-    found = np.empty((len(keys), 2), np.int64)
+    rows = np.empty((len(keys), 2), np.int64)
     for i in range(len(keys)):
-        found[i, 0], found[i, 1] = keys[i] // units, keys[i] % units
-    return found
+        rows[i, 0], rows[i, 1] = keys[i] // units, keys[i] % units
+    return rows

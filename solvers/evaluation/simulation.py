@@ -147,9 +147,9 @@ class Simulation:
         tasks = self.lowered.tasks
         of = np.repeat(np.arange(len(operator)), np.diff(tasks.reader_start))
         last_first = np.lexsort((tasks.reader, self.start_s[tasks.reader]))[::-1]
-        found = operator.copy()
-        found[of[last_first]] = operator[tasks.reader[last_first]]
-        return found
+        first = operator.copy()
+        first[of[last_first]] = operator[tasks.reader[last_first]]
+        return first
 
     def _ready_s(self) -> Floats:
         """Per task when the last of those that it waits for had ended; a turn on a link is none of them."""
@@ -158,9 +158,9 @@ class Simulation:
         before = np.repeat(np.arange(count), np.diff(tasks.after_start))
         pairs = [turn[:-1] * count + turn[1:] for turn in self.lowered.turns]
         needs = ~np.isin(before * count + tasks.after, np.concatenate([np.zeros(0, np.int64), *pairs]))
-        found = np.zeros(count)
-        np.maximum.at(found, tasks.after[needs], self.end_s[before[needs]])
-        return found
+        ready_s = np.zeros(count)
+        np.maximum.at(ready_s, tasks.after[needs], self.end_s[before[needs]])
+        return ready_s
 
     def _critical(self) -> list[int]:
         """The chain of tasks, each released by the one before, that ends last."""

@@ -528,14 +528,14 @@ def tasks_of(
             carried += 1
             transfer_start[whole[SEND, task] + 1] = carried
     maker_start, maker = _as_rows(sink.senders[0, : n[SENDERS]], sink.senders[1, : n[SENDERS]], sends)
-    found = Tasks(
+    all_tasks = Tasks(
         real[SECONDS, :tasks], whole[RESOURCE, :tasks], real[PRIORITY, :tasks], whole[DEVICE, :tasks],
         whole[TO_DEVICE, :tasks], whole[UNIT, :tasks], whole[MICRO_BATCH, :tasks], whole[STAGE, :tasks],
         whole[KIND, :tasks], whole[MAKER, :tasks], whole[LATENCIES, :tasks], real[NBYTES, :tasks], reader_start,
         reader, after_start, after, waits,
     )  # fmt: skip
-    told = Sends(
+    all_sends = Sends(
         sink.held[0, :sends].astype(np.int64), sink.held[1, :sends], maker_start, maker, transfer_start,
         transfer[:carried],
     )  # fmt: skip
-    return int(n[MISSING]), found, told
+    return int(n[MISSING]), all_tasks, all_sends

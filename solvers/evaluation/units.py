@@ -139,7 +139,7 @@ def with_gathers(problem: Problem, plan: Plan, units: Units, rows: Rows, seconds
     action that begins a backward (`Gathering`). Raises NoLink."""
     if problem.copies.zero < ZERO_PARAMETERS:
         return seconds
-    found = seconds.copy()
+    total_s = seconds.copy()
     stage, kind = units.stage[rows.unit], units.kind[rows.unit]
     for number, each in enumerate(plan.stages):
         gathers = gathering(problem, each.operators, each.devices)
@@ -149,6 +149,6 @@ def with_gathers(problem: Problem, plan: Plan, units: Units, rows: Rows, seconds
         has_inputs = bool((kind[mine] == I).any())
         backward = mine & ((kind == B) | (kind == I) | ((kind == W) & (not has_inputs)))
         forward = mine & (kind == F)
-        found[forward] = gathers.first_s + np.maximum(seconds[forward], gathers.after_first_s)
-        found[backward] = gathers.last_s + np.maximum(seconds[backward], gathers.before_last_s)
-    return found
+        total_s[forward] = gathers.first_s + np.maximum(seconds[forward], gathers.after_first_s)
+        total_s[backward] = gathers.last_s + np.maximum(seconds[backward], gathers.before_last_s)
+    return total_s

@@ -59,17 +59,17 @@ def _device_json(device: Device) -> dict[str, object]:
 
 def _device_runs(devices: Sequence[Device]) -> list[dict[str, object]]:
     """Devices that differ in nothing but node and the number at the end of the name, counted on, as one."""
-    found: list[dict[str, object]] = []
+    written: list[dict[str, object]] = []
     nodes: list[list[int]] = []
     before: Device | None = None
     for device in devices:
         if before is not None and _follows(before, device):
             nodes[-1].append(device.node)
         else:
-            found.append(_device_json(device))
+            written.append(_device_json(device))
             nodes.append([device.node])
         before = device
-    counted = zip(found, nodes, strict=True)
+    counted = zip(written, nodes, strict=True)
     return [one if len(on) == 1 else one | {"count": len(on), "node": runs(on)} for one, on in counted]
 
 
@@ -110,20 +110,20 @@ def read_cluster(field: Field) -> Cluster:
 
 
 def _read_device_runs(field: Field) -> tuple[Device, ...]:
-    found: list[Device] = []
+    devices: list[Device] = []
     for item in field.items(MAX_DEVICES):
         counted = dict(item.value) if isinstance(item.value, dict) else {}
         if "count" not in counted:
-            found.append(_read_device(item))
+            devices.append(_read_device(item))
             continue
-        count = Field(counted.pop("count"), item, "count").integer(1, MAX_DEVICES - len(found))
+        count = Field(counted.pop("count"), item, "count").integer(1, MAX_DEVICES - len(devices))
         nodes = read_runs(Field(counted.pop("node", 0), item, "node"), count, MAX_DEVICES)
         first = _read_device(item._replace(value=counted))
         match = _NUMBERED.fullmatch(first.name)
         if match is None or len(nodes) != count:
             item.refuse(f"a name that ends in a number, and {count:,} nodes")
-        found += (replace(first, name=f"{match[1]}{int(match[2]) + i}", node=node) for i, node in enumerate(nodes))
-    return tuple(found)
+        devices += (replace(first, name=f"{match[1]}{int(match[2]) + i}", node=node) for i, node in enumerate(nodes))
+    return tuple(devices)
 
 
 def _read_tiers(field: Field) -> Tiers:

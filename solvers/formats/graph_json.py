@@ -76,9 +76,9 @@ def read_header(
 ) -> dict[str, Field]:
     """The fields of one of our files, after its format and version were found to be the expected (one of them)."""
     value = field.value
-    found = value.get("format") if isinstance(value, dict) else None
-    if found != expected:
-        named = "none" if found is None else shown(found)
+    stated = value.get("format") if isinstance(value, dict) else None
+    if stated != expected:
+        named = "none" if stated is None else shown(stated)
         raise InvalidProblem(f'{field.where} expected "format": "{expected}", found {named}')
     number = value.get("version") if isinstance(value, dict) else None
     known = version if isinstance(version, tuple) else (version,)

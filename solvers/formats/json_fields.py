@@ -57,12 +57,12 @@ class Field(NamedTuple):
 
     def fields(self, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Field]:
         """The fields of an object that has all of ``required`` and nothing beyond ``optional``."""
-        found = self.fields_among_others(required)
-        for key in found:
+        fields = self.fields_among_others(required)
+        for key in fields:
             if key not in required and key not in optional:
                 known = ", ".join((*required, *optional))
                 raise InvalidProblem(f"{self._at(str(key)[:80])}: unknown field; known are {known}")
-        return found
+        return fields
 
     def fields_among_others(self, required: tuple[str, ...]) -> dict[str, Field]:
         """The fields of an object that has all of ``required`` and maybe others."""
@@ -79,10 +79,10 @@ class Field(NamedTuple):
             self.refuse("an object")
         if len(self.value) > most:
             self.refuse(f"at most {most:,} entries")
-        found = {printable(str(key)): Field(item, self, key, True) for key, item in self.value.items()}
-        if len(found) < len(self.value):
+        entries = {printable(str(key)): Field(item, self, key, True) for key, item in self.value.items()}
+        if len(entries) < len(self.value):
             self.refuse("keys that differ in what can be seen of them")
-        return found
+        return entries
 
     def items(self, most: int, *, exactly: int | None = None) -> Iterator[Field]:
         """The items of a list of at most ``most``, or of exactly ``exactly``."""

@@ -93,14 +93,14 @@ def _whole(digits: str) -> int:
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> Mapping[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
                 raise _RefusedError(f"the key {key[:80]!r} occurs twice in one object")
             seen.add(key)
-    return found
+    return entries
 
 
 def _open_string(error: json.JSONDecodeError) -> bool:

@@ -68,10 +68,10 @@ def _ends(crossing: Sequence[int], forks: Sequence[bool], start: int, stop: int,
     ends.append(stop)
     if width == WIDEST:
         return ends
-    found = []
+    stops = []
     for first, end in zip([start, *ends[:-1]], ends, strict=True):
-        found += _ends(crossing, forks, first, end, width + 1) if end - first > READABLE else [end]
-    return found
+        stops += _ends(crossing, forks, first, end, width + 1) if end - first > READABLE else [end]
+    return stops
 
 
 def title_of(reference: str, suffix: str) -> str:

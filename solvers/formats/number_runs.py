@@ -18,11 +18,11 @@ _RUN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?(?:\*([0-9]{1,9}))?")
 def runs(numbers: Sequence[int]) -> list[int | str]:
     """What `read_runs` reads these numbers from."""
     equal = [(number, len(list(same))) for number, same in groupby(numbers)]
-    found: list[int | str] = []
+    written: list[int | str] = []
     for first, last, times in _joined(equal):
         text = f"{first}-{last}" if last > first else f"{first}"
-        found.append(int(text) if last == first and times == 1 else text if times == 1 else f"{text}*{times}")
-    return found
+        written.append(int(text) if last == first and times == 1 else text if times == 1 else f"{text}*{times}")
+    return written
 
 
 def _joined(equal: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
@@ -41,15 +41,15 @@ def _joined(equal: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
 
 def read_runs(field: Field, most: int, largest: int) -> tuple[int, ...]:
     """At most so many numbers, none larger than ``largest``. Raises InvalidProblem."""
-    found: list[int] = []
+    numbers: list[int] = []
     for item in field.items(most):
         if not isinstance(item.value, str):
-            found.append(item.integer(0, largest))
+            numbers.append(item.integer(0, largest))
         else:
-            found += _read_run(item, most, largest)
-        if len(found) > most:
+            numbers += _read_run(item, most, largest)
+        if len(numbers) > most:
             field.refuse(f"at most {most:,} numbers")
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _read_run(field: Field, most: int, largest: int) -> list[int]:

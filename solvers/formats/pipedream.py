@@ -61,8 +61,8 @@ class _Node:
     @property
     def op_type(self) -> str:
         """ "Conv2d(3, 64, kernel_size=(3, 3))" -> "Conv2d"."""
-        found = _NAME.match(self.description.strip())
-        return found[0].strip("_") or found[0] if found else "operator"
+        match = _NAME.match(self.description.strip())
+        return match[0].strip("_") or match[0] if match else "operator"
 
 
 def read_pipedream(data: bytes | str, reference: str) -> Workload:
@@ -156,8 +156,8 @@ def _parse(text: str, reference: str) -> tuple[dict[str, _Node], list[tuple[str,
 
 def _node(line: str, where: str) -> _Node:
     name, separator, rest = line.partition(" -- ")
-    description, found, stated = rest.rpartition(f" -- {_FIELDS[0]}=")
-    if not separator or not found or not name.strip():
+    description, marker, stated = rest.rpartition(f" -- {_FIELDS[0]}=")
+    if not separator or not marker or not name.strip():
         raise InvalidProblem(f"{where}: expected {_LINE!r}, found {_shown(line)}")
     stated, _, stage = f"{_FIELDS[0]}={stated}".partition(" -- ")
     values = {}

@@ -74,11 +74,11 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
     )
     model = parts["model"].fields(("reference",), ("samples",))
     graph = read_op_graph(parts["graph"])
-    stated, found = parts["graph_sha256"].text(), graph_hash(graph)
-    if stated != found:
+    stated, actual = parts["graph_sha256"].text(), graph_hash(graph)
+    if stated != actual:
         raise InvalidProblem(
             f"{parts['graph_sha256'].where}: the embedded graph is not the one that was planned:"
-            f" expected sha256 {stated[:12]}..., found {found[:12]}..."
+            f" expected sha256 {stated[:12]}..., found {actual[:12]}..."
         )
     problem = read_problem(parts["problem"], graph)
     version, whole = parts["version"].value, parts["plan"].value
@@ -86,8 +86,8 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
     plan = read_plan_part(parts["plan"], problem, stated=states)
     problem = with_regions(problem, plan)
     result = parts.get("result")
-    told = None if result is None or result.is_null else read_result(result, problem, plan)
-    return PlanFile(problem, plan, told, model["reference"].text())
+    answer = None if result is None or result.is_null else read_result(result, problem, plan)
+    return PlanFile(problem, plan, answer, model["reference"].text())
 
 
 def plan_part(plan: Plan) -> dict[str, object]:
@@ -106,10 +106,10 @@ def plan_part(plan: Plan) -> dict[str, object]:
         for stage in plan.stages
     ]
     order = _order_by_class(plan) if many else [list(map(str, actions)) for actions in plan.order]
-    told: dict[str, object] = {"pipeline": plan.pipeline, "stages": stages, "order": order}
+    fields: dict[str, object] = {"pipeline": plan.pipeline, "stages": stages, "order": order}
     if plan.messages:
-        told["messages"] = messages_json(plan)
-    return told
+        fields["messages"] = messages_json(plan)
+    return fields
 
 
 def _region_json(region: Region) -> dict[str, list[int]]:

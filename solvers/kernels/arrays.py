@@ -16,9 +16,9 @@ Words = NDArray[np.uint64]
 def starts(sizes: Iterable[int] | Ints) -> Ints:
     """[rows + 1] where rows of these sizes begin that follow one another, and where the last ends."""
     each = sizes if isinstance(sizes, np.ndarray) else np.fromiter(sizes, np.int64)
-    found = np.zeros(len(each) + 1, np.int64)
-    np.cumsum(each, out=found[1:])
-    return found
+    starts = np.zeros(len(each) + 1, np.int64)
+    np.cumsum(each, out=starts[1:])
+    return starts
 
 
 def inverse(rows: Iterable[Iterable[int]], count: int) -> list[list[int]]:

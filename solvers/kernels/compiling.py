@@ -47,7 +47,7 @@ class Compiling:
     _locks: int = field(default=0, init=False)
     _depth: int = field(default=0, init=False)
     _began_s: float = field(default=0.0, init=False)
-    _told_s: float = field(default=0.0, init=False)
+    _sent_s: float = field(default=0.0, init=False)
     _done_s: float = field(default=0.0, init=False)
     _thread: int = field(default=0, init=False)
 
@@ -98,11 +98,11 @@ class Compiling:
             self.tell("", self.seconds)
 
     def _beat(self) -> None:
-        if self.clock() - self._told_s >= TELL_EVERY_S:
+        if self.clock() - self._sent_s >= TELL_EVERY_S:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        self._told_s = self.clock()
+        self._sent_s = self.clock()
         self.tell(self.kernels[-1], self.seconds)
 
 

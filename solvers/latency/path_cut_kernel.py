@@ -239,7 +239,7 @@ def stretches_from(
     there take at least). alone: one call per accelerator, which its groups cannot be divided over.
     """
     operators, length = len(order.group_of), len(path)
-    found = np.full(length, np.inf)
+    least_s = np.full(length, np.inf)
     known = np.zeros(operators, np.int64)
     on_path = np.full(operators, -1, np.int64)
     for i in range(length):
@@ -261,8 +261,8 @@ def stretches_from(
         seconds = _know(order, stretch, path, on_path, first, end, known)
         if seconds < np.inf:
             _rule_out(at, order, stretch, alone, known)
-            found[end] = seconds + _cut(at, order, known, stretch, alone, net)
-    return found
+            least_s[end] = seconds + _cut(at, order, known, stretch, alone, net)
+    return least_s
 
 
 @njit(cache=True)

@@ -99,7 +99,7 @@ def _sequence(model: LatencyModel, stages: tuple[Stage, ...], ranks: list[int]) 
             if device in last:
                 after[last[device]].add(number)
             last[device] = number
-    found = topological_order(after)
-    if len(found) < len(stages):
+    order = topological_order(after)
+    if len(order) < len(stages):
         raise InvalidPlan("stages wait for each other")
-    return list(found)
+    return list(order)

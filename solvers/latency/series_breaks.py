@@ -49,7 +49,7 @@ def series_of(graph: OpGraph, order: Order) -> Series:
 def _branches(graph: OpGraph, operators: list[int]) -> tuple[Branch, ...]:
     """Connected pieces, each in the given order."""
     left = set(operators)
-    found: list[Branch] = []
+    branches: list[Branch] = []
     for first in operators:
         if first not in left:
             continue
@@ -62,8 +62,8 @@ def _branches(graph: OpGraph, operators: list[int]) -> tuple[Branch, ...]:
                     left.discard(other)
                     branch.add(other)
                     todo.append(other)
-        found.append(tuple(v for v in operators if v in branch))
-    return tuple(found)
+        branches.append(tuple(v for v in operators if v in branch))
+    return tuple(branches)
 
 
 BEFORE, BESIDE, AFTER = 0, 1, 2
@@ -126,7 +126,7 @@ class Breaks:
         second = gates[part] if part < len(gates) else -1
         shared = sorted(self.sent[first], key=lambda message: -message[1])[:MOST_SHARED] if first >= 0 else []
         none = tuple((False, False) for _ in shared)
-        found = {none: Ways(np.zeros((1, 4)), np.zeros((1, 0), np.int8))}
+        by_use = {none: Ways(np.zeros((1, 4)), np.zeros((1, 0), np.int8))}
         for branch in branches:
             sides: dict[Used, tuple[list[tuple[float, ...]], list[tuple[int, ...]]]] = {}
             for label in self._labels(branch, BEFORE if first_in_call else BESIDE, AFTER if second_in_call else BESIDE):
@@ -143,18 +143,18 @@ class Breaks:
             several = {
                 used: _front(np.array(rows), np.array(labels, np.int8)) for used, (rows, labels) in sides.items()
             }
-            found = self._joined(found, several)
-        return self._paid(part, found, shared, first_in_call, second, second_in_call)
+            by_use = self._joined(by_use, several)
+        return self._paid(part, by_use, shared, first_in_call, second, second_in_call)
 
     def _paid(
-        self, part: int, found: dict[Used, Ways], shared: list[Message], first_in_call: bool, second: int,
+        self, part: int, by_use: dict[Used, Ways], shared: list[Message], first_in_call: bool, second: int,
         second_in_call: bool,
     ) -> Ways:  # fmt: skip
         """All of these ways, with what the gate's messages cost."""
         branches = self.series.parts[part]
         inside = {v for branch in branches for v in branch}
         rows, labels = [], []
-        for used, ways in found.items():
+        for used, ways in by_use.items():
             extra = 0.0
             for (outside, fetched), (readers, seconds) in zip(used, shared, strict=True):
                 beyond = any(r not in inside for r in readers)
@@ -264,10 +264,10 @@ class Breaks:
             default=0.0,
         )
 
-    def _joined(self, found: dict[Used, Ways], more: dict[Used, Ways]) -> dict[Used, Ways]:
+    def _joined(self, by_use: dict[Used, Ways], more: dict[Used, Ways]) -> dict[Used, Ways]:
         """Ways for the branches so far and one more."""
         joined: dict[Used, list[Ways]] = {}
-        for used, some in found.items():
+        for used, some in by_use.items():
             for others_used, others in more.items():
                 self.check()
                 pairs = len(some.rows) * len(others.rows)

@@ -370,15 +370,15 @@ class MaxLoadModel(ScaledModel[Ints]):
         return result
 
     def _chain_of(self, places: Sequence[Place]) -> Ints | None:
-        found = sorted(set(places))
-        label = [found.index(place) for place in places]
-        order = topological_order(labels_after(self.contracted.shape.edges, label, len(found)))
-        if len(order) < len(found):
+        used = sorted(set(places))
+        label = [used.index(place) for place in places]
+        order = topological_order(labels_after(self.contracted.shape.edges, label, len(used)))
+        if len(order) < len(used):
             return None
         slot_of: dict[Place, int] = {}
         slot, position = -1, 0
         for number in order:
-            place = found[number]
+            place = used[number]
             least = 0 if self.problem.cluster.devices[place[0]].is_cpu else position
             slot = next(
                 (

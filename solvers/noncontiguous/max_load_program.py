@@ -75,12 +75,12 @@ def _solve(solver: Any, program: Packing, send: Callable[[Message], None]) -> bo
         if at.objective_value >= program.best:
             return None
         program.best = at.objective_value
-        program.found = program.where(at.boolean_value)
-        return {"where": program.found}
+        program.placed = program.where(at.boolean_value)
+        return {"where": program.placed}
 
     status = minimise(solver, program.model, send, better, lambda bound: math.floor(bound + 1e-6) / program.units_per_s)
-    if program.found:
-        program.hint(program.found)
+    if program.placed:
+        program.hint(program.placed)
     return status == "optimal"
 
 
@@ -140,7 +140,7 @@ class Packing:
         self.model = cp_model.CpModel()
         self.units_per_s: float = SCALE / given["most_s"]
         self.best = math.inf
-        self.found: list[int] = []
+        self.placed: list[int] = []
         self.cuts: list[tuple[Any, list[int], int]] = []
         self._place()
         self._memory()

@@ -314,7 +314,7 @@ def _is_acyclic(between: Ints) -> bool:
     gone = 0  # bit set
     left = devices
     while left:
-        found = False
+        removed = False
         for d in range(devices):
             if (gone >> d) & 1:
                 continue
@@ -326,8 +326,8 @@ def _is_acyclic(between: Ints) -> bool:
             if free:
                 gone |= 1 << d
                 left -= 1
-                found = True
-        if not found:
+                removed = True
+        if not removed:
             return False
     return True
 

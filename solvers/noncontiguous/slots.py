@@ -156,12 +156,12 @@ def speeds(problem: Problem) -> tuple[tuple[float, float], tuple[float, float]] 
     if problem.transfers_alike:
         return None
     cluster = problem.cluster
-    found: dict[bool, set[tuple[float, float]]] = {True: set(), False: set()}
+    speeds: dict[bool, set[tuple[float, float]]] = {True: set(), False: set()}
     for speed in cluster.speeds:
-        found[speed.inside].add((speed.latency_s, speed.bandwidth_bytes_per_s))
-    if not cluster.is_complete or any(len(each) != 1 for each in found.values()):
+        speeds[speed.inside].add((speed.latency_s, speed.bandwidth_bytes_per_s))
+    if not cluster.is_complete or any(len(each) != 1 for each in speeds.values()):
         return None
-    (near,), (far,) = found[True], found[False]
+    (near,), (far,) = speeds[True], speeds[False]
     return (near, far) if near[0] <= far[0] and near[1] >= far[1] else None
 
 

@@ -158,16 +158,16 @@ def _seconds(problem: Problem, stage: Stage) -> NDArray[np.float64]:
 
 def _touching(graph: OpGraph, plan: Plan) -> set[tuple[int, int]]:
     stage_of = {o: index for index, stage in enumerate(plan.stages) for o in stage.operators}
-    found = set()
+    pairs = set()
     for tensor in graph.tensors:
         if graph.operators[tensor.producer].phase is Phase.FORWARD:
             a = stage_of[tensor.producer]
-            found |= {
+            pairs |= {
                 (a, stage_of[reader])
                 for reader in tensor.consumers
                 if graph.operators[reader].phase is Phase.FORWARD and stage_of[reader] != a
             }
-    return found
+    return pairs
 
 
 def offer_more_in_flight(problem: Problem, monitor: Monitor) -> None:

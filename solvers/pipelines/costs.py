@@ -76,17 +76,17 @@ def degrees_of(problem: Problem, samples: int) -> tuple[int, ...]:
 def _level_costs(problem: Problem, node: Ints, samples: int, degrees: Sequence[int], kind: str) -> LevelCosts:
     """node: of every operator. kind: of accelerator."""
     levels, count = levels_of(problem), int(node.max()) + 1
-    found = np.zeros((3, len(levels), len(degrees), count))
+    table = np.zeros((3, len(levels), len(degrees), count))
     for d, replicas in enumerate(degrees):
         share = samples / replicas
         whole = problem.compute.at(kind, share)
         for k, level in enumerate(levels):
             columns = graph_columns(level.problem.graph)
             longer = level.problem.compute.at(kind, share) - whole
-            found[0, k, d] = np.bincount(node, np.where(np.isfinite(longer), longer, 0.0), count)
-            found[1, k, d] = np.bincount(node, columns.saved_bytes[:, 0] + columns.saved_bytes[:, 1] * share, count)
-            np.maximum.at(found[2, k, d], node, columns.workspace_bytes[:, 0] + columns.workspace_bytes[:, 1] * share)
-    return LevelCosts(*found)
+            table[0, k, d] = np.bincount(node, np.where(np.isfinite(longer), longer, 0.0), count)
+            table[1, k, d] = np.bincount(node, columns.saved_bytes[:, 0] + columns.saved_bytes[:, 1] * share, count)
+            np.maximum.at(table[2, k, d], node, columns.workspace_bytes[:, 0] + columns.workspace_bytes[:, 1] * share)
+    return LevelCosts(*table)
 
 
 def size_costs(condensed: Condensed, samples: int) -> SizeCosts:

@@ -49,7 +49,7 @@ def late_ends(graph: OpGraph) -> dict[int, int]:
     Between the two is something of another group: a path leaves the group and comes back."""
     operators = graph.operators
     rank = {i: place for place, i in enumerate(graph.topological_order)}
-    found: dict[int, int] = {}
+    early_of: dict[int, int] = {}
     for group in together(graph):
         mine = {i for i in group if operators[i].phase is Phase.FORWARD}
         if len(mine) < 2:
@@ -58,8 +58,8 @@ def late_ends(graph: OpGraph) -> dict[int, int]:
         late = mine & _reached(graph, outside)
         first = min(mine - late, key=rank.__getitem__, default=None)
         if first is not None:
-            found |= dict.fromkeys(sorted(late), first)
-    return found
+            early_of |= dict.fromkeys(sorted(late), first)
+    return early_of
 
 
 def enclosed_share(graph: OpGraph) -> float:
@@ -199,13 +199,13 @@ def _before(graph: OpGraph, i: int) -> list[int]:
 
 def _reached(graph: OpGraph, starts: Collection[int], backwards: bool = False) -> set[int]:
     """The forward operators on paths from ``starts``, these included."""
-    found, ahead = set(starts), list(starts)
+    reached, ahead = set(starts), list(starts)
     while ahead:
         for j in (_before if backwards else _after)(graph, ahead.pop()):
-            if j not in found:
-                found.add(j)
+            if j not in reached:
+                reached.add(j)
                 ahead.append(j)
-    return found
+    return reached
 
 
 def _flops(operator: Operator) -> float:

@@ -39,8 +39,8 @@ def likely_counts(problem: Problem, counts: Iterable[int]) -> list[Count]:
     """Numbers of micro-batches, the most promising first."""
     spread = len(problem.cluster.accelerators) - 1
     bounds = {count: bound_with_s(problem, count) for count in counts}
-    found = [Count(count, bound_s, bound_s * (count + spread) / count) for count, bound_s in bounds.items()]
-    return sorted(found, key=lambda one: one.likely_s)
+    likely = [Count(count, bound_s, bound_s * (count + spread) / count) for count, bound_s in bounds.items()]
+    return sorted(likely, key=lambda one: one.likely_s)
 
 
 def ask(planner: Planner, inner: Monitor) -> None:

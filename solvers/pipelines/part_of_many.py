@@ -34,17 +34,17 @@ def parts_of_many(problem: Problem) -> list[Part]:
     alike, where as many parts as share the mini-batch leave the fewest devices idle. None where there are fewer
     devices, or devices are told apart."""
     cluster = problem.cluster
-    told_apart = problem.pins or cluster.cpus or problem.objective is not Objective.ITERATION
-    if len(cluster) <= MOST_DEVICES or told_apart or not isinstance(cluster.links, Tiers):
+    distinguished = problem.pins or cluster.cpus or problem.objective is not Objective.ITERATION
+    if len(cluster) <= MOST_DEVICES or distinguished or not isinstance(cluster.links, Tiers):
         return []
     alike = _equal_nodes(cluster, cluster.links)
-    found = []
+    parts = []
     for each in range(MOST_DEVICES // len(alike[0]), 0, -1):
         rows = (alike[i * each : (i + 1) * each] for i in range(_sharing(problem, len(alike) // each)))
         groups = tuple(tuple(device for node in row for device in node) for row in rows)
-        found.append(part_of(problem, groups))
-    most = max((len(part.groups) * len(part.groups[0]) for part in found), default=0)
-    return [part for part in found if len(part.groups) * len(part.groups[0]) == most]
+        parts.append(part_of(problem, groups))
+    most = max((len(part.groups) * len(part.groups[0]) for part in parts), default=0)
+    return [part for part in parts if len(part.groups) * len(part.groups[0]) == most]
 
 
 def _sharing(problem: Problem, most: int) -> int:

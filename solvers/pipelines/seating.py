@@ -64,8 +64,8 @@ class Seating:
             return [0] * len(work_s)
         counts = np.array([len(devices) for devices in self._by_memory], np.int64)
         chosen = np.array([-1 if device is None else self.kind_of.get(device, -1) for device in pinned], np.int64)
-        found = _free_kinds(counts, np.array(work_s, np.float64), np.array(replicas, np.int64), chosen)
-        return None if (found < 0).any() else found.tolist()
+        kinds = _free_kinds(counts, np.array(work_s, np.float64), np.array(replicas, np.int64), chosen)
+        return None if (kinds < 0).any() else kinds.tolist()
 
     def devices_of(
         self, kinds: Sequence[int], replicas: Sequence[int], pinned: Sequence[int | None], held: Sequence[float]
@@ -88,16 +88,16 @@ def free_kinds(counts: Ints, work_s: Floats, replicas: Ints, chosen: Ints) -> In
 
     counts: devices, [kinds]. work_s: on one and the same kind, [stages]. chosen: kinds that are given, else -1.
     """
-    free, found = counts.copy(), chosen.copy()
+    free, kinds = counts.copy(), chosen.copy()
     for s in range(len(chosen)):
         if chosen[s] >= 0:
             free[chosen[s]] -= replicas[s]
     for s in np.argsort(-work_s, kind="mergesort"):
         for kind in range(len(counts)):
-            if found[s] < 0 and free[kind] >= replicas[s]:
-                found[s] = kind
+            if kinds[s] < 0 and free[kind] >= replicas[s]:
+                kinds[s] = kind
                 free[kind] -= replicas[s]
-    return found
+    return kinds
 
 
 _free_kinds = until_worth_it(free_kinds)

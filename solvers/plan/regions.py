@@ -47,7 +47,7 @@ def rerunning(problem: Problem, regions: tuple[Region, ...]) -> Problem:
 def _region_of(graph: OpGraph, regions: tuple[Region, ...]) -> Mapping[int, tuple[str, bool]]:
     """Operator -> the name of its region, and whether it caches what it makes. A region is called by the module that
     its operators share, and its number where that is taken."""
-    found: dict[int, tuple[str, bool]] = {}
+    region_of: dict[int, tuple[str, bool]] = {}
     taken: set[str] = set()
     for number, region in enumerate(regions):
         paths = [graph.operators[o].module_path.split(".") for o in region.operators]
@@ -56,5 +56,5 @@ def _region_of(graph: OpGraph, regions: tuple[Region, ...]) -> Mapping[int, tupl
         name = f"{name} #{number}" if name in taken or not name else name
         taken.add(name)
         cached = frozenset(region.cached)
-        found |= {o: (name, o in cached) for o in region.operators}
-    return found
+        region_of |= {o: (name, o in cached) for o in region.operators}
+    return region_of

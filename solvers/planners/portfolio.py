@@ -243,13 +243,13 @@ class Portfolio:
         are told apart."""
         covered = False
         if Latency().unsupported(problem) is None:
-            covered, found = _ask(Latency(), problem, monitor)
-            if covered or found:
+            covered, has_plan = _ask(Latency(), problem, monitor)
+            if covered or has_plan:
                 return covered
         joint = Joint() if self.improve else Joint(evaluations=1)
         if joint.unsupported(problem) is None:
-            _, found = _ask(joint, problem, monitor)
-            if found:
+            _, has_plan = _ask(joint, problem, monitor)
+            if has_plan:
                 return False
         grouped = with_pins_together(problem) if problem.contiguity is not Contiguity.NONE else problem
         members = self._members(grouped, monitor.effort, unequal)

@@ -46,14 +46,14 @@ def offer_fitted(monitor: Monitor, plans: Sequence[Plan], stop_reason: StopReaso
             if not late:
                 monitor.check()
             monitor.begin("running again only what memory asks for")
-            found = fitted(monitor.problem, plan)
-            if found.plan is not None:
-                monitor.offer(found.plan)
+            fit = fitted(monitor.problem, plan)
+            if fit.plan is not None:
+                monitor.offer(fit.plan)
         except Stop as stop:
             return stop.reason
-        if found.plan is not None and monitor.best == found.plan and any(found.longer_s):
-            device = max(range(len(found.longer_s)), key=found.longer_s.__getitem__)
-            longer, least = (_seconds(each[device]) for each in (found.longer_s, found.bound_s))
+        if fit.plan is not None and monitor.best == fit.plan and any(fit.longer_s):
+            device = max(range(len(fit.longer_s)), key=fit.longer_s.__getitem__)
+            longer, least = (_seconds(each[device]) for each in (fit.longer_s, fit.bound_s))
             problem = monitor.problem
             why = ["what runs again"] * problem.recompute_operators + ["copies to its host"] * bool(problem.host_links)
             monitor.note(

@@ -53,7 +53,7 @@ def shortfall(problem: Problem) -> Shortfall | None:
 def _modules(problem: Problem, plan: Plan, device: int) -> dict[str, float]:
     """Bytes that operators of a device keep, with the activations of all micro-batches in flight, by module."""
     static = problem.static_bytes()
-    found: dict[str, float] = {}
+    by_module: dict[str, float] = {}
     for stage in plan.stages:
         if device not in stage.devices:
             continue
@@ -65,8 +65,8 @@ def _modules(problem: Problem, plan: Plan, device: int) -> dict[str, float]:
                 held += operator.saved_bytes.at(samples)
             if operator.module_path and held > 0:
                 name = _list_of(operator.module_path)
-                found[name] = found.get(name, 0.0) + held
-    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+                by_module[name] = by_module.get(name, 0.0) + held
+    return dict(sorted(by_module.items(), key=lambda pair: -pair[1]))
 
 
 def _list_of(path: str) -> str:

@@ -220,19 +220,19 @@ def _judged_again(
     first_s = least_s = second(problem, best.plan)
     if first_s is None or least_s is None:
         return best
-    told = 1
+    count = 1
     for one in monitor.finalists.plans():
         if monitor.should_stop():
             break
         if one.plan is best.plan:
             continue
         seconds = second(problem, one.plan)
-        told += seconds is not None
+        count += seconds is not None
         if seconds is not None and seconds < least_s * (1 - PROVED):
             answer, least_s = one, seconds
     if answer is not best:
         monitor.notes.append(
-            f"of {told} plans found this one takes least in a run, {least_s:.4g} s with what the engine takes; the one"
+            f"of {count} plans found this one takes least in a run, {least_s:.4g} s with what the engine takes; the one"
             f" of the least objective, {best.objective_s:.4g} s, takes {first_s:.4g} s"
         )
     return answer

@@ -241,9 +241,9 @@ def _tiny(objective: Objective) -> Problem:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line."""
-    told = "; ".join(f"{name}: {' '.join((family.__doc__ or '').split())}" for name, family in FAMILIES.items())
+    families = "; ".join(f"{name}: {' '.join((family.__doc__ or '').split())}" for name, family in FAMILIES.items())
     parser = argparse.ArgumentParser(
-        prog="python -m solvers.planners.warm", description="Compile kernels ahead of their first use.", epilog=told
+        prog="python -m solvers.planners.warm", description="Compile kernels ahead of their first use.", epilog=families
     )
     parser.add_argument("families", nargs="*", metavar="family", help=f"{', '.join(FAMILIES)} (default: all)")
     parser.add_argument("--processes", type=int, metavar="N", help="at once (default: one a core)")

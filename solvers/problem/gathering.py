@@ -38,10 +38,10 @@ class Gathering(NamedTuple):
 @per_graph
 def ranks(graph: OpGraph) -> tuple[int, ...]:
     """The place of every operator in the graph's topological order."""
-    found = [0] * len(graph)
+    ranks = [0] * len(graph)
     for place, operator in enumerate(graph.topological_order):
-        found[operator] = place
-    return tuple(found)
+        ranks[operator] = place
+    return tuple(ranks)
 
 
 def owned_bytes(problem: Problem, operators: Iterable[int]) -> list[float]:

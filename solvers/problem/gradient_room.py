@@ -47,10 +47,10 @@ def with_gradient_room(problem: Problem) -> Problem:
     if problem.state_links:
         streamed = copies(problem.optimizer, problem.precision).streamed
         at_once, of_parameters = PIECE_BYTES / streamed, of_parameters + PIECES * streamed
-    known, asked = _known(problem.graph), (adds, of_parameters, at_once)
-    if asked not in known:
-        known[asked] = _roomy(problem.graph, *asked)
-    return replace(problem, graph=known[asked])
+    known, key = _known(problem.graph), (adds, of_parameters, at_once)
+    if key not in known:
+        known[key] = _roomy(problem.graph, *key)
+    return replace(problem, graph=known[key])
 
 
 def states_on_hosts(problem: Problem, bytes_per_s: Mapping[str, float]) -> Problem:
@@ -112,24 +112,24 @@ def _roomy(graph: OpGraph, adds: bool, of_parameters: float, at_once: float) -> 
 
 def _gradients(graph: OpGraph) -> dict[int, Amount]:
     """Operator -> bytes of the gradients of parameters that it makes."""
-    found: dict[int, Amount] = defaultdict(Amount)
+    gradients: dict[int, Amount] = defaultdict(Amount)
     for tensor in graph.tensors:
         if any(graph.operators[c].phase is Phase.UPDATE for c in tensor.consumers):
-            found[tensor.producer] += tensor.nbytes
-    return found
+            gradients[tensor.producer] += tensor.nbytes
+    return gradients
 
 
 def _sums(graph: OpGraph, made: Mapping[int, Amount]) -> dict[int, float]:
     """Forward operator -> bytes of its parameters that other operators read too: no more than it trains, and than all
     but the largest of the gradients made of them. made: of each operator that makes any."""
-    found = {}
+    sums = {}
     for position, operator in enumerate(graph.operators):
         if operator.phase is Phase.UPDATE and operator.forward_of is not None:
             several = sorted(made[o].fixed for o in graph.predecessors[position] if o in made)
             shared = min(sum(several[:-1]), graph.operators[operator.forward_of].trained_bytes)
             if shared > 0:
-                found[operator.forward_of] = shared
-    return found
+                sums[operator.forward_of] = shared
+    return sums
 
 
 def _with_room(operator: Operator, room: Amount) -> Operator:

@@ -239,8 +239,8 @@ def per_graph(function: Callable[[OpGraph], T]) -> Callable[[OpGraph], T]:
     def once(graph: OpGraph) -> T:
         if function not in graph._derived:
             graph._derived[function] = function(graph)
-        found: T = graph._derived[function]
-        return found
+        derived: T = graph._derived[function]
+        return derived
 
     return once
 

@@ -165,10 +165,10 @@ class Tiers(Sequence[Link]):
     def class_of(self, src: int, dst: int) -> LinkClass:
         """The class of the link between two devices."""
         here, there = self.groups[src], self.groups[dst]
-        found = self.within[here] if self.nodes[src] == self.nodes[dst] else self.between[here][there]
-        assert found is not None
+        link_class = self.within[here] if self.nodes[src] == self.nodes[dst] else self.between[here][there]
+        assert link_class is not None
         assert src != dst
-        return found
+        return link_class
 
     def link(self, src: int, dst: int) -> Link:
         of = self.class_of(src, dst)
@@ -196,9 +196,9 @@ class Tiers(Sequence[Link]):
 
     def first_on(self, resource: str) -> tuple[int, int] | None:
         """A pair of devices whose link has this wire; None without one."""
-        found = [int(text) for text in re.findall(r"[0-9]+", resource[:80])]
+        numbers = [int(text) for text in re.findall(r"[0-9]+", resource[:80])]
         at = {number: device for device, number in enumerate(self.numbers)}
-        for src in [*{at.get(n, -1) for n in found}, *(d for d, node in enumerate(self.nodes) if node in found)]:
+        for src in [*{at.get(n, -1) for n in numbers}, *(d for d, node in enumerate(self.nodes) if node in numbers)]:
             for dst in range(len(self.numbers) if src >= 0 else 0):
                 if src != dst and self.link(src, dst).resource == resource:
                     return src, dst
@@ -211,7 +211,7 @@ class Tiers(Sequence[Link]):
         total = Counter({(a, b): every[a] * every[b] for a in every for b in every})
         tier, node = _sharing(sorts, self.nodes), _sharing(sorts, nodes)
         both = _sharing(sorts, list(zip(self.nodes, nodes, strict=True)))
-        found: Counter[Speed] = Counter()
+        by_speed: Counter[Speed] = Counter()
         for (a, b), pairs in total.items():
             own = every[a] if a == b else 0
             counts = (
@@ -222,8 +222,8 @@ class Tiers(Sequence[Link]):
             for within, inside, links in counts:
                 of = self.within[a[0]] if within else self.between[a[0]][b[0]]
                 if links and of is not None:
-                    found[Speed(of.latency_s, of.bandwidth_bytes_per_s, inside, a[1], b[1])] += links
-        return found
+                    by_speed[Speed(of.latency_s, of.bandwidth_bytes_per_s, inside, a[1], b[1])] += links
+        return by_speed
 
     @property
     def shares_between(self) -> bool:
@@ -297,9 +297,9 @@ def _sharing(sorts: Sequence[Sort], places: Sequence[object]) -> Counter[tuple[S
     at: dict[object, Counter[Sort]] = {}
     for sort, place in zip(sorts, places, strict=True):
         at.setdefault(place, Counter())[sort] += 1
-    found: Counter[tuple[Sort, Sort]] = Counter()
+    pairs: Counter[tuple[Sort, Sort]] = Counter()
     for here in at.values():
         for a, some in here.items():
             for b, others in here.items():
-                found[a, b] += some * others
-    return found
+                pairs[a, b] += some * others
+    return pairs

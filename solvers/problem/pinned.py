@@ -10,11 +10,11 @@ from solvers.problem.problem import Problem
 
 def pinned_groups(problem: Problem) -> dict[int, list[int]]:
     """Device -> the numbers of the co-location groups (see `together`) that are pinned to it, ascending."""
-    found: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = {}
     for number, group in enumerate(together(problem.graph)):
         for device in {problem.pins[o] for o in group if o in problem.pins}:
-            found.setdefault(device, []).append(number)
-    return found
+            groups.setdefault(device, []).append(number)
+    return groups
 
 
 def pin(problem: Problem, placement: list[tuple[int, ...]]) -> None:

@@ -292,9 +292,9 @@ class Problem:
         for kind in {device.kind for device in self.cluster.devices}:
             if kind not in self.compute.seconds:
                 raise InvalidProblem(f"no compute times for device kind {kind!r}")
-            found = self.compute.seconds[kind].shape[0]
-            if found != operators:
-                raise InvalidProblem(f"compute times for {kind!r}: expected {operators} operators, found {found}")
+            rows = self.compute.seconds[kind].shape[0]
+            if rows != operators:
+                raise InvalidProblem(f"compute times for {kind!r}: expected {operators} operators, found {rows}")
         if self.transfer_s is not None:
             self._check_list("transfer_s", self.transfer_s, len(self.graph.tensors))
             for group in self.graph.messages:
@@ -336,8 +336,8 @@ class Problem:
                 raise InvalidProblem(f"pin {name}={device}: there is no device {device} (there are {devices})")
 
     def __repr__(self) -> str:
-        asked = ", ".join((self.objective, self.contiguity, self.pipeline))
-        return f"Problem({asked}, mini-batch {self.mini_batch:,}, {self.graph!r}, {self.cluster!r})"
+        choices = ", ".join((self.objective, self.contiguity, self.pipeline))
+        return f"Problem({choices}, mini-batch {self.mini_batch:,}, {self.graph!r}, {self.cluster!r})"
 
     @staticmethod
     def _check_list(what: str, values: tuple[float, ...], expected: int) -> None:
@@ -366,11 +366,11 @@ class Problem:
 
     def links_on(self, links: Mapping[str, float], devices: Sequence[Device]) -> dict[str, float]:
         """``links`` to hosts where ``devices``, in their order, are of other kinds; of one kind the slowest."""
-        found: dict[str, float] = {}
+        slowest: dict[str, float] = {}
         for old, new in zip(self.cluster.devices, devices, strict=True):
             if old.kind in links:
-                found[new.kind] = min(found.get(new.kind, math.inf), links[old.kind])
-        return found
+                slowest[new.kind] = min(slowest.get(new.kind, math.inf), links[old.kind])
+        return slowest
 
     @property
     def is_latency(self) -> bool:
@@ -400,8 +400,8 @@ class Problem:
         """What is held of trained parameters beside themselves: nothing in inference. Frozen ones are held once."""
         if not self.training:
             return Copies()
-        found = copies(self.optimizer, self.precision, self.zero)
-        return found.on_host() if self.state_links else found
+        held = copies(self.optimizer, self.precision, self.zero)
+        return held.on_host() if self.state_links else held
 
     def reduced_bytes(self, samples: float) -> Floats:
         """Bytes of gradients that replicas all-reduce once a mini-batch, [operators].

@@ -93,41 +93,43 @@ def in_regions(graph: OpGraph, region_of: Mapping[int, tuple[str, bool]]) -> OpG
 def recomputing(problem: Problem) -> Problem:
     """The problem with the regions of its graph run again; itself where there are none, in inference, where sizes are
     stated, and for one unsplit pass, in which nothing waits for its backward while another micro-batch runs."""
-    found = regions_of(problem.graph)
+    regions = regions_of(problem.graph)
     if (
-        not found.members or not problem.training or problem.objective is Objective.MAKESPAN
+        not regions.members or not problem.training or problem.objective is Objective.MAKESPAN
         or problem.stated_bytes is not None or problem.plain is not None
     ):  # fmt: skip
         return problem
     return replace(
         problem,
-        graph=_graph(problem.graph, found),
-        compute=_times(problem.graph, problem.compute, found),
+        graph=_graph(problem.graph, regions),
+        compute=_times(problem.graph, problem.compute, regions),
         plain=Plain(problem.graph, problem.compute),
     )
 
 
-def _graph(graph: OpGraph, found: Regions) -> OpGraph:
+def _graph(graph: OpGraph, regions: Regions) -> OpGraph:
     """With what operators save and need while they run."""
     operators = list(graph.operators)
     kept: dict[int, Amount] = defaultdict(Amount)
     for tensor, keeper in _kept(graph).items():
         kept[keeper] += graph.tensors[tensor].nbytes
     for o, operator in enumerate(graph.operators):
-        if o in found.of or o in kept:
-            operators[o] = replace(operator, saved_bytes=(NOTHING if o in found.of else operator.saved_bytes) + kept[o])
-    room = {name: _room(graph, mine) for name, mine in found.members.items()}
-    again = {name: _most(graph, mine) for name, mine in found.members.items()}
+        if o in regions.of or o in kept:
+            operators[o] = replace(
+                operator, saved_bytes=(NOTHING if o in regions.of else operator.saved_bytes) + kept[o]
+            )
+    room = {name: _room(graph, mine) for name, mine in regions.members.items()}
+    again = {name: _most(graph, mine) for name, mine in regions.members.items()}
     needs = {b: o.workspace_bytes for b, o in enumerate(graph.operators) if o.phase in BACKWARD_PHASES}
-    for late, into in found.moved.items():
+    for late, into in regions.moved.items():
         needs[into] += needs.pop(late)
         operators[late] = replace(operators[late], workspace_bytes=NOTHING)
     for b, own in needs.items():
         home = operators[b].forward_of
-        if home is None or home not in found.of:
+        if home is None or home not in regions.of:
             continue
-        name = found.of[home]
-        own = _larger(own, again[name]) if b == found.first[home] else own
+        name = regions.of[home]
+        own = _larger(own, again[name]) if b == regions.first[home] else own
         operators[b] = replace(operators[b], workspace_bytes=room[name] + own)
     return replace(graph, operators=tuple(operators))
 
@@ -164,15 +166,15 @@ def _kept(graph: OpGraph) -> Mapping[int, int]:
     with its maker, where one of a region saves it; where nobody says (`Tensor.saver`), if they may keep it and an
     operator of the region was the first to: its saved bytes, which are dropped, are then no less than the tensor.
     """
-    found, rank = regions_of(graph), {o: position for position, o in enumerate(graph.topological_order)}
+    regions, rank = regions_of(graph), {o: position for position, o in enumerate(graph.topological_order)}
     kept: dict[int, int] = {}
     for t, tensor in enumerate(graph.tensors):
         p = tensor.producer
         readers = [c for c in tensor.consumers if graph.operators[c].phase is Phase.FORWARD]
-        home = found.of.get(p)
-        inside = [c for c in readers if c in found.of]
-        entering = [c for c in inside if found.of[c] != home]
-        if not readers or (tensor.saver >= 0 and tensor.saver not in found.of):
+        home = regions.of.get(p)
+        inside = [c for c in readers if c in regions.of]
+        entering = [c for c in inside if regions.of[c] != home]
+        if not readers or (tensor.saver >= 0 and tensor.saver not in regions.of):
             continue
         if home is not None and graph.operators[p].cached:
             kept[t] = p
@@ -187,24 +189,24 @@ def _kept(graph: OpGraph) -> Mapping[int, int]:
     return kept
 
 
-def _times(graph: OpGraph, compute: ComputeTable, found: Regions) -> ComputeTable:
+def _times(graph: OpGraph, compute: ComputeTable, regions: Regions) -> ComputeTable:
     """With what runs again before its backward, and gradients of parameters with those of inputs."""
-    into: list[tuple[int, int]] = [(target, late) for late, target in found.moved.items()]
-    for mine in found.members.values():
-        following = [found.first[o] for o in mine if o in found.first]
+    into: list[tuple[int, int]] = [(target, late) for late, target in regions.moved.items()]
+    for mine in regions.members.values():
+        following = [regions.first[o] for o in mine if o in regions.first]
         seen = 0
         for o in mine:  # what has no backward runs again with the next one that has
             if not graph.operators[o].cached:
-                into.append((found.first.get(o, following[min(seen, len(following) - 1)]), o))
-            seen += o in found.first
+                into.append((regions.first.get(o, following[min(seen, len(following) - 1)]), o))
+            seen += o in regions.first
     targets, sources = np.array(into, np.int64).reshape(-1, 2).T
-    late = list(found.moved)
+    late = list(regions.moved)
     tables: dict[str, NDArray[np.float64]] = {}
     for kind, table in compute.seconds.items():
-        told = np.array(table)
-        np.add.at(told, targets, table[sources])
-        told[late] = np.where(np.isinf(table[late]), np.inf, 0.0)
-        tables[kind] = told
+        times = np.array(table)
+        np.add.at(times, targets, table[sources])
+        times[late] = np.where(np.isinf(table[late]), np.inf, 0.0)
+        tables[kind] = times
     origins = {kind: np.array(table) for kind, table in compute.origins.items()}
     for kind, known in compute.origins.items():  # a sum is as well known as the least known of its parts
         np.maximum.at(origins[kind], targets, known[sources])
@@ -215,14 +217,14 @@ def _times(graph: OpGraph, compute: ComputeTable, found: Regions) -> ComputeTabl
 def readings(graph: OpGraph) -> tuple[Reading, ...]:
     """Of all tensors that regions read those that are not among what their maker saves. A plan that cuts a region
     keeps some of them where they are read: see `solvers.evaluation.unit_bytes`."""
-    found, kept = regions_of(graph), _kept(graph)
-    told = []
+    regions, kept = regions_of(graph), _kept(graph)
+    readings = []
     for t, tensor in enumerate(graph.tensors):
-        among = kept.get(t, -1 if tensor.saver in found.of else tensor.saver)
+        among = kept.get(t, -1 if tensor.saver in regions.of else tensor.saver)
         if among == tensor.producer:
             continue
         for reader in tensor.consumers:
-            if reader in found.of:
-                inside = found.of[reader] == found.of.get(tensor.producer)
-                told.append(Reading(t, tensor.producer, reader, -1 if inside else among))
-    return tuple(told)
+            if reader in regions.of:
+                inside = regions.of[reader] == regions.of.get(tensor.producer)
+                readings.append(Reading(t, tensor.producer, reader, -1 if inside else among))
+    return tuple(readings)

@@ -20,25 +20,25 @@ lm_head.weight", as tracers write it."""
 @per_graph
 def tied(graph: OpGraph) -> dict[str, tuple[int, ...]]:
     """Tied parameter -> the forward operators that share a device for it, as they come."""
-    found: dict[str, list[int]] = {}
+    readers_of: dict[str, list[int]] = {}
     for position in graph.topological_order:
         operator = graph.operators[position]
         if operator.phase is Phase.FORWARD and SEVERAL_NAMES in (operator.colocation or ""):
-            found.setdefault(str(operator.colocation), []).append(position)
-    return {name: tuple(readers) for name, readers in found.items() if len(readers) > 1}
+            readers_of.setdefault(str(operator.colocation), []).append(position)
+    return {name: tuple(readers) for name, readers in readers_of.items() if len(readers) > 1}
 
 
 def copied_bytes(graph: OpGraph) -> dict[int, float]:
     """Reader of a tied parameter, but the first -> bytes that a copy for it adds: of all that the readers before it
     own, which is never less than what it reads of them."""
-    found = {}
+    copied = {}
     for readers in tied(graph).values():
         before = 0.0
         for position in readers:
-            found[position] = before
+            copied[position] = before
             before += graph.operators[position].param_bytes
-        del found[readers[0]]
-    return found
+        del copied[readers[0]]
+    return copied
 
 
 def with_copies(graph: OpGraph) -> OpGraph:

@@ -75,7 +75,7 @@ def run(payload: Mapping[str, Any], send: Send, _: Receive) -> None:
         for recursive in (True, False) if len(weights) <= QUICK else (False,):
             for tolerance in payload["tolerances"]:
                 for seed in payload["seeds"]:
-                    found = pymetis.part_graph(
+                    partition = pymetis.part_graph(
                         payload["parts"],
                         adjacency,
                         vweights=weights,
@@ -83,4 +83,4 @@ def run(payload: Mapping[str, Any], send: Send, _: Receive) -> None:
                         recursive=recursive,
                         options=pymetis.Options(ufactor=tolerance, seed=seed % MAX_SEED),
                     )
-                    send({"graph": number, "parts": np.asarray(found[1])})
+                    send({"graph": number, "parts": np.asarray(partition[1])})

@@ -201,9 +201,9 @@ def read_cbc_log(text: str) -> tuple[str, float]:
     "infeasible or unbounded" means infeasible: a model's objective is bounded.
     """
     numbers = {
-        name: float(found[-1])
+        name: float(matches[-1])
         for name in ("Objective value", "Lower bound")
-        if (found := re.findall(rf"^{name}:\s*([-+.\deE]+)\s*$", text, re.MULTILINE))
+        if (matches := re.findall(rf"^{name}:\s*([-+.\deE]+)\s*$", text, re.MULTILINE))
     }
     if re.search(r"^Result - Optimal solution found\s*$", text, re.MULTILINE) and "Objective value" in numbers:
         return "optimal", numbers["Objective value"]

@@ -26,14 +26,14 @@ def one_f_one_b(problem: Problem, plan: Plan, pipeline: Pipeline = Pipeline.ONE_
     """
     if problem.objective is not Objective.ITERATION or not problem.has_backward():
         return None
-    asked = replace(problem, pipeline=pipeline)
+    textbook = replace(problem, pipeline=pipeline)
     sets = [stage.operators for stage in plan.stages]
     sizes = [stage.micro_batch_size for stage in plan.stages]
     try:
-        after = stage_successors(asked, sets)
-        most = in_flight(asked, after, sizes, [1] * len(sets), _guests(plan))
+        after = stage_successors(textbook, sets)
+        most = in_flight(textbook, after, sizes, [1] * len(sets), _guests(plan))
         stages = [replace(stage, in_flight=held) for stage, held in zip(plan.stages, most, strict=True)]
-        return arranged(asked, stages, stage_waits(asked.graph, sets))
+        return arranged(textbook, stages, stage_waits(textbook.graph, sets))
     except InvalidPlan:
         return None
 
@@ -49,7 +49,7 @@ def further_ahead(problem: Problem, plan: Plan) -> Iterator[Plan]:
     used = [device for stage in plan.stages for device in stage.devices]
     if problem.objective is not Objective.ITERATION or not problem.has_backward() or len(used) > len(set(used)):
         return
-    asked = replace(problem, pipeline=Pipeline.K_F_K_B)
+    textbook = replace(problem, pipeline=Pipeline.K_F_K_B)
     for share, block in [(share, 1) for share in AHEAD] + [(0.0, 2)]:
         stages = tuple(
             DraftStage(
@@ -59,7 +59,7 @@ def further_ahead(problem: Problem, plan: Plan) -> Iterator[Plan]:
             for stage in plan.stages
         )  # fmt: skip
         try:
-            yield realise(asked, Draft(stages), [stage.devices for stage in plan.stages])
+            yield realise(textbook, Draft(stages), [stage.devices for stage in plan.stages])
         except InvalidPlan:
             return
 

@@ -36,12 +36,12 @@ class Front:
         objective_s: of the answer, seconds.
         peak_bytes: of the answer.
         """
-        found: list[Alternative] = []
+        picked: list[Alternative] = []
         least = peak_bytes
         for one in self._plans:
             if one.objective_s <= objective_s * (1 + NEAR) and one.peak_bytes <= least - SAVES * peak_bytes:
-                found.append(one)
+                picked.append(one)
                 least = one.peak_bytes
-        if len(found) > MOST:
-            found = [found[0], found[len(found) // 2], found[-1]]
-        return tuple(found)
+        if len(picked) > MOST:
+            picked = [picked[0], picked[len(picked) // 2], picked[-1]]
+        return tuple(picked)

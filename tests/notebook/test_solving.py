@@ -33,7 +33,7 @@ def searching(model):
     widget = explorer.PlacementWidget(model, devices=8, **long)
     until = time.monotonic() + WAIT_S
     while time.monotonic() < until:
-        told = widget.get_state()["_told"]
+        told = widget.get_state()["_status"]
         if told["state"] == "solving" and "no plan" not in told["more"]:
             return widget
         time.sleep(0.05)
@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_told_with_the_cap_that_would(gpt):
     with pytest.raises(NoPlan, match=r"No plan fits 2 devices of 1 KiB\..*at least") as refused:
         solved(widget)
     assert refused.value.result.plan is None
-    cap = widget.get_state()["_told"]["banner"]["cap"]
+    cap = widget.get_state()["_status"]["banner"]["cap"]
     assert cap["bytes"] > 1024
     widget.memory = cap["bytes"]
     assert solved(widget).plan is not None

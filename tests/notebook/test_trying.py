@@ -63,7 +63,7 @@ def test_planners_are_compared_by_the_worker_and_the_plan_of_any_is_shown(trying
     widget, worker = trying
     before = widget.result
     say(widget, {"type": "compare"})
-    told = until(lambda: (now := drawn(widget)["_told"]["tried"])["going"] == "" and now)
+    told = until(lambda: (now := drawn(widget)["_status"]["tried"])["going"] == "" and now)
     assert {row["planner"] for row in told["rows"]} == {"single", "equal", "layer-split"}
     assert worker.planners == ["single", "equal", "layer-split"]
     assert [row["planner"] for row in told["rows"] if row["current"]] == ["equal"]
@@ -74,7 +74,7 @@ def test_planners_are_compared_by_the_worker_and_the_plan_of_any_is_shown(trying
     assert widget.result is not before
     assert widget.result.problem is widget.problem
     assert not drawn(widget)["_controls"]["given"], "the question is what it was"
-    rows = drawn(widget)["_told"]["tried"]["rows"]
+    rows = drawn(widget)["_status"]["tried"]["rows"]
     assert [row["planner"] for row in rows if row["current"]] == ["single"]
 
 
@@ -82,14 +82,14 @@ def test_a_comparison_is_stopped_with_its_rows_and_dropped_by_another_question(t
     widget, worker = trying
     worker.refuse = ("layer-split",)
     say(widget, {"type": "compare"})
-    until(lambda: len(drawn(widget)["_told"]["tried"].get("rows", ())) == 2)
+    until(lambda: len(drawn(widget)["_status"]["tried"].get("rows", ())) == 2)
     say(widget, {"type": "stop"})
     until(lambda: widget.listed.cancelled)
-    told = drawn(widget)["_told"]["tried"]
+    told = drawn(widget)["_status"]["tried"]
     assert told["going"] == ""
     assert len(told["rows"]) == 2
     widget.micro_batches = 8
-    assert drawn(widget)["_told"]["tried"] == {}
+    assert drawn(widget)["_status"]["tried"] == {}
 
 
 def test_ways_out_are_solved_where_nothing_fits_and_set_what_they_say(model):
@@ -98,12 +98,12 @@ def test_ways_out_are_solved_where_nothing_fits_and_set_what_they_say(model):
     widget._jobs = lambda: worker
     try:
         assert widget.listed.answer().plan is None
-        told = until(lambda: (now := drawn(widget)["_told"]["ways"])["words"] == FOUND and now)
+        told = until(lambda: (now := drawn(widget)["_status"]["ways"])["words"] == FOUND and now)
         assert told["list"][0]["change"].startswith("all 74.5 GiB of each H100-80GB")
         say(widget, {"type": "way", "place": 0})
         assert widget.memory is None
         assert (widget.devices, widget.micro_batches) == (2, 2)
-        assert drawn(widget)["_told"]["ways"] == {"list": [], "words": ""}
+        assert drawn(widget)["_status"]["ways"] == {"list": [], "words": ""}
         outcome = widget.listed.answer()
         assert outcome.plan is not None
     finally:
@@ -115,18 +115,18 @@ def test_a_pin_says_what_it_costs_once_the_plan_with_it_is_there(trying):
     before_s = widget.result.objective_s
     widget.selection = "blocks.0"
     say(widget, {"type": "pin", "device": "1"})
-    assert drawn(widget)["_told"]["cost"] == ""
+    assert drawn(widget)["_status"]["cost"] == ""
     widget.listed.answer(planner="single")
     assert widget.result.objective_s != before_s
-    words = drawn(widget)["_told"]["cost"]
+    words = drawn(widget)["_status"]["cost"]
     assert words.startswith("pinned blocks.0 to GPU 1: ")
     assert "%)" in words
-    assert drawn(widget)["_told"]["pins"] == [("blocks.0", "GPU 1")]
+    assert drawn(widget)["_status"]["pins"] == [("blocks.0", "GPU 1")]
     say(widget, {"type": "unpin", "name": "blocks.0"})
     assert widget.pins == {}
     widget.devices = 4  # more than the pin changes: its cost is no news
     widget.listed.answer()
-    assert drawn(widget)["_told"]["cost"] == ""
+    assert drawn(widget)["_status"]["cost"] == ""
 
 
 def test_the_course_of_a_plan_and_what_an_idle_device_waits_for_are_told(trying, monkeypatch):
@@ -138,7 +138,7 @@ def test_the_course_of_a_plan_and_what_an_idle_device_waits_for_are_told(trying,
     assert [device["name"] for device in course["devices"]] == ["GPU 0", "GPU 1"]
     say(widget, {"type": "waits", "device": 1, "at_s": 0.0})
     assert sent[-1]["text"].startswith("GPU 1 idle ")
-    assert sent[-1]["told"]["steps"][-1]["took"]
+    assert sent[-1]["wait"]["steps"][-1]["took"]
     for odd in ({"device": 7, "at_s": 0.0}, {"device": 1, "at_s": 1e9}):
         say(widget, {"type": "waits", **odd})
         assert sent[-1] == {"type": "waits", "text": ""}

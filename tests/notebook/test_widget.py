@@ -32,8 +32,8 @@ def test_a_widget_asks_at_once_and_shows_the_model_before_there_is_a_plan(widget
     shown = drawn(widget)
     assert shown["_graph"]["elements"]
     assert shown["_plan"] == {}
-    assert shown["_told"]["busy"]
-    assert not shown["_told"]["stale"]
+    assert shown["_status"]["busy"]
+    assert not shown["_status"]["stale"]
 
 
 def test_an_answer_becomes_the_result_and_the_picture(widget):
@@ -47,7 +47,7 @@ def test_an_answer_becomes_the_result_and_the_picture(widget):
     shown = drawn(widget)
     assert [card["name"] for card in shown["_plan"]["cards"]][:2] == ["Throughput", "Iteration time"]
     assert {len(devices) for devices in shown["_overlay"]["nodes"].values()} <= {1, 2}
-    assert not shown["_told"]["busy"]
+    assert not shown["_status"]["busy"]
 
 
 def test_steps_of_the_search_are_shown_while_it_goes_on(widget):
@@ -55,19 +55,19 @@ def test_steps_of_the_search_are_shown_while_it_goes_on(widget):
     assert widget.status == "solving"
     assert widget.result is None
     assert drawn(widget)["_plan"]["figure"]["lanes"]
-    assert drawn(widget)["_told"]["busy"]
+    assert drawn(widget)["_status"]["busy"]
 
 
 def test_once_kernels_are_compiled_the_search_stands_as_before(widget):
     widget.listed.step()
-    before = drawn(widget)["_told"]
+    before = drawn(widget)["_status"]
     for seconds in (12.0, 13.0):
         widget.listed.tell(events.compiling("annealing", seconds))
-        assert drawn(widget)["_told"]["words"] == "compiling, once"
+        assert drawn(widget)["_status"]["words"] == "compiling, once"
     widget.listed.tell(events.compiling("", 14.0))
-    assert drawn(widget)["_told"] == before
+    assert drawn(widget)["_status"] == before
     widget.listed.tell(events.compiling("", 14.0))
-    assert drawn(widget)["_told"] == before, "of another question of this worker"
+    assert drawn(widget)["_status"] == before, "of another question of this worker"
 
 
 def test_another_value_asks_anew_and_stops_the_search_before(widget):
@@ -77,7 +77,7 @@ def test_another_value_asks_anew_and_stops_the_search_before(widget):
     assert widget.listed.cancelled == []
     assert len(widget.problem.cluster) == 8
     assert widget.result is None
-    assert drawn(widget)["_told"]["stale"]
+    assert drawn(widget)["_status"]["stale"]
     assert drawn(widget)["_plan"] == held
     widget.memory = 24 * GIB
     assert widget.listed.cancelled == ["job2"]
@@ -85,7 +85,7 @@ def test_another_value_asks_anew_and_stops_the_search_before(widget):
     assert widget.result is None, "an answer to a question that was replaced is not heard"
     widget.listed.answer(2)
     assert len(widget.result.problem.cluster) == 8
-    assert drawn(widget)["_told"]["stale"] is False
+    assert drawn(widget)["_status"]["stale"] is False
     assert any(card["change"] for card in drawn(widget)["_plan"]["cards"])
 
 
@@ -174,7 +174,7 @@ def test_a_result_that_is_handed_in_is_shown_and_nothing_is_asked(widget):
     assert {box["data"]["id"] for box in drawn(widget)["_graph"]["elements"] if "source" not in box["data"]} == {
         "o:0", "o:1", "o:2",
     }  # fmt: skip
-    assert drawn(widget)["_told"]["model"]["detail"] == "3 operators"
+    assert drawn(widget)["_status"]["model"]["detail"] == "3 operators"
 
 
 def test_show_is_a_widget_with_a_result_in_it():
@@ -206,7 +206,7 @@ def test_waiting_raises_what_went_wrong(widget):
         asyncio.run(widget.solved())
     assert refused.value.result.status == outcome.status == "INFEASIBLE"
     assert widget.status == "infeasible"
-    assert drawn(widget)["_told"]["banner"]["cap"] == {
+    assert drawn(widget)["_status"]["banner"]["cap"] == {
         "bytes": 3.0 * GIB, "words": "Set the cap to 3 GiB, where a plan was found",
     }  # fmt: skip
     widget.solve()
@@ -327,12 +327,12 @@ def test_a_control_sets_the_trait(widget):
 def test_what_a_control_may_not_say_is_told_beside_it(widget):
     widget.listed.answer()
     say(widget, {"type": "set", "name": "memory", "value": "much"})
-    refused = drawn(widget)["_told"]["refused"]
+    refused = drawn(widget)["_status"]["refused"]
     assert refused["name"] == "memory"
     assert "much" in refused["message"]
     assert widget.memory == "16GiB"
     say(widget, {"type": "set", "name": "devices", "value": "3"})
-    assert drawn(widget)["_told"]["refused"] is None
+    assert drawn(widget)["_status"]["refused"] is None
 
 
 def test_the_graph_is_arranged_for_the_frame_that_a_browser_tells(widget):
@@ -434,7 +434,7 @@ def test_what_a_link_may_not_set_stays(widget, monkeypatch):
     widget.set_state({"devices": -1, "_esm": "alert(1)", "cluster": "/etc/passwd", "status": "optimal"})
     assert (widget.devices, widget.cluster, widget.status, widget._esm) == (4, None, "waiting", module)
     assert sorted(back[-1]) == ["_esm", "devices", "status"], "what stands is sent back"
-    assert drawn(widget)["_told"]["refused"]["name"] == "devices"
+    assert drawn(widget)["_status"]["refused"]["name"] == "devices"
 
 
 def test_settings_are_sent_as_text_and_numbers(model):

@@ -31,6 +31,52 @@ def test_a_word_that_is_out_is_found_in_pages_messages_and_scripts(tmp_path: Pat
     assert [text.words for text in words.script(script)] == ["as set below"]
 
 
+EVERY_KIND = """
+import json as told
+from told import loads
+
+class Told:
+    told: int
+
+class Message(TypedDict):
+    told: int
+
+class Settings:
+    def __init__(self, told):
+        self.told = told
+        self.other.told
+
+def _told(*told, key="told", **asked):
+    for told in "told":
+        print(told, untold := told)
+    try:
+        told_apart = [told for told in asked]
+    except OSError as told:
+        match told:
+            case {"told": told, **rest}:
+                return told(told=1)
+"""
+
+
+def test_every_kind_of_definition_with_a_name_that_is_out_is_found(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(EVERY_KIND)
+    lines = [name.line for name in words.identifiers(module) if words.is_out(name.words, Out("told", ""))]
+    assert sorted(lines) == [2, 5, 6, 12, 13, 16, 16, 17, 20, 21, 23]
+    assert [name.line for name in words.identifiers(module) if words.is_out(name.words, Out("asked", ""))] == [16]
+
+
+def test_the_list_of_identifiers_that_are_out_is_read_from_its_table() -> None:
+    listed = words.words_out(words.IDENTIFIERS)
+    assert {"told", "asked", "said"} <= {out.phrase for out in listed}
+    assert all(out.better for out in listed)
+    assert len(words.names()) >= 10_000
+
+
+def test_folders_that_are_not_read_yet_are_there() -> None:
+    assert all((ROOT / folder).is_dir() for folder in words.NOT_YET)
+
+
 @pytest.mark.parametrize(
     ("phrase", "text", "found"),
     [

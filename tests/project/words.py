@@ -2,6 +2,7 @@
 
 The words are those of the table "Words that are out" in CONTRIBUTING.md; what is read is prose of the pages, help texts
 and settings, messages and labels in Python, scripts of the page and lessons. Code, names and addresses are not prose.
+Names in code have a table of their own, "Identifiers that are out".
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +22,10 @@ PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**/*.md")
 HISTORY = "CHANGELOG.md"
 """Of which only what is not released yet is read: releases stay as they were told."""
 HEADING = "### Words that are out"
+IDENTIFIERS = "### Identifiers that are out"
+CODE_OF = ("explorer/**/*.py", "solvers/**/*.py")
+NOT_YET = ("explorer/runner", "explorer/sweeps/inference", "explorer/tracing/sharding", "solvers/verify")
+"""Folders whose names are still to be changed: others were at work in them when the check began."""
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 PLACEHOLDER = re.compile(r"\{\w+\}")
@@ -54,10 +60,10 @@ class Out:
         return re.compile(before + r"\s+".join(words) + r"(?![\w-])", re.IGNORECASE)
 
 
-def words_out() -> list[Out]:
-    """The table of CONTRIBUTING.md."""
+def words_out(heading: str = HEADING) -> list[Out]:
+    """A table of CONTRIBUTING.md."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    table = text.split(HEADING, 1)[1].split("\n## ", 1)[0].split("\n### ", 1)[0]
+    table = text.split(heading, 1)[1].split("\n## ", 1)[0].split("\n### ", 1)[0]
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")
     ]
@@ -112,6 +118,49 @@ def lesson(path: Path) -> Iterator[Text]:
                 yield Text(path, 1, words)
 
 
+def identifiers(path: Path) -> Iterator[Text]:
+    """The names that a Python file defines: of variables, parameters, attributes, functions, classes and imports. The
+    fields of a ``TypedDict`` are keys of a format, not names."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    keys = {
+        id(field.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and any("TypedDict" in ast.unparse(base) for base in node.bases)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                if id(node) not in keys:
+                    yield Text(path, node.lineno, name)
+            case ast.arg(arg=name):
+                yield Text(path, node.lineno, name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield Text(path, node.lineno, name)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield Text(path, node.lineno, name)
+            case ast.alias(asname=str(name)):
+                yield Text(path, node.lineno, name)
+
+
+def is_out(identifier: str, out: Out) -> bool:
+    """Whether an identifier is the word itself, whatever its case and underscores around it."""
+    return identifier.strip("_").lower() == out.phrase
+
+
+@cache
+def names() -> list[Text]:
+    """All identifiers that are checked, in the order of files."""
+    return [
+        name
+        for glob in CODE_OF
+        for path in sorted(ROOT.glob(glob))
+        if not path.relative_to(ROOT).as_posix().startswith(tuple(f"{folder}/" for folder in NOT_YET))
+        for name in identifiers(path)
+    ]
+
+
 READERS = (
     (PAGES, prose),
     ((HISTORY,), prose),
@@ -121,6 +170,7 @@ READERS = (
 )
 
 
+@cache
 def texts() -> list[Text]:
     """All that users read, in the order of files."""
     return [
@@ -130,12 +180,19 @@ def texts() -> list[Text]:
 
 def faults() -> list[str]:
     """Every word that is out, with where it stands and what to say in its place."""
-    said = texts()
-    return [
-        f'{text}\n    "{found[0]}" is out: {out.better}'
+    passages = texts()
+    phrases = [
+        f'{text}\n    "{match[0]}" is out: {out.better}'
         for out in words_out()
-        for text in said
-        if (found := out.pattern.search(text.words))
+        for text in passages
+        if (match := out.pattern.search(text.words))
+    ]
+    listed = words_out(IDENTIFIERS)
+    return phrases + [
+        f'{name}\n    "{out.phrase}" is out as a name: {out.better}'
+        for name in names()
+        for out in listed
+        if is_out(name.words, out)
     ]
 
 
@@ -147,7 +204,10 @@ def main(arguments: list[str]) -> int:
         return 0
     wrong = faults()
     print(*wrong, sep="\n", file=sys.stderr, end="\n" if wrong else "")
-    print(f"{len(words_out())} phrases are out, {len(texts()):,} texts read, {len(wrong)} to be changed")
+    print(
+        f"{len(words_out())} phrases and {len(words_out(IDENTIFIERS))} identifiers are out, {len(texts()):,} texts and"
+        f" {len(names()):,} names read, {len(wrong)} to be changed"
+    )
     return 1 if wrong else 0
 
 

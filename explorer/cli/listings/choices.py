@@ -182,14 +182,14 @@ def clusters(args: argparse.Namespace) -> int:
             print_table([["name", "what"]] + [[name, preset_title(name)] for name in OFFERED])
             print("\n2xNAME is two nodes of it, with its network. `placement-explorer clusters NAME` prints its file.")
         return 0
-    found = find_preset(args.name)
-    if found is None:
+    preset = find_preset(args.name)
+    if preset is None:
         raise InvalidProblem(f"there is no cluster {args.name[:80]!r}{suggestion(args.name)}")
-    description = found[0].description(found[1])
+    description = preset[0].description(preset[1])
     if args.json:
         print_json(description)
         return 0
-    print(f"# {preset_title(args.name)}\n# {found[0].source}")
+    print(f"# {preset_title(args.name)}\n# {preset[0].source}")
     for key, value in description.items():
         nodes = value if isinstance(value, list) else []
         print(f"nodes:\n  - {_flow(nodes[0])}" if nodes else f"{key}: {_flow(value)}")

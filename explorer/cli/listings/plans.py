@@ -86,10 +86,10 @@ def _add_hash(parser: argparse.ArgumentParser) -> None:
 
 
 def _age(text: str) -> timedelta:
-    found = _AGE.fullmatch(text)
-    if not found:
+    match = _AGE.fullmatch(text)
+    if not match:
         raise argparse.ArgumentTypeError(f"expected an age as 90d, 12w or 36h, found {text[:40]!r}")
-    return timedelta(hours=int(found[1]) * _HOURS[found[2]])
+    return timedelta(hours=int(match[1]) * _HOURS[match[2]])
 
 
 def plans(args: argparse.Namespace) -> int:
@@ -101,16 +101,16 @@ def plans(args: argparse.Namespace) -> int:
     if library is None:
         return _nothing(args)
     with library:
-        found = [one for one in browse(library) if _is_wanted(one, args)]
+        rows = [one for one in browse(library) if _is_wanted(one, args)]
     if args.json:
-        print_json([_object(one) for one in found[: args.limit]])
+        print_json([_object(one) for one in rows[: args.limit]])
         return 0
-    if not found:
+    if not rows:
         print(f"no such answer is kept in {library.path}")
         return 0
-    _print(found[: args.limit])
-    more = len(found) - args.limit
-    print(f"\nin {library.path}" + (f"; {more:,} more with --limit {len(found)}" if more > 0 else ""))
+    _print(rows[: args.limit])
+    more = len(rows) - args.limit
+    print(f"\nin {library.path}" + (f"; {more:,} more with --limit {len(rows)}" if more > 0 else ""))
     return 0
 
 
@@ -119,12 +119,12 @@ def show(args: argparse.Namespace) -> int:
     from explorer.library.browsing import named, taken
 
     with _there(args) as library:
-        told, kept = taken(library, named(library, args.hash))
+        listed, kept = taken(library, named(library, args.hash))
     if args.json:
-        print_json(_object(told) | {"answer": result_object(kept.reference, kept.result)})
+        print_json(_object(listed) | {"answer": result_object(kept.reference, kept.result)})
         return 0
-    print(f"question   {told.question}")
-    print(f"kept       {told.kept_at}, by {_code(told)}")
+    print(f"question   {listed.question}")
+    print(f"kept       {listed.kept_at}, by {_code(listed)}")
     print_report(kept.reference, kept.result)
     return 0
 
@@ -134,13 +134,13 @@ def export(args: argparse.Namespace) -> int:
     from solvers.formats.plan_json import write_plan
 
     with _there(args) as library:
-        told, kept = taken(library, named(library, args.hash))
+        listed, kept = taken(library, named(library, args.hash))
     result = kept.result
     if result.plan is None:
-        raise InvalidProblem(f"{told.question[:DIGITS]} is {result.status.value}: there is no plan to write")
+        raise InvalidProblem(f"{listed.question[:DIGITS]} is {result.status.value}: there is no plan to write")
     write_file(args.output, write_plan(result.problem, result.plan, result, kept.reference), "exporting the plan")
     if args.json:
-        print_json(_object(told) | {"written": args.output})
+        print_json(_object(listed) | {"written": args.output})
     else:
         print(f"written    {args.output}")
     return 0
@@ -178,13 +178,13 @@ def size(args: argparse.Namespace) -> int:
     if library is None:
         return _nothing(args)
     with library:
-        told = browsing.size(library)
+        sizes = browsing.size(library)
     if args.json:
-        print_json({"path": str(library.path)} | told._asdict())
+        print_json({"path": str(library.path)} | sizes._asdict())
         return 0
-    other = f" ({told.other:,} of other code)" if told.other else ""
-    print(f"{text.plural(told.answers, 'answer')}{other} about {text.plural(told.graphs, 'graph')}")
-    print(f"{text.nbytes(told.nbytes)} in {library.path}")
+    other = f" ({sizes.other:,} of other code)" if sizes.other else ""
+    print(f"{text.plural(sizes.answers, 'answer')}{other} about {text.plural(sizes.graphs, 'graph')}")
+    print(f"{text.nbytes(sizes.nbytes)} in {library.path}")
     return 0
 
 
@@ -234,7 +234,7 @@ def _is_wanted(one: Listed, args: argparse.Namespace) -> bool:
     )
 
 
-def _print(found: list[Listed]) -> None:
+def _print(listed: list[Listed]) -> None:
     from explorer.words import text
 
     head = ["question", "model", "devices", "planner", "effort", "status", "objective", "", "gap", "took", "kept"]
@@ -244,10 +244,10 @@ def _print(found: list[Listed]) -> None:
             one.objective, text.seconds(one.objective_s), text.percent(one.gap), text.seconds(one.seconds),
             one.kept_at[:10] + ("" if one.is_current else " *"),
         ]
-        for one in found
+        for one in listed
     ]  # fmt: skip
     print_table([head, *rows], right=frozenset({2, 7, 8, 9}))
-    if not all(one.is_current for one in found):
+    if not all(one.is_current for one in listed):
         print("\n* of other code: kept to look at, and never given as an answer now")
 
 

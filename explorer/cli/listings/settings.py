@@ -66,8 +66,8 @@ def _section(group: type[Group]) -> str:
     for one in declared(group):
         default = "" if one.default is None or one.default in ({}, ()) else f"`{one.kind.to_link(one.default)}`"
         cells = [f"`{one.name}`", f"`{one.flag}`", _link(one), _values(one.kind.schema())]
-        told = one.help if one.control is None else f"{one.help}. On the page: {one.control.meaning}"
-        rows.append("| " + " | ".join([*cells, default, told.replace("|", "\\|")]) + " |")
+        meaning = one.help if one.control is None else f"{one.help}. On the page: {one.control.meaning}"
+        rows.append("| " + " | ".join([*cells, default, meaning.replace("|", "\\|")]) + " |")
     return f"\n## {group.__name__}\n\n{first}\n\n" + "\n".join(rows) + "\n"
 
 

@@ -72,15 +72,15 @@ def _print_engine(profile: Profile) -> None:
     )
 
 
-def print_imported(name: str, found: Imported) -> None:
+def print_imported(name: str, trace: Imported) -> None:
     """What a trace told of operators, and what it did not."""
-    library = found.library
+    library = trace.library
     runs = sum(time.count for time in library.times)
     print(f"{name}: {text.plural(len(library.times), 'call')} in {runs:,} runs, {library.hardware}")
-    print(f"kept       {text.percent(found.kept)} of the time of forward calls and their backward")
-    if found.left_out:
-        told = text.listing([f"{call[:60]} ({count:,})" for call, count in found.left_out], 6)
-        print(f"left out   {told}: their work does not follow from their arguments")
+    print(f"kept       {text.percent(trace.kept)} of the time of forward calls and their backward")
+    if trace.left_out:
+        calls = text.listing([f"{call[:60]} ({count:,})" for call, count in trace.left_out], 6)
+        print(f"left out   {calls}: their work does not follow from their arguments")
 
 
 def _print_times(graph: OpGraph, profile: Profile) -> None:

@@ -32,7 +32,7 @@ def comparison_list(
 ) -> list[dict[str, object]]:
     """What ``compare --json`` prints: an object a run as ``plan --json`` prints it, in the order of the
     table, with what only a comparison knows."""
-    told = ranked([compared.row for compared in done])
+    entries = ranked([compared.row for compared in done])
     return [
         _object(model, problem, done[entry.place], why)
         | {
@@ -46,7 +46,7 @@ def comparison_list(
             "gap_to_best_bound": entry.gap,
             "peak_memory_bytes": None if entry.row.figures is None else entry.row.figures.peak_bytes,
         }
-        for entry in told
+        for entry in entries
     ]
 
 
@@ -71,19 +71,19 @@ def print_comparison(
 ) -> None:
     """The table, the best bound, and who could not be asked."""
     rows = [compared.row for compared in done]
-    told = ranked(rows)
+    entries = ranked(rows)
     print(f"{model}: {text.plural(len(problem.graph), 'operator')} on {cluster_words(problem)}")
-    several = text.listing(list(dict.fromkeys(entry.row.contiguity for entry in told)))
+    several = text.listing(list(dict.fromkeys(entry.row.contiguity for entry in entries)))
     within = allowed_words(problem) if problem.is_latency else f"contiguity {several}"
     print(f"objective  {OBJECTIVE_WORDS[problem.objective]}")
     print(f"asked for  {within}, at most {text.seconds(time_limit_s)} a planner")
-    asked = [entry for entry in told if entry.row.ran]
-    if asked:
+    ran = [entry for entry in entries if entry.row.ran]
+    if ran:
         print()
-        _print_rows(problem.objective, told, asked)
+        _print_rows(problem.objective, entries, ran)
         print()
-        print(f"{BEST} best; gap: to the best bound proved here ({_bounds(asked)})")
-        if alike := [entry.row.planner for entry in asked if entry.apart is False]:
+        print(f"{BEST} best; gap: to the best bound proved here ({_bounds(ran)})")
+        if alike := [entry.row.planner for entry in ran if entry.apart is False]:
             print(
                 f"alike  {text.listing(alike)}: not distinguished from the best, since what they do otherwise is"
                 " estimated to no better than their times differ"
@@ -97,19 +97,19 @@ def print_comparison(
     _print_why_not(done)
 
 
-def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ranked]) -> None:
-    several = len({entry.row.contiguity for entry in told}) > 1
-    shown = cells(asked)
+def _print_rows(objective: Objective, entries: Sequence[Ranked], ran: Sequence[Ranked]) -> None:
+    several = len({entry.row.contiguity for entry in entries}) > 1
+    shown = cells(ran)
     others = [other for other in (Objective.MAX_LOAD, Objective.MAKESPAN, Objective.ITERATION) if other != objective]
     rate, steady = ("rate", "samples/s"), objective is Objective.MAX_LOAD  # then of the iteration, beside it
     columns = [
         *([("contiguity", "contiguity")] if several else []),
         ("status", "status"),
         ("objective", objective.value),
-        *([("within", "within")] if any(told["within"] != text.NOTHING for told in shown) else []),
+        *([("within", "within")] if any(cell["within"] != text.NOTHING for cell in shown) else []),
         ("bound", "bound"),
         ("gap", "gap"),
-        *([("sample", "a sample")] if any(told["sample"] != text.NOTHING for told in shown) else []),
+        *([("sample", "a sample")] if any(cell["sample"] != text.NOTHING for cell in shown) else []),
         *([] if steady else [rate]),
         *((other.value, other.value) for other in others),
         *([rate] if steady else []),
@@ -118,18 +118,18 @@ def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ra
         ("guarantee", "guarantee"),
     ]
     lines = [["", "planner", *(title for _, title in columns)]]
-    for entry, told_as in zip(asked, shown, strict=True):
-        lines.append([BEST if entry.best else "", told_as["planner"], *(told_as[key] for key, _ in columns)])
+    for entry, values in zip(ran, shown, strict=True):
+        lines.append([BEST if entry.best else "", values["planner"], *(values[key] for key, _ in columns)])
     text_columns = {"contiguity", "status", "guarantee"}
     print_table(lines, right=frozenset(i + 2 for i, (key, _) in enumerate(columns) if key not in text_columns))
 
 
-def _bounds(asked: Sequence[Ranked]) -> str:
-    found = {entry.row.contiguity: entry.bound_s for entry in asked}
-    times = [text.seconds(bound_s) if bound_s else "none" for bound_s in found.values()]
-    if len(found) == 1:
+def _bounds(ran: Sequence[Ranked]) -> str:
+    bounds = {entry.row.contiguity: entry.bound_s for entry in ran}
+    times = [text.seconds(bound_s) if bound_s else "none" for bound_s in bounds.values()]
+    if len(bounds) == 1:
         return times[0]
-    return ", ".join(f"{name} {time}" for name, time in zip(found, times, strict=True))
+    return ", ".join(f"{name} {time}" for name, time in zip(bounds, times, strict=True))
 
 
 def _print_why_not(done: Sequence[Compared]) -> None:
@@ -146,7 +146,7 @@ def _print_why_not(done: Sequence[Compared]) -> None:
 
 
 def _print_left_out(rows: Sequence[Row]) -> None:
-    lines = [[told["status"], f"{told['planners']}: {text.short(told['reason'], REASON)}"] for told in left_out(rows)]
+    lines = [[left["status"], f"{left['planners']}: {text.short(left['reason'], REASON)}"] for left in left_out(rows)]
     if lines:
         print()
         print_table(lines)

@@ -19,14 +19,14 @@ LEFT = (0, 9)
 SHOWN_LAYERS = 16
 
 
-def print_served(decoder: Decoder, found: Served, best: Point | None, limit_s: float | None) -> None:
+def print_served(decoder: Decoder, served: Served, best: Point | None, limit_s: float | None) -> None:
     """The Pareto front, by time per token, with the answer marked; then what has no point, and why."""
-    front = list(found.front)
+    front = list(served.front)
     print(
         f"{decoder.model}: prompts of {decoder.prompt:,} tokens, decoded to {decoder.context:,}; KV cache of a sequence"
-        f" {text.nbytes(found.cache_bytes)}"
+        f" {text.nbytes(served.cache_bytes)}"
     )
-    print(f"{text.plural(len(found.points), 'point')} fit, {len(front)} on the Pareto front")
+    print(f"{text.plural(len(served.points), 'point')} fit, {len(front)} on the Pareto front")
     if front:
         print()
         shown = front if best is None or best in front else sorted([*front, best], key=lambda one: one.token_s)
@@ -45,9 +45,9 @@ def print_served(decoder: Decoder, found: Served, best: Point | None, limit_s: f
             f"answer     none within {text.seconds(limit_s)} a token; the least is {text.seconds(front[0].token_s)}"
             " (more tensor parallelism, faster devices or a shorter context)"
         )
-    for (tensor, pipeline), reason in sorted(found.reasons.items()):
+    for (tensor, pipeline), reason in sorted(served.reasons.items()):
         print(f"none       TP {tensor}, PP {pipeline}: {reason}")
-    for note in found.notes:
+    for note in served.notes:
         print(f"note       {note}")
 
 
@@ -74,22 +74,22 @@ def layers_words(layers: tuple[int, ...]) -> str:
     return shown if len(layers) <= SHOWN_LAYERS else f"{shown},..."
 
 
-def served_object(decoder: Decoder, found: Served, best: Point | None, limit_s: float | None) -> dict[str, object]:
+def served_object(decoder: Decoder, served: Served, best: Point | None, limit_s: float | None) -> dict[str, object]:
     """For --json: every point, which are on the front, and the answer's position."""
-    front = {id(point) for point in found.front}
+    front = {id(point) for point in served.front}
     return {
         "model": decoder.model,
         "prompt_tokens": decoder.prompt,
         "context_tokens": decoder.context,
-        "kv_cache_bytes_per_sequence": found.cache_bytes,
+        "kv_cache_bytes_per_sequence": served.cache_bytes,
         "time_per_token_limit_s": limit_s,
-        "answer": None if best is None else found.points.index(best),
-        "points": [point_object(point) | {"on_front": id(point) in front} for point in found.points],
+        "answer": None if best is None else served.points.index(best),
+        "points": [point_object(point) | {"on_front": id(point) in front} for point in served.points],
         "without_points": [
             {"tensor_parallel": tensor, "pipeline_parallel": pipeline, "reason": reason}
-            for (tensor, pipeline), reason in sorted(found.reasons.items())
+            for (tensor, pipeline), reason in sorted(served.reasons.items())
         ],
-        "notes": list(found.notes),
+        "notes": list(served.notes),
     }
 
 

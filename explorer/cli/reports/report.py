@@ -54,9 +54,9 @@ def result_object(
     somebody looked for them; None where nobody did."""
     problem, plan = result.problem, result.plan
     metrics = None if plan is None else evaluate(problem, plan)
-    told_share = None if plan is None else share(problem, plan)
+    costs_share = None if plan is None else share(problem, plan)
     within = interval(problem, plan, result.objective_s)
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "model": model,
         "planner": result.planner,
         "planner_options": options_json(result.planner_options),
@@ -90,14 +90,14 @@ def result_object(
         "model_flops_utilisation": (
             None if plan is None or metrics is None else utilisation(problem, plan, metrics.iteration_s)
         ),
-        "costs_share": None if told_share is None else told_share.as_object(),
+        "costs_share": None if costs_share is None else costs_share.as_object(),
         "notes": [*result.notes, *notes_of_model(problem, notes), *assumed_notes(problem, plan)],
     }
     if plan is None and ways_out is not None:
-        told["ways_out"] = [one.as_object() for one in ways_out]
+        fields["ways_out"] = [one.as_object() for one in ways_out]
     if why is not None:
-        told["infeasible"] = _infeasible_object(why)
-    return told
+        fields["infeasible"] = _infeasible_object(why)
+    return fields
 
 
 def _infeasible_object(why: Infeasibility) -> dict[str, object]:
@@ -112,13 +112,13 @@ def _infeasible_object(why: Infeasibility) -> dict[str, object]:
 
 def _host_object(problem: Problem, plan: Plan) -> dict[str, object] | None:
     """What stages keep in their hosts' memory: bytes one way in an iteration, seconds; None where nothing."""
-    told = host_traffic(problem, plan)
-    if told is None:
+    traffic = host_traffic(problem, plan)
+    if traffic is None:
         return None
     stages = [index for index, stage in enumerate(plan.stages) if stage.offload]
     return {
-        "stages": stages, "bytes": told.nbytes, "busiest_s": told.busiest_s, "exposed_s": told.exposed_s,
-        "hidden_s": max(0.0, told.busiest_s - told.exposed_s),
+        "stages": stages, "bytes": traffic.nbytes, "busiest_s": traffic.busiest_s, "exposed_s": traffic.exposed_s,
+        "hidden_s": max(0.0, traffic.busiest_s - traffic.exposed_s),
     }  # fmt: skip
 
 

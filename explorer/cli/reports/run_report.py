@@ -39,7 +39,7 @@ def run_object(file: PlanFile, bundle: Bundle, target: str, request: RunRequest,
     from explorer.measured import comparison_object
 
     problem, plan = file.problem, file.plan
-    found = compared(file, outcome)
+    comparison = compared(file, outcome)
     took_s = judge(problem, plan).objective_s
     given = Result(problem, plan, Status.FEASIBLE, StopReason.FINISHED, took_s, 0.0, 0.0, "given")
     ranks, expected_s = processes(problem, plan), predicted_s(file)
@@ -67,7 +67,7 @@ def run_object(file: PlanFile, bundle: Bundle, target: str, request: RunRequest,
         },
         "measured": measured_object(outcome),
         "exchanges": exchanges_by_rank(file, outcome),
-        "comparison": None if isinstance(found, str) else comparison_object(found),
+        "comparison": None if isinstance(comparison, str) else comparison_object(comparison),
     }
 
 
@@ -129,24 +129,24 @@ def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: 
     print(f"bundle     {bundle.folder.absolute()}")
     print(f"again      {command_line(bundle.folder)}")
     if outcome.iterations_s:
-        found = compared(file, outcome)
-        if isinstance(found, str):
-            print(f"note       {found}")
+        comparison = compared(file, outcome)
+        if isinstance(comparison, str):
+            print(f"note       {comparison}")
         else:
-            print_comparison(file, found, same_hardware=elsewhere is None)
+            print_comparison(file, comparison, same_hardware=elsewhere is None)
 
 
 def traced_object(file: PlanFile, outcome: Outcome) -> dict[str, object]:
     """What ``run --from-trace --json`` prints: measured and comparison, as ``run --json`` has them, and notes."""
     from explorer.measured import comparison_object
 
-    found = compared(file, outcome)
+    comparison = compared(file, outcome)
     return {
         "measured": measured_object(outcome),
         "peak_memory_bytes": list(outcome.peak_bytes),
         "environment": None if outcome.environment is None else asdict(outcome.environment),
-        "comparison": None if isinstance(found, str) else comparison_object(found),
-        "notes": [found] if isinstance(found, str) else list(found.notes),
+        "comparison": None if isinstance(comparison, str) else comparison_object(comparison),
+        "notes": [comparison] if isinstance(comparison, str) else list(comparison.notes),
     }
 
 
@@ -158,12 +158,12 @@ def print_traced(file: PlanFile, path: str, outcome: Outcome) -> None:
     if elsewhere is not None:
         print(f"hardware   NOT what the plan is for: planned for {elsewhere[0]}, run on {elsewhere[1]}")
     _print_measured(file, outcome, None if elsewhere is None else elsewhere[0])
-    found = compared(file, outcome)
-    if isinstance(found, str):
-        print(f"note       {found}")
+    comparison = compared(file, outcome)
+    if isinstance(comparison, str):
+        print(f"note       {comparison}")
         return
-    _print_parts(found)
-    print_comparison(file, found, same_hardware=elsewhere is None)
+    _print_parts(comparison)
+    print_comparison(file, comparison, same_hardware=elsewhere is None)
 
 
 def _print_parts(comparison: Comparison) -> None:
@@ -193,8 +193,8 @@ def _print_measured(file: PlanFile, outcome: Outcome, planned_for: str | None) -
     print(f"iteration  {usual} median of {len(times)}, from {least} to {most}")
     share = abs(expected - middle) / middle if middle > 0 else math.inf
     side = "shorter" if expected < middle else "longer"
-    told = f"on {planned_for}" if planned_for else f"({text.percent(share)} {side})"
-    print(f"predicted  {text.seconds(expected)}{and_interval(file.problem, file.plan, expected)} {told}")
+    relation = f"on {planned_for}" if planned_for else f"({text.percent(share)} {side})"
+    print(f"predicted  {text.seconds(expected)}{and_interval(file.problem, file.plan, expected)} {relation}")
     shown = "" if outcome.noise is None else f" ({text.percent(outcome.noise)} variation)"
     print(f"machine    {noise_word(outcome.noise)}{shown}")
     if outcome.losses:
@@ -211,10 +211,10 @@ def _exchanged(file: PlanFile, outcome: Outcome) -> str:
     """What the rank that exchanged longest within its group did so, of an iteration, beside what was planned."""
     every = exchanges_by_rank(file, outcome)
     rank = max(range(len(every)), key=lambda each: sum(of["seconds"] for of in every[each].values()))
-    found = every[rank]
-    kinds = ", ".join(f"{kind} {each['times']:,} x" for kind, each in found.items())
+    exchanges = every[rank]
+    kinds = ", ".join(f"{kind} {each['times']:,} x" for kind, each in exchanges.items())
     sent, planned, seconds = (
-        sum(each[key] for each in found.values()) for key in ("sent_bytes", "planned_bytes", "seconds")
+        sum(each[key] for each in exchanges.values()) for key in ("sent_bytes", "planned_bytes", "seconds")
     )
     ratio = sent / planned if planned else math.inf
     side = "as planned" if abs(ratio - 1) < 1e-6 else f"{ratio:.3g} times what was planned"
@@ -233,10 +233,10 @@ def exchanges_by_rank(file: PlanFile, outcome: Outcome) -> list[dict[str, dict[s
         return []
     planned = within_groups(file.problem, file.plan)
     iterations = len({each.iteration for each in outcome.exchanges})  # a long run's file has the first of them
-    found: list[dict[str, dict[str, float]]] = [{} for _ in outcome.rank_devices]
+    exchanges: list[dict[str, dict[str, float]]] = [{} for _ in outcome.rank_devices]
     for each in outcome.exchanges:
-        if each.rank < len(found):
-            of_kind = found[each.rank].setdefault(each.kind, {"times": 0, "sent_bytes": 0.0, "seconds": 0.0})
+        if each.rank < len(exchanges):
+            of_kind = exchanges[each.rank].setdefault(each.kind, {"times": 0, "sent_bytes": 0.0, "seconds": 0.0})
             of_kind["times"] += 1
             of_kind["sent_bytes"] += each.sent_bytes
             of_kind["seconds"] += each.end_s - each.start_s
@@ -250,7 +250,7 @@ def exchanges_by_rank(file: PlanFile, outcome: Outcome) -> list[dict[str, dict[s
             }
             for kind, total in kinds.items()
         }
-        for kinds, device in zip(found, outcome.rank_devices, strict=True)
+        for kinds, device in zip(exchanges, outcome.rank_devices, strict=True)
     ]
 
 
@@ -266,7 +266,7 @@ def _peaks(file: PlanFile, outcome: Outcome) -> list[str]:
 
 def agreement_words(agreement: Agreement) -> str:
     """How far a run is from the model in a plain loop: the largest relative differences, and the worst tensor."""
-    told = [
+    differences = [
         f"{what} {'identical' if value == 0 else f'{value:.1e}'}"
         for what, value in (
             ("losses", agreement.loss),
@@ -276,8 +276,8 @@ def agreement_words(agreement: Agreement) -> str:
     ]
     worst = f" (worst: {text.short(agreement.worst, 60)})" if agreement.gradient and agreement.worst else ""
     verdict = "agrees with" if agreement.holds else "DIFFERS from"
-    found = f"{verdict} {agreement.true_model} in {agreement.dtype}, relative: {', '.join(told)}{worst}"
-    return found + agreement.undefined_words
+    sentence = f"{verdict} {agreement.true_model} in {agreement.dtype}, relative: {', '.join(differences)}{worst}"
+    return sentence + agreement.undefined_words
 
 
 def environment_lines(environment: Environment) -> list[str]:
@@ -322,12 +322,14 @@ def print_comparison(file: PlanFile, comparison: Comparison, same_hardware: bool
     )[:WORST]
     if actions:
         print()
-        told = [["furthest off: segment", "action", "devices", "predicted", "measured", "ratio"]]
+        table = [["furthest off: segment", "action", "devices", "predicted", "measured", "ratio"]]
         for error in actions:
             kind = KIND_WORDS.get(error.kind, "all-reduce")
             devices = ", ".join(map(str, error.devices))
-            told.append([str(error.segment), kind, devices, *_beside(error.predicted_s, error.measured_s, error.ratio)])
-        print_table(told, right=frozenset({3, 4, 5}))
+            table.append(
+                [str(error.segment), kind, devices, *_beside(error.predicted_s, error.measured_s, error.ratio)]
+            )
+        print_table(table, right=frozenset({3, 4, 5}))
     operators = sorted(
         # the others have their segment's ratio, which is told above
         ((position, error) for position, error in enumerate(comparison.operators) if error and error.profiled),
@@ -335,11 +337,11 @@ def print_comparison(file: PlanFile, comparison: Comparison, same_hardware: bool
     )[:WORST]
     if operators:
         print()
-        told = [["furthest off: operator", "runs", "predicted", "measured", "ratio"]]
+        table = [["furthest off: operator", "runs", "predicted", "measured", "ratio"]]
         for position, one in operators:
             name = text.short(file.problem.graph.operators[position].name, 60)
-            told.append([name, text.count(one.runs), *_beside(one.predicted_s, one.measured_s, one.ratio)])
-        print_table(told, right=frozenset({1, 2, 3, 4}))
+            table.append([name, text.count(one.runs), *_beside(one.predicted_s, one.measured_s, one.ratio)])
+        print_table(table, right=frozenset({1, 2, 3, 4}))
 
 
 def _beside(predicted: float | None, measured: float, ratio: float | None) -> list[str]:

@@ -35,30 +35,30 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
     split = [] if "micro_batches" in swept else ["micro-batches"]
     idle = ["bubble"] if "pipeline" in swept else []
     objects = [row_object(row) for row in rows]
-    estimated = any(told["low_s"] is not None for told in objects)
+    estimated = any(entry["low_s"] is not None for entry in objects)
     heads = [*several, *(HEADS[axis] for axis in swept), "status", *(objectives if other else []), "iteration",
              *(["within"] if estimated else []), "samples/s", *idle, "bound", "gap", "peak memory", "in use",
              *split, "time"]  # fmt: skip
     table = [heads]
     seconds = text.seconds_alike([None if row.metrics is None else row.metrics.iteration_s for row in rows], 4)
-    for row, told, iteration in zip(rows, objects, seconds, strict=True):
-        used = told["devices_used"]
+    for row, entry, iteration in zip(rows, objects, seconds, strict=True):
+        used = entry["devices_used"]
         table.append(
             [
                 *(getattr(row, name) for name in several),
                 *(_cell(row, axis) for axis in swept),
                 _status(row),
-                *([text.seconds(told["objective_s"])] if other else []),
+                *([text.seconds(entry["objective_s"])] if other else []),
                 iteration,
                 *([_within(row)] if estimated else []),
-                text.rate(told["throughput_per_s"]).removesuffix(" /s"),
-                *([text.percent(told["bubble"])] if idle else []),
-                text.seconds(told["bound_s"] or None),
-                text.percent(told["gap"]),
-                text.nbytes(told["peak_memory_bytes"]),
+                text.rate(entry["throughput_per_s"]).removesuffix(" /s"),
+                *([text.percent(entry["bubble"])] if idle else []),
+                text.seconds(entry["bound_s"] or None),
+                text.percent(entry["gap"]),
+                text.nbytes(entry["peak_memory_bytes"]),
                 text.NOTHING if used is None else text.count(used),
-                *([text.count(told["micro_batches_used"])] if split else []),
-                text.seconds(told["runtime_s"]),
+                *([text.count(entry["micro_batches_used"])] if split else []),
+                text.seconds(entry["runtime_s"]),
             ]
         )
     print(f"{model}: {text.plural(len(rows), 'point')}")
@@ -77,8 +77,8 @@ def _within(row: Row) -> str:
     """Between which times its iteration may lie."""
     if row.result is None or row.metrics is None:
         return text.NOTHING
-    found = interval(row.result.problem, row.plan, row.metrics.iteration_s)
-    return text.NOTHING if found is None else found.words()
+    within = interval(row.result.problem, row.plan, row.metrics.iteration_s)
+    return text.NOTHING if within is None else within.words()
 
 
 def _cell(row: Row, axis: str) -> str:
@@ -98,7 +98,7 @@ def sweep_csv(rows: Sequence[Row], plans: Sequence[str | None]) -> str:
     """The columns of `row_objects`."""
     objects = row_objects(rows, plans)
     heads = list(objects[0]) if objects else []
-    return table_text(heads, ([told[head] for head in heads] for told in objects))
+    return table_text(heads, ([entry[head] for head in heads] for entry in objects))
 
 
 def row_objects(rows: Sequence[Row], plans: Sequence[str | None]) -> list[dict[str, object]]:
@@ -107,8 +107,8 @@ def row_objects(rows: Sequence[Row], plans: Sequence[str | None]) -> list[dict[s
     several = _several(rows)
     objects = []
     for row, plan in zip(rows, plans, strict=True):
-        told = {name: getattr(row, name) for name in several}
-        objects.append(told | row_object(row) | told | {"plan": plan})
+        axes = {name: getattr(row, name) for name in several}
+        objects.append(axes | row_object(row) | axes | {"plan": plan})
     return objects
 
 
@@ -125,21 +125,21 @@ def row_words(row: Row) -> str:
     return f"{_status(row)}, {text.seconds(seconds)}{and_interval(row.result.problem, row.plan, seconds)}"
 
 
-def cell_words(asked: Sequence[Cell]) -> list[str]:
+def cell_words(cells: Sequence[Cell]) -> list[str]:
     """Of every question: its point, and where there are several its model and planner before."""
-    models = len({cell.workload.reference for cell in asked}) > 1
-    planners = len({cell.planner for cell in asked}) > 1
+    models = len({cell.workload.reference for cell in cells}) > 1
+    planners = len({cell.planner for cell in cells}) > 1
     return [
         ", ".join(
             part for part in (models * cell.workload.reference, planners * cell.planner, cell.point.words()) if part
         )
-        for cell in asked
+        for cell in cells
     ]
 
 
-def file_name(position: int, told: str) -> str:
+def file_name(position: int, description: str) -> str:
     """ "03-4-devices-16-GiB.json": letters, digits and hyphens, in the order of the rows."""
-    words = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in told)
+    words = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in description)
     while "--" in words:
         words = words.replace("--", "-")
     return f"{position + 1:02}-{words.strip('-.')[:MOST_NAME]}.json"

@@ -82,21 +82,21 @@ class ProgressLine(Line):
 
 
 @contextmanager
-def compiling_told(stream: TextIO | None = None) -> Iterator[Callable[[str, float], None]]:
+def report_compiling(stream: TextIO | None = None) -> Iterator[Callable[[str, float], None]]:
     """Say on ``stream`` (stderr) when kernels are compiled, which, and the seconds it takes: on a terminal in a line
     that is redrawn, elsewhere now and then in another. Yields who is to be told of those that others compile."""
     stream = sys.stderr if stream is None else stream
-    said, told_s = False, 0.0
+    shown, shown_s = False, 0.0
 
     def tell(kernel: str, seconds: float) -> None:
-        nonlocal said, told_s
-        if not said and seconds >= COMPILING_S:
-            said = True
+        nonlocal shown, shown_s
+        if not shown and seconds >= COMPILING_S:
+            shown = True
             stream.write(COMPILING + "\n")
-        if kernel and seconds >= told_s + AGAIN_S and not stream.isatty():
-            told_s = seconds
+        if kernel and seconds >= shown_s + AGAIN_S and not stream.isatty():
+            shown_s = seconds
             stream.write(compiling.words(kernel, seconds) + "\n")
-        if said and stream.isatty():
+        if shown and stream.isatty():
             line = f"{compiling.words(kernel, seconds)}" if kernel else ""
             stream.write("\r" + line.ljust(WIDTH)[:WIDTH] + ("" if kernel else "\r"))
         stream.flush()
@@ -224,9 +224,9 @@ class SweepLine(Line):
             line += f": {self.words[course.running[0]]}"
         self.draw(line[: WIDTH - 22] + "  (Ctrl-C keeps rows)")
 
-    def row(self, position: int, told: str) -> None:
+    def row(self, position: int, outcome: str) -> None:
         """A row that came: it stays above the line."""
         if self.stream.isatty():
             self.clear()
-            self.stream.write(f"{self.words[position]}: {told}\n")
+            self.stream.write(f"{self.words[position]}: {outcome}\n")
             self.stream.flush()

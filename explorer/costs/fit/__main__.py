@@ -67,9 +67,9 @@ def _print_links(links: Sequence[MeasuredLink]) -> None:
     print("\n| device | operation | devices | latency, us | bandwidth, GB/s | sizes | held out | by the line |")
     print("|---|---|---:|---:|---:|---:|---:|---:|")
     for link in links:
-        told, of = _link_json(link), link.held_out
+        fitted, of = _link_json(link), link.held_out
         print(
-            f"| {link.device} | {link.operation} | {link.devices} | {told['latency_us']} | {told['gb_per_s']} |"
+            f"| {link.device} | {link.operation} | {link.devices} | {fitted['latency_us']} | {fitted['gb_per_s']} |"
             f" {link.rows} | {of.rows} | {of.low:.2f} / {of.median:.2f} / {of.high:.2f} |"
         )
 
@@ -88,8 +88,10 @@ def _link_json(link: MeasuredLink) -> dict[str, Any]:
 
 def _row(kernels: Kernels, curve: Curve | AttentionCurve) -> str:
     """A line of the table: estimated over measured of held-out kernels, by shares alone and by the curve."""
-    told = [f"{each.low:.2f} / {each.median:.2f} / {each.high:.2f}" for each in (curve.by_shares, curve.held_out)]
-    return f"| {kernels.device} | {kernels.work} | {curve.rows:,} | {curve.held_out.rows:,} | {told[0]} | {told[1]} |"
+    ranges = [f"{each.low:.2f} / {each.median:.2f} / {each.high:.2f}" for each in (curve.by_shares, curve.held_out)]
+    return (
+        f"| {kernels.device} | {kernels.work} | {curve.rows:,} | {curve.held_out.rows:,} | {ranges[0]} | {ranges[1]} |"
+    )
 
 
 def _json(curve: Curve | AttentionCurve) -> dict[str, Any]:

@@ -58,15 +58,15 @@ def read_kernels(folder: Path) -> Iterator[Kernels]:
 
     Raises InvalidProblem for a folder without any, or a table without a column that is needed.
     """
-    found = 0
+    files = 0
     for name, kind in MEASURED.items():
         device = DEVICES[kind]
         for stem, read in (("gemm", _products), ("attention", _attention), ("layer_operators", _layer_operators)):
             path = folder / f"{stem}_{name}.csv.gz"
             if path.is_file():
-                found += 1
+                files += 1
                 yield from _read(path, device, read)
-    if not found:
+    if not files:
         raise InvalidProblem(f"{folder}: no measured kernels (gemm_h100.csv.gz, ...) are in this folder")
 
 

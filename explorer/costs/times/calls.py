@@ -87,5 +87,5 @@ def _sizes_at(graph: OpGraph, work: Shapes, samples: int) -> list[Size]:
 def _dtype(graph: OpGraph, position: int, operator: Operator, usual: str) -> str:
     forward = position if operator.forward_of is None else operator.forward_of
     made = graph.outputs[forward]
-    found = graph.tensors[made[0]].dtype if made else ""
-    return DTYPES.get(found, found) or usual
+    dtype = graph.tensors[made[0]].dtype if made else ""
+    return DTYPES.get(dtype, dtype) or usual

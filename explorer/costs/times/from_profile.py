@@ -18,11 +18,11 @@ def library_of(graph: OpGraph, profile: Profile) -> Library:
     hardware = sorted(set(profile.hardware))
     if len(hardware) > 1:
         raise InvalidProblem(f"times were measured on {' and '.join(hardware)} together; measure on one at a time")
-    found: dict[Call, tuple[list[float], list[float], int, tuple[int, ...]]] = {}
+    by_call: dict[Call, tuple[list[float], list[float], int, tuple[int, ...]]] = {}
 
     def keep(call: Call, seconds: float, spread: float, samples: int, shape: tuple[int, ...]) -> None:
         if seconds > 0:
-            kept = found.setdefault(call, ([], [], samples, shape))
+            kept = by_call.setdefault(call, ([], [], samples, shape))
             kept[0].append(seconds)
             kept[1].append(spread)
 
@@ -45,7 +45,7 @@ def library_of(graph: OpGraph, profile: Profile) -> Library:
                 keep(Call(of, size), seconds * (1.0 + spread), spread, samples, shape)
     times_of_calls = [
         CallTime(call, *typical(seconds, spreads), len(seconds), samples, shape)
-        for call, (seconds, spreads, samples, shape) in found.items()
+        for call, (seconds, spreads, samples, shape) in by_call.items()
     ]
     source = Source(profile.reference, profile.date, profile.clock, profile.ranks, profile.noise)
     return Library(hardware[0], profile.threads, profile.torch, profile.python, (source,), tuple(times_of_calls))

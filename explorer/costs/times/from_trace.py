@@ -34,7 +34,7 @@ def imported(
 ) -> Imported:
     """traces: of one rank, or of several. hardware: None for the GPU that the traces name. Raises InvalidProblem where
     nothing is known of it, or no call of the traces is known."""
-    found: dict[Call, tuple[list[float], Parts]] = {}
+    by_call: dict[Call, tuple[list[float], Parts]] = {}
     left: Counter[str] = Counter()
     times: Counter[str] = Counter()
     names: list[str] = []
@@ -52,9 +52,9 @@ def imported(
                 continue
             for call, seconds in times_of(seen, parts, trace):
                 if seconds > 0:
-                    found.setdefault(call, ([], parts))[0].append(seconds)
+                    by_call.setdefault(call, ([], parts))[0].append(seconds)
                     kept_s += seconds
-    if not found:
+    if not by_call:
         raise InvalidProblem("the trace has no call whose work is known, such as aten::linear or aten::conv2d")
     if len(set(names)) > 1:
         raise InvalidProblem(
@@ -63,7 +63,7 @@ def imported(
     source = Source(reference[:200], datetime.now(UTC).isoformat(timespec="seconds"), CLOCK)
     library = Library(
         names[0], threads, torch or NOT_STATED, NOT_STATED, (source,),
-        tuple(_time(call, seconds, parts) for call, (seconds, parts) in found.items()),
+        tuple(_time(call, seconds, parts) for call, (seconds, parts) in by_call.items()),
     )  # fmt: skip
     left_out = tuple((name, left[name]) for name, _ in times.most_common())
     return Imported(library, left_out, kept_s / all_s if all_s > 0 else 1.0)
@@ -86,18 +86,18 @@ def seconds_of(event: Event, trace: Trace) -> float:
 
 def times_of(seen: Seen, parts: Parts, trace: Trace) -> list[tuple[Call, float]]:
     """Seconds of the forward and, where it ran, of either part of the backward."""
-    told = [(parts.forward, seconds_of(seen.forward, trace))]
+    times = [(parts.forward, seconds_of(seen.forward, trace))]
     if not seen.backward:
-        return told
+        return times
     whole = sum(seconds_of(node, trace) for node in seen.backward)
     if parts.to_weight is None or not _reaches_input(seen, parts):
         only = parts.to_weight or parts.to_input
-        return told if only is None else [*told, (only, whole)]
+        return times if only is None else [*times, (only, whole)]
     if parts.to_input is None:
-        return [*told, (parts.to_weight, whole)]
+        return [*times, (parts.to_weight, whole)]
     first, second = _halves(seen, trace)
     return [
-        *told,
+        *times,
         (parts.to_input, whole * first / (first + second)),
         (parts.to_weight, whole * second / (first + second)),
     ]

@@ -40,12 +40,12 @@ class Curve:
 
     def seconds(self, wanted: Sequence[Size]) -> tuple[Floats, NDArray[np.bool_]]:
         """(seconds, whether that is interpolated), [wanted]."""
-        asked = _logs(wanted)
-        distances = ((asked[:, None, :] - self.sizes[None, :, :]) ** 2).sum(axis=2)
+        points = _logs(wanted)
+        distances = ((points[:, None, :] - self.sizes[None, :, :]) ** 2).sum(axis=2)
         weights = 1.0 / (distances + NEAR**2)
         off = (weights * self.off).sum(axis=1) / (weights.sum(axis=1) + 1.0 / FAR**2)
         bounds = self.sizes[:, :2].min(axis=0) - REACH, self.sizes[:, :2].max(axis=0) + REACH
-        inside = ((asked[:, :2] >= bounds[0]) & (asked[:, :2] <= bounds[1])).all(axis=1)
+        inside = ((points[:, :2] >= bounds[0]) & (points[:, :2] <= bounds[1])).all(axis=1)
         return _columns(wanted) @ self.line * np.exp(off), inside
 
 

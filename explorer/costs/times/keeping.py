@@ -18,12 +18,12 @@ def earlier_times(path: str | None) -> Library | None:
     return load_library(path)
 
 
-def save_times(path: str, found: Library, before: Library | None) -> Library:
+def save_times(path: str, library: Library, before: Library | None) -> Library:
     """Writes both together, and returns them. Raises InvalidProblem where they cannot be compared."""
     if before is not None:
         try:
-            found = merged(before, found)
+            library = merged(before, library)
         except InvalidProblem as error:
             raise InvalidProblem(f"{path}: {error}") from None
-    write_file(path, write_library(found), "saving the operator times")
-    return found
+    write_file(path, write_library(library), "saving the operator times")
+    return library

@@ -87,11 +87,11 @@ class Library:
     @property
     def kind(self) -> str:
         """The catalogue's kind of device that these are times of. Raises InvalidProblem if it has none."""
-        found = catalogue_kind(self.hardware)
-        if found is None:
+        kind = catalogue_kind(self.hardware)
+        if kind is None:
             known = ", ".join(name for name in DEVICES if name != CPU_KIND)
             raise InvalidProblem(f"there is no kind of device for {self.hardware[:80]!r}; known are {known}")
-        return found
+        return kind
 
     @property
     def dtypes(self) -> tuple[str, ...]:

@@ -33,9 +33,9 @@ def _time_object(time: CallTime) -> dict[str, object]:
     of, size, rest = time.call.of, time.call.size, record_json(time)
     del rest["call"]
     product = {name: getattr(size, name) for name in _PRODUCT}
-    told = {"op_type": of.op_type, "phase": of.phase.value, "dtype": of.dtype}
-    told |= {name: getattr(size, name) for name in _SIZE}
-    return {**told, **({"product": product} if set(product.values()) != {1} else {}), **rest}
+    fields = {"op_type": of.op_type, "phase": of.phase.value, "dtype": of.dtype}
+    fields |= {name: getattr(size, name) for name in _SIZE}
+    return {**fields, **({"product": product} if set(product.values()) != {1} else {}), **rest}
 
 
 def load_library(path: str) -> Library:

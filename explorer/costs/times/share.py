@@ -24,9 +24,9 @@ class Share:
 
     def words(self) -> str:
         """ "81% of the time measured, 15% interpolated, 4% estimated"."""
-        told = [f"{text.percent(self.measured)} of the time measured"]
-        told += [f"{text.percent(getattr(self, name))} {name}" for name in ("interpolated", "estimated")]
-        return ", ".join(told)
+        parts = [f"{text.percent(self.measured)} of the time measured"]
+        parts += [f"{text.percent(getattr(self, name))} {name}" for name in ("interpolated", "estimated")]
+        return ", ".join(parts)
 
     def as_object(self) -> dict[str, float]:
         return {"measured": self.measured, "interpolated": self.interpolated, "estimated": self.estimated}
@@ -36,7 +36,7 @@ def share(problem: Problem, plan: Plan) -> Share | None:
     """None where the problem does not tell origins apart."""
     if not problem.compute.origins:
         return None
-    found = np.zeros(len(Origin))
+    totals = np.zeros(len(Origin))
     once = np.array([operator.phase is Phase.UPDATE for operator in problem.graph.operators])
     for stage in plan.stages:
         operators = np.array(stage.operators)
@@ -47,15 +47,15 @@ def share(problem: Problem, plan: Plan) -> Share | None:
             seconds = problem.compute.at(kind, samples)[operators] * times
             of = problem.compute.origin_at(kind, samples)
             named = np.full(len(operators), Origin.ESTIMATED, dtype=np.uint8) if of is None else of[operators]
-            found += np.bincount(named, weights=np.where(np.isfinite(seconds), seconds, 0.0), minlength=len(Origin))
-    total = found.sum()
-    return Share(*(float(part) for part in found / total)) if total > 0 else None
+            totals += np.bincount(named, weights=np.where(np.isfinite(seconds), seconds, 0.0), minlength=len(Origin))
+    total = totals.sum()
+    return Share(*(float(part) for part in totals / total)) if total > 0 else None
 
 
 def costs_words(problem: Problem, plan: Plan | None, *, share_first: bool = False) -> str:
     """Where the times come from, and the share of each origin where they differ. share_first: that first, for where
     the end of a line may be cut off."""
-    told = None if plan is None else share(problem, plan)
-    if told is None:
+    shares = None if plan is None else share(problem, plan)
+    if shares is None:
         return problem.costs_from
-    return f"{told.words()}: {problem.costs_from}" if share_first else f"{problem.costs_from}: {told.words()}"
+    return f"{shares.words()}: {problem.costs_from}" if share_first else f"{problem.costs_from}: {shares.words()}"

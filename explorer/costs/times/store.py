@@ -71,7 +71,7 @@ def place_of(name: str, kind: str) -> Path:
     return store_folder() / f"{name}{ENDS[kind]}"
 
 
-def found(given: str, kind: str) -> str:
+def path_of(given: str, kind: str) -> str:
     """The path of a file, or of what is saved under a name. Raises InvalidProblem, in one line with the names that
     there are, for a name that nothing is saved under."""
     if os.path.exists(given) or not is_name(given):
@@ -80,8 +80,8 @@ def found(given: str, kind: str) -> str:
     if place.is_file():
         return str(place)
     there = names(kind)
-    told = ", ".join(there[:NAMED]) + (f" and {len(there) - NAMED} more" if len(there) > NAMED else "")
-    are = f"saved are {told}" if there else "none are saved"
+    examples = ", ".join(there[:NAMED]) + (f" and {len(there) - NAMED} more" if len(there) > NAMED else "")
+    are = f"saved are {examples}" if there else "none are saved"
     raise InvalidProblem(
         f"{kind} {given!r}: there is no such file, and nothing of that name is saved; {are}"
         " (`placement-explorer calibrate MODEL --save NAME`)"
@@ -113,8 +113,8 @@ def save(name: str, profile: Profile | None, library: Library) -> tuple[Path, ..
 
 def listed() -> list[Saved]:
     """All that is saved, by name."""
-    told = [_profile(path) for path in _files(PROFILE)] + [_times(path) for path in _files(TIMES)]
-    return sorted(told, key=lambda one: (one.name, one.kind))
+    saved = [_profile(path) for path in _files(PROFILE)] + [_times(path) for path in _files(TIMES)]
+    return sorted(saved, key=lambda one: (one.name, one.kind))
 
 
 def _files(kind: str) -> list[Path]:
@@ -124,24 +124,25 @@ def _files(kind: str) -> list[Path]:
 def _profile(path: Path) -> Saved:
     name = path.name.removesuffix(ENDS[PROFILE])
     try:
-        found = load_profile(str(path))
+        profile = load_profile(str(path))
     except InvalidProblem as error:
         return Saved(name, PROFILE, path, trouble=str(error))
-    spreads = [spread for times in found.operators for spread in times.spread]
+    spreads = [spread for times in profile.operators for spread in times.spread]
     return Saved(
-        name, PROFILE, path, (found.reference,), " + ".join(dict.fromkeys(found.hardware)), found.threads, found.torch,
-        found.python, (found.dtype,), found.ranks, found.date, median(spreads) if spreads else None,
+        name, PROFILE, path, (profile.reference,), " + ".join(dict.fromkeys(profile.hardware)), profile.threads,
+        profile.torch, profile.python, (profile.dtype,), profile.ranks, profile.date,
+        median(spreads) if spreads else None,
     )  # fmt: skip
 
 
 def _times(path: Path) -> Saved:
     name = path.name.removesuffix(ENDS[TIMES])
     try:
-        found = load_library(str(path))
+        times = load_library(str(path))
     except InvalidProblem as error:
         return Saved(name, TIMES, path, trouble=str(error))
     return Saved(
-        name, TIMES, path, tuple(dict.fromkeys(source.reference for source in found.sources)), found.hardware,
-        found.threads, found.torch, found.python, found.dtypes, max(source.processes for source in found.sources),
-        max(source.date for source in found.sources), median(time.spread for time in found.times),
+        name, TIMES, path, tuple(dict.fromkeys(source.reference for source in times.sources)), times.hardware,
+        times.threads, times.torch, times.python, times.dtypes, max(source.processes for source in times.sources),
+        max(source.date for source in times.sources), median(time.spread for time in times.times),
     )  # fmt: skip

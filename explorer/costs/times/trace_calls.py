@@ -85,7 +85,7 @@ def _tensors(args: Mapping[str, object]) -> dict[int, tuple[Shape, str]] | None:
     shapes, types = args.get("Input Dims"), args.get("Input type")
     if not isinstance(shapes, list) or not isinstance(types, list) or len(shapes) != len(types):
         return None
-    found = {}
+    tensors = {}
     for at, (shape, type_) in enumerate(zip(shapes, types, strict=True)):
         dtype = TYPES.get(type_) if isinstance(type_, str) else None
         if dtype is None:
@@ -96,8 +96,8 @@ def _tensors(args: Mapping[str, object]) -> dict[int, tuple[Shape, str]] | None:
             return None
         if math.prod(shape) > MOST:
             return None
-        found[at] = (tuple(shape), dtype)
-    return found
+        tensors[at] = (tuple(shape), dtype)
+    return tensors
 
 
 def _result(target: str, given: Mapping[str, tuple[Shape, str]], args: Mapping[str, object]) -> Shape | None:
@@ -127,13 +127,13 @@ def _result(target: str, given: Mapping[str, tuple[Shape, str]], args: Mapping[s
 
 
 def _broadcast(shapes: list[Shape]) -> Shape | None:
-    found: list[int] = []
+    sides: list[int] = []
     for at in range(1, 1 + max(map(len, shapes), default=0)):
         here = {shape[-at] for shape in shapes if len(shape) >= at} - {1}
         if len(here) > 1:
             return None
-        found.append(here.pop() if here else 1)
-    return tuple(reversed(found))
+        sides.append(here.pop() if here else 1)
+    return tuple(reversed(sides))
 
 
 def _convolved(image: Shape, weight: Shape, args: Mapping[str, object]) -> Shape | None:
@@ -145,15 +145,15 @@ def _convolved(image: Shape, weight: Shape, args: Mapping[str, object]) -> Shape
     stride, padding, dilation = (_numbers(constants[at], sides) for at in (3, 4, 5))
     if stride is None or padding is None or dilation is None or 0 in stride:
         return None
-    found = [
+    lengths = [
         (image[2 + k] + 2 * padding[k] - dilation[k] * (weight[2 + k] - 1) - 1) // stride[k] + 1 for k in range(sides)
     ]
-    return (image[0], weight[0], *found) if min(found) > 0 else None
+    return (image[0], weight[0], *lengths) if min(lengths) > 0 else None
 
 
 def _numbers(text: object, count: int) -> list[int] | None:
-    found = re.findall(r"\d{1,9}", text) if isinstance(text, str) and len(text) < 100 else []
-    numbers = [int(number) for number in found]
+    matches = re.findall(r"\d{1,9}", text) if isinstance(text, str) and len(text) < 100 else []
+    numbers = [int(number) for number in matches]
     return numbers if len(numbers) == count else numbers * count if len(numbers) == 1 else None
 
 

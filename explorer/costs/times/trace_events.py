@@ -49,8 +49,8 @@ class Event:
     @property
     def number(self) -> int | None:
         """Of autograd."""
-        found = self.args.get("Sequence number")
-        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+        number = self.args.get("Sequence number")
+        return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None
 
     @property
     def end_us(self) -> float:
@@ -120,14 +120,14 @@ def unpacked(data: bytes, where: str) -> bytes:
         return data
     unpacker = zlib.decompressobj(wbits=31)
     try:
-        found = unpacker.decompress(data, MAX_BYTES)
+        content = unpacker.decompress(data, MAX_BYTES)
     except zlib.error as error:
         raise InvalidProblem(f"{where}: is no gzip file: {error}") from None
     if unpacker.unconsumed_tail:
         raise InvalidProblem(f"{where}: holds more than {MAX_BYTES:,} bytes; trace fewer iterations")
     if not unpacker.eof:
         raise InvalidProblem(f"{where}: ends in the middle")
-    return found
+    return content
 
 
 def read_trace(data: bytes | str, where: str = "trace.json") -> Trace:
@@ -201,10 +201,10 @@ def _device_names(parts: Mapping[str, Field]) -> tuple[str, ...]:
 
 def _distributed(parts: Mapping[str, Field]) -> tuple[int | None, str]:
     """(rank, backend) of torch.distributed."""
-    told = parts["distributedInfo"].value if "distributedInfo" in parts else None
-    if not isinstance(told, dict):
+    information = parts["distributedInfo"].value if "distributedInfo" in parts else None
+    if not isinstance(information, dict):
         return None, ""
-    rank, backend = told.get("rank"), told.get("backend")
+    rank, backend = information.get("rank"), information.get("backend")
     known = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank <= MAX_RANK
     return rank if known else None, _text(backend)
 
@@ -221,14 +221,14 @@ def _base_us(parts: Mapping[str, Field]) -> float:
 
 def _times(item: Field, event: Mapping[str, object]) -> tuple[float, float, Mapping[str, object]]:
     """(start in microseconds, seconds, arguments)."""
-    found = []
+    values = []
     for key in ("ts", "dur"):
         value = event.get(key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
             raise InvalidProblem(f"{item.where}.{key}: expected a finite number >= 0")
-        found.append(float(value))
+        values.append(float(value))
     args = event.get("args")
-    return found[0], found[1] * MICROSECOND, args if isinstance(args, dict) else {}
+    return values[0], values[1] * MICROSECOND, args if isinstance(args, dict) else {}
 
 
 def _event(item: Field, event: Mapping[str, object]) -> Event:

@@ -41,8 +41,8 @@ class Configured:
     @property
     def words(self) -> str:
         """ "12.4 s and 71 GiB on the fullest device", with what it breaks."""
-        told = f"{text.seconds(self.objective_s)} and {text.nbytes(self.peak_bytes)} on the fullest device"
-        return told + (f"; it cannot run: {self.violation}" if self.violation else "")
+        sentence = f"{text.seconds(self.objective_s)} and {text.nbytes(self.peak_bytes)} on the fullest device"
+        return sentence + (f"; it cannot run: {self.violation}" if self.violation else "")
 
 
 def named_model(model: str, configuration: Configuration) -> str:
@@ -57,8 +57,8 @@ def configured_settings(configuration: Configuration, given: Settings) -> dict[s
     """The settings that a configuration fixes, by name, for those that were not given. Layers are whole, as launchers
     have them. given: a cluster of it counts, else its devices. Raises InvalidProblem."""
     devices = given.devices if given.cluster is None else len(given.cluster.accelerators)
-    asked = {**configuration.settings(devices), "training": True, "whole": Unit.LAYERS.value}
-    return {name: value for name, value in asked.items() if name != "devices" or given.cluster is None}
+    fixed = {**configuration.settings(devices), "training": True, "whole": Unit.LAYERS.value}
+    return {name: value for name, value in fixed.items() if name != "devices" or given.cluster is None}
 
 
 def configured(configuration: Configuration, workload: Workload, settings: Settings) -> Configured:
@@ -98,35 +98,42 @@ def verdict(one: Configured, result: Result) -> str:
 
 def lines(one: Configured, result: Result) -> list[str]:
     """For a terminal: what the file says and comes to, the verdict, and both plans' numbers side by side."""
-    said = one.configuration
-    found = [f"from       {said.path} ({said.launcher}): {said.words(_devices(one))}", f"           {one.words}"]
-    found += [f"not said   {flag} of {said.path} is not planned here" for flag in said.ignored]
-    found.append(f"instead    {verdict(one, result)}")
+    configuration = one.configuration
+    sentences = [
+        f"from       {configuration.path} ({configuration.launcher}): {configuration.words(_devices(one))}",
+        f"           {one.words}",
+    ]
+    sentences += [f"not said   {flag} of {configuration.path} is not planned here" for flag in configuration.ignored]
+    sentences.append(f"instead    {verdict(one, result)}")
     if result.plan is not None and _comparable(one, result):
-        told = difference((one.problem, one.plan), (result.problem, result.plan))
-        found += [f"asked      {words}" for words in told.questions]
-        found += ["", *number_lines(told, "configured", "instead")]
-    return found
+        compared = difference((one.problem, one.plan), (result.problem, result.plan))
+        sentences += [f"asked      {words}" for words in compared.questions]
+        sentences += ["", *number_lines(compared, "configured", "instead")]
+    return sentences
 
 
 def beside_object(one: Configured, result: Result) -> dict[str, object]:
     """As JSON: seconds, bytes, and the difference of both plans where they are of one graph."""
-    said = one.configuration
-    told: dict[str, object] = {
-        "launcher": said.launcher,
-        "file": said.path,
-        "configuration": said.words(_devices(one)),
-        "degrees": {"data": said.replicas(_devices(one)), "tensor": said.tensor, "pipeline": said.pipeline},
+    configuration = one.configuration
+    fields: dict[str, object] = {
+        "launcher": configuration.launcher,
+        "file": configuration.path,
+        "configuration": configuration.words(_devices(one)),
+        "degrees": {
+            "data": configuration.replicas(_devices(one)),
+            "tensor": configuration.tensor,
+            "pipeline": configuration.pipeline,
+        },
         "objective_s": finite_or_none(one.objective_s),
         "peak_memory_bytes": finite_or_none(one.peak_bytes),
         "violation": one.violation or None,
-        "not_planned": list(said.ignored),
+        "not_planned": list(configuration.ignored),
         "verdict": verdict(one, result),
     }
     if result.plan is not None and _comparable(one, result):
         both = (one.problem, one.plan), (result.problem, result.plan)
-        told["difference"] = difference_object(difference(*both))
-    return told
+        fields["difference"] = difference_object(difference(*both))
+    return fields
 
 
 def _devices(one: Configured) -> int:

@@ -97,7 +97,7 @@ class Configuration:
     def settings(self, devices: int | None) -> dict[str, object]:
         """Settings of `explorer.plan` that the configuration fixes, on so many devices. Raises InvalidProblem."""
         replicas = self.replicas(devices)
-        asked: dict[str, object] = {
+        settings: dict[str, object] = {
             "devices": replicas * self.tensor * self.pipeline,
             "mini_batch": self.samples(replicas),
             "dtype": self.dtype,
@@ -107,10 +107,10 @@ class Configuration:
             "recompute": self.recompute,
         }
         if replicas * self.pipeline > 1:
-            asked["zero"] = self.zero
+            settings["zero"] = self.zero
         if self.optimizer is not None:
-            asked["optimizer"] = self.optimizer
-        return asked
+            settings["optimizer"] = self.optimizer
+        return settings
 
     def words(self, devices: int | None = None) -> str:
         """ "tensor 4, pipeline 8 of 2 chunks, data 2; micro-batches of 1, 128 samples; interleaved"."""

@@ -58,8 +58,8 @@ def configured_plan(problem: Problem, configuration: Configuration) -> Plan:
     accelerators = problem.cluster.accelerators
     ranks = [tuple(accelerators[rank * replicas : (rank + 1) * replicas]) for rank in range(configuration.pipeline)]
     stages = tuple(DraftStage(tuple(operators), size, replicas) for operators in members)
-    asked = replace(problem, pipeline=configuration.schedule, max_replicas=max(replicas, problem.max_replicas))
-    return realise(asked, Draft(stages), [ranks[stage % configuration.pipeline] for stage in range(len(stages))])
+    configured = replace(problem, pipeline=configuration.schedule, max_replicas=max(replicas, problem.max_replicas))
+    return realise(configured, Draft(stages), [ranks[stage % configuration.pipeline] for stage in range(len(stages))])
 
 
 def _stage_of(graph: OpGraph, configuration: Configuration) -> list[int]:
@@ -73,15 +73,15 @@ def _stage_of(graph: OpGraph, configuration: Configuration) -> list[int]:
     for operator in graph.topological_order:
         if operator in loose:
             at[operator] = max((at[p] for p in graph.predecessors[operator] if p in at), default=0)
-    found = [-1] * len(graph)
+    stage_of = [-1] * len(graph)
     for group in together(graph):
         forward = [at[o] for o in group if o in at and graph.operators[o].phase is Phase.FORWARD]
         for operator in group:
-            found[operator] = at.get(operator, max(forward, default=-1))
-    if -1 in found:
-        name = graph.operators[found.index(-1)].name
+            stage_of[operator] = at.get(operator, max(forward, default=-1))
+    if -1 in stage_of:
+        name = graph.operators[stage_of.index(-1)].name
         raise InvalidProblem(f"{configuration.path}: no stage for {name}, which belongs to no forward operator")
-    return found
+    return stage_of
 
 
 def _stage_of_unit(model: Units, configuration: Configuration) -> list[int]:

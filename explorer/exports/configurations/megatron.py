@@ -67,14 +67,14 @@ def megatron(text: str, path: str) -> Configuration:
 
 def _flags(words: Sequence[str]) -> Flags:
     """Flag -> its value, None without one; the last of several counts. Underscores in torchrun's flags are hyphens."""
-    found: dict[str, str | None] = {}
+    flags: dict[str, str | None] = {}
     for position, word in enumerate(words):
         if not word.startswith("--") or len(word) < 3:
             continue
         name, _, value = word.partition("=")
         after = words[position + 1] if position + 1 < len(words) else "--"
-        found[name.replace("_", "-")] = value or (None if after.startswith("--") else after)
-    return found
+        flags[name.replace("_", "-")] = value or (None if after.startswith("--") else after)
+    return flags
 
 
 def _number(path: str, flags: Flags, flag: str, usual: int | None) -> int | None:
@@ -162,7 +162,7 @@ def layout_counts(layout: str, path: str) -> tuple[int, ...]:
     for stage in _unrolled(layout.replace(",", ""), path).split("|"):
         if UNIT.sub("", stage):
             raise InvalidProblem(f"{path}: {stage[:40]!r} in the layout is not made of E, t, m and L")
-        counts.append(sum(int(found["times"] or 1) for found in UNIT.finditer(stage) if found["kind"] == "t"))
+        counts.append(sum(int(match["times"] or 1) for match in UNIT.finditer(stage) if match["kind"] == "t"))
     if len(counts) > MOST or not sum(counts):
         raise InvalidProblem(f"{path}: the layout {layout[:40]!r} has no layers")
     return tuple(counts)
@@ -171,10 +171,10 @@ def layout_counts(layout: str, path: str) -> tuple[int, ...]:
 def _unrolled(layout: str, path: str) -> str:
     """With "(tt|)*3" written out."""
     for _ in range(8):
-        found = re.search(r"\(([^()]*)\)\*(\d{1,4})", layout)
-        if found is None or len(layout) + len(found[1]) * int(found[2]) > MAX_LAYOUT:
+        match = re.search(r"\(([^()]*)\)\*(\d{1,4})", layout)
+        if match is None or len(layout) + len(match[1]) * int(match[2]) > MAX_LAYOUT:
             break
-        layout = layout[: found.start()] + found[1] * int(found[2]) + layout[found.end() :]
+        layout = layout[: match.start()] + match[1] * int(match[2]) + layout[match.end() :]
     if len(layout) > MAX_LAYOUT or "(" in layout:
         raise InvalidProblem(f"{path}: the layout is too long or its parentheses do not close")
     return layout

@@ -39,18 +39,18 @@ def words_of(script: str, path: str) -> list[str]:
     if len(script) > MAX_CHARACTERS:
         raise InvalidProblem(f"{path}: {len(script):,} characters, at most {MAX_CHARACTERS:,} are read")
     script = re.sub(r"\\\r?\n", " ", COMMENT.sub("", script))
-    script = SUM.sub(lambda found: re.sub(r"\s", "", found[0]), script)
+    script = SUM.sub(lambda match: re.sub(r"\s", "", match[0]), script)
     script = re.sub(r"(?<==)\(|(?<!\))\)(?=\s|;|$)", f" {BRACKET} ", script)
     try:
-        found = shlex.split(script)
+        split = shlex.split(script)
     except ValueError as error:
         raise InvalidProblem(f"{path}: not read as a shell script: {str(error).lower()}") from None
-    if len(found) > MAX_WORDS:
-        raise InvalidProblem(f"{path}: a script of {len(found):,} words, at most {MAX_WORDS:,} are read")
+    if len(split) > MAX_WORDS:
+        raise InvalidProblem(f"{path}: a script of {len(split):,} words, at most {MAX_WORDS:,} are read")
     set_to: dict[str, str] = {}
     words: list[str] = []
     array = last = ""
-    for word in found:
+    for word in split:
         assigned = ASSIGNMENT.fullmatch(word)
         if word == BRACKET:
             array, last = ("", "") if array else (last, "")
@@ -62,20 +62,20 @@ def words_of(script: str, path: str) -> list[str]:
             set_to[array] = _limited(f"{set_to[array]} {_replaced(word, set_to, path)}", path)
         else:
             words += _replaced(word, set_to, path).split()
-    used = {found["plain"] or found["braced"] for found in VARIABLE.finditer(script)}
-    used |= {name for found in SUM.finditer(script) for name in re.findall(NAME, found["text"])}
+    used = {match["plain"] or match["braced"] for match in VARIABLE.finditer(script)}
+    used |= {name for match in SUM.finditer(script) for name in re.findall(NAME, match["text"])}
     return words + [word for name, value in set_to.items() if name not in used for word in value.split()]
 
 
 def _replaced(word: str, set_to: Mapping[str, str], path: str) -> str:
     for _ in range(DEPTH):
         before = word
-        grown = sum(len(_value(found, set_to)) for found in VARIABLE.finditer(word))  # before it is made
+        grown = sum(len(_value(match, set_to)) for match in VARIABLE.finditer(word))  # before it is made
         _limit(grown + len(word) if grown else 0, path)
-        word = VARIABLE.sub(lambda found: _value(found, set_to), word)
+        word = VARIABLE.sub(lambda match: _value(match, set_to), word)
         if word == before:
             break
-    return SUM.sub(lambda found: _sum(found, set_to), word)
+    return SUM.sub(lambda match: _sum(match, set_to), word)
 
 
 def _limited(value: str, path: str) -> str:
@@ -88,18 +88,18 @@ def _limit(characters: int, path: str) -> None:
         raise InvalidProblem(f"{path}: a variable of {characters:,} characters, at most {MAX_VALUE:,} are read")
 
 
-def _value(found: re.Match[str], set_to: Mapping[str, str]) -> str:
-    usual = found["usual"]
-    return set_to.get(found["plain"] or found["braced"], found[0] if usual is None else usual)
+def _value(match: re.Match[str], set_to: Mapping[str, str]) -> str:
+    usual = match["usual"]
+    return set_to.get(match["plain"] or match["braced"], match[0] if usual is None else usual)
 
 
-def _sum(found: re.Match[str], set_to: Mapping[str, str]) -> str:
+def _sum(match: re.Match[str], set_to: Mapping[str, str]) -> str:
     """The value of a sum of whole numbers; what it stands as where it holds anything else."""
-    text = re.sub(NAME, lambda name: set_to.get(name[0], name[0]), found["text"]).replace("/", "//")
+    text = re.sub(NAME, lambda name: set_to.get(name[0], name[0]), match["text"]).replace("/", "//")
     try:
         return str(_number(ast.parse(text[:200], mode="eval").body))
     except (ValueError, SyntaxError, ZeroDivisionError, RecursionError):
-        return found[0]
+        return match[0]
 
 
 def _number(node: ast.expr) -> int:

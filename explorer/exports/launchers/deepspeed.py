@@ -19,7 +19,7 @@ from explorer.exports.layers.divided import division_losses
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.recomputation import Again, not_recomputed
 from explorer.exports.layers.units import Layout
-from explorer.exports.layers.written import Written, comments, told
+from explorer.exports.layers.written import Written, comments, loss_comments
 from explorer.view.timeline.order import launched_words
 from explorer.words import text
 from solvers.errors import UnsupportedProblem
@@ -111,7 +111,7 @@ def deepspeed(file: PlanFile, nearest: bool = False) -> Written:
     else:
         lost += not_recomputed(chain.problem, chain.plan)
     body = _MODULE.format(layers=layers, parts=parts, config=config, recompute=recompute, stages=len(stages))
-    return Written(comments([headline(file), *told(lost, changed)]) + body, tuple(lost), tuple(changed))
+    return Written(comments([headline(file), *loss_comments(lost, changed)]) + body, tuple(lost), tuple(changed))
 
 
 def _engine(chain: Chain) -> Written:
@@ -127,28 +127,28 @@ def _engine(chain: Chain) -> Written:
     if degree > 1:
         lost.append("where products are: DeepSpeed knows them in models of Hugging Face (AutoTP)")
     count = degree * chain.replicas
-    head = comments([headline(chain.file), f"It is for {count} processes.", *told(lost, ())])
+    head = comments([headline(chain.file), f"It is for {count} processes.", *loss_comments(lost, ())])
     return Written(head + _ENGINE.format(config=config), tuple(lost))
 
 
 def _config(chain: Chain) -> tuple[dict[str, object], list[str]]:
     """(DeepSpeed's configuration; sentences on what it does not say)."""
     problem, zero = chain.problem, chain.problem.zero
-    found: dict[str, object] = {
+    config: dict[str, object] = {
         "train_micro_batch_size_per_gpu": chain.micro_batch // chain.replicas,
         "gradient_accumulation_steps": chain.micro_batches,
     }
     if chain.graph.tensor_parallel > 1:
-        found["tensor_parallel"] = {"autotp_size": chain.graph.tensor_parallel}
+        config["tensor_parallel"] = {"autotp_size": chain.graph.tensor_parallel}
     else:  # with the former DeepSpeed counts all processes as replicas
-        found = {"train_batch_size": problem.mini_batch, **found}
+        config = {"train_batch_size": problem.mini_batch, **config}
     if not problem.training:
-        return found, []
+        return config, []
     if zero:
-        found["zero_optimization"] = {"stage": zero}
+        config["zero_optimization"] = {"stage": zero}
     precision, lost = _precision(chain)
     lost.append(f"{problem.optimizer.value}, which the plan's memory counts on: give DeepSpeed the same optimizer")
-    return found | precision, lost
+    return config | precision, lost
 
 
 def _precision(chain: Chain) -> tuple[dict[str, object], list[str]]:
@@ -160,23 +160,23 @@ def _precision(chain: Chain) -> tuple[dict[str, object], list[str]]:
     if short is None:
         return {}, []
     settings: dict[str, object] = {"enabled": True}
-    found: dict[str, object] = {short: settings}
+    config: dict[str, object] = {short: settings}
     if problem.precision is Precision.PURE:
         if not problem.zero or short == "fp16":
             kept = "DeepSpeed keeps fp32 masters and states"
-            return found, [f"states in {short}, which the plan's memory counts on: {kept}"]
+            return config, [f"states in {short}, which the plan's memory counts on: {kept}"]
         settings |= {"bf16_master_weights_and_grads": True, "bf16_optimizer_states": True}
     elif problem.precision is Precision.MIXED_FP32_GRADIENTS:
         if not problem.zero:
-            return found, ["gradients in fp32, which the plan's memory counts on: DeepSpeed has them with ZeRO alone"]
-        found["data_types"] = {"grad_accum_dtype": "fp32"}
-    return found, []
+            return config, ["gradients in fp32, which the plan's memory counts on: DeepSpeed has them with ZeRO alone"]
+        config["data_types"] = {"grad_accum_dtype": "fp32"}
+    return config, []
 
 
 def _side_by_side(layout: Layout) -> list[str]:
     """A sentence on the modules that read of others than the one before. Raises UnsupportedProblem if a layer does."""
     units = layout.model.units
-    found = []
+    modules = []
     for i, reads in enumerate(_reads(layout)):
         if i == 0 or reads == {i - 1}:
             continue
@@ -186,9 +186,9 @@ def _side_by_side(layout: Layout) -> list[str]:
                 f"{units[i].name} reads of {others}; DeepSpeed feeds a layer with what the one before gave"
                 f" ({units[i - 1].name})"
             )
-        found.append(units[i].name)
-    told = "DeepSpeed feeds a layer with what the one before gave, so make one layer of modules that run side by side"
-    return [f"what {text.listing(found)} read: {told}"] if found else []
+        modules.append(units[i].name)
+    advice = "DeepSpeed feeds a layer with what the one before gave, so make one layer of modules that run side by side"
+    return [f"what {text.listing(modules)} read: {advice}"] if modules else []
 
 
 def _reads(layout: Layout) -> list[set[int]]:

@@ -58,7 +58,7 @@ def device_map(file: PlanFile, nearest: bool = False) -> Written:
 
 def _devices(file: PlanFile) -> dict[int, int]:
     """Forward operator -> its device."""
-    found = {}
+    device_of = {}
     for operator, stages in forward_homes(file.problem.graph, file.plan).items():
         devices = file.plan.stages[stages[0]].devices
         if len(devices) > 1:
@@ -66,8 +66,8 @@ def _devices(file: PlanFile) -> dict[int, int]:
                 f"{file.problem.graph.operators[operator].name} is replicated on {len(devices)} devices, and a"
                 " device_map has one device a module (plan with --replicate 1)"
             )
-        found[operator] = devices[0]
-    return found
+        device_of[operator] = devices[0]
+    return device_of
 
 
 def _name(file: PlanFile, device: int) -> int | str:
@@ -113,8 +113,8 @@ def _cost(file: PlanFile, moved: dict[int, int]) -> str:
 def _mixed(graph: OpGraph, model: Units, at: dict[int, int]) -> list[str]:
     """Operators between modules that read of several devices: accelerate moves the inputs of modules only."""
     mixed = [graph.operators[o].name for o in model.loose if len({at[p] for p in graph.predecessors[o] if p in at}) > 1]
-    told = f"{text.listing(mixed)}: reads of several devices in the forward around the modules, which must move them"
-    return [told] if mixed else []
+    warning = f"{text.listing(mixed)}: reads of several devices in the forward around the modules, which must move them"
+    return [warning] if mixed else []
 
 
 def _check_parameters(graph: OpGraph, model: Units) -> None:

@@ -18,7 +18,7 @@ from explorer.exports.layers.divided import division_losses, tokens_divided
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.recomputation import Again, not_recomputed, peaks_without, regions_again
 from explorer.exports.layers.units import Layout, counted_layers
-from explorer.exports.layers.written import Written, comments, told
+from explorer.exports.layers.written import Written, comments, loss_comments
 from explorer.view.timeline.order import launched_words
 from explorer.words import text
 from solvers.formats.plan_json import PlanFile
@@ -46,7 +46,7 @@ def megatron(file: PlanFile, nearest: bool = False) -> Written:
         lost.append(f"{chain.replicas} replicas: start {ranks * chain.replicas * tensor} processes, data parallel")
     groups = f"    --tensor-model-parallel-size {tensor}\n" if tensor > 1 else ""
     groups += "    --sequence-parallel\n" if tokens_divided(chain.graph) else ""
-    script = comments([headline(file), *told(lost, changed)]) + (
+    script = comments([headline(file), *loss_comments(lost, changed)]) + (
         "\nPIPELINE_ARGS=(\n"
         f"    --num-layers {sum(counts)}\n{groups}"
         f"    --pipeline-model-parallel-size {ranks}\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from explorer.exports.layers.chain import headline, numbers
 from explorer.exports.layers.recomputation import not_recomputed
 from explorer.exports.layers.styles import COLUMNS, EMBEDDING, LINEAR, Style, Styles, styles_of
-from explorer.exports.layers.written import Written, comments, told
+from explorer.exports.layers.written import Written, comments, loss_comments
 from explorer.words import text
 from solvers.formats.plan_json import PlanFile
 
@@ -60,7 +60,7 @@ def torch_parallelize(file: PlanFile, nearest: bool = False) -> Written:
         )
     lines = "".join(f'    "{module}": {_written(style, styles, module)},\n' for module, style in styles.of.items())
     program = PROGRAM.format(degree=graph.tensor_parallel, styles=lines)
-    return Written(comments([headline(file), *told(lost, [])]) + program, tuple(lost))
+    return Written(comments([headline(file), *loss_comments(lost, [])]) + program, tuple(lost))
 
 
 def _layout(dimension: int | None) -> str:

@@ -15,7 +15,7 @@ from explorer.exports.launchers.torch_actions import check_trains
 from explorer.exports.launchers.torch_split import cut_chain
 from explorer.exports.layers.chain import headline, numbers
 from explorer.exports.layers.recomputation import not_recomputed
-from explorer.exports.layers.written import Written, comments, told
+from explorer.exports.layers.written import Written, comments, loss_comments
 from explorer.question.models.libraries import library_of
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
@@ -52,7 +52,7 @@ def torch_script(file: PlanFile, nearest: bool = False) -> Written:
     lost.append("data: samples are the model's example, shifted; put your own in the place of `samples`")
     script = SCRIPT
     for name, value in {
-        "HEAD": comments([headline(file), *told(lost, changed)]).rstrip(),
+        "HEAD": comments([headline(file), *loss_comments(lost, changed)]).rstrip(),
         "MAKE": make,
         "SPLIT_SPEC": pprint.pformat(points, width=110, sort_dicts=False),
         "ORDER": "[\n" + "".join(f"    {json.dumps(' '.join(row))},\n" for row in chain.rows()) + "]",

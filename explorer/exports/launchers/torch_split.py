@@ -131,9 +131,9 @@ def modules_of(chain: Chain) -> list[list[str]]:
         parts = operators[o].module_path.split(".")
         for depth in range(1, len(parts) + 1) if parts != [""] else ():
             stages.setdefault(".".join(parts[:depth]), set()).add(min(homes))
-    found: list[list[str]] = [[] for _ in chain.plan.stages]
+    modules: list[list[str]] = [[] for _ in chain.plan.stages]
     for module, mine in stages.items():
         outer = module.rpartition(".")[0]
         if len(mine) == 1 and len(stages.get(outer, {0, 1})) > 1:
-            found[min(mine)].append(path_of(module))
-    return found
+            modules[min(mine)].append(path_of(module))
+    return modules

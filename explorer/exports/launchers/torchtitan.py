@@ -19,7 +19,7 @@ from explorer.exports.layers.divided import division_losses
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.recomputation import Again, not_recomputed
 from explorer.exports.layers.units import Layout, Units
-from explorer.exports.layers.written import Written, comments, told
+from explorer.exports.layers.written import Written, comments, loss_comments
 from explorer.view.timeline.order import launched_words
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
@@ -62,7 +62,7 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
     lost += division_losses(chain, "torchtitan", tokens=True)
     tensor = chain.graph.tensor_parallel
     parts = ",\n".join("    " + json.dumps(list(names)) for names in layout.names(copied=True))
-    text = comments([headline(file), *told(lost, changed)]) + (
+    text = comments([headline(file), *loss_comments(lost, changed)]) + (
         "\n[parallelism]\n"
         f"pipeline_parallel_degree = {len(chain.devices)}\n"
         f"data_parallel_replicate_degree = {chain.replicas}\n"

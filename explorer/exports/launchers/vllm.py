@@ -10,7 +10,7 @@ from explorer.exports.layers.chain import chain_of, headline, losses
 from explorer.exports.layers.divided import division_losses
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.units import counted_layers
-from explorer.exports.layers.written import Written, comments, told
+from explorer.exports.layers.written import Written, comments, loss_comments
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
 
@@ -36,7 +36,7 @@ def vllm(file: PlanFile, nearest: bool = False) -> Written:
         flags += f" --tensor-parallel-size {chain.graph.tensor_parallel}"
     if chain.replicas > 1:
         flags += f" --data-parallel-size {chain.replicas}"
-    text = comments([headline(file), *told(lost, changed)]) + (
+    text = comments([headline(file), *loss_comments(lost, changed)]) + (
         f"\nexport VLLM_PP_LAYER_PARTITION={','.join(map(str, counts))}\nVLLM_ARGS=({flags})\n"
     )
     return Written(text, tuple(lost), tuple(changed))

@@ -138,18 +138,18 @@ def chain_of(file: PlanFile, *, passing_on: bool = False) -> Chain:
     return Chain(file._replace(plan=plan), tuple(groups), rank_of)
 
 
-def losses(chain: Chain, said: Iterable[str] = ()) -> list[str]:
+def losses(chain: Chain, expressed: Iterable[str] = ()) -> list[str]:
     """What a format does not say of a chain but what it says: of "numbers", "order", "recompute", "replicas"."""
-    found = []
-    if "numbers" not in said:
-        found += numbers(chain.problem)
-    if "recompute" not in said:
-        found += not_recomputed(chain.problem, chain.plan)
-    if "replicas" not in said and chain.replicas > 1:
-        found.append(f"every stage has {chain.replicas} replicas: run as many copies of this, data parallel")
-    if "order" not in said:
-        found.append("the order of micro-batches on every device, which is the launcher's own")
-    return found
+    losses = []
+    if "numbers" not in expressed:
+        losses += numbers(chain.problem)
+    if "recompute" not in expressed:
+        losses += not_recomputed(chain.problem, chain.plan)
+    if "replicas" not in expressed and chain.replicas > 1:
+        losses.append(f"every stage has {chain.replicas} replicas: run as many copies of this, data parallel")
+    if "order" not in expressed:
+        losses.append("the order of micro-batches on every device, which is the launcher's own")
+    return losses
 
 
 def numbers(problem: Problem, *, optimizer: bool = True) -> list[str]:

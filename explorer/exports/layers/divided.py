@@ -31,8 +31,8 @@ def division_losses(chain: Chain, launcher: str, *, tokens: bool | None = None) 
         parameters = [tensor for tensor in graph.division.tensors if tensor.parameter]
         divided = sum(tensor.placement.startswith("S(") for tensor in parameters)
         own += f", and the plan divides {divided} of {text.plural(len(parameters), 'parameter')}"
-    found = [own]
+    losses = [own]
     if tokens is not None and tokens != tokens_divided(graph):
         has = "divides" if tokens else "does not divide"
-        found.append(f"tokens between the products: {launcher} {has} them, the plan {'not' if tokens else 'does'}")
-    return found
+        losses.append(f"tokens between the products: {launcher} {has} them, the plan {'not' if tokens else 'does'}")
+    return losses

@@ -11,18 +11,18 @@ from solvers.problem.graph import OpGraph, Phase, topological_order
 
 def forward_homes(graph: OpGraph, plan: Plan) -> dict[int, tuple[int, ...]]:
     """Forward operator -> the stages it is in: several if it is replicable."""
-    found: dict[int, list[int]] = {}
+    homes: dict[int, list[int]] = {}
     for number, stage in enumerate(plan.stages):
         for operator in stage.operators:
             if graph.operators[operator].phase is Phase.FORWARD:
-                found.setdefault(operator, []).append(number)
-    return {operator: tuple(stages) for operator, stages in found.items()}
+                homes.setdefault(operator, []).append(number)
+    return {operator: tuple(stages) for operator, stages in homes.items()}
 
 
 def sends(graph: OpGraph, homes: Mapping[int, Sequence[int]], *, waits: bool = False) -> dict[tuple[int, int], int]:
     """(stage, stage) -> a forward operator whose result the first gives to the second. waits: where it only waits for
     it (a tensor of 0 bytes, as in plans with stages in sequence), too."""
-    found: dict[tuple[int, int], int] = {}
+    sends: dict[tuple[int, int], int] = {}
     for tensor in graph.tensors:
         if tensor.producer not in homes or (tensor.nbytes.at(1) <= 0 and not waits):
             continue
@@ -30,8 +30,8 @@ def sends(graph: OpGraph, homes: Mapping[int, Sequence[int]], *, waits: bool = F
         for consumer in tensor.consumers:
             for reader in homes.get(consumer, ()):
                 if reader not in made_in:
-                    found.setdefault((made_in[0], reader), tensor.producer)
-    return found
+                    sends.setdefault((made_in[0], reader), tensor.producer)
+    return sends
 
 
 def merged(graph: OpGraph, plan: Plan) -> Plan:

@@ -22,8 +22,8 @@ def laid_out(chain: Chain, *, nearest: bool) -> tuple[Layout, list[str]]:
     """The modules of every stage, and what was moved for that. Raises UnsupportedProblem."""
     if not nearest or not cut_units(chain, units_of(chain.graph)):
         return layout_of(chain), []
-    moved, told = whole_modules(chain)
-    return layout_of(moved), told
+    moved, changes = whole_modules(chain)
+    return layout_of(moved), changes
 
 
 def whole_modules(chain: Chain) -> tuple[Chain, list[str]]:
@@ -34,7 +34,7 @@ def whole_modules(chain: Chain) -> tuple[Chain, list[str]]:
     model, graph = units_of(chain.graph), chain.graph
     work = forward_and_back(chain.problem, chain.plan)
     to: dict[int, int] = {}
-    told = []
+    changes = []
     for unit, stages in cut_units(chain, model):
         share: Counter[int] = Counter()
         for o in unit.operators:
@@ -42,16 +42,16 @@ def whole_modules(chain: Chain) -> tuple[Chain, list[str]]:
         best = max(stages, key=lambda s: (share[s], -s))
         moving = [o for o in unit.operators if min(chain.homes[o]) != best]
         to |= dict.fromkeys(moving, best)
-        told.append(_sentence(unit, moving, best, share, stages))
+        changes.append(_sentence(unit, moving, best, share, stages))
     _follow(chain, model, to)
     plan = with_moved(graph, chain.plan, to)
-    told.append(cost(chain.problem, chain.plan, plan))
-    return with_plan(chain, plan), told
+    changes.append(cost(chain.problem, chain.plan, plan))
+    return with_plan(chain, plan), changes
 
 
 def forward_and_back(problem: Problem, plan: Plan) -> dict[int, float]:
     """Forward operator -> seconds of one micro-batch, its gradients included, where it is."""
-    found: dict[int, float] = {}
+    both_s: dict[int, float] = {}
     for stage in plan.stages:
         kind = problem.cluster.devices[stage.devices[0]].kind
         seconds = problem.compute.at(kind, stage.micro_batch_size / len(stage.devices))
@@ -59,8 +59,8 @@ def forward_and_back(problem: Problem, plan: Plan) -> dict[int, float]:
             operator = problem.graph.operators[o]
             if operator.phase is not Phase.UPDATE:
                 forward = o if operator.forward_of is None else operator.forward_of
-                found[forward] = found.get(forward, 0.0) + float(seconds[o])
-    return found
+                both_s[forward] = both_s.get(forward, 0.0) + float(seconds[o])
+    return both_s
 
 
 def with_moved(graph: OpGraph, plan: Plan, to: Mapping[int, int]) -> Plan:
@@ -95,10 +95,10 @@ def cost(problem: Problem, before: Plan, after: Plan) -> str:
         return f"the plan snapped to module boundaries cannot be predicted: {error}"
     change = text.percent(abs(now / was - 1)) if was else "?"
     way = "slower" if now > was else "faster"
-    told = f"predicted {problem.objective}, snapped to module boundaries: {text.seconds(now)}, {change} {way}"
-    told += " than the plan's"
-    told += f" {text.seconds(was)}" if now != was else ""
-    return told + (f"; and it breaks a rule: {broken[0]}" if broken else "")
+    sentence = f"predicted {problem.objective}, snapped to module boundaries: {text.seconds(now)}, {change} {way}"
+    sentence += " than the plan's"
+    sentence += f" {text.seconds(was)}" if now != was else ""
+    return sentence + (f"; and it breaks a rule: {broken[0]}" if broken else "")
 
 
 def _sentence(unit: Unit, moving: list[int], best: int, share: Mapping[int, float], stages: tuple[int, ...]) -> str:

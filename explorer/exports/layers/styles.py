@@ -58,7 +58,7 @@ def styles_of(graph: OpGraph, launcher: str) -> Styles:
         )
     readers = _readers(division)
     made_by = {number: call for call in division.calls for number in call.outputs}
-    found: dict[str, Style] = {}
+    styles: dict[str, Style] = {}
     other: dict[str, list[str]] = {}
     for call in division.calls:
         if call.operator is None or call.target.startswith(COLLECTIVE):
@@ -66,7 +66,7 @@ def styles_of(graph: OpGraph, launcher: str) -> Styles:
         module = graph.operators[call.operator].module_path
         style = _style(division, call, made_by, readers)
         if style is not None and module:
-            if found.setdefault(path_of(module), style) != style:
+            if styles.setdefault(path_of(module), style) != style:
                 raise UnsupportedProblem(f"{module} is called several times, and divided otherwise each time")
         elif _divides_parameters(division, call):
             other.setdefault(call.target, []).append(module or "the model")
@@ -79,15 +79,15 @@ def styles_of(graph: OpGraph, launcher: str) -> Styles:
     for call in losses:
         if _dimension(division, call.inputs[0]) is not None:
             head = _maker(graph, made_by, call.inputs[0])
-    return Styles(found, tuple(lost), head)
+    return Styles(styles, tuple(lost), head)
 
 
 def _readers(division: Division) -> dict[int, list[DividedCall]]:
-    found: dict[int, list[DividedCall]] = {}
+    readers: dict[int, list[DividedCall]] = {}
     for call in division.calls:
         for number in call.inputs:
-            found.setdefault(number, []).append(call)
-    return found
+            readers.setdefault(number, []).append(call)
+    return readers
 
 
 def _dimension(division: Division, number: int) -> int | None:

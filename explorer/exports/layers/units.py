@@ -61,11 +61,11 @@ class Layout:
     def names(self, *, copied: bool = False) -> tuple[tuple[str, ...], ...]:
         """Per stage the names of its modules, in the order of the forward. copied: modules that are cheap and have no
         parameters (tables of angles) are in every stage that reads of them."""
-        found: list[list[str]] = [[] for _ in self.chain.plan.stages]
+        names: list[list[str]] = [[] for _ in self.chain.plan.stages]
         for unit, at in zip(self.model.units, self.of, strict=True):
             for stage in sorted({at} | (self._reading(unit) if copied else set())):
-                found[stage].append(path_of(unit.name))
-        return tuple(map(tuple, found))
+                names[stage].append(path_of(unit.name))
+        return tuple(map(tuple, names))
 
     @cached_property
     def again(self) -> Again:
@@ -99,8 +99,8 @@ class Layout:
         past = [f"{each}: computed in every stage that reads it" for each in self.chain.skips(copied=True)]
         if not names:
             return past
-        told = f"{text.listing(names)}: in no module of the list; run where the forward of the model calls them"
-        return [*past, told]
+        sentence = f"{text.listing(names)}: in no module of the list; run where the forward of the model calls them"
+        return [*past, sentence]
 
 
 def units_of(graph: OpGraph) -> Units:
@@ -116,7 +116,7 @@ def units_of(graph: OpGraph) -> Units:
         if at:
             lists.add(".".join(parts[:at]))
     opened = {".".join(each.split(".")[:n]) for each in lists for n in range(len(each.split(".")))} | lists | {""}
-    found: dict[str, list[int]] = {}
+    by_path: dict[str, list[int]] = {}
     loose = []
     for i in forward:
         parts = graph.operators[i].module_path.split(".")
@@ -124,22 +124,22 @@ def units_of(graph: OpGraph) -> Units:
         if name is None:
             loose.append(i)
         else:
-            found.setdefault(name, []).append(i)
-    if not found:
+            by_path.setdefault(name, []).append(i)
+    if not by_path:
         raise UnsupportedProblem("the graph names no modules, and launchers place modules; plan a traced model")
     units = (Unit(name, tuple(of), owner if (owner := name.rpartition(".")[0]) in lists else "")
-             for name, of in found.items())  # fmt: skip
+             for name, of in by_path.items())  # fmt: skip
     return Units(tuple(units), tuple(loose))
 
 
 def cut_units(chain: Chain, model: Units) -> list[tuple[Unit, tuple[int, ...]]]:
     """Units of which operators are in several stages, and these."""
-    found = []
+    cut = []
     for unit in model.units:
         stages = sorted({min(chain.homes[o]) for o in unit.operators if not chain.graph.operators[o].replicable})
         if len(stages) > 1:
-            found.append((unit, tuple(stages)))
-    return found
+            cut.append((unit, tuple(stages)))
+    return cut
 
 
 def layout_of(chain: Chain) -> Layout:

@@ -33,7 +33,7 @@ def comments(lines: Iterable[str], mark: str = "#") -> str:
     return "".join(f"{mark} {_plain(line)}\n" for line in lines)
 
 
-def told(lost: Iterable[str], changed: Iterable[str]) -> list[str]:
+def loss_comments(lost: Iterable[str], changed: Iterable[str]) -> list[str]:
     """What is changed and what is lost, as lines for the head of a file."""
     return [*(f"Changed: {line}" for line in changed), *(f"Not said here: {line}" for line in lost)]
 

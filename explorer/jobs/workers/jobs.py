@@ -71,13 +71,13 @@ class Jobs(WorkerPool[Job, JobWorker]):
         """The job that answers the same question, if everybody may hear of it: not one that shows a plan which another
         had before, unless it can be left out, for it has not begun."""
         for job in self._jobs.values():
-            asked = job.request
-            if not isinstance(request, Search) or not isinstance(asked, Search):
+            running = job.request
+            if not isinstance(request, Search) or not isinstance(running, Search):
                 continue
-            if job.cancelled or job.ended or type(request) is not type(asked) or alone(request) != alone(asked):
+            if job.cancelled or job.ended or type(request) is not type(running) or alone(request) != alone(running):
                 continue
-            if asked.before in ("", request.before) or not (job.worker or job.improving):
-                job.request = asked if asked.before == request.before else alone(asked)
+            if running.before in ("", request.before) or not (job.worker or job.improving):
+                job.request = running if running.before == request.before else alone(running)
                 return job
         return None
 
@@ -261,4 +261,4 @@ def _last(job: Job, event: Event, cancelled: bool = False) -> Event:
         return events.failed(why)
     if job.why and event["kind"] == "result":
         return {**event, "cut_off": job.why}
-    return {**event, "cut_off": job.why} if job.why and event["kind"] == "told" else event
+    return {**event, "cut_off": job.why} if job.why and event["kind"] == "done" else event

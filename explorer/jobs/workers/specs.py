@@ -94,14 +94,14 @@ READING = WorkerSpec("reading", read_kinds, memory_bytes=READ_BYTES)
 
 def memory_bytes(cgroup: Path = CGROUP) -> int:
     """That this process and those it starts may use; 0 if the system does not say."""
-    found = 0
+    nbytes = 0
     with suppress(AttributeError, OSError, ValueError):
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        nbytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):
         limit = (cgroup / "memory.max").read_text().strip()
         if limit != "max":
-            found = min(found, int(limit)) if found else int(limit)
-    return found
+            nbytes = min(nbytes, int(limit)) if nbytes else int(limit)
+    return nbytes
 
 
 def default_workers(cores: int, memory: int) -> int:

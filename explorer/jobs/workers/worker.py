@@ -85,6 +85,6 @@ def run(work: Work, request: object, emit: Emit, should_stop: Callable[[], bool]
         return False
     except Exception as error:
         traceback.print_exc()
-        said = f"internal error ({type(error).__name__}: {error}); the log has the details"
-        emit(events.failed(one_line(said)))
+        message = f"internal error ({type(error).__name__}: {error}); the log has the details"
+        emit(events.failed(one_line(message)))
     return True

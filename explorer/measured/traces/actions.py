@@ -41,15 +41,15 @@ def actions_of(problem: Problem, plan: Plan, device: int, iteration: Iteration, 
             bursts[key].append((start, end))
         before = key
     split = {action.stage for action in plan.order[device] if action.kind == "W"}
-    found = []
+    actions = []
     for (stage, kind, micro_batch), spans in bursts.items():
         if kind == "B" and stage in split and len(spans) > 1:
-            found.append(TimedAction(Action(stage, "I", micro_batch), *spans[0]))
-            found.append(TimedAction(Action(stage, "W", micro_batch), spans[1][0], spans[-1][1]))
+            actions.append(TimedAction(Action(stage, "I", micro_batch), *spans[0]))
+            actions.append(TimedAction(Action(stage, "W", micro_batch), spans[1][0], spans[-1][1]))
         else:
-            found.append(TimedAction(Action(stage, kind, micro_batch), spans[0][0], spans[-1][1]))
-    found += _updates(problem, plan, device, iteration, trace)
-    return sorted(found, key=lambda one: (one.start_us, one.end_us))
+            actions.append(TimedAction(Action(stage, kind, micro_batch), spans[0][0], spans[-1][1]))
+    actions += _updates(problem, plan, device, iteration, trace)
+    return sorted(actions, key=lambda one: (one.start_us, one.end_us))
 
 
 def _pieces(iteration: Iteration, trace: Trace) -> Iterator[tuple[tuple[int, str, int], Span]]:
@@ -88,19 +88,19 @@ def _updates(problem: Problem, plan: Plan, device: int, iteration: Iteration, tr
         for stage in stages
     }
     whole = sum(moved.values())
-    found = []
+    updates = []
     for stage in stages:
         if moved[stage] > 0:
             after = start + (end - start) * moved[stage] / whole
-            found.append(TimedAction(Action(stage, "U"), start, after))
+            updates.append(TimedAction(Action(stage, "U"), start, after))
             start, whole = after, whole - moved[stage]
-    return found
+    return updates
 
 
 def operator_seconds(
-    problem: Problem, iterations: Sequence[Iteration], trace: Trace, found: dict[int, list[float]]
+    problem: Problem, iterations: Sequence[Iteration], trace: Trace, by_operator: dict[int, list[float]]
 ) -> None:
-    """Adds to ``found``, by operator, the seconds of every forward call and of what came of it in the backward."""
+    """Adds to ``by_operator`` the seconds of every forward call and of what came of it in the backward."""
     mirrors: dict[tuple[int, Phase], int] = {
         (operator.forward_of, operator.phase): position
         for position, operator in enumerate(problem.graph.operators)
@@ -111,7 +111,7 @@ def operator_seconds(
             for phase, seconds in _by_phase(place, seen, trace, mirrors).items():
                 position = place.operator if phase is Phase.FORWARD else mirrors.get((place.operator, phase))
                 if position is not None and seconds > 0:
-                    found.setdefault(position, []).append(seconds)
+                    by_operator.setdefault(position, []).append(seconds)
 
 
 def _by_phase(place: Place, seen: Seen, trace: Trace, mirrors: Mapping[tuple[int, Phase], int]) -> dict[Phase, float]:
@@ -121,7 +121,7 @@ def _by_phase(place: Place, seen: Seen, trace: Trace, mirrors: Mapping[tuple[int
     parts = parts_of(seen.forward.name, seen.forward.args) if len(own) > 1 else None
     if parts is not None:
         return {call.of.phase: seconds for call, seconds in times_of(seen, parts, trace)}
-    found = {Phase.FORWARD: seconds_of(seen.forward, trace)}
+    by_phase = {Phase.FORWARD: seconds_of(seen.forward, trace)}
     if len(own) == 1:
-        found[own[0]] = sum(seconds_of(node, trace) for node in seen.backward)
-    return found
+        by_phase[own[0]] = sum(seconds_of(node, trace) for node in seen.backward)
+    return by_phase

@@ -48,13 +48,13 @@ def _from(ends: array[int], apart: int, diagonal: int) -> tuple[int, int]:
 def _walked_back(rounds: Sequence[array[int]], wide: int, high: int) -> list[tuple[int, int]]:
     """The pairs along the path that ended in the corner. rounds: what each round began with."""
     x, y = wide, high
-    found = []
+    pairs = []
     for apart in range(len(rounds) - 1, -1, -1):
         start, before = _from(rounds[apart], apart, x - y)
         while x > start:  # along the diagonal
             x, y = x - 1, y - 1
-            found.append((x, y))
+            pairs.append((x, y))
         if apart:
             x = start if before > x - y else start - 1
             y = x - before
-    return found[::-1]
+    return pairs[::-1]

@@ -61,12 +61,12 @@ def rank_files(path: str) -> Iterator[RankFile]:
 
 def traces(path: str) -> Iterator[Trace]:
     """The traces alone. Raises InvalidProblem, also where there is none."""
-    found = False
+    any_trace = False
     for file in rank_files(path):
         if isinstance(file.held, Trace):
-            found = True
+            any_trace = True
             yield file.held
-    if not found:
+    if not any_trace:
         raise InvalidProblem(f"{path}: holds no trace, only memory timelines")
 
 

@@ -26,7 +26,7 @@ def crossings(problem: Problem, plan: Plan) -> dict[Crossing, float]:
     """Bytes of a micro-batch that one stage sends another on another device; of stages with one device each."""
     graph = problem.graph
     stage_of = {o: stage for stage, held in enumerate(plan.stages) for o in held.operators}
-    found: dict[Crossing, float] = defaultdict(float)
+    nbytes: dict[Crossing, float] = defaultdict(float)
     summed: set[tuple[Crossing, object]] = set()
     for tensor in graph.tensors:
         sender, phase = stage_of.get(tensor.producer, -1), graph.operators[tensor.producer].phase
@@ -44,8 +44,8 @@ def crossings(problem: Problem, plan: Plan) -> dict[Crossing, float]:
                 continue
             if tensor.sum_group is not None:  # gradients that are added before they are sent
                 summed.add((crossing, tensor.sum_group))
-            found[crossing] += tensor.nbytes.at(plan.stages[sender].micro_batch_size)
-    return dict(found)
+            nbytes[crossing] += tensor.nbytes.at(plan.stages[sender].micro_batch_size)
+    return dict(nbytes)
 
 
 def edges(crossing: Mapping[Crossing, float], iteration: Sequence[Sequence[TimedAction]]) -> list[Edge]:

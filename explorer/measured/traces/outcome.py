@@ -33,7 +33,7 @@ class _Rank:
     all ranks of a host share."""
 
     name: str
-    found: Matched
+    match: Matched
     iterations: Mapping[int, Sequence[TimedAction]]
     devices: tuple[str, ...]
     on_device: bool
@@ -99,12 +99,12 @@ def traced_outcome(
 
 def _gathered(problem: Problem, plan: Plan, devices: Sequence[int], path: str) -> _Gathered:
     """Every file read and laid beside the plan, one at a time: traces are large."""
-    found = _Gathered()
+    gathered = _Gathered()
     traced: list[str] = []
     for file in rank_files(path):
         if isinstance(file.held, MemoryPeak):
             if file.rank is not None:
-                found.held[file.rank] = file.held
+                gathered.held[file.rank] = file.held
             continue
         rank = len(traced) if file.rank is None else file.rank
         traced.append(file.name)
@@ -112,31 +112,31 @@ def _gathered(problem: Problem, plan: Plan, devices: Sequence[int], path: str) -
             raise InvalidProblem(
                 f"{path}: {file.name} is of rank {rank}, but the plan has {text.plural(len(devices), 'device')} in use"
             )
-        if rank in found.ranks:
-            raise InvalidProblem(f"{path}: {found.ranks[rank].name} and {file.name} are both of rank {rank}")
-        found.ranks[rank] = _laid(problem, plan, devices[rank], file, file.held, found.seconds)
-    if missing := [rank for rank in range(len(devices)) if rank not in found.ranks]:
+        if rank in gathered.ranks:
+            raise InvalidProblem(f"{path}: {gathered.ranks[rank].name} and {file.name} are both of rank {rank}")
+        gathered.ranks[rank] = _laid(problem, plan, devices[rank], file, file.held, gathered.seconds)
+    if missing := [rank for rank in range(len(devices)) if rank not in gathered.ranks]:
         raise InvalidProblem(
             f"{path}: has the traces of {text.plural(len(traced), 'rank')}, the plan has {len(devices)} devices in use;"
             f" that of rank {missing[0]} is missing"
         )
-    for rank, peak in found.held.items():
-        if rank in found.ranks:
-            found.ranks[rank] = replace(found.ranks[rank], peak=peak)
-    return found
+    for rank, peak in gathered.held.items():
+        if rank in gathered.ranks:
+            gathered.ranks[rank] = replace(gathered.ranks[rank], peak=peak)
+    return gathered
 
 
 def _laid(
     problem: Problem, plan: Plan, device: int, file: RankFile, trace: Trace, seconds: dict[int, list[float]]
 ) -> _Rank:
-    found = matched(problem, plan, device, trace, file.name)
-    operator_seconds(problem, list(found.iterations.values()), trace, seconds)
+    match = matched(problem, plan, device, trace, file.name)
+    operator_seconds(problem, list(match.iterations.values()), trace, seconds)
     iterations = {
         number: [_moved(one, trace.base_us) for one in actions_of(problem, plan, device, iteration, trace)]
-        for number, iteration in found.iterations.items()
+        for number, iteration in match.iterations.items()
     }
     return _Rank(
-        file.name, found, iterations, trace.devices, trace.on_device, trace.host, trace.backend, trace.peak_bytes
+        file.name, match, iterations, trace.devices, trace.on_device, trace.host, trace.backend, trace.peak_bytes
     )
 
 
@@ -162,12 +162,12 @@ def _clocks(
     if len({rank.host for rank in ranks}) < 2:
         return [0.0] * len(ranks), ""
     known = [edge for number in numbers for edge in edges(crossing, [rank.iterations[number] for rank in ranks])]
-    found = shifts(len(ranks), known)
-    if found is None:
+    offsets = shifts(len(ranks), known)
+    if offsets is None:
         return [0.0] * len(ranks), "the clocks of the hosts drift: some messages arrive before they were sent"
-    largest = max(found) * MICROSECOND
+    largest = max(offsets) * MICROSECOND
     words = f"clocks of hosts were put on by up to {text.seconds(largest)}, so that nothing arrives before it was sent"
-    return found, words if largest >= LEAST_SHIFT_S else ""
+    return offsets, words if largest >= LEAST_SHIFT_S else ""
 
 
 def _environment(ranks: Sequence[_Rank], hardware: str | None, torch: str | None) -> Environment | None:
@@ -190,7 +190,7 @@ def _peaks(ranks: Sequence[_Rank]) -> tuple[tuple[float, ...], tuple[Mapping[str
 
 
 def _notes(ranks: Sequence[_Rank], numbers: Sequence[int], clock_note: str) -> Iterator[str]:
-    share = min(rank.found.share for rank in ranks)
+    share = min(rank.match.share for rank in ranks)
     yield (
         f"from traces of torch.profiler: {text.plural(len(numbers), 'iteration')} of {text.plural(len(ranks), 'rank')};"
         f" at least {text.percent(share)} of the plan's calls were found on every rank, by name and order"
@@ -199,12 +199,12 @@ def _notes(ranks: Sequence[_Rank], numbers: Sequence[int], clock_note: str) -> I
         yield "the run may have had other stages than the plan: a tenth of the plan's calls and more is missing"
     missing: dict[str, int] = {}
     for rank in ranks:
-        for name, times in rank.found.missing:
+        for name, times in rank.match.missing:
             missing[name] = missing.get(name, 0) + times
     if missing:
         most = sorted(missing, key=lambda name: (-missing[name], name))
         yield f"not found: {text.listing([f'{name} ({missing[name]:,} times)' for name in most], SHOWN)}"
-    if torn := sum(rank.found.torn for rank in ranks):
+    if torn := sum(rank.match.torn for rank in ranks):
         yield f"{text.plural(torn, 'iteration')} of a rank left out: less than half of the calls were found"
     if clock_note:
         yield clock_note

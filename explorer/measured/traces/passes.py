@@ -72,7 +72,7 @@ def matched(problem: Problem, plan: Plan, device: int, trace: Trace, where: str)
         raise InvalidProblem(f"{where}: the plan has no forward on device {device}, so nothing can be found in it")
     count = len(expected)
     wanted = [name for name, _ in expected]
-    found: dict[int, Iteration] = {}
+    iterations: dict[int, Iteration] = {}
     missing: Counter[str] = Counter()
     best = seen = torn = 0
     for window in _windows(trace, set(wanted), count):
@@ -84,16 +84,16 @@ def matched(problem: Problem, plan: Plan, device: int, trace: Trace, where: str)
             if len(here) < LEAST_FOUND * count or not _whole(expected, placed):
                 torn += 1
                 continue
-            found[window.number + at] = Iteration(placed, window.optimizers)
+            iterations[window.number + at] = Iteration(placed, window.optimizers)
             seen += len(here)
             missing.update(Counter(wanted) - Counter(wanted[i] for i, _ in here))
-    if not found:
+    if not iterations:
         raise InvalidProblem(
             f"{where}: of the {count:,} calls that the plan has on device {device} in an iteration, {best:,} are in an"
             " iteration of the trace in this order; is it of this rank, this plan and as many micro-batches, and of a"
             " model that runs operator by operator?"
         )
-    return Matched(found, seen / (count * len(found)), tuple(missing.most_common()), torn)
+    return Matched(iterations, seen / (count * len(iterations)), tuple(missing.most_common()), torn)
 
 
 def _plain(name: str) -> str:
@@ -134,13 +134,13 @@ def _windows(trace: Trace, names: set[str], count: int) -> list[_Window]:
         edges = list(zip(count_from(0), [-math.inf, *_ends(optimizers, times)], _ends(optimizers, times), strict=False))
     else:
         return [_Window(0, max(1, round(len(calls) / count)), calls, ())] if calls else []
-    found = []
+    windows = []
     for number, start, end in edges:
         inside = calls[bisect_left(times, start) : bisect_left(times, end)]
         stepped = optimizers[bisect_left(starts, start) : bisect_left(starts, end)]
         if inside:
-            found.append(_Window(number, 1, inside, tuple(stepped)))
-    return found
+            windows.append(_Window(number, 1, inside, tuple(stepped)))
+    return windows
 
 
 def _number(mark: Mark, position: int) -> int:
@@ -151,9 +151,9 @@ def _number(mark: Mark, position: int) -> int:
 
 def _ends(optimizers: Sequence[Mark], times: Sequence[float]) -> list[float]:
     """Where iterations end: with the last of the optimizer's steps that no call lies between."""
-    found: list[float] = []
+    ends: list[float] = []
     for mark in optimizers:
-        if found and bisect_left(times, found[-1]) == bisect_left(times, mark.start_us):
-            found.pop()
-        found.append(mark.end_us)
-    return found
+        if ends and bisect_left(times, ends[-1]) == bisect_left(times, mark.start_us):
+            ends.pop()
+        ends.append(mark.end_us)
+    return ends

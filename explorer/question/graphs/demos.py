@@ -25,11 +25,11 @@ NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 FLOATING = frozenset((*NAMES.values(), "float64"))
 
 
-def in_dtype(workload: Workload, asked: str) -> Workload | None:
-    """The workload as if it had been traced in ``asked``: the same, if its floating tensors are all of that dtype; None
+def in_dtype(workload: Workload, dtype: str) -> Workload | None:
+    """The workload as if it had been traced in ``dtype``: the same, if its floating tensors are all of that dtype; None
     if only a trace can tell. Not even bf16 and fp16 follow from one another: PyTorch saves different tensors."""
-    found = {tensor.dtype for tensor in workload.graph.tensors} & FLOATING
-    return workload if found == {NAMES[asked]} else None
+    dtypes = {tensor.dtype for tensor in workload.graph.tensors} & FLOATING
+    return workload if dtypes == {NAMES[dtype]} else None
 
 
 def traced_before(model: str, training: bool, dtype: str | None, folder: Path = FOLDER) -> Workload | None:

@@ -37,11 +37,11 @@ def _files(package: Path) -> list[Path]:
 
 
 def _hash(contents: Iterable[tuple[str, bytes]]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, content in contents:
-        found.update(f"{name}\n{len(content)}\n".encode())
-        found.update(content)
-    return found.hexdigest()[:DIGITS]
+        digest.update(f"{name}\n{len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()[:DIGITS]
 
 
 def _meant(source: bytes) -> str:

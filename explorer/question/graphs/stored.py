@@ -30,8 +30,8 @@ def find(folder: Path, model: str, training: bool, dtype: str | None, members: s
     place = _place(folder, model, training, dtype, members)
     try:
         with gzip.open(place, "rb") as file:
-            found = read_graph(file.read(MAX_BYTES), place.name)
-        if (found.reference, found.training) != (model, training):
+            workload = read_graph(file.read(MAX_BYTES), place.name)
+        if (workload.reference, workload.training) != (model, training):
             raise PlacementError("the graph of another model")
     except FileNotFoundError:
         return None
@@ -41,7 +41,7 @@ def find(folder: Path, model: str, training: bool, dtype: str | None, members: s
         return None
     with suppress(OSError):
         os.utime(place)
-    return found
+    return workload
 
 
 def keep(folder: Path, workload: Workload, dtype: str | None, members: str = "") -> None:
@@ -56,5 +56,5 @@ def keep(folder: Path, workload: Workload, dtype: str | None, members: str = "")
 
 
 def _place(folder: Path, model: str, training: bool, dtype: str | None, members: str) -> Path:
-    told = json.dumps([model, training, dtype, traced_here(), *filter(None, [members])])
-    return folder / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}{ENDING}"
+    key = json.dumps([model, training, dtype, traced_here(), *filter(None, [members])])
+    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}{ENDING}"

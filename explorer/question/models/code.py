@@ -39,11 +39,11 @@ def make_of_code(reference: str) -> tuple[object, object, dict[str, object] | No
     except PlacementError:
         raise
     except (Exception, SystemExit) as error:
-        said = (str(error).strip().splitlines() or ["no message"])[0][:300]
-        raise TraceError(f"{reference}: {type(error).__name__}: {said}{_place(error)}") from error
+        message = (str(error).strip().splitlines() or ["no message"])[0][:300]
+        raise TraceError(f"{reference}: {type(error).__name__}: {message}{_place(error)}") from error
     if not isinstance(made, (tuple, list)) or len(made) not in (2, 3) or (len(made) == 3 and not _named(made[2])):
-        found = f"{len(made)} values" if isinstance(made, (tuple, list)) else type(made).__name__
-        raise TraceError(f"{reference}: expected it to return (module, example inputs), found {found} {EXPECTED}")
+        returned = f"{len(made)} values" if isinstance(made, (tuple, list)) else type(made).__name__
+        raise TraceError(f"{reference}: expected it to return (module, example inputs), found {returned} {EXPECTED}")
     return made[0], made[1], made[2] if len(made) == 3 else None
 
 

@@ -70,10 +70,10 @@ class Example:
     def check_axes(self, model: str) -> None:
         """Raises InvalidProblem where groups would share out two things at once."""
         parts = self.tensor_parallel_of is not None
-        asked = [axis.flag for axis in Axis if getattr(self, f"{axis.value}_parallel") not in (None, 1)]
-        asked += ["--tensor-parallel-of"] if parts and asked != ["--tensor-parallel"] else []
-        if len(asked) > 1:
-            raise InvalidProblem(f"{model}: the members of a group divide one thing; give one of {' and '.join(asked)}")
+        flags = [axis.flag for axis in Axis if getattr(self, f"{axis.value}_parallel") not in (None, 1)]
+        flags += ["--tensor-parallel-of"] if parts and flags != ["--tensor-parallel"] else []
+        if len(flags) > 1:
+            raise InvalidProblem(f"{model}: the members of a group divide one thing; give one of {' and '.join(flags)}")
 
 
 NAMES = tuple(field.name.replace("_", "-") for field in fields(Example))
@@ -85,11 +85,11 @@ _WHOLE = re.compile(rf"(?P<name>.*?)(?P<parts>(?:{_PART})*)", re.DOTALL)
 
 def split_example(model: str) -> tuple[str, Example]:
     """The name without what is said of the example, and that. Raises InvalidProblem for a value that is none."""
-    found = _WHOLE.fullmatch(model)
-    if found is None or not found["parts"]:
+    match = _WHOLE.fullmatch(model)
+    if match is None or not match["parts"]:
         return model, Example()
     values: dict[str, Any] = {}
-    for part in found["parts"].removeprefix(",").split(","):
+    for part in match["parts"].removeprefix(",").split(","):
         key, _, value = part.partition("=")
         if key == "tensor-parallel-of":
             values["tensor_parallel_of"] = str(PartDegrees.parse(value))
@@ -106,7 +106,7 @@ def split_example(model: str) -> tuple[str, Example]:
         values[key.replace("-", "_")] = int(value)
     example = Example(**values)
     example.check_axes(model)
-    return found["name"], example
+    return match["name"], example
 
 
 def _load(model: str, written: str) -> float:
@@ -115,10 +115,12 @@ def _load(model: str, written: str) -> float:
     return float(written)
 
 
-def join_example(model: str, **said: float | str | None) -> str:
+def join_example(model: str, **fields: float | str | None) -> str:
     """``model`` with more said of its example; what is None is left as it is."""
     name, before = split_example(model)
-    after = {field: getattr(before, field) if said.get(field) is None else said[field] for field in Example.__slots__}
+    after = {
+        field: getattr(before, field) if fields.get(field) is None else fields[field] for field in Example.__slots__
+    }
     return _joined(name, after)
 
 

@@ -57,8 +57,8 @@ def expert_load_of(path: str, devices: int) -> ExpertLoad:
     experts = len(layers[0])
     if experts % devices:
         raise InvalidProblem(f"{path}: {experts} experts cannot be divided over {devices} devices (--expert-parallel)")
-    found = [_packed(layer, devices) for layer in layers]
-    return max(found, key=lambda one: one.load)
+    loads = [_packed(layer, devices) for layer in layers]
+    return max(loads, key=lambda one: one.load)
 
 
 def _layers(field: Field) -> list[list[float]]:

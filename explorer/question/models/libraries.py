@@ -53,5 +53,5 @@ def make_of_library(model: str, example: Example, *, training: bool, real: bool 
     except PlacementError as error:
         raise TraceError(f"{model}: {error}") from error
     except Exception as error:
-        said = (str(error).strip().splitlines() or ["no message"])[0][:300]
-        raise TraceError(f"{model}: {PACKAGES[prefix]} could not make it: {type(error).__name__}: {said}") from error
+        message = (str(error).strip().splitlines() or ["no message"])[0][:300]
+        raise TraceError(f"{model}: {PACKAGES[prefix]} could not make it: {type(error).__name__}: {message}") from error

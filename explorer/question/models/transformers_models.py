@@ -74,8 +74,8 @@ def _class_of(library: Any, config: Any) -> Any:
     for name in CLASSES:
         auto = getattr(library, name, None)
         if auto is not None and type(config) in auto._model_mapping:
-            found = auto._model_mapping[type(config)]
-            return found[0] if isinstance(found, (list, tuple)) else found
+            classes = auto._model_mapping[type(config)]
+            return classes[0] if isinstance(classes, (list, tuple)) else classes
     raise TraceError(f"transformers has no model for the config {type(config).__name__}")
 
 
@@ -89,22 +89,22 @@ def _inputs(
     notes: list[str] = []
     inputs: dict[str, Any] = {}
 
-    words = _found(text, "vocab_size") or 2
+    words = _value_of(text, "vocab_size") or 2
     main = getattr(module, "main_input_name", "input_ids")
     if main == "pixel_values" or ("pixel_values" in takes and "return_loss" in takes):
         side, stated = example.image, _image_of(config)
         if side is None:
             side = stated or IMAGE
             notes += [] if stated else [f"images of {side} x {side} pixels were assumed; --image says another size"]
-        inputs["pixel_values"] = making.numbers(batch, _found(config, "num_channels") or 3, side, side)
+        inputs["pixel_values"] = making.numbers(batch, _value_of(config, "num_channels") or 3, side, side)
     if main == "input_features":
-        steps = 2 * (_found(config, "max_source_positions") or 1500)
-        inputs[main] = making.numbers(batch, _found(config, "num_mel_bins") or 80, steps)
+        steps = 2 * (_value_of(config, "max_source_positions") or 1500)
+        inputs[main] = making.numbers(batch, _value_of(config, "num_mel_bins") or 80, steps)
     if main == "input_values":
         inputs[main] = making.numbers(batch, example.sequence or 16000)
     tokens = example.sequence
     if tokens is None:
-        most = _found(text, "max_position_embeddings") or _found(text, "n_positions") or SEQUENCE
+        most = _value_of(text, "max_position_embeddings") or _value_of(text, "n_positions") or SEQUENCE
         tokens = min(SEQUENCE, most)
     has_text = "input_ids" in takes and (main == "input_ids" or "return_loss" in takes)
     if has_text:
@@ -116,7 +116,7 @@ def _inputs(
     elif "labels" in takes and training:
         kind = type(module).__name__
         per_sample = "Classification" in kind and "Token" not in kind
-        below = (_found(config, "num_labels") or 2) if "Classification" in kind else words
+        below = (_value_of(config, "num_labels") or 2) if "Classification" in kind else words
         inputs["labels"] = making.choices(below, *((batch,) if per_sample else (batch, tokens)))
     if "start_positions" in takes and training:
         inputs |= {end: making.choices(tokens, batch) for end in ("start_positions", "end_positions")}
@@ -124,9 +124,9 @@ def _inputs(
 
 
 def _image_of(config: Any) -> int | None:
-    size = _found(config, "image_size") or _found(getattr(config, "vision_config", None), "image_size")
+    size = _value_of(config, "image_size") or _value_of(getattr(config, "vision_config", None), "image_size")
     return size if isinstance(size, int) else size[0] if isinstance(size, (list, tuple)) else None
 
 
-def _found(config: Any, name: str) -> Any:
+def _value_of(config: Any, name: str) -> Any:
     return getattr(config, name, None)

@@ -109,10 +109,10 @@ def _scores(given: object) -> list[Tensor]:
     if isinstance(given, Tensor):
         return [given]
     values = list(given.values()) if isinstance(given, Mapping) else list(given) if isinstance(given, tuple) else []
-    found = [score for value in values for score in _scores(value)]
-    if not found:
+    scores = [score for value in values for score in _scores(value)]
+    if not scores:
         raise TraceError("the model gives no scores of classes to take a loss of; trace it with --inference")
-    return found
+    return scores
 
 
 def _loss(score: Tensor) -> Tensor:

@@ -103,8 +103,8 @@ def read_described(field: Field) -> Cluster:
     if not nodes:
         parts["nodes"].refuse("at least one node")
     usual = Network(DEFAULT_NODE_BANDWIDTH, DEFAULT_LATENCY_S, Between.PAIR)
-    told = parts["network"].fields((), _NETWORK) if "network" in parts else {}
-    everywhere = _network(told, usual)
+    fields = parts["network"].fields((), _NETWORK) if "network" in parts else {}
+    everywhere = _network(fields, usual)
     racks = parts["racks"].items(MAX_DEVICES) if "racks" in parts else ()
     networks = [*(_rack(item, len(nodes), everywhere) for item in racks), everywhere]
     return field.located(lambda: cluster_of(nodes, networks))
@@ -170,20 +170,20 @@ def _node(field: Field) -> tuple[int, Node]:
     )
 
 
-def _network(told: Mapping[str, Field], around: Network, members: frozenset[int] | None = None) -> Network:
+def _network(fields: Mapping[str, Field], around: Network, members: frozenset[int] | None = None) -> Network:
     """What is not told is as in the network around."""
     return Network(
-        _amount(told["bandwidth"], parse_bandwidth) if "bandwidth" in told else around.bandwidth_bytes_per_s,
-        _amount(told["latency"], parse_seconds, zero=True) if "latency" in told else around.latency_s,
-        told["wires"].choice(Between) if "wires" in told else around.wires,
+        _amount(fields["bandwidth"], parse_bandwidth) if "bandwidth" in fields else around.bandwidth_bytes_per_s,
+        _amount(fields["latency"], parse_seconds, zero=True) if "latency" in fields else around.latency_s,
+        fields["wires"].choice(Between) if "wires" in fields else around.wires,
         members,
     )
 
 
 def _rack(field: Field, nodes: int, around: Network) -> Network:
-    told = field.fields(("nodes",), _NETWORK)
-    members = frozenset(item.integer(0, nodes - 1) for item in told["nodes"].items(MAX_DEVICES))
-    return _network(told, around, members)
+    fields = field.fields(("nodes",), _NETWORK)
+    members = frozenset(item.integer(0, nodes - 1) for item in fields["nodes"].items(MAX_DEVICES))
+    return _network(fields, around, members)
 
 
 def _amount(field: Field, parse: Callable[[str], float], *, zero: bool = False) -> float:
@@ -191,7 +191,7 @@ def _amount(field: Field, parse: Callable[[str], float], *, zero: bool = False) 
     if isinstance(field.value, str):
         text = field.text(100)
         return field.located(lambda: parse(text))
-    found = field.number()
-    if found <= 0 and not zero:
+    amount = field.number()
+    if amount <= 0 and not zero:
         field.refuse("more than 0")
-    return found
+    return amount

@@ -55,8 +55,8 @@ def members_of(
 
     if in_parts:
         kinds = dict.fromkeys(device.kind for device in cluster.devices)
-        found = (_slowest(cluster, first, degree) for kind in kinds for first in _starts(cluster, degree, kind))
-        link = max((one for one in found if one is not None), key=_seconds_of, default=None)
+        links = (_slowest(cluster, first, degree) for kind in kinds for first in _starts(cluster, degree, kind))
+        link = max((one for one in links if one is not None), key=_seconds_of, default=None)
     else:
         link = grouped(cluster, degree, reference, axis=axis)[1]
     kind = Counter(cluster.devices[at].kind for at in cluster.accelerators).most_common(1)[0][0]
@@ -230,10 +230,10 @@ def _of_sizes(
     links: dict[tuple[str, int], Link] = {}
     for degree, kind in product(degrees, compute.seconds):
         slowest = [_slowest(cluster, i, degree) for i in _starts(cluster, degree, kind)]
-        found = [link for link in slowest if link is not None]
-        if found:
-            links[kind, degree] = max(found, key=_seconds_of)
-        if degree > 1 and len(found) < max(1, len(slowest)):
+        known_links = [link for link in slowest if link is not None]
+        if known_links:
+            links[kind, degree] = max(known_links, key=_seconds_of)
+        if degree > 1 and len(known_links) < max(1, len(slowest)):
             continue
         of_kind = ComputeTable(compute.samples, {kind: compute.seconds[kind]})
         if (link := links.get((kind, degree))) is not None:
@@ -313,14 +313,14 @@ def with_exchanges(
     steps = np.array([operator.exchange_steps for operator in graph.operators], dtype=np.float64)
     rings = np.array([one.exchange_steps > 0 and exchange_kind(one) == RING for one in graph.operators], dtype=bool)
     nbytes = fixed[:, None] + per_sample[:, None] * samples
-    found = {}
+    seconds = {}
     for kind, table in compute.seconds.items():
         others, sums = exchange_links(kind, degree, link, measured)
         adds = (steps >= all_reduce_steps(degree)) & ~rings
         latency = np.where(adds, sums.latency_s, others.latency_s)
         rate = np.where(adds, sums.bandwidth_bytes_per_s, others.bandwidth_bytes_per_s)
-        found[kind] = table + exchange_s(steps[:, None], latency[:, None], nbytes, rate[:, None])
-    return replace(compute, seconds=found)
+        seconds[kind] = table + exchange_s(steps[:, None], latency[:, None], nbytes, rate[:, None])
+    return replace(compute, seconds=seconds)
 
 
 def all_reduce_steps(members: int) -> int:

@@ -127,37 +127,37 @@ OFFERED = (
 def find_preset(name: str) -> tuple[Preset, int] | None:
     """ "2xdgx-h100" -> (that preset, 2 nodes); None for what has no such form or name. Raises InvalidProblem if there
     are too many nodes."""
-    found = _COUNTED.fullmatch(name)
-    if found is None or found[2] not in PRESETS:
+    match = _COUNTED.fullmatch(name)
+    if match is None or match[2] not in PRESETS:
         return None
-    nodes = int(found[1] or 1)
+    nodes = int(match[1] or 1)
     if not 1 <= nodes <= MAX_NODES:
         raise InvalidProblem(f"{name}: expected 1 to {MAX_NODES} nodes")
-    return PRESETS[found[2]], nodes
+    return PRESETS[match[2]], nodes
 
 
 def preset_cluster(name: str) -> Cluster | None:
     """The cluster of a name; None if there is none of that name."""
-    found = find_preset(name)
-    return None if found is None else read_described(Field(found[0].description(found[1]), f"{name}:"))
+    preset = find_preset(name)
+    return None if preset is None else read_described(Field(preset[0].description(preset[1]), f"{name}:"))
 
 
 def preset_title(name: str) -> str:
     """What a list calls it. Raises InvalidProblem for an unknown name."""
-    found = find_preset(name)
-    if found is None:
+    preset = find_preset(name)
+    if preset is None:
         raise InvalidProblem(f"there is no cluster {name[:80]!r}{suggestion(name)}")
-    return found[0].title if found[1] == 1 else f"{found[1]} nodes: {found[0].title}"
+    return preset[0].title if preset[1] == 1 else f"{preset[1]} nodes: {preset[0].title}"
 
 
 def preset_devices(name: str) -> tuple[int, float]:
     """How many accelerators it has, and the bytes of memory of the largest; 0 for an unknown name."""
-    found = find_preset(name)
-    if found is None:
+    preset = find_preset(name)
+    if preset is None:
         return 0, 0.0
-    written = parse_kinds(found[0].devices)
+    written = parse_kinds(preset[0].devices)
     kinds = (written,) if isinstance(written, str) else written
-    return found[1] * len(kinds), max(DEVICES[kind].memory_bytes for kind in kinds)
+    return preset[1] * len(kinds), max(DEVICES[kind].memory_bytes for kind in kinds)
 
 
 def suggestion(name: str) -> str:

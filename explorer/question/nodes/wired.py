@@ -109,8 +109,8 @@ def lines_of(profile: Profile) -> Lines:
     """Those of the machine that a profile is of."""
 
     def line(kind: str, operation: str, devices: int) -> CollectiveTimes | None:
-        found = (one for one in profile.collectives if (one.kind, one.members) == (operation, devices))
-        return next(found, None)
+        lines = (one for one in profile.collectives if (one.kind, one.members) == (operation, devices))
+        return next(lines, None)
 
     return line
 
@@ -119,9 +119,9 @@ def _over(line: MeasuredLink | None, stated: LinkClass) -> LinkClass:
     return stated if line is None else LinkClass(line.bandwidth_bytes_per_s, line.latency_s, stated.wire)
 
 
-def per_node(kinds: Sequence[str], asked: int | None) -> int:
+def per_node(kinds: Sequence[str], stated: int | None) -> int:
     """How many devices a node has: as asked for, or as the smallest of the machines."""
-    return asked or min(machine_of(kind).devices for kind in kinds)
+    return stated or min(machine_of(kind).devices for kind in kinds)
 
 
 def wired(

@@ -93,16 +93,16 @@ class Setting:
         """A value of the setting as its control has it."""
         control = self.control
         assert control is not None
-        told = self.kind.to_link(value)
+        linked = self.kind.to_link(value)
         if control.shape == SWITCH:
-            return bool(told)
+            return bool(linked)
         if control.shape == NUMBER:
             if not isinstance(value, int | float) or (value == self.default and control.default is None):
                 return ""
             return value if control.unit == 1.0 else value / control.unit
-        if told is None:
+        if linked is None:
             return AUTO if control.default is None else str(control.default)
-        return str(told).lower() if isinstance(told, bool) else str(told)
+        return str(linked).lower() if isinstance(linked, bool) else str(linked)
 
     @property
     def usual(self) -> bool | float | str:

@@ -20,16 +20,16 @@ def parse_kinds(text: str) -> str | tuple[str, ...]:
     Whether there are such kinds is not looked at. Raises InvalidProblem.
     """
     expected = "expected a device kind, or one for each accelerator such as 2xV100-32GB,2xA100-40GB"
-    found: list[str] = []
+    kinds: list[str] = []
     for part in text.split(","):
         counted = _COUNTED.fullmatch(part.strip())
         count, kind = (int(counted[1]), counted[2]) if counted else (1, part.strip())
         if not kind or count < 1:
             raise InvalidProblem(f"{expected}; found {text[:80]!r}")
-        if len(found) + count > MAX_DEVICES:
+        if len(kinds) + count > MAX_DEVICES:
             raise InvalidProblem(f"at most {MAX_DEVICES:,} accelerators are planned for, found more in {text[:80]!r}")
-        found += [kind] * count
-    return text.strip() if len(found) == 1 and _COUNTED.fullmatch(text.strip()) is None else tuple(found)
+        kinds += [kind] * count
+    return text.strip() if len(kinds) == 1 and _COUNTED.fullmatch(text.strip()) is None else tuple(kinds)
 
 
 def kinds_text(kinds: str | tuple[str, ...]) -> str:

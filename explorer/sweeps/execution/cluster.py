@@ -68,11 +68,11 @@ def ask_cluster(
     yield from asking.without_cluster(question, should_stop)
     if not len(asking.order) or should_stop():
         return
-    questions = [asking.asked.get(position) for position in range(count)]
+    questions = [asking.sent.get(position) for position in range(count)]
     for position in range(count):
-        if position not in asking.asked and position not in asking.plans:
+        if position not in asking.sent and position not in asking.plans:
             try:
-                questions[position] = asking.asked[position] = question(position)
+                questions[position] = asking.sent[position] = question(position)
             except InvalidProblem as error:
                 asking.invalid[position] = refused(error)
     starts = {at: start_text(plan) if plan else "" for at, plan in asking.plans.items()}
@@ -86,7 +86,7 @@ class _Asking(Answers):
 
     def __init__(self, order: Order, library: Kept) -> None:
         super().__init__(order, library)
-        self.asked: dict[int, Question] = {}
+        self.sent: dict[int, Question] = {}
         self.invalid: dict[int, Answer] = {}
         """Nothing can be asked there; told when its turn comes."""
         self._turn: set[int] = set()
@@ -96,18 +96,18 @@ class _Asking(Answers):
         while not should_stop() and (position := self.order.next()) is not None:
             self._turn.add(position)
             try:
-                asked = self.asked[position] = question(position)
+                sent = self.sent[position] = question(position)
             except InvalidProblem as error:
                 yield self.add(position, refused(error))
                 continue
-            if (known := self.known(position, asked)) is not None:
+            if (known := self.known(position, sent)) is not None:
                 yield known
 
     def take(self, position: int, text: str) -> Iterator[Found]:
         """An answer of the cluster, if it is a new one; and what can be told now."""
         if position in self.plans:
             return
-        question = self.asked.get(position)
+        question = self.sent.get(position)
         if question is None or position not in self._turn:
             raise RunError(f"the cluster answers what nobody asked (position {position})")
         try:

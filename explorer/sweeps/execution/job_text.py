@@ -54,10 +54,10 @@ class Sheet:
     @property
     def name(self) -> str:
         """The same for the same questions, whichever of them are known."""
-        found = hashlib.sha256(self.code.encode())
+        digest = hashlib.sha256(self.code.encode())
         for question in self.questions:
-            found.update(b"\n" + dump_json(question).encode())
-        return found.hexdigest()[:24]
+            digest.update(b"\n" + dump_json(question).encode())
+        return digest.hexdigest()[:24]
 
     def text(self) -> str:
         """Without the questions that are known."""

@@ -76,8 +76,8 @@ class Answer:
 
 def answered(result: Result, notes: Sequence[str] | None = None) -> Answer:
     """What a solve gave. notes: that say why there is no plan, if not all of the result's."""
-    told = result.notes if notes is None else notes
-    return Answer(result.status.value, result, "" if result.plan is not None else "; ".join(told))
+    reasons = result.notes if notes is None else notes
+    return Answer(result.status.value, result, "" if result.plan is not None else "; ".join(reasons))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +134,12 @@ def read_start(text: str, graph: OpGraph) -> Plan:
 def answer_text(answer: Answer) -> str:
     """The answer without its problem, and without the steps of the search."""
     result, plan = answer.result, answer.plan
-    told: dict[str, object] = {"status": answer.status, "reason": answer.reason[:MAX_REASON]}
+    fields: dict[str, object] = {"status": answer.status, "reason": answer.reason[:MAX_REASON]}
     if result is not None:
-        told["result"] = result_json(result)
+        fields["result"] = result_json(result)
     if plan is not None:
-        told |= {"messages": bool(plan.messages), "plan": plan_part(plan)}
-    return dump_json(told)
+        fields |= {"messages": bool(plan.messages), "plan": plan_part(plan)}
+    return dump_json(fields)
 
 
 def read_answer(text: str, problem: Problem, *, verified: bool = False) -> Answer:
@@ -168,9 +168,9 @@ def _hold(result: Result, problem: Problem, plan: Plan) -> None:
     """Raises InvalidPlan if the plan breaks a rule or is not worth what the result says."""
     if violations := check(problem, plan):
         raise InvalidPlan(f"the plan breaks a rule: {violations[0]}")
-    found = evaluate(problem, plan).objective_s(problem.objective)
-    if abs(found - result.objective_s) > AGREE * max(found, result.objective_s):
-        raise InvalidPlan(f"the plan takes {found:g} s and not the {result.objective_s:g} s that the answer says")
+    evaluated_s = evaluate(problem, plan).objective_s(problem.objective)
+    if abs(evaluated_s - result.objective_s) > AGREE * max(evaluated_s, result.objective_s):
+        raise InvalidPlan(f"the plan takes {evaluated_s:g} s and not the {result.objective_s:g} s that the answer says")
 
 
 def refused(error: PlacementError) -> Answer:

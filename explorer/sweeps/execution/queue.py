@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from explorer.library.cached_solver import Asking
-from explorer.library.question_key import Asked
+from explorer.library.question_key import SearchQuestion
 from explorer.question.planner_choice import choose_planner
 from explorer.sweeps.execution.order import Order
 from explorer.sweeps.execution.questions import Answer, Question, answered, refused
@@ -52,19 +52,19 @@ class InLibrary:
     def find(self, question: Question, start: Plan | None) -> Answer | None:
         if self.again:
             return None
-        result = self.asking.known(_asked(question, start))
+        result = self.asking.known(_search_question(question, start))
         # the last note says since when it is known, which is no reason for there being no plan
         return None if result is None else answered(result, result.notes[:-1])
 
     def keep(self, question: Question, start: Plan | None, answer: Answer) -> None:
         if answer.result is not None:
             self.asking.model = question.model
-            self.asking.found(_asked(question, start), answer.result)
+            self.asking.found(_search_question(question, start), answer.result)
 
 
-def _asked(question: Question, start: Plan | None) -> Asked:
+def _search_question(question: Question, start: Plan | None) -> SearchQuestion:
     limits = question.limits
-    return Asked(
+    return SearchQuestion(
         question.problem,
         choose_planner(question.planner),
         start,
@@ -154,20 +154,20 @@ def ask_all(
             workers.stop()
         while not stopping and workers.free() and (position := order.next()) is not None:
             try:
-                asked = question(position)
+                sent = question(position)
             except InvalidProblem as error:
                 yield answers.add(position, refused(error))
                 continue
-            if (known := answers.known(position, asked)) is not None:
+            if (known := answers.known(position, sent)) is not None:
                 yield known
                 continue
-            running[position] = asked
-            workers.give(position, asked, answers.start(position))
+            running[position] = sent
+            workers.give(position, sent, answers.start(position))
             on_course(Course(len(answers), answers.kept, tuple(running)))
         if not running and (stopping or not len(order)):
             return
         for returned in workers.wait(WAIT_S):
-            asked = running.pop(returned.position)
+            sent = running.pop(returned.position)
             if returned.answer is not None:
-                yield answers.add_new(returned.position, asked, returned.answer)
+                yield answers.add_new(returned.position, sent, returned.answer)
         on_course(Course(len(answers), answers.kept, tuple(running)))

@@ -78,10 +78,10 @@ def ask_sheet(sheet: Sheet, tasks: Tasks, tell: Callable[[str], None]) -> None:
 
 def start_of(text: str) -> str:
     """The plan of an answer for a search to begin with; "" if it has none."""
-    told = json.loads(text)
-    if "plan" not in told:
+    answer = json.loads(text)
+    if "plan" not in answer:
         return ""
-    return dump_json({"devices": len(told["plan"]["order"]), "messages": told["messages"], "plan": told["plan"]})
+    return dump_json({"devices": len(answer["plan"]["order"]), "messages": answer["messages"], "plan": answer["plan"]})
 
 
 @dataclass(eq=False)
@@ -123,27 +123,27 @@ class RayTasks:
         done, _ = self.ray.wait(list(self._running), num_returns=1, timeout=seconds)
         if done:  # and whatever else is there by now
             done, _ = self.ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
-        found = []
+        answers = []
         for reference in done:
-            asked = self._running.pop(reference)
+            task = self._running.pop(reference)
             try:
-                found.append((asked[0], self.ray.get(reference)))
+                answers.append((task[0], self.ray.get(reference)))
             except self.ray.exceptions.RayError as error:
-                if not self._again(error, asked):
-                    found.append((asked[0], answer_text(Answer(FAILED, reason=self._words(error, asked[0])))))
-        return found
+                if not self._again(error, task):
+                    answers.append((task[0], answer_text(Answer(FAILED, reason=self._words(error, task[0])))))
+        return answers
 
-    def _again(self, error: Exception, asked: tuple[int, str, str, str]) -> bool:
-        if isinstance(error, self.ray.exceptions.RayTaskError) or self._tries[asked[0]] >= MOST_TRIES:
+    def _again(self, error: Exception, task: tuple[int, str, str, str]) -> bool:
+        if isinstance(error, self.ray.exceptions.RayTaskError) or self._tries[task[0]] >= MOST_TRIES:
             return False
-        self.give(*asked)
+        self.give(*task)
         return True
 
     def _words(self, error: Exception, position: int) -> str:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        said = lines[-1] if isinstance(error, self.ray.exceptions.RayTaskError) else lines[0]
+        message = lines[-1] if isinstance(error, self.ray.exceptions.RayTaskError) else lines[0]
         tries = self._tries[position]
-        return one_line(f"the worker on the cluster was lost{f' {tries} times' if tries > 1 else ''}: {said}")
+        return one_line(f"the worker on the cluster was lost{f' {tries} times' if tries > 1 else ''}: {message}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -55,12 +55,12 @@ class Workers(Protocol):
 
 def cores(cgroup: Path = CGROUP) -> int:
     """That this process may use."""
-    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):  # cgroup v2: "max 100000", or microseconds of each period
         quota, period = (cgroup / "cpu.max").read_text().split()
         if quota != "max":
-            found = min(found, max(1, int(quota) // int(period)))
-    return found
+            count = min(count, max(1, int(quota) // int(period)))
+    return count
 
 
 def room() -> int:
@@ -71,11 +71,11 @@ def room() -> int:
 
 def _free_bytes() -> float | None:
     """None where that is not told."""
-    found: list[float] = []
+    limits: list[float] = []
     with suppress(OSError, ValueError, KeyError):
-        told = dict(line.split(":", 1) for line in MEMORY.read_text().splitlines())
-        found.append(1024.0 * int(told["MemAvailable"].split()[0]))
+        fields = dict(line.split(":", 1) for line in MEMORY.read_text().splitlines())
+        limits.append(1024.0 * int(fields["MemAvailable"].split()[0]))
     for limit in LIMITS:
         with suppress(OSError, ValueError):
-            found.append(float(int(limit.read_text())))
-    return min(found, default=None)
+            limits.append(float(int(limit.read_text())))
+    return min(limits, default=None)

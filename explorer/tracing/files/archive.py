@@ -78,13 +78,13 @@ def _model_json(archive: zipfile.ZipFile, name: str) -> bytes:
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
         raise InvalidProblem(f"{name}: {len(entries):,} entries is more than the limit of {MAX_ENTRIES:,}")
-    found = [entry for entry in entries if _is_model(entry.filename)]
-    if not found:
+    models = [entry for entry in entries if _is_model(entry.filename)]
+    if not models:
         hint = " (a pickle of weights or of a module, not an exported graph)" if _has_pickle(entries) else ""
         raise InvalidProblem(f"{name}: no models/*.json in the archive{hint}; {HOW}")
-    if len(found) > 1:
-        raise InvalidProblem(f"{name}: holds {len(found)} models; expected one")
-    entry = found[0]
+    if len(models) > 1:
+        raise InvalidProblem(f"{name}: holds {len(models)} models; expected one")
+    entry = models[0]
     if entry.file_size > MAX_JSON_BYTES or entry.file_size > MAX_RATIO * max(entry.compress_size, 1024):
         raise InvalidProblem(f"{name}: {entry.filename} inflates to {entry.file_size:,} bytes, more than the limit")
     with archive.open(entry) as stream:

@@ -49,8 +49,8 @@ def load_onnx(path: str | os.PathLike[str], *, training: bool | None = None) -> 
         graph, notes = _complete(memoryview(mapped), name)
         return _workload(graph, name, notes, training is True)
     except InvalidProblem as error:
-        said = str(error)
-        raise InvalidProblem(said if said.startswith(name) else f"{name}: {said}") from None
+        message = str(error)
+        raise InvalidProblem(message if message.startswith(name) else f"{name}: {message}") from None
     except TraceError as error:
         raise InvalidProblem(str(error)) from error
     except OSError as error:
@@ -197,11 +197,11 @@ class _Reader:
         return replace(node, inputs=tuple(inputs))
 
     def _stated(self, label: str, node: OnnxNode) -> Tensor:
-        found = self.graph.tensors.get(label)
-        if found is None or not found.is_known:
+        stated = self.graph.tensors.get(label)
+        if stated is None or not stated.is_known:
             what = f"node {node.name or label!r} ({node.domain + '.' if node.domain else ''}{node.op_type})"
             raise InvalidProblem(f"{what}: the shape of what it gives depends on values, or is not known")
-        return found
+        return stated
 
 
 def _label(number: int, node: OnnxNode) -> str:

@@ -62,12 +62,12 @@ def _worked_out(model: Any, known: dict[str, Any], helper: Any, numpy_helper: An
     shapes.update((tensor.name, tuple(tensor.dims)) for tensor in model.graph.initializer)
     kept, made = [], 0
     for node in model.graph.node:
-        found = _of_node(node, shapes, known, np, numpy_helper, model)
-        if found is None:
+        values = _of_node(node, shapes, known, np, numpy_helper, model)
+        if values is None:
             kept.append(node)
             continue
         made += 1
-        for name, value in zip(node.output, found, strict=False):
+        for name, value in zip(node.output, values, strict=False):
             value = np.asarray(value)
             known[name], shapes[name] = value, value.shape
             model.graph.initializer.append(numpy_helper.from_array(value, name))
@@ -97,10 +97,10 @@ def _of_node(
     try:
         feeds = {name: known[name] for name in node.input if name}
         opset = {entry.domain: entry.version for entry in model.opset_import}
-        found: Any = ReferenceEvaluator(node, opsets=opset).run(None, feeds)
+        outputs: Any = ReferenceEvaluator(node, opsets=opset).run(None, feeds)
     except Exception:  # what it cannot work out stays a node
         return None
-    return found if all(np.size(value) <= MOST for value in found) else None
+    return outputs if all(np.size(value) <= MOST for value in outputs) else None
 
 
 def _numel(node: Any, given: list[Any]) -> float:

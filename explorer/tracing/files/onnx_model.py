@@ -71,10 +71,10 @@ def looks_like_onnx(head: bytes) -> bool:
 
 def graph_part(data: memoryview) -> memoryview:
     """The one graph of a model. Raises InvalidProblem."""
-    found = [piece(value) for key, value in fields(data) if key == 7]
-    if len(found) != 1:
-        raise InvalidProblem(f"expected one graph, found {len(found)}")
-    return found[0]
+    graphs = [piece(value) for key, value in fields(data) if key == 7]
+    if len(graphs) != 1:
+        raise InvalidProblem(f"expected one graph, found {len(graphs)}")
+    return graphs[0]
 
 
 def read_onnx(data: memoryview) -> OnnxGraph:
@@ -121,10 +121,10 @@ def _node(data: memoryview) -> OnnxNode:
         elif key == 4:
             op_type = text(value)
         elif key == 5:
-            label, found, tensor, inner = _attribute(piece(value))
+            label, value_of, tensor, inner = _attribute(piece(value))
             if inner:
                 raise InvalidProblem(f"node {name or op_type!r}: {op_type} (control flow inside the graph)")
-            attributes[label], constant = found, tensor or constant
+            attributes[label], constant = value_of, tensor or constant
         elif key == 7:
             domain = text(value)
     return OnnxNode(name, op_type, domain, tuple(inputs), tuple(outputs), attributes, constant)
@@ -132,21 +132,21 @@ def _node(data: memoryview) -> OnnxNode:
 
 def _attribute(data: memoryview) -> tuple[str, object, Tensor | None, bool]:
     name, listed, tensor, inner = "", [], None, False
-    found: int | str | None = None
+    content: int | str | None = None
     for key, value in fields(data):
         if key == 1:
             name = text(value)
         elif key == 3:
-            found = number(value)
+            content = number(value)
         elif key == 4:
-            found = text(value)
+            content = text(value)
         elif key == 8:
             listed += numbers(value, SMALL_BYTES)
         elif key == 5:
             tensor = _initializer(piece(value))
         elif key in (6, 11):
             inner = True
-    return name, listed or found, tensor, inner
+    return name, listed or content, tensor, inner
 
 
 def _initializer(data: memoryview) -> Tensor:
@@ -197,8 +197,8 @@ def _value_info(data: memoryview) -> Tensor:
 
 
 def _dim(data: memoryview) -> int | None:
-    found = [number(value) for key, value in fields(data) if key == 1]
-    return found[0] if found and found[0] > 0 else None
+    sizes = [number(value) for key, value in fields(data) if key == 1]
+    return sizes[0] if sizes and sizes[0] > 0 else None
 
 
 def _dtype(code: int, name: str) -> str:

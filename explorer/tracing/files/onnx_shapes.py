@@ -44,8 +44,8 @@ def with_shapes(data: memoryview, sizes: Mapping[str, tuple[int, ...]], name: st
     except subprocess.TimeoutExpired:
         raise InvalidProblem(f"{name}: its shapes took more than {2 * LIMIT_S} s to infer") from None
     if ran.returncode:
-        said = (ran.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1][:300]
-        raise InvalidProblem(f"{name}: its shapes could not be inferred ({said})")
+        message = (ran.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1][:300]
+        raise InvalidProblem(f"{name}: its shapes could not be inferred ({message})")
     return memoryview(ran.stdout)
 
 

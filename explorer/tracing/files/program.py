@@ -105,12 +105,12 @@ class Program:
 
     def _size(self, size: Json) -> int:
         """A fixed size, or for a symbolic one the size of the example (its expression is not evaluated)."""
-        found = size.get("as_int")
-        if found is None:
-            found = ((size.get("as_expr") or {}).get("hint") or {}).get("as_int")
-        if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        stated = size.get("as_int")
+        if stated is None:
+            stated = ((size.get("as_expr") or {}).get("hint") or {}).get("as_int")
+        if not isinstance(stated, int) or isinstance(stated, bool) or stated < 0:
             raise InvalidProblem(f"{self.name}: a dynamic size has no example value; export with fixed shapes")
-        return found
+        return stated
 
     def _read(self, graph: Json, scope: dict[str, str], prefix: str, training: bool) -> None:
         for number, node in enumerate(graph["nodes"]):
@@ -132,9 +132,9 @@ class Program:
         constants: dict[str, object] = {}
         for argument in node["inputs"]:
             named = str(argument["name"])
-            found = [scope[name] for name in _tensor_names(argument["arg"])]
-            tensors += [(named, value) for value in found]
-            if not found:
+            arguments = [scope[name] for name in _tensor_names(argument["arg"])]
+            tensors += [(named, value) for value in arguments]
+            if not arguments:
                 constants[named] = next(iter(argument["arg"].values()), None)
         in_place = parts[1].endswith("_") and not parts[1].endswith("__") if len(parts) > 1 else False
         mutates = (tensors[0][1],) if in_place and tensors else ()

@@ -56,10 +56,10 @@ def load_pt2(source: str | os.PathLike[str] | bytes, *, training: bool | None = 
         raise InvalidProblem(f"{name}: the exported graph is not as expected ({what})") from error
 
 
-def _workload(name: str, document: dict[str, Any], asked: bool | None) -> Workload:
-    training = asked is not False
+def _workload(name: str, document: dict[str, Any], wanted: bool | None) -> Workload:
+    training = wanted is not False
     captured = Program(name, document, training).captured()
-    if asked is None and is_in_eval_mode(captured):
+    if wanted is None and is_in_eval_mode(captured):
         training, captured = False, replace(Program(name, document, False).captured(), notes=(INFERENCE,))
     trained = training and any(captured.values[output].requires_grad for output in captured.outputs)
     if training and not trained:
@@ -75,5 +75,5 @@ def _workload(name: str, document: dict[str, Any], asked: bool | None) -> Worklo
 
 def is_in_eval_mode(captured: Captured) -> bool:
     """Whether calls that say in which mode their module was all say: not in training."""
-    said = {bool(node.constants.get(MODES[node.target])) for node in captured.nodes if node.target in MODES}
-    return said == {False}
+    modes = {bool(node.constants.get(MODES[node.target])) for node in captured.nodes if node.target in MODES}
+    return modes == {False}

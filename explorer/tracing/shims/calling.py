@@ -111,8 +111,8 @@ class StatedRows(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         if func in (torch.nonzero, Tensor.nonzero):
-            found = self._positions(args[0])
-            return found if kwargs.get("as_tuple") else torch.stack(found, dim=1)
+            positions = self._positions(args[0])
+            return positions if kwargs.get("as_tuple") else torch.stack(positions, dim=1)
         if func is torch.where and len(args) == 1 and not kwargs:
             return self._positions(args[0])
         if func in (Tensor.__getitem__, Tensor.__setitem__) and _is_mask(args[1]):

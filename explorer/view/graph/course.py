@@ -31,14 +31,14 @@ class _Member:
 
 def course(steps: Sequence[Step]) -> list[Change]:
     """The steps at which the best objective or the bound changed by what people see, or something was said."""
-    found: list[Change] = []
+    changes: list[Change] = []
     plans = text.seconds_alike([step[1] for step in steps], 4)
     bounds = text.seconds_alike([step[2] or None for step in steps], 4)
     for (elapsed_s, _, _, note, by), objective, bound in zip(steps, plans, bounds, strict=True):
-        same = bool(found) and (found[-1]["objective"], found[-1]["bound"]) == (objective, bound)
+        same = bool(changes) and (changes[-1]["objective"], changes[-1]["bound"]) == (objective, bound)
         if not same or note:
-            found.append({"elapsed_s": elapsed_s, "by": by, "objective": objective, "bound": bound, "note": note})
-    return found
+            changes.append({"elapsed_s": elapsed_s, "by": by, "objective": objective, "bound": bound, "note": note})
+    return changes
 
 
 def members(steps: Sequence[Step]) -> list[dict[str, str]]:

@@ -47,10 +47,10 @@ def depths(skeleton: Skeleton) -> int:
 
 def expanded_to(skeleton: Skeleton, depth: int) -> frozenset[str]:
     """The modules to expand so that ``depth`` levels show."""
-    found: set[str] = set()
+    expanded: set[str] = set()
     for path in set(skeleton["modules"]):
-        found.update(prefixes(path)[: depth - 1])
-    return frozenset(found)
+        expanded.update(prefixes(path)[: depth - 1])
+    return frozenset(expanded)
 
 
 def opened_for(view: GraphView, skeleton: Skeleton, element: str) -> frozenset[str] | None:
@@ -92,7 +92,7 @@ def graph_view(
 
 def cytoscape_elements(view: GraphView, skeleton: Skeleton) -> list[dict[str, object]]:
     """The elements of dash-cytoscape, without any device: classes are laid over them per plan."""
-    found: list[dict[str, object]] = []
+    elements: list[dict[str, object]] = []
     sources = [source for source, _ in view.edges]
     feeds = Counter(sources[number] for number in view.layout.fans)
     for (name, members), (x, y) in zip(view.boxes.items(), view.layout.positions, strict=True):
@@ -103,7 +103,7 @@ def cytoscape_elements(view: GraphView, skeleton: Skeleton) -> list[dict[str, ob
             data["full"] = full_name(skeleton, name)
         if feeds[name]:
             data["feeds"] = feeds[name]
-        found.append(
+        elements.append(
             {
                 "data": data,
                 "position": {"x": round(x, 1), "y": round(y, 1)},
@@ -120,8 +120,8 @@ def cytoscape_elements(view: GraphView, skeleton: Skeleton) -> list[dict[str, ob
             classes += " bowed"
         if len(view.edges) > MOST_ARROWS:
             classes += " plain"
-        found.append({"data": data, "classes": classes})
-    return found
+        elements.append({"data": data, "classes": classes})
+    return elements
 
 
 class Assignment(TypedDict):
@@ -242,13 +242,13 @@ def _edges(skeleton: Skeleton, owner: Sequence[str]) -> dict[tuple[str, str], li
 def _labels(skeleton: Skeleton, boxes: Sequence[str]) -> dict[str, str]:
     """The shortest tail of each name that no other box has; "layers.4" rather than a bare number."""
     parts = {box: module_parts(full_name(skeleton, box).replace("/", ".")) for box in boxes}
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     todo = list(boxes)
     for length in range(1, max((len(p) for p in parts.values()), default=1) + 1):
         tails = {box: ".".join(parts[box][-length:]) for box in todo}
         times = Counter(tails.values())
-        found.update(tails)
+        labels.update(tails)
         todo = [b for b in todo if times[tails[b]] > 1 or tails[b].replace(".", "").isdigit()]
         if not todo:
             break
-    return found
+    return labels

@@ -49,14 +49,14 @@ def shades(theme: Theme) -> list[dict[str, str]]:
     without a measurement has a dashed border, so that it is not told by its grey alone."""
     surface = SURFACES[theme]
     fast, same, slow = ENDS[theme]
-    found = []
+    shades = []
     for step in range(-MIDDLE, MIDDLE + 1):
         share = 0.0 if step == 0 else LEAST_TINT + (1 - LEAST_TINT) * (abs(step) - 1) / (MIDDLE - 1)
         fill = mix(slow if step > 0 else fast, same, share)
         paint = {"class": f"error{MIDDLE + step}", "fill": fill, "text": text_on(fill)}
-        found.append({**paint, "border": mix(fill, surface.text, 0.7), "border_style": "solid"})
+        shades.append({**paint, "border": mix(fill, surface.text, 0.7), "border_style": "solid"})
     grey = {"class": NONE, "fill": surface.lane, "text": surface.quiet, "border": surface.quiet}
-    return [*found, {**grey, "border_style": "dashed"}]
+    return [*shades, {**grey, "border_style": "dashed"}]
 
 
 class Stop(TypedDict):
@@ -90,12 +90,12 @@ class BoxErrors(TypedDict):
 def legend(theme: Theme) -> Legend:
     """The colours of errors in words."""
     labels = {-2: "¼×", -1: "½×", 0: "1×", 1: "2×", 2: "4×"}
-    found = shades(theme)
+    steps = shades(theme)
     stops: list[Stop] = [
         {"fill": shade["fill"], "label": "" if i % STEPS_PER_OCTAVE else labels[i // STEPS_PER_OCTAVE - OCTAVES]}
-        for i, shade in enumerate(found[:-1])
+        for i, shade in enumerate(steps[:-1])
     ]
-    none: Unmeasured = {"fill": found[-1]["fill"], "border": found[-1]["border"], "label": "no measurement"}
+    none: Unmeasured = {"fill": steps[-1]["fill"], "border": steps[-1]["border"], "label": "no measurement"}
     return {
         "title": "measured / predicted",
         "stops": stops,
@@ -110,17 +110,17 @@ def box_errors(view: GraphView, comparison: Report) -> BoxErrors:
     A box takes the seconds of an iteration of all its operators of which there is a measurement, backward and
     update with them.
     """
-    told: BoxErrors = {"classes": {}, "labels": {}, "titles": {}}
+    errors: BoxErrors = {"classes": {}, "labels": {}, "titles": {}}
     for name, members in view.boxes.items():
         predicted, measured = seconds_of(comparison, members)
         ratio = ratio_of(predicted, measured)
-        told["classes"][name] = class_of(ratio)
+        errors["classes"][name] = class_of(ratio)
         if ratio is not None:
-            told["labels"][name] = times_text(ratio)
-            told["titles"][name] = (
+            errors["labels"][name] = times_text(ratio)
+            errors["titles"][name] = (
                 f"measured {text.seconds(measured)}, predicted {text.seconds(predicted)} an iteration"
             )
-    return told
+    return errors
 
 
 def seconds_of(comparison: Report, members: Sequence[int]) -> tuple[float, float]:
@@ -147,13 +147,13 @@ def times_text(ratio: float | None) -> str:
 def table(view: GraphView, skeleton: Skeleton, comparison: Report, limit: int = 40) -> list[dict[str, str]]:
     """The boxes whose prediction is most seconds off, the worst first: name, predicted, measured, off, ratio,
     and how it is known ("profiled", or "from its segment")."""
-    found = []
+    rows = []
     for name, members in view.boxes.items():
         predicted, measured = seconds_of(comparison, members)
         ratio = ratio_of(predicted, measured)
         if ratio is not None:
-            found.append((abs(measured - predicted), name, predicted, measured, ratio))
-    found.sort(key=lambda row: (-row[0], row[1]))
+            rows.append((abs(measured - predicted), name, predicted, measured, ratio))
+    rows.sort(key=lambda row: (-row[0], row[1]))
     operators = comparison["operators"]
     return [
         {
@@ -166,5 +166,5 @@ def table(view: GraphView, skeleton: Skeleton, comparison: Report, limit: int = 
             if any((error := operators[i]) is not None and error["profiled"] for i in view.boxes[name])
             else "from its segment",
         }
-        for _, name, predicted, measured, ratio in found[:limit]
+        for _, name, predicted, measured, ratio in rows[:limit]
     ]

@@ -74,9 +74,9 @@ def find(skeleton: Skeleton, plan: PlanView | None, wanted: str, most: int = MOS
     if not words or wanted.strip() in _BARE:
         return {"matches": 0, "items": []}
     names = skeleton["names"]
-    asked = attribute_pattern(wanted[:MAX_WORDS])
-    if asked is not None:
-        fits = _fitting(skeleton, *asked)
+    pattern = attribute_pattern(wanted[:MAX_WORDS])
+    if pattern is not None:
+        fits = _fitting(skeleton, *pattern)
     else:
         fits = [all(w in name.lower() for w in words) for name in names]
     there = [i for i, anchor in enumerate(skeleton["anchors"]) if anchor == i and fits[i]]

@@ -89,14 +89,14 @@ def device_facts(device: int, plan: PlanView) -> Facts | None:
     """Facts of a device; None if the plan has no such device."""
     if not 0 <= device < len(plan["devices"]):
         return None
-    told, curve = plan["devices"][device], plan["memory"][device]
+    shown, curve = plan["devices"][device], plan["memory"][device]
     stages = [i for i, s in enumerate(plan["stages"]) if device in s["devices"]]
     held = sum(1 for places in plan["placement"] if device in places)
-    cap = told["memory_bytes"]
+    cap = shown["memory_bytes"]
     rows = (
-        ("Kind", told["kind"]),
-        *([("Group", f"{size} GPUs; memory is per member")] if (size := told.get("members", 1)) > 1 else []),
-        *([("Alike", told["alike"])] if told.get("alike") else []),
+        ("Kind", shown["kind"]),
+        *([("Group", f"{size} GPUs; memory is per member")] if (size := shown.get("members", 1)) > 1 else []),
+        *([("Alike", shown["alike"])] if shown.get("alike") else []),
         *([] if plan["by_operator"] else [("Stages", text.listing([str(s) for s in stages], 6))]),
         ("Operators", text.count(held)),
         ("Busy", text.percent(plan["busy_s"][device] / plan["span_s"] if plan["span_s"] else 0.0)),
@@ -104,7 +104,7 @@ def device_facts(device: int, plan: PlanView) -> Facts | None:
         ("Static memory", text.nbytes(curve["static_bytes"])),
         ("Peak memory", text.nbytes(curve["peak_bytes"]) + (f" of {text.nbytes(cap)}" if cap else "")),
     )
-    return Facts(told["name"], (), rows)
+    return Facts(shown["name"], (), rows)
 
 
 def _stages(members: Sequence[int], plan: PlanView) -> list[int]:
@@ -175,27 +175,27 @@ def operator_facts(operator: int, skeleton: Skeleton, plan: PlanView) -> Facts |
     anchors, names = skeleton["anchors"], skeleton["names"]
     if not 0 <= operator < len(names) or not plan["by_operator"]:
         return None
-    found, devices = plan["bars"], [d["name"] for d in plan["devices"]]
+    bars, devices = plan["bars"], [d["name"] for d in plan["devices"]]
     own = anchors[operator]
-    mine = [i for i, o in enumerate(found["operator"]) if o >= 0 and anchors[o] == own]
-    runs = sorted((i for i in mine if found["kind"][i] != TRANSFER), key=lambda i: found["start_s"][i])
+    mine = [i for i, o in enumerate(bars["operator"]) if o >= 0 and anchors[o] == own]
+    runs = sorted((i for i in mine if bars["kind"][i] != TRANSFER), key=lambda i: bars["start_s"][i])
     if not runs:
         return None
     rows = [("Type", text.short(skeleton["types"][own], 26))]
     rows += sharding_rows([i for i, anchor in enumerate(anchors) if anchor == own], skeleton, plan)
     for i in runs:
-        took = text.seconds(found["end_s"][i] - found["start_s"][i])
-        rows.append((TITLES.get(found["kind"][i], "Runs"), f"{took} at {text.seconds(found['start_s'][i])}"))
+        took = text.seconds(bars["end_s"][i] - bars["start_s"][i])
+        rows.append((TITLES.get(bars["kind"][i], "Runs"), f"{took} at {text.seconds(bars['start_s'][i])}"))
     sent: dict[int, tuple[int, float]] = {}
     for i in mine:
-        if found["kind"][i] == TRANSFER and found["to_device"][i] != found["device"][i]:
-            many, size = sent.get(found["to_device"][i], (0, 0.0))
-            sent[found["to_device"][i]] = (many + 1, size + found["nbytes"][i])
+        if bars["kind"][i] == TRANSFER and bars["to_device"][i] != bars["device"][i]:
+            many, size = sent.get(bars["to_device"][i], (0, 0.0))
+            sent[bars["to_device"][i]] = (many + 1, size + bars["nbytes"][i])
     if sent:
-        told = [f"{text.nbytes(size)} → {devices[to]}" for to, (_, size) in sorted(sent.items())]
-        rows.append(("Sends", text.listing(told, MOVES)))
+        sizes = [f"{text.nbytes(size)} → {devices[to]}" for to, (_, size) in sorted(sent.items())]
+        rows.append(("Sends", text.listing(sizes, MOVES)))
     held = skeleton["params"][own]
     if held:
         rows.append(("Parameters", text.nbytes(held)))
-    places = sorted({d for i in runs for d in plan["placement"][found["operator"][i]]})
+    places = sorted({d for i in runs for d in plan["placement"][bars["operator"][i]]})
     return Facts(names[own], tuple(devices[d] for d in places), tuple(rows))

@@ -262,14 +262,14 @@ def _fitted(
         for layer, branches in zip(layers, together, strict=True):
             most = max(limit, BRANCHING) if branches else limit
             broken += [layer[i : i + most] for i in range(0, len(layer), most)]
-        found = _rows_per_column(broken, NODE_WIDTH, aspect)
-        if found.scale > best.scale * 1.25:
-            best = found
+        rows = _rows_per_column(broken, NODE_WIDTH, aspect)
+        if rows.scale > best.scale * 1.25:
+            best = rows
     beside = sum(branches and len(layer) > 2 for layer, branches in zip(layers, together, strict=True))
     if beside >= BESIDE and FONT_PX * best.scale * height < LEGIBLE_PX:
-        found = _rows_per_column(best.layers, NARROW, aspect)
-        if found.scale > best.scale * 1.15:
-            best = found
+        rows = _rows_per_column(best.layers, NARROW, aspect)
+        if rows.scale > best.scale * 1.15:
+            best = rows
     return best
 
 

@@ -125,10 +125,10 @@ class _Reader:
         return NodeData(self.where, values, tuple(sorted(thresholds)), tuple(sorted(gradient)))
 
     def items(self, graph: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-        found = graph.get(key) or []
-        if not isinstance(found, list) or len(found) > MAX_STOPS or not all(isinstance(one, Mapping) for one in found):
+        items = graph.get(key) or []
+        if not isinstance(items, list) or len(items) > MAX_STOPS or not all(isinstance(one, Mapping) for one in items):
             self.fail(f"{key}: expected at most {MAX_STOPS} objects")
-        return found
+        return items
 
     def number(self, value: object, name: str) -> float:
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):

@@ -46,12 +46,12 @@ def _states(skeleton: Skeleton, most: int, many: int) -> list[frozenset[str]]:
     work, anchors = _inside(skeleton)
     expanded: frozenset[str] = frozenset()
     boxes = set(owners(skeleton, expanded))
-    found = [expanded]
+    states = [expanded]
     while True:
         shut = {name[2:] for name in boxes if name.startswith("m:")}
         shut = {path for path in shut if len(anchors[path]) > 1}  # the others are one box, open or shut
         if not shut:
-            return found
+            return states
         heaviest = max(work[path] for path in shut)
         heavy = {path for path in shut if work[path] >= ALIKE * heaviest}
         parents = {path.rpartition(".")[0] for path in heavy} - {""}
@@ -59,18 +59,18 @@ def _states(skeleton: Skeleton, most: int, many: int) -> list[frozenset[str]]:
         expanded |= {p for p in shut if p.rpartition(".")[0] in parents and work[p] >= SIBLING * heaviest}
         opened = set(owners(skeleton, expanded))
         if len(opened) > (many if len(boxes) < FEW else most):
-            return found
+            return states
         if len(opened) == len(boxes):  # wrappers with one part each: what is inside is the same box
-            found.pop()
-        found.append(expanded)
+            states.pop()
+        states.append(expanded)
         boxes = opened
 
 
 def _inside(skeleton: Skeleton) -> tuple[dict[str, float], dict[str, set[int]]]:
     """Of every module with all that is inside it: its work (operators count alike where none is told), its operators
     on screen."""
-    told = skeleton["work"]
-    each = told if sum(told) > 0 else [1.0] * len(told)
+    given = skeleton["work"]
+    each = given if sum(given) > 0 else [1.0] * len(given)
     work: dict[str, float] = defaultdict(float)
     anchors: dict[str, set[int]] = defaultdict(set)
     for i, path in enumerate(skeleton["modules"]):

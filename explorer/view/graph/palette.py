@@ -74,9 +74,9 @@ def device(index: int, part: str = "") -> str:
 def colour(name: str, theme: Theme) -> str:
     """A colour by its name: of `Surface`, VERDICTS or a `device`, or "warm-up" and "drain", phases of a pipeline."""
     surface = SURFACES[theme]
-    if found := _DEVICE.fullmatch(name):
-        paint = swatch(int(found[1]), theme)
-        return {None: paint.fill, "text": paint.text, "soft": paint.soft, "soft-text": paint.soft_text}[found[2]]
+    if match := _DEVICE.fullmatch(name):
+        paint = swatch(int(match[1]), theme)
+        return {None: paint.fill, "text": paint.text, "soft": paint.soft, "soft-text": paint.soft_text}[match[2]]
     if name == "warm-up":
         return mix(surface.accent, surface.background, 0.16 if theme == "light" else 0.22)
     if name == "drain":

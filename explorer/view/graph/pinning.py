@@ -34,7 +34,7 @@ def members(kind: str, which: str, view: GraphView, skeleton: Skeleton, plan: Pl
     return frozenset(anchors[i] for i, devices in enumerate(plan["placement"]) if devices == [number])
 
 
-def names(found: Collection[int], skeleton: Skeleton) -> tuple[str, ...]:
+def names(operators: Collection[int], skeleton: Skeleton) -> tuple[str, ...]:
     """The fewest names that stand for these forward operators and no others: whole modules, else the operators'
     own. Raises InvalidProblem if they are too many to say."""
     anchors, modules = skeleton["anchors"], skeleton["modules"]
@@ -46,33 +46,33 @@ def names(found: Collection[int], skeleton: Skeleton) -> tuple[str, ...]:
         parts = path.split(".")
         for end in range(1, len(parts) + 1):
             inside.setdefault(".".join(parts[:end]), set()).add(anchor)
-    left, told = set(found), []
+    left, fewest = set(operators), []
     for path in sorted(inside, key=lambda path: (path.count("."), path)):
         if inside[path] <= left:
-            told.append(path)
+            fewest.append(path)
             left -= inside[path]
-    told += [skeleton["names"][i] for i in sorted(left)]
-    if len(told) > MOST:
+    fewest += [skeleton["names"][i] for i in sorted(left)]
+    if len(fewest) > MOST:
         raise InvalidProblem(
-            f"this is {text.count(len(found))} operators of {text.count(len(told))} modules: too many to pin at once;"
-            f" select at most {MOST}"
+            f"this is {text.count(len(operators))} operators of {text.count(len(fewest))} modules: too many to pin at"
+            f" once; select at most {MOST}"
         )
-    return tuple(told)
+    return tuple(fewest)
 
 
 def merged(
-    pins: Mapping[str, int], chosen: Collection[str], found: Collection[int], skeleton: Skeleton, device: int | None
+    pins: Mapping[str, int], chosen: Collection[str], operators: Collection[int], skeleton: Skeleton, device: int | None
 ) -> dict[str, int]:
-    """The pins once ``chosen``, which stands for the operators ``found``, is on ``device`` (None: pinned no more). A
+    """The pins once ``chosen``, which stands for the ``operators``, is on ``device`` (None: pinned no more). A
     pin of something inside goes: it would say otherwise."""
     index = {name: i for i, name in enumerate(skeleton["names"])}
     anchors, modules = skeleton["anchors"], skeleton["modules"]
 
     def within(name: str) -> bool:
         if name in index:
-            return anchors[index[name]] in found
+            return anchors[index[name]] in operators
         inside = {anchors[i] for i, path in enumerate(modules) if path == name or path.startswith(name + ".")}
-        return bool(inside) and inside <= set(found)
+        return bool(inside) and inside <= set(operators)
 
     kept = {name: to for name, to in pins.items() if not within(name)}
     return kept if device is None else kept | dict.fromkeys(chosen, device)
@@ -80,13 +80,13 @@ def merged(
 
 def joined(groups: Sequence[Sequence[str]], group: Collection[str]) -> tuple[tuple[str, ...], ...]:
     """Groups that are kept together, with one more: those that share a name with it become one."""
-    told, rest = dict.fromkeys(group), []
+    merged, rest = dict.fromkeys(group), []
     for other in groups:
-        if set(other) & set(told):
-            told = dict.fromkeys((*other, *told))
+        if set(other) & set(merged):
+            merged = dict.fromkeys((*other, *merged))
         else:
             rest.append(tuple(other))
-    return (*rest, tuple(told))
+    return (*rest, tuple(merged))
 
 
 def whole(pinned: Collection[int], view: GraphView, skeleton: Skeleton) -> list[str]:

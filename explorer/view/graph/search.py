@@ -56,12 +56,12 @@ def curve(steps: Sequence[Step], elapsed_s: float | None = None) -> Curve:
     end_s: what the right edge does. bound_below: whether the bound is below the frame; plans: how many there
     were; first_s and best_s: of the plans, None without any; bound_s."""
     end_s = max([s[0] for s in steps] + [elapsed_s or 0.0, 1e-3])
-    found = [(s[0], s[1]) for s in steps if s[1] is not None]
+    points = [(s[0], s[1]) for s in steps if s[1] is not None]
     bounds = [(s[0], s[2] or 0.0) for s in steps]
-    best_s = min((objective for _, objective in found), default=None)
+    best_s = min((objective for _, objective in points), default=None)
     bound_s = max((bound for _, bound in bounds), default=0.0)
-    first_s = found[0][1] if found else None
-    top = min(max(o for _, o in found), HIGHEST * best_s) if found and best_s else bound_s or 1.0
+    first_s = points[0][1] if points else None
+    top = min(max(o for _, o in points), HIGHEST * best_s) if points and best_s else bound_s or 1.0
     far = best_s is not None and bound_s < FAR * best_s
     bottom = best_s - 0.6 * max(top - best_s, 0.05 * best_s) if far and best_s is not None else bound_s
     room = (top - bottom) or top or 1.0
@@ -71,7 +71,7 @@ def curve(steps: Sequence[Step], elapsed_s: float | None = None) -> Curve:
         return round(min(1.0, max(0.0, (value - low_s) / (high_s - low_s))), 4)
 
     plans: list[tuple[float, float]] = []
-    for at, objective in found:
+    for at, objective in points:
         if not plans or objective < plans[-1][1]:
             plans.append((at, objective))
     return {

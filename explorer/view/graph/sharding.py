@@ -39,14 +39,14 @@ def sharding_of(graph: OpGraph) -> Sharding | None:
 def chip(view: GraphView, skeleton: Skeleton, box: str) -> str:
     """What a box's output is to the members of a group: "S(heads)", of a module that of what leaves it; "" where
     tensors are whole."""
-    found = skeleton.get("sharding")
-    if found is None:
+    sharding = skeleton.get("sharding")
+    if sharding is None:
         return ""
     if box.startswith("o:"):
-        return found["placements"][int(box[2:])]
+        return sharding["placements"][int(box[2:])]
     leaving = {t for (source, _), tensors in view.edges.items() if source == box for t in tensors}
     makers = sorted({skeleton["tensors"][t][0] for t in leaving})
-    words = list(dict.fromkeys(found["placements"][i] for i in makers if found["placements"][i]))
+    words = list(dict.fromkeys(sharding["placements"][i] for i in makers if sharding["placements"][i]))
     return " ".join(words[:SHOWN]) + (" …" if len(words) > SHOWN else "")
 
 
@@ -62,24 +62,24 @@ def chips(view: GraphView, skeleton: Skeleton, plan: PlanView) -> dict[str, tupl
         if source not in out or (out[source] in bent and number not in bent):
             out[source] = number
     tensors = list(view.edges.values())
-    told: dict[str, tuple[str, bool]] = {}
+    labels: dict[str, tuple[str, bool]] = {}
     for source, number in out.items():
         placed = chip(view, skeleton, source)
         exchanged = exchange_words(sorted({skeleton["tensors"][t][0] for t in tensors[number]}), skeleton, plan)
         words = " → ".join(filter(None, (exchanged, placed)))
         if words:
-            told[f"e:{number}"] = (words, bool(exchanged))
-    return told
+            labels[f"e:{number}"] = (words, bool(exchanged))
+    return labels
 
 
 def exchange_words(operators: Sequence[int], skeleton: Skeleton, plan: PlanView) -> str:
     """ "all-gather 12 MiB": what each member sends for a micro-batch in these operators; "" for nothing."""
-    found = skeleton.get("sharding")
+    sharding = skeleton.get("sharding")
     sent: dict[str, float] = {}
-    if found is None:
+    if sharding is None:
         return ""
-    for i in (i for i in operators if found["kinds"][i]):
-        (fixed, per_sample), kind = found["exchanged"][i], found["kinds"][i]
+    for i in (i for i in operators if sharding["kinds"][i]):
+        (fixed, per_sample), kind = sharding["exchanged"][i], sharding["kinds"][i]
         sent[kind] = sent.get(kind, 0.0) + fixed + per_sample * plan["samples"] / max(1, len(plan["placement"][i]))
     words = [f"{kind} {text.nbytes(nbytes)}" for kind, nbytes in sorted(sent.items()) if nbytes]
     return text.listing(words, SHOWN) if words else ""
@@ -87,16 +87,16 @@ def exchange_words(operators: Sequence[int], skeleton: Skeleton, plan: PlanView)
 
 def sharding_rows(members: Sequence[int], skeleton: Skeleton, plan: PlanView | None) -> list[tuple[str, str]]:
     """Facts on a box of these operators: what its output is, if it is one operator; and what is exchanged."""
-    found = skeleton.get("sharding")
-    if found is None:
+    sharding = skeleton.get("sharding")
+    if sharding is None:
         return []
     rows: list[tuple[str, str]] = []
     anchors = {skeleton["anchors"][i] for i in members}
     if len(anchors) == 1:
         own = anchors.pop()
-        before, after = found["before"][own], found["placements"][own]
+        before, after = sharding["before"][own], sharding["placements"][own]
         change = skeleton["types"][own].startswith("collective.") and before and before != after
-        rows.append((f"On each of {found['members'][own]}", f"{before} → {after}" if change else after))
+        rows.append((f"On each of {sharding['members'][own]}", f"{before} → {after}" if change else after))
     for name, phases in (("Exchanges", ("forward",)), ("Exchanges back", ("backward_input", "backward_weight"))):
         here = [i for i in members if skeleton["phases"][i] in phases]
         if plan is not None and (words := exchange_words(here, skeleton, plan)):

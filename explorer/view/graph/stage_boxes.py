@@ -104,8 +104,8 @@ def depth(plan: Plan) -> int:
 def note(plan: Plan) -> str:
     """ "9 stages, 2 of them auxiliary, depth 3"."""
     glue = sum(1 for stage in plan["stages"] if stage["glue"])
-    found = text.plural(len(plan["stages"]), "stage") + (f", {glue} of them auxiliary" if glue else "")
-    return f"{found}, depth {depth(plan)}"
+    words = text.plural(len(plan["stages"]), "stage") + (f", {glue} of them auxiliary" if glue else "")
+    return f"{words}, depth {depth(plan)}"
 
 
 def bottleneck_stage(plan: Plan) -> int:
@@ -121,13 +121,13 @@ def bottleneck_stage(plan: Plan) -> int:
 def device_words(devices: Sequence[int], names: Sequence[str], brief: bool = False) -> str:
     """ "GPU 2", "GPU 2, 3" (or "GPU 2–3" where it must be brief), "GPU 2–5": equal words before the numbers
     are said once."""
-    told = sorted(devices)
-    stems = {names[d].rpartition(" ")[0] for d in told}
-    if len(told) == 1 or len(stems) > 1 or not all(names[d].rpartition(" ")[2].isdigit() for d in told):
-        return text.listing([names[d] for d in told], CHIPS)
-    numbers = [int(names[d].rpartition(" ")[2]) for d in told]
+    ordered = sorted(devices)
+    stems = {names[d].rpartition(" ")[0] for d in ordered}
+    if len(ordered) == 1 or len(stems) > 1 or not all(names[d].rpartition(" ")[2].isdigit() for d in ordered):
+        return text.listing([names[d] for d in ordered], CHIPS)
+    numbers = [int(names[d].rpartition(" ")[2]) for d in ordered]
     stem = stems.pop()
-    if len(told) > (1 if brief else 2) and numbers[-1] - numbers[0] + 1 == len(told):
+    if len(ordered) > (1 if brief else 2) and numbers[-1] - numbers[0] + 1 == len(ordered):
         return f"{stem} {numbers[0]}–{numbers[-1]}"
     shown = ", ".join(map(str, numbers[: CHIPS + 1])) + (", …" if len(numbers) > CHIPS + 1 else "")
     return f"{stem} {shown}"
@@ -137,30 +137,30 @@ def stage_facts(stage: int, plan: Plan) -> Facts | None:
     """The inspector's facts of a stage; None if the plan has no such stage."""
     if not 0 <= stage < len(plan["stages"]):
         return None
-    told = plan["stages"][stage]
+    view = plan["stages"][stage]
     box = _box(plan, stage, 0, 0.0, stage == bottleneck_stage(plan))
     names = [d["name"] for d in plan["devices"]]
     sends = [f"{text.nbytes(b)} → stage {t}" for s, t, b, _ in plan["stage_edges"] if s == stage and b]
     receives = [f"{text.nbytes(b)} ← stage {s}" for s, t, b, _ in plan["stage_edges"] if t == stage and b]
-    count = sum(plan["devices"][d].get("count", 1) for d in told["devices"])
+    count = sum(plan["devices"][d].get("count", 1) for d in view["devices"])
     rows = [
         ("Devices", box["who"] + (f" (×{count:,})" if count > 1 else "")),
-        ("Operators", text.count(told["operators"])),
+        ("Operators", text.count(view["operators"])),
         ("Fwd / bwd time", box["times"]),
         ("Share of work", box["share"]),
-        ("Micro-batch", text.plural(told["micro_batch_size"], "sample")),
-        ("In flight", "1 micro-batch" if told["in_flight"] == 1 else f"{told['in_flight']:,} micro-batches"),
-        ("Depth", text.count(told["depth"])),
+        ("Micro-batch", text.plural(view["micro_batch_size"], "sample")),
+        ("In flight", "1 micro-batch" if view["in_flight"] == 1 else f"{view['in_flight']:,} micro-batches"),
+        ("Depth", text.count(view["depth"])),
         ("Peak memory", box["peak"]),
     ]
-    if told["recompute"]:
-        again = f"{text.plural(told['again'], 'operator')} run again" if told.get("again") else "recomputed"
+    if view["recompute"]:
+        again = f"{text.plural(view['again'], 'operator')} run again" if view.get("again") else "recomputed"
         rows.append(("Activations", again))
     if receives:
         rows.append(("Receives", text.listing(receives, 2)))
     if sends:
         rows.append(("Sends", text.listing(sends, 2)))
-    tags = tuple(names[d] for d in told["devices"][:4]) + (("…",) if len(told["devices"]) > 4 else ())
+    tags = tuple(names[d] for d in view["devices"][:4]) + (("…",) if len(view["devices"]) > 4 else ())
     return Facts(f"Stage {stage}", tags, tuple(rows))
 
 
@@ -191,38 +191,38 @@ def table(plan: Plan) -> list[dict[str, object]]:
 
 
 def _box(plan: Plan, stage: int, column: int, lane: float, slowest: bool) -> Box:
-    told = plan["stages"][stage]
+    view = plan["stages"][stage]
     names = [d["name"] for d in plan["devices"]]
-    peaks = [(plan["memory"][d]["peak_bytes"], plan["devices"][d]["memory_bytes"]) for d in told["devices"]]
+    peaks = [(plan["memory"][d]["peak_bytes"], plan["devices"][d]["memory_bytes"]) for d in view["devices"]]
     peak, cap = max(peaks, key=lambda pair: pair[0])
-    who = device_words(told["devices"], names)
-    times = f"{text.seconds(told['forward_s'])} / {text.seconds(told['backward_s'] or None)}"
+    who = device_words(view["devices"], names)
+    times = f"{text.seconds(view['forward_s'])} / {text.seconds(view['backward_s'] or None)}"
     held = text.nbytes(peak) + (f" of {text.nbytes(cap)}" if cap else "")
     words = (
-        f"Stage {stage} on {who}: {times} forward and backward a micro-batch of {told['micro_batch_size']},"
-        f" {text.percent(told['share'])} of the work, {told['in_flight']} in flight, peak memory {held},"
-        f" depth {told['depth']}{', the bottleneck' if slowest else ''}"
+        f"Stage {stage} on {who}: {times} forward and backward a micro-batch of {view['micro_batch_size']},"
+        f" {text.percent(view['share'])} of the work, {view['in_flight']} in flight, peak memory {held},"
+        f" depth {view['depth']}{', the bottleneck' if slowest else ''}"
     )
     return {
         "stage": stage,
         "column": column,
         "lane": lane,
-        "devices": told["devices"],
+        "devices": view["devices"],
         "who": who,
-        "who_short": device_words(told["devices"], names, brief=True),
+        "who_short": device_words(view["devices"], names, brief=True),
         "times": times,
-        "forward": text.seconds(told["forward_s"]),
-        "backward": text.seconds(told["backward_s"] or None),
-        "both": text.seconds(told["forward_s"] + told["backward_s"]),
-        "share": text.percent(told["share"]),
-        "flight": told["in_flight"],
-        "samples": told["micro_batch_size"],
+        "forward": text.seconds(view["forward_s"]),
+        "backward": text.seconds(view["backward_s"] or None),
+        "both": text.seconds(view["forward_s"] + view["backward_s"]),
+        "share": text.percent(view["share"]),
+        "flight": view["in_flight"],
+        "samples": view["micro_batch_size"],
         "peak": held,
         "peak_short": text.nbytes(peak),
         "of_cap": round(peak / cap, 4) if cap else None,
-        "depth": told["depth"],
-        "glue": told["glue"],
-        "recompute": told["recompute"],
+        "depth": view["depth"],
+        "glue": view["glue"],
+        "recompute": view["recompute"],
         "bottleneck": slowest,
         "label": words,
     }

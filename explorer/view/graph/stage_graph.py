@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from explorer.view.plan_types import Stage
-from explorer.words.actions import BACKWARD, TRANSFER, told
+from explorer.words.actions import BACKWARD, TRANSFER, action_parts
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
@@ -59,7 +59,7 @@ def stage_edges(problem: Problem, plan: Plan) -> list[Edge]:
     for i, stage in enumerate(plan.stages):
         for operator in stage.operators:
             stages_of[operator].append(i)
-    found: dict[tuple[int, int], float] = defaultdict(float)
+    sent: dict[tuple[int, int], float] = defaultdict(float)
     for group in messages_between_stages(problem.graph, plan.stages):
         first = tensors[group[0]]
         readers = {s for c in first.consumers if operators[c].phase is Phase.FORWARD for s in stages_of[c]}
@@ -68,9 +68,9 @@ def stage_edges(problem: Problem, plan: Plan) -> list[Edge]:
         here = set(stages_of[first.producer])
         for source in makers:
             for target in readers - here - {source}:
-                found[source, target] += first.nbytes.at(plan.stages[source].micro_batch_size)
+                sent[source, target] += first.nbytes.at(plan.stages[source].micro_batch_size)
     nodes = [{problem.cluster.devices[d].node for d in stage.devices} for stage in plan.stages]
-    return [(a, b, nbytes, len(nodes[a] | nodes[b]) > 1) for (a, b), nbytes in sorted(found.items())]
+    return [(a, b, nbytes, len(nodes[a] | nodes[b]) > 1) for (a, b), nbytes in sorted(sent.items())]
 
 
 def stage_depths(count: int, edges: Sequence[tuple[int, int]], glue: Sequence[bool] = ()) -> list[int]:
@@ -102,7 +102,7 @@ def _times(plan: Plan, schedule: Schedule) -> list[tuple[float, float, float, in
     seen: list[set[int]] = [set() for _ in plan.stages]
     first = [stage.devices[0] for stage in plan.stages]
     for span in schedule.spans:
-        stage, kind, micro_batch = told(span)
+        stage, kind, micro_batch = action_parts(span)
         if kind == TRANSFER or not 0 <= stage < len(first) or span.device != first[stage]:
             continue
         sums[stage][0 if kind == "F" else 1 if kind in BACKWARD else 2] += span.end_s - span.start_s

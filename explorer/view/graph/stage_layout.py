@@ -54,11 +54,11 @@ def _apart(wanted: Sequence[float]) -> list[float]:
             before, many = pools.pop()
             total, size = total + before, size + many
         pools.append((total, size))
-    found: list[float] = []
+    places: list[float] = []
     for total, size in pools:
         for _ in range(size):
-            found.append(total / size + len(found))
-    return found
+            places.append(total / size + len(places))
+    return places
 
 
 def _acyclic(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:

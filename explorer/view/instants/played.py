@@ -60,8 +60,8 @@ def course(schedule: Schedule) -> Course | None:
 
 
 def _device(resource: str) -> int:
-    found = _DEVICE.match(resource)
-    return int(found[1]) if found else -1
+    match = _DEVICE.match(resource)
+    return int(match[1]) if match else -1
 
 
 class Stretches(TypedDict):
@@ -97,7 +97,7 @@ def played(course: Course, plan: PlanView, operators: Sequence[str] = ()) -> Pla
     names = [device["name"] for device in plan["devices"]]
     words = SpanWords(course, names, operators)
     labels: dict[str, int] = {}
-    told: list[Occupied] = [
+    devices: list[Occupied] = [
         {"name": name, "label": [], "start_s": [], "end_s": [], "flights": list(flown), "memory": memory,
          "cap_bytes": device["memory_bytes"]}
         for name, flown, memory, device in zip(names, flights(course, len(names)), course["memory"], plan["devices"],
@@ -110,27 +110,27 @@ def played(course: Course, plan: PlanView, operators: Sequence[str] = ()) -> Pla
             moves["start_s"].append(start)
             moves["end_s"].append(end)
         if on >= 0:
-            told[on]["label"].append(labels.setdefault(words.state(i, on), len(labels)))
-            told[on]["start_s"].append(start)
-            told[on]["end_s"].append(end)
-    return {"span_s": course["span_s"], "labels": list(labels), "devices": told, "moves": moves}
+            devices[on]["label"].append(labels.setdefault(words.state(i, on), len(labels)))
+            devices[on]["start_s"].append(start)
+            devices[on]["end_s"].append(end)
+    return {"span_s": course["span_s"], "labels": list(labels), "devices": devices, "moves": moves}
 
 
 def flights(course: Course, devices: int) -> list[list[Flight]]:
     """The micro-batches of every device, by their begin: from its first forward there to its last backward (or, where
     there is none, its last forward). None where all samples pass in one piece."""
-    found: list[dict[int, list[float]]] = [{} for _ in range(devices)]
+    spans_of: list[dict[int, list[float]]] = [{} for _ in range(devices)]
     several = set()
     for i, kind in enumerate(course["kind"]):
         if kind not in ("F", *BACKWARD):
             continue
         micro, start, end = course["micro_batch"][i], course["start_s"][i], course["end_s"][i]
         several.add(micro)
-        span = found[course["device"][i]].setdefault(micro, [start, end])
+        span = spans_of[course["device"][i]].setdefault(micro, [start, end])
         span[0], span[1] = min(span[0], start), max(span[1], end)
     if len(several) < 2:
         return [[] for _ in range(devices)]
-    return [sorted(((m, a, b) for m, (a, b) in told.items()), key=lambda f: (f[1], f[0])) for told in found]
+    return [sorted(((m, a, b) for m, (a, b) in spans.items()), key=lambda f: (f[1], f[0])) for spans in spans_of]
 
 
 class SpanWords:
@@ -142,35 +142,35 @@ class SpanWords:
         stages: dict[int, set[int]] = {}
         for i in work:
             stages.setdefault(course["device"][i], set()).add(course["stage"][i])
-        self.several = {device for device, found in stages.items() if len(found) > 1}
+        self.several = {device for device, stages_here in stages.items() if len(stages_here) > 1}
         self.pieces = len({course["micro_batch"][i] for i in work if course["kind"][i] != "U"}) > 1
 
     def action(self, i: int) -> str:
         """Of compute, without its device: "forward 3", "backward 3 of stage 2", "update", "forward of layers.0.mlp"."""
-        told = self.course
-        kind, operator = told["kind"][i], told["operator"][i]
+        course = self.course
+        kind, operator = course["kind"][i], course["operator"][i]
         words = KIND_WORDS[kind]
         if self.operators and operator >= 0:
             return f"{words} of {text.short(self.operators[operator], NAME)}"
         if kind != "U" and self.pieces:
-            words += f" {told['micro_batch'][i]}"
-        return words + (f" of stage {told['stage'][i]}" if told["device"][i] in self.several else "")
+            words += f" {course['micro_batch'][i]}"
+        return words + (f" of stage {course['stage'][i]}" if course["device"][i] in self.several else "")
 
     def cargo(self, i: int) -> str:
         """Of a transfer: "activations of micro-batch 3", "all-reduce of the gradients of stage 2"."""
-        told = self.course
-        of, operator = told["of"][i], told["operator"][i]
+        course = self.course
+        of, operator = course["of"][i], course["operator"][i]
         if of == SYNC:
-            return f"all-reduce of the gradients of stage {told['stage'][i]}"
+            return f"all-reduce of the gradients of stage {course['stage'][i]}"
         if self.operators and operator >= 0:
             return f"output of {text.short(self.operators[operator], NAME)}"
-        which = f" of micro-batch {told['micro_batch'][i]}" if self.pieces and of != "U" else ""
+        which = f" of micro-batch {course['micro_batch'][i]}" if self.pieces and of != "U" else ""
         return CARRIED.get(of, "output") + which
 
     def route(self, i: int) -> str:
         """Of a transfer: "GPU 2 → 1"."""
-        told = self.course
-        device, to = told["device"][i], told["to_device"][i]
+        course = self.course
+        device, to = course["device"][i], course["to_device"][i]
         return self.devices[device] if to == device else lane_label(f"{device}->{to}", self.devices)
 
     def link(self, i: int) -> str:
@@ -179,10 +179,10 @@ class SpanWords:
 
     def state(self, i: int, device: int) -> str:
         """What a device does while the span occupies it."""
-        told = self.course
-        if told["kind"][i] != TRANSFER:
+        course = self.course
+        if course["kind"][i] != TRANSFER:
             return self.action(i)
-        return f"{'sends' if told['device'][i] == device else 'receives'} {self.cargo(i)}"
+        return f"{'sends' if course['device'][i] == device else 'receives'} {self.cargo(i)}"
 
 
 def ranges(numbers: Collection[int]) -> str:

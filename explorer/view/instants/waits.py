@@ -36,7 +36,7 @@ class WaitStep(TypedDict):
     seconds: float
 
 
-class Told(TypedDict):
+class WaitView(TypedDict):
     """A wait for the panel. steps: backwards in time; started: what the chain begins with."""
 
     device: int
@@ -100,10 +100,10 @@ def idle_time(course: Course, device: int, at_s: float) -> tuple[float, float, i
 
 def wait_at(course: Course, device: int, at_s: float) -> Wait | None:
     """What a device waits for at an instant; None where it is busy, or has nothing to do at all."""
-    found = idle_time(course, device, at_s)
-    if found is None or found[1] <= found[0]:
+    idle = idle_time(course, device, at_s)
+    if idle is None or idle[1] <= idle[0]:
         return None
-    start, end, then = found
+    start, end, then = idle
     first = (
         max(range(len(course["end_s"])), key=lambda i: course["end_s"][i]) if then == LAST else course["cause"][then]
     )
@@ -112,25 +112,25 @@ def wait_at(course: Course, device: int, at_s: float) -> Wait | None:
 
 def chain(course: Course, span: int) -> tuple[int, ...]:
     """A span, the one whose end let it start, and so on."""
-    found = []
+    spans = []
     while span >= 0:
-        found.append(span)
+        spans.append(span)
         span = course["cause"][span]
-    return tuple(found)
+    return tuple(spans)
 
 
 def legs(course: Course, spans: Sequence[int]) -> list[Leg]:
     """A chain with what follows on one device as one; transfers are told one by one."""
     numbered = enumerate(spans)
-    found = []
+    legs = []
     for _, several in groupby(numbered, key=lambda pair: _alike(course, *pair)):
         mine = [span for _, span in several][::-1]
         first = mine[0]
         queued = 0.0
         if course["kind"][first] == TRANSFER:
             queued = max(0.0, course["start_s"][first] - course["ready_s"][first])
-        found.append(Leg(course["start_s"][first], course["end_s"][mine[-1]], tuple(mine), queued))
-    return found
+        legs.append(Leg(course["start_s"][first], course["end_s"][mine[-1]], tuple(mine), queued))
+    return legs
 
 
 def _alike(course: Course, place: int, span: int) -> tuple[str, int]:
@@ -139,10 +139,10 @@ def _alike(course: Course, place: int, span: int) -> tuple[str, int]:
     return "compute", course["device"][span]
 
 
-def wait_told(course: Course, wait: Wait, words: SpanWords) -> Told:
+def wait_view(course: Course, wait: Wait, words: SpanWords) -> WaitView:
     """A wait for the panel."""
     name = words.devices[wait.device]
-    found = legs(course, wait.chain)
+    steps = legs(course, wait.chain)
     after = "after its last work" if wait.before == LAST else f"before {words.state(wait.before, wait.device)}"
     idle = text.seconds(wait.end_s - wait.start_s)
     first = course["device"][wait.chain[-1]]
@@ -150,8 +150,8 @@ def wait_told(course: Course, wait: Wait, words: SpanWords) -> Told:
         "device": wait.device,
         "title": f"{name} idle {idle}",
         "when": f"{text.seconds(wait.start_s)} to {text.seconds(wait.end_s)}, {after}",
-        "sentence": f"{name} idle {idle} {after}: {_sentence(course, wait, found, words)}",
-        "steps": [_step(course, leg, words) for leg in found],
+        "sentence": f"{name} idle {idle} {after}: {_sentence(course, wait, steps, words)}",
+        "steps": [_step(course, leg, words) for leg in steps],
         "started": f"Started by {words.devices[first]}, {words.state(wait.chain[-1], first)}, at 0 s.",
     }
 
@@ -170,19 +170,19 @@ def chain_columns(course: Course, wait: Wait) -> ChainColumns:
     return columns
 
 
-def _sentence(course: Course, wait: Wait, found: Sequence[Leg], words: SpanWords) -> str:
+def _sentence(course: Course, wait: Wait, steps: Sequence[Leg], words: SpanWords) -> str:
     """ "waits for gradients of micro-batch 0 from GPU 3, which waits for ...", in a few legs."""
-    told = []
-    for leg in found[:SPOKEN]:
+    parts = []
+    for leg in steps[:SPOKEN]:
         first, last = leg.spans[0], leg.spans[-1]
         if course["kind"][first] == TRANSFER:
-            told.append(f"{words.cargo(first)} from {words.devices[course['device'][first]]}")
+            parts.append(f"{words.cargo(first)} from {words.devices[course['device'][first]]}")
         else:
-            told.append(f"{words.action(last)} on {words.devices[course['device'][first]]}")
+            parts.append(f"{words.action(last)} on {words.devices[course['device'][first]]}")
     begin = "the schedule ends with " if wait.before == LAST else "waits for "
-    rest = len(found) - len(told)
+    rest = len(steps) - len(parts)
     more = f"; {text.plural(rest, 'step')} before that" if rest else ""
-    return begin + ", which waits for ".join(told) + more
+    return begin + ", which waits for ".join(parts) + more
 
 
 def _step(course: Course, leg: Leg, words: SpanWords) -> WaitStep:

@@ -21,10 +21,10 @@ SAME = 1e-9
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
-    "<=": lambda found, wanted: found <= wanted * (1 + SAME),
+    "<=": lambda value, wanted: value <= wanted * (1 + SAME),
     ">": operator.gt,
-    ">=": lambda found, wanted: found >= wanted * (1 - SAME),
-    "=": lambda found, wanted: abs(found - wanted) <= SAME * max(1.0, abs(wanted)),
+    ">=": lambda value, wanted: value >= wanted * (1 - SAME),
+    "=": lambda value, wanted: abs(value - wanted) <= SAME * max(1.0, abs(wanted)),
 }
 
 
@@ -45,11 +45,12 @@ def known(plan: PlanView | None, ran: Report | None = None) -> Known:
     return NONE if plan is None else figures_of({**plan, "ran": ran})
 
 
-def verdict(question: Question, asked: Session, begun: Session | None, now: Known, then: Known) -> Verdict:
-    """asked: what the page asks now, begun: what it asked when the step began; now and then: figures of their plans."""
+def verdict(question: Question, session: Session, begun: Session | None, now: Known, then: Known) -> Verdict:
+    """session: what the page asks now, begun: what it asked when the step began; now and then: figures of their
+    plans."""
     if begun is None:
         return Verdict("waiting", "The step's own plan is not there yet. If it does not come, start the step again.")
-    moved = changed(asked, begun)
+    moved = changed(session, begun)
     if not moved:
         return Verdict("asked", f"Wanted: {wanted(question.goals, then)}.", move=question.move)
     others = sorted(moved - set(question.move))
@@ -61,27 +62,27 @@ def verdict(question: Question, asked: Session, begun: Session | None, now: Know
     if any(goal.than is None and then.get(goal.figure) is None for goal in question.goals):
         return Verdict("waiting", "There is no first plan to compare with: start the step again.")
     met = all(_met(goal, now, then) for goal in question.goals)
-    found = ", ".join(
+    figures = ", ".join(
         f"{FIGURES[goal.figure].name} {figure_text(goal.figure, now[goal.figure])}" for goal in question.goals
     )
     if met:
-        return Verdict("right", f"Yes: {found}.", question.right)
-    return Verdict("wrong", f"Not yet: {found}; wanted {wanted(question.goals, then)}.", question.wrong)
+        return Verdict("right", f"Yes: {figures}.", question.right)
+    return Verdict("wrong", f"Not yet: {figures}; wanted {wanted(question.goals, then)}.", question.wrong)
 
 
 def wanted(goals: Sequence[Goal], then: Known) -> str:
     """ "bubble below 15 %, peak memory at most 16 GiB"."""
-    told = []
+    sentences = []
     for goal in goals:
         value = _than(goal, then)
         number = "that of the first plan" if value is None else figure_text(goal.figure, value)
-        told.append(f"{FIGURES[goal.figure].name} {RELATIONS[goal.relation]} {number}")
-    return ", ".join(told)
+        sentences.append(f"{FIGURES[goal.figure].name} {RELATIONS[goal.relation]} {number}")
+    return ", ".join(sentences)
 
 
 def _met(goal: Goal, now: Known, then: Known) -> bool:
-    found, than = now[goal.figure], _than(goal, then)
-    return found is not None and than is not None and COMPARE[goal.relation](found, than)
+    value, than = now[goal.figure], _than(goal, then)
+    return value is not None and than is not None and COMPARE[goal.relation](value, than)
 
 
 def _than(goal: Goal, then: Known) -> float | None:

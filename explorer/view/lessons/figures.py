@@ -24,7 +24,7 @@ class Figure:
 
     name: str
     value: Callable[[View], float | None]
-    told: Callable[[float], str]
+    words: Callable[[float], str]
 
 
 def _metric(key: Metric) -> Callable[[View], float | None]:
@@ -121,4 +121,4 @@ def figures_of(plan: View) -> dict[str, float | None]:
 
 
 def figure_text(name: str, value: float | None) -> str:
-    return text.NOTHING if value is None else FIGURES[name].told(value)
+    return text.NOTHING if value is None else FIGURES[name].words(value)

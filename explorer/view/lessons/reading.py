@@ -64,10 +64,10 @@ class _Reader:
         steps = raw.get("steps")
         if not isinstance(steps, list) or not 0 < len(steps) <= MAX_STEPS:
             self.fail(f"[[steps]]: expected 1 to {MAX_STEPS} of them")
-        found = tuple(self.step(step, number, common) for number, step in enumerate(steps, 1))
-        if found[-1].question is None:
+        read = tuple(self.step(step, number, common) for number, step in enumerate(steps, 1))
+        if read[-1].question is None:
             self.fail("the last step asks no question: give it a [steps.question]")
-        return Lesson(name, title, about, found)
+        return Lesson(name, title, about, read)
 
     def step(self, raw: object, number: int, common: Mapping[str, Any]) -> Step:
         self.where = f"{self.file}, step {number}"
@@ -127,10 +127,10 @@ class _Reader:
             self.fail(f"{key}: expected a text")
         if printable_lines(value, ("\t", "\n")) != value:
             self.fail(f"{key}: has a character that cannot be seen")
-        found = " ".join(value.split())
-        if len(found) > most:
-            self.fail(f"{key}: {len(found)} characters, at most {most}")
-        return found
+        words = " ".join(value.split())
+        if len(words) > most:
+            self.fail(f"{key}: {len(words)} characters, at most {most}")
+        return words
 
     def text(self, raw: Mapping[str, Any], key: str, most: int) -> Text:
         """Words and {figures}; whatever else it holds is words."""

@@ -16,7 +16,7 @@ LOOK = ("graph", "rows", "link_rows", "path")
 PINS = ("pins", "together")
 STATED = (*CONTROLS, *PINS, *LOOK)
 """All that a step may state."""
-NOT_ASKED = frozenset({*LOOK, "theme", "pair"})
+NOT_IN_QUESTION = frozenset({*LOOK, "theme", "pair"})
 MIB = 2**20
 
 
@@ -47,23 +47,23 @@ def _read(name: str, value: str, read: Callable[[str], float]) -> float:
         raise InvalidProblem(f"{name}: {error}") from None
 
 
-def as_stated(asked: Session, step: Session, settings: Mapping[str, object]) -> bool:
+def as_stated(session: Session, step: Session, settings: Mapping[str, object]) -> bool:
     """Whether a page asks what a step states. A cap above what a device has is none to the page."""
-    now, then = to_dict(asked), to_dict(step)
-    names = (set(settings) | {"model"}) - NOT_ASKED
+    now, then = to_dict(session), to_dict(step)
+    names = (set(settings) | {"model"}) - NOT_IN_QUESTION
     return all(now.get(name) == then.get(name) or (name == "memory" and name not in now) for name in names)
 
 
-def changed(asked: Session, begun: Session) -> frozenset[str]:
+def changed(session: Session, begun: Session) -> frozenset[str]:
     """The settings in which two questions differ."""
-    now, then = to_dict(asked), to_dict(begun)
-    return frozenset(name for name in now.keys() | then.keys() if now.get(name) != then.get(name)) - NOT_ASKED
+    now, then = to_dict(session), to_dict(begun)
+    return frozenset(name for name in now.keys() | then.keys() if now.get(name) != then.get(name)) - NOT_IN_QUESTION
 
 
 def controls_of(step: Session) -> dict[str, object]:
     """What a page sets its controls to: the question by the names of a link, pins as a link has them."""
-    told = to_dict(step)
-    return {name: told[name] for name in told if name not in NOT_ASKED} | {
+    controls = to_dict(step)
+    return {name: controls[name] for name in controls if name not in NOT_IN_QUESTION} | {
         "look": {
             "graph": step.look.graph, "rows": step.look.rows, "link_rows": step.look.links, "path": step.look.path,
         }

@@ -25,12 +25,12 @@ STYLE = (
 def card(title: str, facts: Sequence[tuple[str, str]], picture: Picture | None = None, more: str = "") -> str:
     """facts: names and values. more: HTML below the picture."""
     head = f'<div style="font-weight:600;margin-bottom:4px">{escape(title)}</div>'
-    told = "".join(
+    items = "".join(
         '<span style="white-space:nowrap">'
         f'<span style="opacity:.65">{escape(name)}</span> <b>{escape(value)}</b></span>'
         for name, value in facts
     )
-    row = f'<div style="display:flex;flex-wrap:wrap;gap:0 18px;margin-bottom:6px">{told}</div>' if facts else ""
+    row = f'<div style="display:flex;flex-wrap:wrap;gap:0 18px;margin-bottom:6px">{items}</div>' if facts else ""
     drawn = "" if picture is None else STYLE + "".join(image(picture, theme, f"pe-{theme}") for theme in THEMES)
     return (
         '<div style="border:1px solid rgba(128,128,128,.35);border-radius:8px;padding:10px 12px;max-width:660px;'

@@ -74,40 +74,40 @@ def gantt_picture(
     if scale.is_cut:
         shapes += _break(scale, top, bottom)
     shapes += _legend(plan, lanes, left, bottom + FOOT / 2 + 2, scale)
-    told = f"Schedule of {text.plural(len(plan['devices']), 'device')}, {text.seconds(plan['span_s'])}"
-    return Picture(tuple(shapes), width, bottom + FOOT, told, len(plan["devices"]))
+    description = f"Schedule of {text.plural(len(plan['devices']), 'device')}, {text.seconds(plan['span_s'])}"
+    return Picture(tuple(shapes), width, bottom + FOOT, description, len(plan["devices"]))
 
 
 def _axis(scale: TimeScale, top: float, bottom: float) -> list[Shape]:
     unit_s, unit = text.time_unit(scale.end_s)
     shown = (scale.end_s - (scale.resume_s - scale.cut_s)) / unit_s
     step = round_step(shown / TICKS)
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     last = -math.inf
     for i in range(int(scale.end_s / unit_s / step + 1e-9) + 1):
         time_s = i * step * unit_s
         if scale.is_cut and scale.cut_s - 0.2 * step * unit_s < time_s < scale.resume_s + 0.2 * step * unit_s:
             continue
         x = scale.at(time_s)
-        found.append(Stroke(((x, top - 5), (x, bottom)), "grid"))
+        shapes.append(Stroke(((x, top - 5), (x, bottom)), "grid"))
         words_ = f"{text.digits(round(i * step, 9))} {unit}"
         wide = text_width(words_, 10.5)
         if x - wide / 2 > last + 6 and x + wide / 2 < scale.at(scale.end_s) + RIGHT:
-            found.append(Label(x, top - 13, words_, "quiet", 10.5, "start" if i == 0 else "middle"))
+            shapes.append(Label(x, top - 13, words_, "quiet", 10.5, "start" if i == 0 else "middle"))
             last = x + (wide if i == 0 else wide / 2)
-    return found
+    return shapes
 
 
 def _names(rows: Sequence[Row], middles: Sequence[float]) -> list[Shape]:
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     begin = 8 + 10 * max((min(MARKS, len(row.devices)) for row in rows), default=0) + 4.0
     for row, middle in zip(rows, middles, strict=True):
         size = 11.0 if row.height == 1.0 else 9.5
-        found.append(Label(begin, middle, row.label, "text" if row.height == 1.0 else "quiet", size))
+        shapes.append(Label(begin, middle, row.label, "text" if row.height == 1.0 else "quiet", size))
         side = 8.0 if row.height == 1.0 else 6.0
         for place, index in enumerate(row.devices[:MARKS]):
-            found.append(Rect(8 + place * (side + 2), middle - side / 2, side, side, device(index), radius=1.5))
-    return found
+            shapes.append(Rect(8 + place * (side + 2), middle - side / 2, side, side, device(index), radius=1.5))
+    return shapes
 
 
 def _bars(
@@ -118,18 +118,18 @@ def _bars(
     scale: TimeScale,
     operators: Sequence[str],
 ) -> list[Shape]:
-    names, bars = [told["name"] for told in plan["devices"]], plan["bars"]
+    names, bars = [device["name"] for device in plan["devices"]], plan["bars"]
     highest = str(max(bars["micro_batch"], default=0))
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     for bar in _melted(plan, lanes_of(bars, lanes, names, lambda i: words(bars, i, names, operators)), scale):
         lane, paint, kind = bar.lane, bar.lane.paint, bars["kind"][bar.first]
         tall = max(lane.tall * height, 2.0 if lane.tall == LINK_BAR else 0.0)
         y = top + (lane.middle + 0.5) * height - tall / 2
-        said = bar.words if bar.count == 1 else f"{KIND_WORDS[kind]}, {bar.count:,} bars"
-        title = f"{names[bars['device'][bar.first]]}: {said}, from {text.seconds(bars['start_s'][bar.first])}"
+        description = bar.words if bar.count == 1 else f"{KIND_WORDS[kind]}, {bar.count:,} bars"
+        title = f"{names[bars['device'][bar.first]]}: {description}, from {text.seconds(bars['start_s'][bar.first])}"
         apart = bar.count == 1 or not plan["by_operator"]  # runs of operators touch one another
         hatched = apart and bar.wide >= HATCHED
-        found.append(
+        shapes.append(
             Rect(bar.x, y, max(bar.wide, 0.6), tall, paint.fill, paint.edge if hatched else "", 0.8, 0.0,
                  paint.hatch if hatched else "", paint.ink, min(paint.strength, FAINTER), title)
         )  # fmt: skip
@@ -138,8 +138,8 @@ def _bars(
         longest = label if low != high else highest  # of a row all have their number, or none
         if label and tall >= 9 and bar.wide >= max(NUMBERED, text_width(longest, 9.5) + 3):
             rim = "" if kind == "F" and not paint.hatch else paint.fill
-            found.append(Label(bar.x + bar.wide / 2, y + tall / 2, label, paint.text, 9.5, "middle", halo=rim))
-    return found
+            shapes.append(Label(bar.x + bar.wide / 2, y + tall / 2, label, paint.text, 9.5, "middle", halo=rim))
+    return shapes
 
 
 @dataclass(slots=True)
@@ -166,7 +166,7 @@ def _melted(plan: PlanView, lanes: Sequence[Lane], scale: TimeScale) -> list[Mel
         MELTED if mean * scale.per_s >= sparse * len(lane.at) else sparse
         for mean, lane in zip(means, lanes, strict=True)
     ]
-    found: list[Melted] = []
+    melted: list[Melted] = []
     latest: dict[tuple[int, float], Melted] = {}
     for start_s, number, n in bars:
         lane, narrow = lanes[number], narrows[number]
@@ -184,41 +184,43 @@ def _melted(plan: PlanView, lanes: Sequence[Lane], scale: TimeScale) -> list[Mel
             first = lane.at[n]
             bar = Melted(lane, first, x, wide, (numbers[first], numbers[first]), lane.words[n])
             latest[lane.row, lane.middle] = bar
-            found.append(bar)
-    return found
+            melted.append(bar)
+    return melted
 
 
 def _break(scale: TimeScale, top: float, bottom: float) -> list[Shape]:
     """The gap where micro-batches are left out, between two jagged lines."""
     x = scale.at(scale.cut_s)
-    found: list[Shape] = [Rect(x, top - 6, BREAK, bottom - top + 12, "background")]
+    shapes: list[Shape] = [Rect(x, top - 6, BREAK, bottom - top + 12, "background")]
     for side in (x + 2, x + BREAK - 2):
         teeth = [(side + (2.5 if i % 2 else -2.5), top + (bottom - top) * i / 16) for i in range(17)]
-        found.append(Stroke(tuple(teeth), "quiet", 1.0))
-    found.append(Label(x + BREAK / 2, (top + bottom) / 2, f"+{scale.left_out}", "text", 10, "middle", bold=True))
-    return found
+        shapes.append(Stroke(tuple(teeth), "quiet", 1.0))
+    shapes.append(Label(x + BREAK / 2, (top + bottom) / 2, f"+{scale.left_out}", "text", 10, "middle", bold=True))
+    return shapes
 
 
 def _legend(plan: PlanView, lanes: Rows, left: float, y: float, scale: TimeScale) -> list[Shape]:
     kinds = set(plan["bars"]["kind"])
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     x = left
     for kind in (*"FRBIWU", EXCHANGE, TRANSFER):
         if kind not in kinds:
             continue
         if kind == TRANSFER:
-            found.append(Rect(x, y - 1.5, 16, 3, "quiet"))
+            shapes.append(Rect(x, y - 1.5, 16, 3, "quiet"))
         else:
             fill = "quiet" if kind == "F" else "grid"
-            found.append(Rect(x, y - 5, 16, 10, fill, hatch=HATCHES.get(kind, ""), ink="quiet"))
-        found.append(Label(x + 21, y, KIND_WORDS[kind], "quiet", 10))
+            shapes.append(Rect(x, y - 5, 16, 10, fill, hatch=HATCHES.get(kind, ""), ink="quiet"))
+        shapes.append(Label(x + 21, y, KIND_WORDS[kind], "quiet", 10))
         x += 21 + text_width(KIND_WORDS[kind], 10) + 16
     if any(row.phases is not None for row in lanes.rows):
         for name in ("warm-up", "drain"):
-            found.append(Rect(x, y - 5, 16, 10, name))
-            found.append(Label(x + 21, y, name, "quiet", 10))
+            shapes.append(Rect(x, y - 5, 16, 10, name))
+            shapes.append(Label(x + 21, y, name, "quiet", 10))
             x += 21 + text_width(name, 10) + 16
     if scale.is_cut:
         each = f", {text.seconds(scale.period_s)} each" if scale.alike else ""
-        found.append(Label(x, y, f"{scale.left_out} micro-batches of the steady state are left out{each}", "quiet", 10))
-    return found
+        shapes.append(
+            Label(x, y, f"{scale.left_out} micro-batches of the steady state are left out{each}", "quiet", 10)
+        )
+    return shapes

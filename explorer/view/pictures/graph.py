@@ -46,7 +46,7 @@ def graph_picture(
     names: list[str] = []
     if plan is not None:
         laid = assignment(view, skeleton, plan["placement"], plan["samples"])
-        names = [told["name"] for told in plan["devices"]]
+        names = [device["name"] for device in plan["devices"]]
     around = ROUTE if view.layout.routes else 0.0
     top = MARGIN + (HEAD if heading else 0.0) + around
     width = max(view.layout.width + 2 * MARGIN, 420.0)
@@ -68,9 +68,9 @@ def graph_picture(
         lines = _legend(used, names, width, bottom + FOOT / 2 + 2)
         shapes += lines
         height = max(shape.y for shape in lines if isinstance(shape, Label)) + 18
-    told = f"Graph of {skeleton['name']}: {text.plural(skeleton['operators'], 'operator')}"
-    told += f" on {text.plural(len(used), 'device')}" if used else ""
-    return Picture(tuple(shapes), width, height, told, len(names))
+    description = f"Graph of {skeleton['name']}: {text.plural(skeleton['operators'], 'operator')}"
+    description += f" on {text.plural(len(used), 'device')}" if used else ""
+    return Picture(tuple(shapes), width, height, description, len(names))
 
 
 def _boxes(
@@ -80,7 +80,7 @@ def _boxes(
     places: Mapping[str, Point],
     names: Sequence[str],
 ) -> list[Shape]:
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     wide = view.layout.box_width
     for name, members in view.boxes.items():
         x, y = places[name][0] - wide / 2, places[name][1] - NODE_HEIGHT / 2
@@ -89,21 +89,21 @@ def _boxes(
         title = f"{full_name(skeleton, name)}: {text.plural(len(members), 'operator')}" + (f" on {who}" if on else "")
         fill, colour = (device(on[0]), device(on[0], "text")) if on else ("lane", "text")
         hatch = pattern_of(on[0]) if on else ""
-        found.append(Rect(x, y, wide, NODE_HEIGHT, fill, "" if on else "grid", 1.0, 5.0, hatch, colour, 0.35,
+        shapes.append(Rect(x, y, wide, NODE_HEIGHT, fill, "" if on else "grid", 1.0, 5.0, hatch, colour, 0.35,
                           title))  # fmt: skip
         further = on[1 : 1 + STRIPS]
         for place, index in enumerate(further):
             right = x + wide - STRIP * (len(further) - place) - 5
-            found.append(Rect(right, y + 3, STRIP - 1.5, NODE_HEIGHT - 6, device(index), "background", 0.8, 1.5))
+            shapes.append(Rect(right, y + 3, STRIP - 1.5, NODE_HEIGHT - 6, device(index), "background", 0.8, 1.5))
         number = str(on[0]) if on else ""
         room = wide - 20 - text_width(number, 10) - STRIP * len(further)
         label = text.short(view.labels[name], max(3, int(room / text_width("m", 11))))
         rim = fill if hatch else ""
-        found.append(Label(x + 7, y + NODE_HEIGHT / 2, label, colour, 11, halo=rim))
+        shapes.append(Label(x + 7, y + NODE_HEIGHT / 2, label, colour, 11, halo=rim))
         if number:
             end = x + wide - 7 - (STRIP * len(further) + 3 if further else 0)
-            found.append(Label(end, y + NODE_HEIGHT / 2, number, colour, 10, "end", halo=rim))
-    return found
+            shapes.append(Label(end, y + NODE_HEIGHT / 2, number, colour, 10, "end", halo=rim))
+    return shapes
 
 
 def _edges(
@@ -184,17 +184,17 @@ def _middle(way: Sequence[Point]) -> Point:
 
 def _legend(used: Sequence[int], names: Sequence[str], width: float, y: float) -> list[Shape]:
     """The devices in use and what a thick line is, in as many lines as they need."""
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     x = MARGIN
     for index in used:
         wide = 15 + text_width(names[index], 10) + 14
         if x + wide > width - MARGIN and x > MARGIN:
             x, y = MARGIN, y + 18
-        found.append(Rect(x, y - 5, 10, 10, device(index), radius=2, hatch=pattern_of(index),
+        shapes.append(Rect(x, y - 5, 10, 10, device(index), radius=2, hatch=pattern_of(index),
                           ink=device(index, "text"), hatch_opacity=0.35))  # fmt: skip
-        found.append(Label(x + 15, y, names[index], "quiet", 10))
+        shapes.append(Label(x + 15, y, names[index], "quiet", 10))
         x += wide
-    said = "tensors between devices, a micro-batch"
-    if x + 26 + text_width(said, 10) > width - MARGIN:
+    words = "tensors between devices, a micro-batch"
+    if x + 26 + text_width(words, 10) > width - MARGIN:
         x, y = MARGIN, y + 18
-    return [*found, Stroke(((x, y), (x + 20, y)), "accent", 3), Label(x + 26, y, said, "quiet", 10)]
+    return [*shapes, Stroke(((x, y), (x + 20, y)), "accent", 3), Label(x + 26, y, words, "quiet", 10)]

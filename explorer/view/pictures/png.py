@@ -146,8 +146,8 @@ class _Canvas:
     def _has(self, letter: str, font: Any) -> bool:
         if letter not in self.letters:
             missing = font.getmask("\uffff").getbbox(), bytes(font.getmask("\uffff"))
-            found = font.getmask(letter)
-            self.letters[letter] = letter.isprintable() and (found.getbbox(), bytes(found)) != missing
+            mask = font.getmask(letter)
+            self.letters[letter] = letter.isprintable() and (mask.getbbox(), bytes(mask)) != missing
         return self.letters[letter]
 
     def _other(self, letter: str) -> str:

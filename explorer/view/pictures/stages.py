@@ -25,53 +25,53 @@ STRIPES = 8
 def stages_picture(plan: PlanView, *, heading: str = "") -> Picture | None:
     """The stages of a plan's view with who runs them, forward and backward times, share of the work and peak memory,
     and what they send for every micro-batch; None where there are more than can be read (`stage_boxes`)."""
-    told = stage_boxes(plan)
-    if told["too_many"] or not told["boxes"]:
+    view = stage_boxes(plan)
+    if view["too_many"] or not view["boxes"]:
         return None
     top = MARGIN + (HEAD if heading else 0.0) + APART / 2
-    lanes = max(box["lane"] for box in told["boxes"])
-    width = 2 * MARGIN + told["columns"] * (BOX + BETWEEN) - BETWEEN
+    lanes = max(box["lane"] for box in view["boxes"])
+    width = 2 * MARGIN + view["columns"] * (BOX + BETWEEN) - BETWEEN
     bottom = top + lanes * (TALL + APART) + TALL
     width = max(width, 420.0)
     places = {
         box["stage"]: (MARGIN + box["column"] * (BOX + BETWEEN), top + box["lane"] * (TALL + APART))
-        for box in told["boxes"]
+        for box in view["boxes"]
     }
     shapes: list[Shape] = []
     if heading:
         shapes.append(Label(MARGIN, MARGIN + 4, heading, "text", 13, bold=True))
     words: list[Shape] = []
-    for edge in told["edges"]:
-        drawn, said = _edge(edge, places)
+    for edge in view["edges"]:
+        drawn, title = _edge(edge, places)
         shapes += drawn
-        words += said
-    for box in told["boxes"]:
+        words += title
+    for box in view["boxes"]:
         shapes += _box(box, places[box["stage"]])
-    note = f"{told['note']}; bytes and times are of one micro-batch"
+    note = f"{view['note']}; bytes and times are of one micro-batch"
     bottom += APART / 2
     shapes += [*words, Label(MARGIN, bottom + FOOT / 2 + 3, note, "quiet", 10)]
-    return Picture(tuple(shapes), width, bottom + FOOT + 4, f"Stages: {told['note']}", len(plan["devices"]))
+    return Picture(tuple(shapes), width, bottom + FOOT + 4, f"Stages: {view['note']}", len(plan["devices"]))
 
 
 def _box(box: Mapping[str, Any], place: Point) -> list[Shape]:
     x, y = place
     edge = "text" if box["bottleneck"] else "grid"
-    found: list[Shape] = [Rect(x, y, BOX, TALL, "lane", edge, 1.4 if box["bottleneck"] else 1.0, 6.0,
+    shapes: list[Shape] = [Rect(x, y, BOX, TALL, "lane", edge, 1.4 if box["bottleneck"] else 1.0, 6.0,
                                title=box["label"])]  # fmt: skip
     shown = box["devices"][:STRIPES]
     for i, index in enumerate(shown):
         tall = (TALL - 12) / len(shown)
-        found.append(Rect(x + 6, y + 6 + i * tall, STRIPE, tall - (1 if len(shown) > 1 else 0), device(index),
+        shapes.append(Rect(x + 6, y + 6 + i * tall, STRIPE, tall - (1 if len(shown) > 1 else 0), device(index),
                           radius=1.5, hatch=pattern_of(index), ink=device(index, "text"),
                           hatch_opacity=0.35))  # fmt: skip
     left, right = x + 6 + STRIPE + 8, x + BOX - 9
-    found.append(Label(left, y + 15, f"{box['stage']} · {text.short(box['who_short'], 13)}", "text", 11, bold=True))
-    found.append(Label(right, y + 15, box["share"], "text", 10.5, "end"))
-    found.append(Label(left, y + 32, box["times"], "text", 10))
-    found.append(Label(left, y + 48, f"{box['peak_short']} peak", "quiet", 9.5))
+    shapes.append(Label(left, y + 15, f"{box['stage']} · {text.short(box['who_short'], 13)}", "text", 11, bold=True))
+    shapes.append(Label(right, y + 15, box["share"], "text", 10.5, "end"))
+    shapes.append(Label(left, y + 32, box["times"], "text", 10))
+    shapes.append(Label(left, y + 48, f"{box['peak_short']} peak", "quiet", 9.5))
     flight = f"{box['flight']} in flight" + (", again" if box["recompute"] else "")
-    found.append(Label(right, y + 48, flight, "quiet", 9.5, "end"))
-    return found
+    shapes.append(Label(right, y + 48, flight, "quiet", 9.5, "end"))
+    return shapes
 
 
 def _edge(edge: Mapping[str, Any], places: Mapping[int, Point]) -> tuple[list[Shape], list[Shape]]:

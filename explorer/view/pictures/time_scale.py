@@ -51,13 +51,13 @@ class TimeScale:
         """(x, width) of what is to be seen of an interval: one part, two around the break, or none."""
         if not self.is_cut:
             return [(self.at(start_s), (end_s - start_s) * self.per_s)]
-        found = []
+        parts = []
         for low, high in ((0.0, self.cut_s), (self.resume_s, self.end_s)):
             a, b = max(start_s, low), min(end_s, high)
             if b > a:
                 left = self.x + a * self.per_s if low == 0.0 else self.at(a)
-                found.append((left, (b - a) * self.per_s))
-        return found
+                parts.append((left, (b - a) * self.per_s))
+        return parts
 
 
 def round_step(least: float) -> float:

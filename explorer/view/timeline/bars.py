@@ -8,7 +8,7 @@ from typing import Any, cast
 from explorer.view.plan_types import Bars
 from explorer.view.timeline.exchanges import NO_EXCHANGE, Exchange, OfActions
 from explorer.words import text
-from explorer.words.actions import BACKWARD, EXCHANGE, KIND_WORDS, REPEATED, TRANSFER, told
+from explorer.words.actions import BACKWARD, EXCHANGE, KIND_WORDS, REPEATED, TRANSFER, action_parts
 from solvers.plan.schedule import Schedule, Span
 
 MAX_BARS = 5000
@@ -46,48 +46,48 @@ def columns_of(rows: Sequence[Sequence[Any]]) -> Bars:
     return cast(Bars, {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)})
 
 
-def row_of(found: Bars, i: int) -> list[Any]:
+def row_of(bars: Bars, i: int) -> list[Any]:
     """A bar in the order of COLUMNS."""
-    columns = cast("dict[str, list[Any]]", found)
+    columns = cast("dict[str, list[Any]]", bars)
     return [columns[name][i] for name in COLUMNS]
 
 
-def table(found: Bars, devices: Sequence[str], limit: int = 400, operators: Sequence[str] = ()) -> list[dict[str, str]]:
+def table(bars: Bars, devices: Sequence[str], limit: int = 400, operators: Sequence[str] = ()) -> list[dict[str, str]]:
     """The Gantt chart's table twin, in time order; the first ``limit`` bars. operators: names by position."""
-    order = sorted(range(len(found["device"])), key=lambda i: (found["start_s"][i], found["device"][i]))
+    order = sorted(range(len(bars["device"])), key=lambda i: (bars["start_s"][i], bars["device"][i]))
     return [
         {
-            "device": devices[found["device"][i]],
-            "what": words(found, i, devices, operators),
-            "start": text.seconds(found["start_s"][i]),
-            "end": text.seconds(found["end_s"][i]),
-            "took": text.seconds(found["end_s"][i] - found["start_s"][i]),
+            "device": devices[bars["device"][i]],
+            "what": words(bars, i, devices, operators),
+            "start": text.seconds(bars["start_s"][i]),
+            "end": text.seconds(bars["end_s"][i]),
+            "took": text.seconds(bars["end_s"][i] - bars["start_s"][i]),
         }
         for i in order[:limit]
     ]
 
 
-def words(found: Bars, i: int, devices: Sequence[str], operators: Sequence[str] = ()) -> str:
+def words(bars: Bars, i: int, devices: Sequence[str], operators: Sequence[str] = ()) -> str:
     """What a bar is, in words: "forward, stage 0, micro-batch 3", or "forward, layers.0.mlp"."""
-    stage, micro_batch = found["stage"][i], found["micro_batch"][i]
-    kind = KIND_WORDS[found["kind"][i]]
-    if found["kind"][i] == TRANSFER:
-        kind = f"transfer to {devices[found['to_device'][i]]}, {text.nbytes(found['nbytes'][i])}"
-    if found["kind"][i] == EXCHANGE:
-        kind = f"{kind}, {text.nbytes(found['nbytes'][i])} from each member"
-    operator = found["operator"][i]
+    stage, micro_batch = bars["stage"][i], bars["micro_batch"][i]
+    kind = KIND_WORDS[bars["kind"][i]]
+    if bars["kind"][i] == TRANSFER:
+        kind = f"transfer to {devices[bars['to_device'][i]]}, {text.nbytes(bars['nbytes'][i])}"
+    if bars["kind"][i] == EXCHANGE:
+        kind = f"{kind}, {text.nbytes(bars['nbytes'][i])} from each member"
+    operator = bars["operator"][i]
     where = f", stage {stage}" if stage >= 0 else ""
     if operators and operator >= 0:
-        return f"{kind}{' of' if found['kind'][i] == TRANSFER else ','} {operators[operator]}"
-    if found["kind"][i] == REPEATED:
-        return f"{kind}{where}, {micro_batch:,} micro-batches ({found['spans'][i]} spans)"
-    which = f", micro-batch {micro_batch}" if micro_batch >= 0 and found["kind"][i] != "U" else ""
-    merged = f" ({found['spans'][i]} spans)" if found["spans"][i] > 1 else ""
+        return f"{kind}{' of' if bars['kind'][i] == TRANSFER else ','} {operators[operator]}"
+    if bars["kind"][i] == REPEATED:
+        return f"{kind}{where}, {micro_batch:,} micro-batches ({bars['spans'][i]} spans)"
+    which = f", micro-batch {micro_batch}" if micro_batch >= 0 and bars["kind"][i] != "U" else ""
+    merged = f" ({bars['spans'][i]} spans)" if bars["spans"][i] > 1 else ""
     return f"{kind}{where}{which}{merged}"
 
 
 def _rows(span: Span, again_s: Mapping[int, float], links: Mapping[str, int], exchanged: OfActions) -> list[list[Any]]:
-    stage, kind, micro_batch = told(span)
+    stage, kind, micro_batch = action_parts(span)
     row = [span.device, span.start_s, span.end_s, kind, stage, micro_batch, span.to_device, span.nbytes, 1,
            links.get(span.resource, -1), -1, -1]  # fmt: skip
     exchange = exchanged.get((stage, kind), NO_EXCHANGE)
@@ -114,7 +114,7 @@ def _merged(rows: list[list[Any]], gap: float, alike: int) -> list[list[Any]]:
     """Melt neighbours on a lane that are at most ``gap`` apart and agree in device, and if asked in
     stage (alike 2), kind and receiver (alike 4) and micro-batch (alike 7)."""
     latest: dict[tuple[int, bool, int], list[Any]] = {}
-    found: list[list[Any]] = []
+    merged: list[list[Any]] = []
     for row in sorted(rows, key=lambda r: r[1]):
         lane = (row[0], row[3] == TRANSFER, row[9])
         before = latest.get(lane)
@@ -126,8 +126,8 @@ def _merged(rows: list[list[Any]], gap: float, alike: int) -> list[list[Any]]:
             before[8] += row[8]
             continue
         latest[lane] = list(row)
-        found.append(latest[lane])
-    return found
+        merged.append(latest[lane])
+    return merged
 
 
 def _traits(row: list[Any], alike: int) -> tuple[Any, ...]:

@@ -71,10 +71,10 @@ def canvas(
 def lanes_object(drawn: Sequence[Lane], scale: float, theme: Theme) -> list[dict[str, object]]:
     """Lanes: name, of, y, tall, opacity; a column each of from, long, at and words; fill, ink (of what is written on
     it), hatch and edge. scale: seconds in a unit of the time axis."""
-    found: list[dict[str, object]] = []
+    lanes: list[dict[str, object]] = []
     for lane in drawn:
         fill, starts = colour(lane.paint.fill, theme), lane.start_s
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "name": lane.name,
             "y": round(lane.middle, 4),
             "tall": lane.tall,
@@ -85,21 +85,21 @@ def lanes_object(drawn: Sequence[Lane], scale: float, theme: Theme) -> list[dict
             "fill": fill,
         }
         if lane.of:
-            told |= {"of": lane.of, "opacity": lane.opacity}
-        found.append(told | _painted(lane, fill, theme))
-    return found
+            fields |= {"of": lane.of, "opacity": lane.opacity}
+        lanes.append(fields | _painted(lane, fill, theme))
+    return lanes
 
 
 def _painted(lane: Lane, fill: str, theme: Theme) -> dict[str, object]:
-    paint, told = lane.paint, dict[str, object]()
+    paint, fields = lane.paint, dict[str, object]()
     if paint.text:
         pale = mix(fill, SURFACES[theme].background, lane.opacity)
-        told["ink"] = colour(paint.text, theme) if lane.opacity == 1.0 else text_on(pale)
+        fields["ink"] = colour(paint.text, theme) if lane.opacity == 1.0 else text_on(pale)
     if paint.hatch:
-        told["hatch"] = {"shape": paint.hatch, "ink": colour(paint.ink, theme), "strength": paint.strength}
+        fields["hatch"] = {"shape": paint.hatch, "ink": colour(paint.ink, theme), "strength": paint.strength}
     if paint.edge:
-        told["edge"] = {"colour": colour(paint.edge, theme), "always": paint.ringed}
-    return told
+        fields["edge"] = {"colour": colour(paint.edge, theme), "always": paint.ringed}
+    return fields
 
 
 def _bands(drawn: Sequence[Band], scale: float, theme: Theme) -> list[dict[str, str]]:
@@ -114,10 +114,10 @@ def _bands(drawn: Sequence[Band], scale: float, theme: Theme) -> list[dict[str, 
     return [{"path": "".join(parts), "fill": colour(name, theme)} for name, parts in paths.items()]
 
 
-def hover(found: Bars, i: int, devices: Sequence[str]) -> str:
+def hover(bars: Bars, i: int, devices: Sequence[str]) -> str:
     """What a bar says, as pseudo-HTML."""
-    start, end = found["start_s"][i], found["end_s"][i]
+    start, end = bars["start_s"][i], bars["end_s"][i]
     return (
-        f"<b>{text.plain(devices[found['device'][i]])}</b> · {text.plain(words(found, i, devices))}<br>"
+        f"<b>{text.plain(devices[bars['device'][i]])}</b> · {text.plain(words(bars, i, devices))}<br>"
         f"{text.seconds(end - start)} · {text.seconds(start)} to {text.seconds(end)}"
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from explorer.question.nodes.groups import all_reduce_steps, exchange_s
-from explorer.words.actions import told
+from explorer.words.actions import action_parts
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Span
 from solvers.problem.collectives import RING, exchange_kind
@@ -55,7 +55,7 @@ def exchanges(problem: Problem, plan: Plan) -> OfActions:
         for operator in members
         if not operators[operator].cached
     }
-    found: dict[tuple[int, str], Exchange] = {}
+    exchanges: dict[tuple[int, str], Exchange] = {}
     for number, stage in enumerate(plan.stages):
         size = problem.mini_batch if problem.objective is Objective.MAKESPAN else stage.micro_batch_size
         for position in stage.operators:
@@ -66,9 +66,9 @@ def exchanges(problem: Problem, plan: Plan) -> OfActions:
             if kind == "F" and (stage.recompute or position in again):
                 kinds += "BI"
             for one in kinds if each.seconds else "":
-                before = found.get((number, one), NO_EXCHANGE)
-                found[number, one] = Exchange(before.seconds + each.seconds, before.nbytes + each.nbytes)
-    return found
+                before = exchanges.get((number, one), NO_EXCHANGE)
+                exchanges[number, one] = Exchange(before.seconds + each.seconds, before.nbytes + each.nbytes)
+    return exchanges
 
 
 def of_iteration(problem: Problem, plan: Plan, device: int) -> float:
@@ -88,12 +88,12 @@ def of_spans(problem: Problem, plan: Plan) -> OfSpan:
     def of(span: Span) -> Exchange:
         if span.is_transfer or problem.group_link is None:
             return NO_EXCHANGE
-        stage, kind, _ = told(span)
+        stage, kind, _ = action_parts(span)
         if span.operator >= 0:
-            found = exchange_of(problem, problem.graph.operators[span.operator], problem.mini_batch)
+            exchange = exchange_of(problem, problem.graph.operators[span.operator], problem.mini_batch)
         else:
-            found = by_action.get((stage, kind), NO_EXCHANGE)
-        return found._replace(seconds=min(found.seconds, span.end_s - span.start_s))
+            exchange = by_action.get((stage, kind), NO_EXCHANGE)
+        return exchange._replace(seconds=min(exchange.seconds, span.end_s - span.start_s))
 
     return of
 
@@ -110,12 +110,12 @@ def exchanges_object(problem: Problem, plan: Plan) -> list[dict[str, object]] | 
     micro-batch and the seconds that this takes; None where tensors are whole."""
     if problem.graph.tensor_parallel == 1:
         return None
-    found: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for stage in plan.stages:
         size = problem.mini_batch if problem.objective is Objective.MAKESPAN else stage.micro_batch_size
         for operator in (problem.graph.operators[position] for position in stage.operators):
             if operator.exchange_steps:
                 seconds, nbytes = exchange_of(problem, operator, size / len(stage.devices))
                 kind = exchange_kind(operator)
-                found.append({"operator": operator.name, "kind": kind, "bytes": nbytes, "seconds": seconds})
-    return found
+                rows.append({"operator": operator.name, "kind": kind, "bytes": nbytes, "seconds": seconds})
+    return rows

@@ -51,12 +51,12 @@ class Rows:
 
     def middles(self) -> tuple[float, ...]:
         """Where each row's middle is, from the top; the first one's is 0."""
-        found: list[float] = []
+        middles: list[float] = []
         edge = -0.5
         for row in self.rows:
-            found.append(edge + row.height / 2)
+            middles.append(edge + row.height / 2)
             edge += row.height
-        return tuple(found)
+        return tuple(middles)
 
     def total(self) -> float:
         """The height of all rows."""
@@ -80,7 +80,7 @@ class RowColumns(TypedDict):
     groups: list[Group]
 
 
-def rows_told(rows: Rows, nodes: Sequence[int]) -> RowColumns:
+def row_columns(rows: Rows, nodes: Sequence[int]) -> RowColumns:
     """Rows as a drawing takes them, a list a property. nodes: of the devices."""
     return {
         "kind": rows.kind,
@@ -97,19 +97,19 @@ def rows_told(rows: Rows, nodes: Sequence[int]) -> RowColumns:
 def node_groups(rows: Sequence[Row], nodes: Sequence[int]) -> list[Group]:
     """Neighbouring rows whose devices are all in one node, []
     where there is one node only. nodes: of the devices."""
-    found: list[Group] = []
+    groups: list[Group] = []
     if len(set(nodes)) < 2:
-        return found
+        return groups
     before = -1
     for i, row in enumerate(rows):
         on = {nodes[device] for device in row.devices} if not row.links else set()
         node = on.pop() if len(on) == 1 else -1
         if node >= 0 and node == before:
-            found[-1]["to"] = i + 1
+            groups[-1]["to"] = i + 1
         elif node >= 0:
-            found.append({"label": f"node {node}", "from": i, "to": i + 1})
+            groups.append({"label": f"node {node}", "from": i, "to": i + 1})
         before = node
-    return found
+    return groups
 
 
 def usual_kind(plan: PlanView) -> RowKind:
@@ -132,22 +132,22 @@ def shows_links(plan: PlanView, wanted: str) -> bool:
     return bool(plan["links"]) and (wanted == "on" or (wanted != "off" and usual))
 
 
-def rows_of(plan: PlanView, wanted: str, links: str = "off", found: Bars | None = None) -> Rows:
+def rows_of(plan: PlanView, wanted: str, links: str = "off", bars: Bars | None = None) -> Rows:
     """The rows of a plan's view. wanted: a RowKind, or "auto" for the usual one; links: see `shows_links`;
-    found: the bars to place, if not all of the view's."""
+    bars: the bars to place, if not all of the view's."""
     kind = usual_kind(plan) if wanted not in ("devices", "stages") else wanted
-    given = plan["bars"] if found is None else found
+    given = plan["bars"] if bars is None else bars
     rows = stage_rows(plan, given) if kind == "stages" and can_stages(plan) else device_rows(plan, given)
     return _with_links(rows, plan, given) if shows_links(plan, links) else rows
 
 
-def device_rows(plan: PlanView, found: Bars) -> Rows:
+def device_rows(plan: PlanView, bars: Bars) -> Rows:
     """A row for every device of the cluster."""
-    told = plan["phases"]["devices"] if is_pipelined(plan) else [None] * len(plan["devices"])
+    phases = plan["phases"]["devices"] if is_pipelined(plan) else [None] * len(plan["devices"])
     rows = tuple(
-        Row(text.short(device["name"], 12), (i,), -1, told[i]) for i, device in enumerate(plan["devices"])
+        Row(text.short(device["name"], 12), (i,), -1, phases[i]) for i, device in enumerate(plan["devices"])
     )  # fmt: skip
-    return Rows("devices", rows, tuple(found["device"]))
+    return Rows("devices", rows, tuple(bars["device"]))
 
 
 def path_rows(rows: Rows, plan: PlanView) -> list[int]:
@@ -170,7 +170,7 @@ def rows_along(rows: Rows, devices: Sequence[int], links: Sequence[int]) -> list
     ]
 
 
-def _with_links(rows: Rows, plan: PlanView, found: Bars) -> Rows:
+def _with_links(rows: Rows, plan: PlanView, bars: Bars) -> Rows:
     """The rows with one more for each link, the busiest ones if there are many and the rest together."""
     uses = plan["links"]
     ranked = sorted(range(len(uses)), key=lambda i: (-uses[i]["busy_s"], i))
@@ -185,12 +185,12 @@ def _with_links(rows: Rows, plan: PlanView, found: Bars) -> Rows:
     place = {link: len(rows.rows) + n for n, row in enumerate(added) for link in row.links}
     of_bar = tuple(
         place[link] if kind == TRANSFER and link >= 0 else row
-        for row, kind, link in zip(rows.of_bar, found["kind"], found["link"], strict=True)
+        for row, kind, link in zip(rows.of_bar, bars["kind"], bars["link"], strict=True)
     )
     return Rows(rows.kind, (*rows.rows, *added), of_bar)
 
 
-def stage_rows(plan: PlanView, found: Bars) -> Rows:
+def stage_rows(plan: PlanView, bars: Bars) -> Rows:
     """A row for every stage, in the order of the stage view: by depth, then from top to bottom.
 
     Glue is on the row of the stage whose device it shares, which names it too, and the bars of all replicas but the
@@ -212,11 +212,11 @@ def stage_rows(plan: PlanView, found: Bars) -> Rows:
     for number in shown:
         devices = stages[number]["devices"]
         alone = all(shared[d] == 1 for d in devices) or sum(devices[0] in stages[s]["devices"] for s in shown) == 1
-        told = plan["phases"]["devices"][devices[0]] if alone else plan["phases"]["stages"][number]
+        phases = plan["phases"]["devices"][devices[0]] if alone else plan["phases"]["stages"][number]
         here = "+".join(str(i) for i in sorted(row_of) if row_of[i] == row_of[number])
         label = f"{here} · {text.short(device_words(devices, names), 12)}"
-        rows.append(Row(label, tuple(devices), number, told if piped else None))
-    return Rows("stages", tuple(rows), _of_bar(found, stages, row_of, shown))
+        rows.append(Row(label, tuple(devices), number, phases if piped else None))
+    return Rows("stages", tuple(rows), _of_bar(bars, stages, row_of, shown))
 
 
 def _of_bar(bars: Bars, stages: Sequence[Stage], row_of: Mapping[int, int], shown: Sequence[int]) -> tuple[int, ...]:

@@ -22,11 +22,11 @@ def link_uses(schedule: Schedule, names: Sequence[str]) -> list[LinkUse]:
     """Every resource besides the devices that a transfer occupies, in the order of their devices.
 
     names: of the devices. Transfers that occupy a device itself (blocking ones) are not among them."""
-    found: dict[str, LinkUse] = {}
+    uses: dict[str, LinkUse] = {}
     for span in schedule.spans:
         if not span.is_transfer or _DEVICE.match(span.resource):
             continue
-        use = found.setdefault(
+        use = uses.setdefault(
             span.resource,
             {"resource": span.resource, "label": lane_label(span.resource, names), "senders": [], "transfers": 0,
              "nbytes": 0.0, "busy_s": 0.0},
@@ -36,9 +36,9 @@ def link_uses(schedule: Schedule, names: Sequence[str]) -> list[LinkUse]:
         use["busy_s"] += span.end_s - span.start_s
         if span.device not in use["senders"]:
             use["senders"].append(span.device)
-    for use in found.values():
+    for use in uses.values():
         use["senders"].sort()
-    return sorted(found.values(), key=_place)
+    return sorted(uses.values(), key=_place)
 
 
 def lane_label(resource: str, names: Sequence[str]) -> str:

@@ -62,20 +62,20 @@ def legend() -> list[dict[str, str]]:
 
 def table(comparison: Report, devices: Sequence[str], limit: int = 400) -> list[dict[str, str]]:
     """The chart's table twin in time order: device, what, start, took, predicted, off and waited."""
-    found = comparison["bars"]["measured"]
-    order = sorted(range(len(found["device"])), key=lambda i: (found["start_s"][i], found["device"][i]))
+    bars = comparison["bars"]["measured"]
+    order = sorted(range(len(bars["device"])), key=lambda i: (bars["start_s"][i], bars["device"][i]))
     rows = []
     for i in order[:limit]:
-        took, predicted = found["end_s"][i] - found["start_s"][i], found["predicted_s"][i]
+        took, predicted = bars["end_s"][i] - bars["start_s"][i], bars["predicted_s"][i]
         rows.append(
             {
-                "device": devices[found["device"][i]],
-                "what": _what(found, i, _segment(found, i)),
-                "start": text.seconds(found["start_s"][i]),
+                "device": devices[bars["device"][i]],
+                "what": _what(bars, i, _segment(bars, i)),
+                "start": text.seconds(bars["start_s"][i]),
                 "took": text.seconds(took),
                 "predicted": text.seconds(predicted),
                 "off": change(took, predicted) or text.NOTHING,
-                "waited": text.seconds(found["wait_s"][i]),
+                "waited": text.seconds(bars["wait_s"][i]),
             }
         )
     return rows
@@ -99,68 +99,68 @@ class _Hover:
 
     def words(self, lane: str, i: int) -> str:
         """Of the bar at a position in the columns of its lane."""
-        found = self.columns[lane]
-        name = text.plain(self.devices[found["device"][i]])
+        bars = self.columns[lane]
+        name = text.plain(self.devices[bars["device"][i]])
         if lane == WAIT:
             waits = text.seconds(self.run["wait_s"][i])
-            return f"<b>{name}</b> · waits {waits} for messages<br>before {_what(found, i, _segment(self.run, i))}"
-        start, end = found["start_s"][i], found["end_s"][i]
+            return f"<b>{name}</b> · waits {waits} for messages<br>before {_what(bars, i, _segment(self.run, i))}"
+        start, end = bars["start_s"][i], bars["end_s"][i]
         span = f"{text.seconds(start)} to {text.seconds(end)}"
         if lane == PREDICTED:
-            fellow = self.measured_s.get(_key(found, i, self.segment_of.get(found["stage"][i], -1)))
+            fellow = self.measured_s.get(_key(bars, i, self.segment_of.get(bars["stage"][i], -1)))
             beside = f" · measured {text.seconds(fellow)}" if fellow is not None else ""
-            told = f"predicted {text.seconds(_took(found, i))}{beside}"
-            return f"<b>{name}</b> · {_what(found, i, _numbered('stage', found['stage'][i]))}<br>{told}<br>{span}"
+            duration = f"predicted {text.seconds(_took(bars, i))}{beside}"
+            return f"<b>{name}</b> · {_what(bars, i, _numbered('stage', bars['stage'][i]))}<br>{duration}<br>{span}"
         predicted = self.run["predicted_s"][i]
-        off = change(_took(found, i), predicted)
+        off = change(_took(bars, i), predicted)
         beside = f" · predicted {text.seconds(predicted)}" + (f" ({off})" if off else "") if predicted else ""
         waited = f"<br>waited {text.seconds(self.run['wait_s'][i])} before" if self.run["wait_s"][i] > 0 else ""
-        told = f"measured {text.seconds(_took(found, i))}{beside}"
-        return f"<b>{name}</b> · {_what(found, i, _segment(self.run, i))}<br>{told}<br>{span}{waited}"
+        duration = f"measured {text.seconds(_took(bars, i))}{beside}"
+        return f"<b>{name}</b> · {_what(bars, i, _segment(self.run, i))}<br>{duration}<br>{span}{waited}"
 
 
-def _took(found: Bars, i: int) -> float:
-    took: float = found["end_s"][i] - found["start_s"][i]
+def _took(bars: Bars, i: int) -> float:
+    took: float = bars["end_s"][i] - bars["start_s"][i]
     return took
 
 
-def _key(found: Bars, i: int, segment: int) -> tuple[int, int, str, int]:
-    return found["device"][i], segment, found["kind"][i], found["micro_batch"][i]
+def _key(bars: Bars, i: int, segment: int) -> tuple[int, int, str, int]:
+    return bars["device"][i], segment, bars["kind"][i], bars["micro_batch"][i]
 
 
-def _segment(found: MeasuredBars, i: int) -> str:
-    return _numbered("segment", found["segment"][i])
+def _segment(bars: MeasuredBars, i: int) -> str:
+    return _numbered("segment", bars["segment"][i])
 
 
 def _numbered(what: str, number: int) -> str:
     return f", {what} {number}" if number >= 0 else ""
 
 
-def _what(found: Bars, i: int, where: str) -> str:
+def _what(bars: Bars, i: int, where: str) -> str:
     """ "forward, segment 2, micro-batch 0". where: ", segment 2"."""
-    micro_batch = found["micro_batch"][i]
-    merged = f" ({found['spans'][i]} actions)" if found["spans"][i] > 1 else ""
-    return WORDS[found["kind"][i]] + where + (f", micro-batch {micro_batch}" if micro_batch >= 0 else "") + merged
+    micro_batch = bars["micro_batch"][i]
+    merged = f" ({bars['spans'][i]} actions)" if bars["spans"][i] > 1 else ""
+    return WORDS[bars["kind"][i]] + where + (f", micro-batch {micro_batch}" if micro_batch >= 0 else "") + merged
 
 
 def _lanes(hover: _Hover, of: str, rows: Rows, offset: float, tall: float) -> list[Lane]:
     """A lane for every row and kind, transfers left out: they wait in no lane of a device."""
-    found = hover.columns[of]
+    bars = hover.columns[of]
     place = {row.devices[0]: number for number, row in enumerate(rows.rows)}
     groups: dict[tuple[int, str], list[int]] = {}
-    for i, (device, kind) in enumerate(zip(found["device"], found["kind"], strict=True)):
+    for i, (device, kind) in enumerate(zip(bars["device"], bars["kind"], strict=True)):
         if kind != TRANSFER:
             groups.setdefault((place[device], kind), []).append(i)
     return [
         Lane(
-            f"{hover.devices[found['device'][at[0]]]} {WORDS[kind]}, {of}",
+            f"{hover.devices[bars['device'][at[0]]]} {WORDS[kind]}, {of}",
             row,
             row + offset,
             tall,
-            Paint("quiet") if kind == SYNC else paint(kind, found["device"][at[0]]),
+            Paint("quiet") if kind == SYNC else paint(kind, bars["device"][at[0]]),
             at,
-            [found["start_s"][i] for i in at],
-            [found["end_s"][i] for i in at],
+            [bars["start_s"][i] for i in at],
+            [bars["end_s"][i] for i in at],
             [hover.words(of, i) for i in at],
             of,
             PALE if of == PREDICTED else 1.0,
@@ -171,13 +171,13 @@ def _lanes(hover: _Hover, of: str, rows: Rows, offset: float, tall: float) -> li
 
 def _waits(hover: _Hover, rows: Rows, offset: float, tall: float) -> list[Lane]:
     """What a device waited for messages, pale and hatched, on the measured lane."""
-    found = hover.run
+    bars = hover.run
     drawn = []
     for number, row in enumerate(rows.rows):
-        at = [i for i, d in enumerate(found["device"]) if d == row.devices[0] and found["wait_s"][i] > 0]
+        at = [i for i, d in enumerate(bars["device"]) if d == row.devices[0] and bars["wait_s"][i] > 0]
         if at:
-            ends = [found["start_s"][i] for i in at]
-            starts = [end - found["wait_s"][i] for i, end in zip(at, ends, strict=True)]
+            ends = [bars["start_s"][i] for i in at]
+            starts = [end - bars["wait_s"][i] for i, end in zip(at, ends, strict=True)]
             words = [hover.words(WAIT, i) for i in at]
             name = f"{hover.devices[row.devices[0]]} waiting, measured"
             drawn.append(Lane(name, number, number + offset, tall, WAITING, at, starts, ends, words, WAIT, PALE))

@@ -14,7 +14,7 @@ from explorer.view.plan_types import Bars, LinkUse
 from explorer.view.timeline.bars import COLUMNS, columns_of, row_of, with_exchange
 from explorer.view.timeline.exchanges import NO_EXCHANGE, OfSpan
 from explorer.words import text
-from explorer.words.actions import BACKWARD, EXCHANGE, KIND_WORDS, TRANSFER, told
+from explorer.words.actions import BACKWARD, EXCHANGE, KIND_WORDS, TRANSFER, action_parts
 from solvers.plan.schedule import Schedule
 
 MOST_KEPT = 20_000
@@ -43,7 +43,7 @@ def operator_bars(
     `bars`; exchanged: what members of groups exchange in a span, which is a bar of its own at its end."""
     rows: list[Row] = []
     for span, (sender, reader) in zip(schedule.spans, senders, strict=True):
-        stage, kind, _ = told(span)
+        stage, kind, _ = action_parts(span)
         row = [span.device, span.start_s, span.end_s, kind, stage, -1, span.to_device, span.nbytes, 1,
                links.get(span.resource, -1), sender, reader if kind == TRANSFER else -1]  # fmt: skip
         rows += with_exchange(row, exchanged(span))
@@ -52,15 +52,15 @@ def operator_bars(
     return columns_of(shown), len(shown) == len(rows)
 
 
-def drawn(found: Bars, window: tuple[float, float], most: int = MOST_DRAWN) -> tuple[Bars, bool]:
+def drawn(bars: Bars, window: tuple[float, float], most: int = MOST_DRAWN) -> tuple[Bars, bool]:
     """The bars to draw while ``window`` (seconds) is in sight: those in it and as far again to either side,
     at most ``most`` of them (or one a lane); and whether any of them is a run of several."""
     start, end = window
     width = max(end - start, 1e-12)
     low, high = start - width, end + width
-    starts, ends = found["start_s"], found["end_s"]
+    starts, ends = bars["start_s"], bars["end_s"]
     inside = [i for i in range(len(starts)) if starts[i] < high and ends[i] > low]
-    rows = [row_of(found, i) for i in inside]
+    rows = [row_of(bars, i) for i in inside]
     shown = _thinned(rows, width / PIXELS, most)
     return columns_of(shown), len(shown) < len(rows)
 
@@ -71,32 +71,32 @@ def family(kind: str) -> str:
 
 
 def _thinned(rows: list[Row], pixel_s: float, most: int) -> list[Row]:
-    found = _melted(rows, pixel_s)
-    while len(found) > most:
+    melted = _melted(rows, pixel_s)
+    while len(melted) > most:
         pixel_s *= 2
-        before = len(found)
-        found = _melted(rows, pixel_s)
-        if len(found) == before and pixel_s > max((row[2] for row in rows), default=0.0):
+        before = len(melted)
+        melted = _melted(rows, pixel_s)
+        if len(melted) == before and pixel_s > max((row[2] for row in rows), default=0.0):
             break
-    return found
+    return melted
 
 
 def _melted(rows: list[Row], pixel_s: float) -> list[Row]:
     """Runs of neighbours on a lane of one family that are narrow, at most a pixel apart. rows: by lane, then
     time."""
-    found: list[Row] = []
+    melted: list[Row] = []
     run: list[Row] = []
     for row in rows:
         narrow = row[2] - row[1] < NARROW * pixel_s
         if run and narrow and _goes_on(run[-1], row, pixel_s):
             run.append(row)
             continue
-        found += _as_bar(run)
+        melted += _as_bar(run)
         run = [row]
         if not narrow:
-            found.append(row)
+            melted.append(row)
             run = []
-    return found + _as_bar(run)
+    return melted + _as_bar(run)
 
 
 def _goes_on(before: Row, row: Row, pixel_s: float) -> bool:
@@ -141,17 +141,17 @@ def _lane(row: Row) -> tuple[int, int, int]:
 class OperatorWords:
     """Words of bars. found: all bars of the schedule; operators, devices, links: names by position."""
 
-    def __init__(self, found: Bars, operators: Sequence[str], devices: Sequence[str], links: Sequence[LinkUse]) -> None:
+    def __init__(self, bars: Bars, operators: Sequence[str], devices: Sequence[str], links: Sequence[LinkUse]) -> None:
         self.operators, self.devices, self.links = operators, devices, links
         self.start: dict[int, float] = {}
         self.sent: dict[int, list[int]] = {}
-        for i, (kind, operator) in enumerate(zip(found["kind"], found["operator"], strict=True)):
+        for i, (kind, operator) in enumerate(zip(bars["kind"], bars["operator"], strict=True)):
             if operator < 0:
                 continue
             if kind == TRANSFER:
-                self.sent.setdefault(operator, []).append(found["to_device"][i])
+                self.sent.setdefault(operator, []).append(bars["to_device"][i])
             else:
-                self.start[operator] = found["start_s"][i]
+                self.start[operator] = bars["start_s"][i]
 
     def hover(self, drawn: Bars, i: int) -> str:
         """Pseudo-HTML: where, what, of which operator, how long and when, and who waits for it."""

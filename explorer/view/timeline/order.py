@@ -33,18 +33,18 @@ WORTH = 1e-3
 
 def order_of(problem: Problem, plan: Plan) -> OrderView:
     """See `OrderView`."""
-    told: OrderView = {"name": plan.pipeline, "in_flight": _in_flight(problem, plan), "textbook": None, "ahead": None}
+    order: OrderView = {"name": plan.pipeline, "in_flight": _in_flight(problem, plan), "textbook": None, "ahead": None}
     small = sum(map(len, plan.order)) <= MOST_ACTIONS
     if problem.objective is not Objective.ITERATION or plan.pipeline not in ("1f1b", "custom") or not small:
-        return told
+        return order
     if len(plan.stages) == 1 or (textbook := one_f_one_b(problem, plan)) is None:
-        return told
+        return order
     if textbook.order != plan.order:
-        return {**told, "name": "custom", "textbook": _other(judge(problem, textbook))}
+        return {**order, "name": "custom", "textbook": _other(judge(problem, textbook))}
     tried = [judge(problem, other) for other in further_ahead(problem, plan)]
     fitting = [one for one in tried if one.feasible]
     ahead = _other(min(fitting, key=lambda one: one.objective_s)) if fitting else None
-    return {**told, "name": "1f1b", "ahead": ahead}
+    return {**order, "name": "1f1b", "ahead": ahead}
 
 
 def _in_flight(problem: Problem, plan: Plan) -> list[int]:

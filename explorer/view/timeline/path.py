@@ -11,7 +11,7 @@ from explorer.view.plan_types import HeavySpan, PathPart, PathView
 from explorer.view.timeline.exchanges import NO_EXCHANGE, OfSpan
 from explorer.view.timeline.lanes import lane_label
 from explorer.words import text
-from explorer.words.actions import KIND_WORDS, told
+from explorer.words.actions import KIND_WORDS, action_parts
 from solvers.plan.schedule import Schedule
 
 HEAVIEST = 3
@@ -68,8 +68,8 @@ def path_parts(schedule: Schedule, exchanged: OfSpan = lambda _: NO_EXCHANGE) ->
         at = max(at, span.end_s)
     if schedule.makespan_s > at:
         sums["waiting", -1, ""] += schedule.makespan_s - at
-    found = [Part(*key, seconds, spans[key]) for key, seconds in sums.items() if seconds > 0]
-    return sorted(found, key=lambda part: (-part.seconds, part.kind, part.device, part.resource))
+    parts = [Part(*key, seconds, spans[key]) for key, seconds in sums.items() if seconds > 0]
+    return sorted(parts, key=lambda part: (-part.seconds, part.kind, part.device, part.resource))
 
 
 def heaviest(schedule: Schedule, senders: Sequence[tuple[int, int]], most: int = HEAVIEST) -> list[Heavy]:
@@ -77,15 +77,15 @@ def heaviest(schedule: Schedule, senders: Sequence[tuple[int, int]], most: int =
     order = sorted(
         schedule.critical, key=lambda i: (schedule.spans[i].start_s - schedule.spans[i].end_s, i)
     )  # fmt: skip
-    found = []
+    heaviest = []
     for position in order[:most]:
         span = schedule.spans[position]
-        kind = told(span)[1]
+        kind = action_parts(span)[1]
         operator = senders[position][0]
-        found.append(
+        heaviest.append(
             Heavy(position, operator, kind, span.device, span.to_device, span.end_s - span.start_s, span.nbytes)
         )
-    return found
+    return heaviest
 
 
 def part_words(part: Part, names: Sequence[str]) -> str:
@@ -107,9 +107,9 @@ def sentence(parts: Sequence[Part], makespan_s: float, names: Sequence[str], sho
     add up to 100, all after the first ``shown`` parts as one, and none of 0."""
     if not parts or makespan_s <= 0:
         return f"Step {text.seconds(makespan_s)}"
-    told = summed([(part_words(part, names), part.seconds / makespan_s) for part in parts], shown)
-    told = [(words, percent) for words, percent in told if percent > 0]
-    return f"Step {text.seconds(makespan_s)} = " + " + ".join(f"{word} {percent} %" for word, percent in told)
+    shares = summed([(part_words(part, names), part.seconds / makespan_s) for part in parts], shown)
+    shares = [(words, percent) for words, percent in shares if percent > 0]
+    return f"Step {text.seconds(makespan_s)} = " + " + ".join(f"{word} {percent} %" for word, percent in shares)
 
 
 def summed(parts: Sequence[tuple[str, float]], shown: int) -> list[tuple[str, int]]:
@@ -117,9 +117,9 @@ def summed(parts: Sequence[tuple[str, float]], shown: int) -> list[tuple[str, in
     are added up as "12 others"."""
     whole = [int(percent) for percent in text.percents([share for _, share in parts])[:-1]]
     kept = shown if len(parts) > shown + 1 else len(parts)
-    told = [(words, percent) for (words, _), percent in zip(parts[:kept], whole, strict=False)]
+    percents = [(words, percent) for (words, _), percent in zip(parts[:kept], whole, strict=False)]
     rest = len(parts) - kept
-    return [*told, (f"{rest} others", sum(whole[kept:]))] if rest else told
+    return [*percents, (f"{rest} others", sum(whole[kept:]))] if rest else percents
 
 
 def path_view(

@@ -14,7 +14,7 @@ from typing import TypedDict
 
 from explorer.view.plan_types import PlanView, RowPhases
 from explorer.words import text
-from explorer.words.actions import BACKWARD, TRANSFER, told
+from explorer.words.actions import BACKWARD, TRANSFER, action_parts
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 
@@ -51,7 +51,7 @@ def plan_phases(plan: Plan, schedule: Schedule) -> dict[str, list[RowPhases | No
     of_stage: list[list[tuple[str, float, float]]] = [[] for _ in plan.stages]
     first = [stage.devices[0] for stage in plan.stages]
     for span in schedule.spans:
-        stage, kind, _ = told(span)
+        stage, kind, _ = action_parts(span)
         if kind == TRANSFER:
             continue
         action = (kind, span.start_s, span.end_s)
@@ -88,13 +88,13 @@ def summary(plan: PlanView) -> list[PhaseShare]:
     span_s = plan["span_s"]
     if not rows or not span_s or not is_pipelined(plan):
         return []
-    found: list[PhaseShare] = []
+    shares: list[PhaseShare] = []
     for i, name in enumerate(NAMES):
         lengths = [(warm, drain - warm, span_s - drain)[i] for warm, drain, *_ in rows]
         idle = [max(0.0, length - row[2 + i]) for length, row in zip(lengths, rows, strict=True)]
         whole = span_s * len(rows)
         share, lost = sum(lengths) / whole, sum(idle) / whole
-        found.append(
+        shares.append(
             {"name": name, "share": share, "idle": lost, "text": text.percent(share), "idle_text": text.percent(lost)}
         )
-    return found
+    return shares

@@ -28,81 +28,81 @@ AT = {name: i for i, name in enumerate(COLUMNS)}
 
 def drawn(plan: PlanView, window: tuple[float, float]) -> tuple[Bars, bool]:
     """The bars to draw of a plan's view while ``window`` (seconds) is in sight, and whether some stand for several."""
-    found = plan["bars"]
+    bars = plan["bars"]
     if not is_pipelined(plan):
-        return found, False
+        return bars, False
     pixel_s = max(window[1] - window[0], 1e-12) / PIXELS
     hidden: set[int] = set()
     added: list[list[Any]] = []
     for device, phases in enumerate(plan["phases"]["devices"]):
-        mine = [i for i, d in enumerate(found["device"]) if d == device]
-        work = [i for i in mine if found["kind"][i] not in (TRANSFER, "U")]
-        if phases is None or len({found["stage"][i] for i in work}) != 1:
+        mine = [i for i, d in enumerate(bars["device"]) if d == device]
+        work = [i for i in mine if bars["kind"][i] not in (TRANSFER, "U")]
+        if phases is None or len({bars["stage"][i] for i in work}) != 1:
             continue
-        middle = _repeats(found, work, phases[0], phases[1], pixel_s)
+        middle = _repeats(bars, work, phases[0], phases[1], pixel_s)
         if not middle:
             continue
-        start, end = found["start_s"][middle[0]], max(found["end_s"][i] for i in middle)
+        start, end = bars["start_s"][middle[0]], max(bars["end_s"][i] for i in middle)
         hidden.update(middle)
-        added.append(_block(found, middle, device, start, end))
-        added += _sent(found, mine, hidden, start, end)
+        added.append(_block(bars, middle, device, start, end))
+        added += _sent(bars, mine, hidden, start, end)
     if not added:
-        return found, False
-    rows = [row_of(found, i) for i in range(len(found["device"])) if i not in hidden]
+        return bars, False
+    rows = [row_of(bars, i) for i in range(len(bars["device"])) if i not in hidden]
     rows = sorted([*rows, *added], key=lambda row: (row[AT["device"]], row[AT["start_s"]]))
     return columns_of(rows), True
 
 
-def label(found: Bars, i: int) -> str:
+def label(bars: Bars, i: int) -> str:
     """What is written on a bar of what repeats, "" on others."""
-    return f"{found['micro_batch'][i]:,} × forward, backward" if found["kind"][i] == REPEATED else ""
+    return f"{bars['micro_batch'][i]:,} × forward, backward" if bars["kind"][i] == REPEATED else ""
 
 
-def _repeats(found: Bars, work: list[int], warm_s: float, drain_s: float, pixel_s: float) -> list[int]:
+def _repeats(columns: Bars, work: list[int], warm_s: float, drain_s: float, pixel_s: float) -> list[int]:
     """The bars of a row's steady state but the first and the last rounds; none where bars can be told apart."""
-    wide = [found["end_s"][i] - found["start_s"][i] for i in work if found["kind"][i] != EXCHANGE]
+    wide = [columns["end_s"][i] - columns["start_s"][i] for i in work if columns["kind"][i] != EXCHANGE]
     if not wide or median(wide) >= LEGIBLE * pixel_s:
         return []
-    work = sorted(work, key=lambda i: (found["start_s"][i], found["end_s"][i]))
-    rounds = len({found["micro_batch"][i] for i in work})
+    work = sorted(work, key=lambda i: (columns["start_s"][i], columns["end_s"][i]))
+    rounds = len({columns["micro_batch"][i] for i in work})
     bars = max(1, round(len(work) / max(rounds, 1)))
     slack = 1e-9 * max(drain_s, 1e-12)
-    steady = [i for i in work if found["start_s"][i] >= warm_s - slack and found["end_s"][i] <= drain_s + slack]
+    steady = [i for i in work if columns["start_s"][i] >= warm_s - slack and columns["end_s"][i] <= drain_s + slack]
     middle = steady[KEPT * bars : len(steady) - KEPT * bars]
     return middle if len(middle) >= LEAST * bars else []
 
 
-def _block(found: Bars, middle: list[int], device: int, start: float, end: float) -> list[Any]:
+def _block(bars: Bars, middle: list[int], device: int, start: float, end: float) -> list[Any]:
     """One bar for all of these; its micro_batch counts how many micro-batches they are of."""
-    row = row_of(found, middle[0])
-    several = len({found["micro_batch"][i] for i in middle})
-    told = {"device": device, "start_s": start, "end_s": end, "kind": REPEATED, "micro_batch": several,
-            "spans": sum(found["spans"][i] for i in middle), "nbytes": 0.0}  # fmt: skip
-    for name, value in told.items():
+    row = row_of(bars, middle[0])
+    several = len({bars["micro_batch"][i] for i in middle})
+    values = {"device": device, "start_s": start, "end_s": end, "kind": REPEATED, "micro_batch": several,
+            "spans": sum(bars["spans"][i] for i in middle), "nbytes": 0.0}  # fmt: skip
+    for name, value in values.items():
         row[AT[name]] = value
     return row
 
 
-def _sent(found: Bars, mine: list[int], hidden: set[int], start: float, end: float) -> list[list[Any]]:
+def _sent(bars: Bars, mine: list[int], hidden: set[int], start: float, end: float) -> list[list[Any]]:
     """What a device sends meanwhile, one bar for each receiver and link; those that are hidden for it are added to
     ``hidden``."""
     lanes: dict[tuple[int, int], list[int]] = {}
     for i in mine:
-        if found["kind"][i] == TRANSFER and start <= found["start_s"][i] and found["end_s"][i] <= end:
-            lanes.setdefault((found["to_device"][i], found["link"][i]), []).append(i)
+        if bars["kind"][i] == TRANSFER and start <= bars["start_s"][i] and bars["end_s"][i] <= end:
+            lanes.setdefault((bars["to_device"][i], bars["link"][i]), []).append(i)
     added = []
     for members in lanes.values():
         if len(members) < LEAST:
             continue
         hidden.update(members)
-        row = row_of(found, members[0])
-        told = {
-            "end_s": max(found["end_s"][i] for i in members),
+        row = row_of(bars, members[0])
+        values = {
+            "end_s": max(bars["end_s"][i] for i in members),
             "micro_batch": -1,
-            "spans": sum(found["spans"][i] for i in members),
-            "nbytes": sum(found["nbytes"][i] for i in members),
+            "spans": sum(bars["spans"][i] for i in members),
+            "nbytes": sum(bars["nbytes"][i] for i in members),
         }
-        for name, value in told.items():
+        for name, value in values.items():
             row[AT[name]] = value
         added.append(row)
     return added

@@ -46,8 +46,8 @@ def legend_kinds(plan: PlanView) -> list[tuple[str, str]]:
 def _worth(plan: PlanView) -> set[str]:
     """The kinds whose bars can be seen."""
     seen: dict[str, float] = {}
-    found = plan["bars"]
-    for kind, start, end in zip(found["kind"], found["start_s"], found["end_s"], strict=True):
+    bars = plan["bars"]
+    for kind, start, end in zip(bars["kind"], bars["start_s"], bars["end_s"], strict=True):
         seen[kind] = max(seen.get(kind, 0.0), end - start)
     if plan["by_operator"]:  # hundreds of them, each of them short
         return set(seen)

@@ -85,16 +85,16 @@ def paint(kind: str, index: int, of_sender: bool = False) -> Paint:
     return Paint(soft, text, HATCHES[kind], device(index), edge="background")
 
 
-def lanes(found: Bars, rows: Rows, names: Sequence[str], say: Callable[[int], str]) -> list[Lane]:
+def lanes(bars: Bars, rows: Rows, names: Sequence[str], say: Callable[[int], str]) -> list[Lane]:
     """A lane for every row, device, kind and stage; transfers thin below the row, or in the rows of links.
 
     names: of the devices. say: what a bar says, by its position.
     """
     groups: dict[tuple[int, int, str, int], list[int]] = {}
-    apart = len(set(found["stage"])) <= MOST_APART
-    for i, (row, index, kind) in enumerate(zip(rows.of_bar, found["device"], found["kind"], strict=True)):
+    apart = len(set(bars["stage"])) <= MOST_APART
+    for i, (row, index, kind) in enumerate(zip(rows.of_bar, bars["device"], bars["kind"], strict=True)):
         if row != HIDDEN:
-            stage = found["stage"][i] if apart and kind != TRANSFER else -1
+            stage = bars["stage"][i] if apart and kind != TRANSFER else -1
             groups.setdefault((row, index, kind, stage), []).append(i)
     middles = rows.middles()
     drawn = []
@@ -109,8 +109,8 @@ def lanes(found: Bars, rows: Rows, names: Sequence[str], say: Callable[[int], st
                 LINK_BAR if thin else BAR * whole.height,
                 paint(kind, index, of_sender=len(whole.devices) != 1),
                 at,
-                [found["start_s"][i] for i in at],
-                [found["end_s"][i] for i in at],
+                [bars["start_s"][i] for i in at],
+                [bars["end_s"][i] for i in at],
                 [say(i) for i in at],
             )
         )

@@ -175,13 +175,13 @@ def _parts(plan: PlanView) -> list[Part]:
 def path_parts(parts: Sequence[PathPart], shown: int = SHOWN_PARTS) -> list[Part]:
     """The parts of a critical path for the panel: the largest ones, the others as one; whole percents that
     add up."""
-    told = summed([(part["words"], part["share"]) for part in parts], shown)
+    percents = summed([(part["words"], part["share"]) for part in parts], shown)
     of = [(part["kind"], part["device"], part["share"]) for part in parts]
-    if len(told) < len(parts):
-        of = [*of[: len(told) - 1], ("others", -1, sum(share for _, _, share in of[len(told) - 1 :]))]
+    if len(percents) < len(parts):
+        of = [*of[: len(percents) - 1], ("others", -1, sum(share for _, _, share in of[len(percents) - 1 :]))]
     return [
         {"key": kind, "device": device, "name": words, "share": share, "text": f"{percent} %"}
-        for (kind, device, share), (words, percent) in zip(of, told, strict=True)
+        for (kind, device, share), (words, percent) in zip(of, percents, strict=True)
     ]
 
 
@@ -235,17 +235,17 @@ def _binding(plan: PlanView) -> str:
         )
     idle = {"ramp": share["warm_up"] + share["drain"], "transfers": share["transfers"], "waiting": share["waiting"]}
     key, most = max(idle.items(), key=lambda item: item[1])
-    told = text.percent(most)
+    waits = text.percent(most)
     ramp = (
-        f"The single pass is the bottleneck: {name} idles {told} of it, before its first operator and after its last."
+        f"The single pass is the bottleneck: {name} idles {waits} of it, before its first operator and after its last."
         if plan["objective"] == "makespan"
-        else f"Warm-up and drain are the bottleneck: {name} idles {told} of the step while the pipeline fills and"
+        else f"Warm-up and drain are the bottleneck: {name} idles {waits} of the step while the pipeline fills and"
         " empties; more micro-batches make that less."
     )
     words = {
         "ramp": ramp,
-        "transfers": f"Transfers are the bottleneck: {name} idles {told} of the step while data moves.",
-        "waiting": f"Waiting on dependencies: {name} waits {told} of the step for other devices.",
+        "transfers": f"Transfers are the bottleneck: {name} idles {waits} of the step while data moves.",
+        "waiting": f"Waiting on dependencies: {name} waits {waits} of the step for other devices.",
     }
     return words[key] + room
 
@@ -278,13 +278,13 @@ def _subgraphs(most: int) -> str:
 
 
 def _union(intervals: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    found: list[tuple[float, float]] = []
+    joined: list[tuple[float, float]] = []
     for start, end in intervals:
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
         else:
-            found.append((start, end))
-    return found
+            joined.append((start, end))
+    return joined
 
 
 def _overlap(a: Sequence[tuple[float, float]], b: Sequence[tuple[float, float]]) -> float:

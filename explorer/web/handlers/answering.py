@@ -98,7 +98,7 @@ def show_known(
     """A plan that is known already, with the session that it answers. moved: the settings that this one has anew beside
     those of the planner, by the names of `explorer.view.session.to_dict`."""
     page.session = session
-    page.earlier, page.asked_at = page.shown, time.perf_counter()
+    page.earlier, page.search_began = page.shown, time.perf_counter()
     settings = session.settings
     contiguity = settings.contiguity.value if settings.contiguity else "auto"
     adopted = {"planner": session.planner, "contiguity": contiguity, "in_sequence": settings.in_sequence}
@@ -107,21 +107,21 @@ def show_known(
 
 
 def show_other(
-    page: PageState, told: GivenView | RunView | ReplannedView, source: str = "", run: RunView | None = None
+    page: PageState, view: GivenView | RunView | ReplannedView, source: str = "", run: RunView | None = None
 ) -> None:
     """The plan of a run or a file, with its graph. The controls are left as they are: they may ask for another. source:
     the path of the file. run: the one that it is of, if that was measured."""
-    plan, skeleton = unpacked(told["plan"]), told["skeleton"]
+    plan, skeleton = unpacked(view["plan"]), view["skeleton"]
     if not page.fits(plan):
         show_model(page, skeleton)
     drop_search(page)
-    page.earlier, page.asked_at = None, time.perf_counter()  # of other settings or costs: no better or worse
+    page.earlier, page.search_began = None, time.perf_counter()  # of other settings or costs: no better or worse
     page.plan = {**plan, "costs_from": skeleton["costs_from"], "source": source}
     page.drawn = page.answered = None
     page.run.laid = run
     page.current = True
     _draw_final(page, page.plan, list(plan["trace"]), plan["runtime_s"])
-    stand(page, "feasible", plan["planner"], told["words"])
+    stand(page, "feasible", plan["planner"], view["words"])
     _offer_what_it_allows(page)
 
 

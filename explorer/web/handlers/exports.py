@@ -47,13 +47,15 @@ def _exported(page: PageState, event: Event, to: str, nearest: bool) -> None:
             failed["nearest"] = to + NEAREST
         page.send(failed)
         return
-    if event["kind"] != "told":
+    if event["kind"] != "done":
         return
-    found = cast("Exported", event["told"])
-    stem = ENDINGS.sub("", safe_name(found["of"].rpartition(":")[2])) or "plan"
-    name = f"{stem}.{found['to'].removesuffix('-' + found['ending'][1:])}{found['ending']}"
-    address = page.server.outlet.put(Taken(name, found["media_type"], found["data"]), page.visitor)
-    lines = [f"Changed: {line}" for line in found["changed"]] + [f"Not included: {line}" for line in found["lost"]]
+    exported = cast("Exported", event["answer"])
+    stem = ENDINGS.sub("", safe_name(exported["of"].rpartition(":")[2])) or "plan"
+    name = f"{stem}.{exported['to'].removesuffix('-' + exported['ending'][1:])}{exported['ending']}"
+    address = page.server.outlet.put(Taken(name, exported["media_type"], exported["data"]), page.visitor)
+    lines = [f"Changed: {line}" for line in exported["changed"]] + [
+        f"Not included: {line}" for line in exported["lost"]
+    ]
     page.send({"type": "take", "href": address, "name": name, "stay": bool(lines)})
     if lines:
         page.send({"type": "taking", "can": True, "why": f"{name} is written.", "lines": lines})
@@ -82,13 +84,13 @@ def review(page: PageState) -> None:
         if event["kind"] == "failed":
             page.review = None
             _show_review(page, event["message"])
-        elif event["kind"] == "told":
-            page.review = source, cast("ReviewView", event["told"])
+        elif event["kind"] == "done":
+            page.review = source, cast("ReviewView", event["answer"])
             _show_review(page)
 
     start_beside(page, ReviewRequest(source), reviewed)
 
 
 def _show_review(page: PageState, words: str = "") -> None:
-    found = page.review[1] if page.review is not None else None
-    page.send({"type": "props", "props": {ids.REVIEW: {"children": review_panel.review(found, words)}}})
+    review = page.review[1] if page.review is not None else None
+    page.send({"type": "props", "props": {ids.REVIEW: {"children": review_panel.review(review, words)}}})

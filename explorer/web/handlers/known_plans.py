@@ -49,8 +49,8 @@ def show_lean(page: PageState, message: Pressed) -> None:
         if event["kind"] == "failed":
             page.send({"type": "props", "props": {ids.BESIDE: {"children": lean_plans(page, event["message"])}}})
             return
-        if event["kind"] == "told":
-            plan: PlanView = {**cast("LeanPlan", event["told"])["plan"], "beside": held}
+        if event["kind"] == "done":
+            plan: PlanView = {**cast("LeanPlan", event["answer"])["plan"], "beside": held}
             _lay(page, answer, {**answer, "plan": plan, "status": "FEASIBLE"}, place)
 
     start_beside(page, LeanRequest(PlanSource(held=held), place), found)
@@ -119,7 +119,7 @@ def on_running(page: PageState, event: Event) -> None:
             _show_ended(page, event["run"])
             if event["run"] is page.ran:
                 draw(page, "run")
-            announce(page, run_panel.told_in_a_line(event["run"]))
+            announce(page, run_panel.run_in_a_line(event["run"]))
         case "replanned":
             show_other(page, event)
             page.run.shown, page.run.replanned = None, event

@@ -20,20 +20,22 @@ def open_lesson(page: PageState, message: OpenLesson) -> None:
         page.lesson = LessonState()
         _show_missing(page)
         return
-    found = lessons[place]
-    page.lesson = LessonState(found, number - 1, keeps=message.keep)
-    step = found.steps[number - 1]
-    last = number == len(found.steps)
+    chosen = lessons[place]
+    page.lesson = LessonState(chosen, number - 1, keeps=message.keep)
+    step = chosen.steps[number - 1]
+    last = number == len(chosen.steps)
     after = lessons[place + 1] if last and place + 1 < len(lessons) else None
-    following = (found.name, number + 1) if not last else (after.name, 1) if after else None
+    following = (chosen.name, number + 1) if not last else (after.name, 1) if after else None
     forward = "Next" if not last else "Next lesson" if after else "Done"
-    frame = _frame(f"Lesson {place + 1} of {len(lessons)}", found.title, lesson_panel.steps(found, number - 1), forward)
+    frame = _frame(
+        f"Lesson {place + 1} of {len(lessons)}", chosen.title, lesson_panel.steps(chosen, number - 1), forward
+    )
     page.send(
         {
             "type": "lesson",
-            "lesson": found.name,
+            "lesson": chosen.name,
             "step": number,
-            "back": (found.name, number - 1) if number > 1 else None,
+            "back": (chosen.name, number - 1) if number > 1 else None,
             "next": following,
             "keep": message.keep,
             "light": list(step.light),
@@ -71,12 +73,12 @@ def _step_props(page: PageState) -> Props:
     assert on.lesson is not None
     step = on.lesson.steps[on.step]
     now = known(page.plan if on.answers_step and page.current else None, page.measured)
-    found = None
+    judged = None
     if step.question is not None and page.session is not None:
-        found = verdict(step.question, page.session, on.begun, now, on.then)
+        judged = verdict(step.question, page.session, on.begun, now, on.then)
     return {
         ids.LESSON_TEXT: {"children": lesson_panel.step_text(step, now, on.then)},
-        ids.LESSON_VERDICT: {"children": lesson_panel.verdict_words(found, now, on.then)},
+        ids.LESSON_VERDICT: {"children": lesson_panel.verdict_words(judged, now, on.then)},
     }
 
 

@@ -10,7 +10,7 @@ from explorer.view.graph.find import MAX_WORDS, find
 from explorer.view.graph.inspect import box_words
 from explorer.view.graph.stylesheet import stylesheet
 from explorer.view.instants.played import SpanWords, played
-from explorer.view.instants.waits import chain_columns, wait_at, wait_told
+from explorer.view.instants.waits import chain_columns, wait_at, wait_view
 from explorer.web.contract import ids
 from explorer.web.contract.messages import (
     Canvas,
@@ -97,8 +97,8 @@ def peek(page: PageState, message: Pressed) -> None:
 
 def find_operators(page: PageState, message: Find) -> None:
     if page.skeleton is not None and message.text is not None:
-        found = find(page.skeleton, page.plan, message.text)
-        page.send({"type": "found", "text": message.text[:MAX_WORDS], **found})
+        matches = find(page.skeleton, page.plan, message.text)
+        page.send({"type": "found", "text": message.text[:MAX_WORDS], **matches})
 
 
 def open_tabs(page: PageState, message: OpenTabs) -> None:
@@ -145,7 +145,7 @@ def show_wait(page: PageState, message: Waits) -> None:
         works = plan["busy_s"][device] > 0
         page.send({"type": "say", "text": f"{names[device]} {'works then' if works else 'has no work here'}"})
         return
-    found = wait_told(plan["course"], wait, SpanWords(plan["course"], names, _operators(page)))
+    view = wait_view(plan["course"], wait, SpanWords(plan["course"], names, _operators(page)))
     page.selected = None
     page.send(
         {
@@ -153,8 +153,8 @@ def show_wait(page: PageState, message: Waits) -> None:
             "device": device,
             "path": scene.waits_scene(plan, rows(page), chain_columns(plan["course"], wait), page.until_s),
             "idle_s": (wait.start_s, wait.end_s),
-            "text": found["sentence"],
-            "props": {ids.INSPECTOR: {"children": wait_panel.waits(found)}},
+            "text": view["sentence"],
+            "props": {ids.INSPECTOR: {"children": wait_panel.waits(view)}},
         }
     )
 

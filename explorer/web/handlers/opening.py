@@ -61,13 +61,13 @@ def _on_read(page: PageState, event: Event, kept: Kept, since: float) -> None:
         case "opened":
             use(page, kept, event, since)
         case "placed":
-            _show_opened(page, kept, "placement", event["told"]["words"])
-            show_other(page, event["told"])
+            _show_opened(page, kept, "placement", event["view"]["words"])
+            show_other(page, event["view"])
         case "ran":
             _show_opened(page, kept, "traces", event["run"]["words"])
             show_with_plan(page, event["run"])
             show_run(page)
-            announce(page, run_panel.told_in_a_line(event["run"]))
+            announce(page, run_panel.run_in_a_line(event["run"]))
         case "failed":
             words = event["message"]
             if page.server.path(kept.identifier) != kept.path:

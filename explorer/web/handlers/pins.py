@@ -67,8 +67,8 @@ def tell_cost(page: PageState) -> None:
     if session is None or plan is None or not plan["objective_s"]:
         return
     if pinning is None:
-        if page.pin_told is not None and _question(page.pin_told) != _question(session):
-            page.pin_told = None
+        if page.pin_reported is not None and _question(page.pin_reported) != _question(session):
+            page.pin_reported = None
             _show_cost(page, "")
         return
     page.pinning = None
@@ -77,10 +77,10 @@ def tell_cost(page: PageState) -> None:
     ):
         _show_cost(page, "")
         return
-    page.pin_told = session
-    told = pin_cost(pinning.words, pinning.objective_s, plan["objective_s"])
-    _show_cost(page, told)
-    page.send({"type": "say", "text": told})
+    page.pin_reported = session
+    cost = pin_cost(pinning.words, pinning.objective_s, plan["objective_s"])
+    _show_cost(page, cost)
+    page.send({"type": "say", "text": cost})
 
 
 def _question(session: Session) -> tuple[object, ...]:
@@ -102,11 +102,11 @@ def _show_cost(page: PageState, words: str) -> None:
 
 def _chosen(page: PageState) -> tuple[str, ...] | None:
     """The names that stand for what is selected; None, which is shown, if there are none or too many."""
-    found = selected_operators(page)
-    if not found or page.skeleton is None:
+    operators = selected_operators(page)
+    if not operators or page.skeleton is None:
         return None
     try:
-        return names(found, page.skeleton)
+        return names(operators, page.skeleton)
     except InvalidProblem as error:
         _note(page, str(error))
         return None

@@ -31,9 +31,9 @@ NO_CODE = (
 
 def run(page: PageState, message: Run) -> None:
     """Run the plan on the page, as soon as it was checked."""
-    asked = {"target": message.target, "steps": message.steps, "verify": message.verify}
+    settings = {"target": message.target, "steps": message.steps, "verify": message.verify}
     try:
-        wanted = parse_run(asked, page.server.choices)
+        wanted = parse_run(settings, page.server.choices)
     except InvalidProblem as error:
         _complain(page, str(error))
         return
@@ -53,20 +53,20 @@ def _complain(page: PageState, words: str) -> None:
 
 def run_anyway(page: PageState, _: Plain) -> None:
     """The person knows that the costs are of other hardware."""
-    found, asked = page.run.checked, page.run.postponed
-    if found is None or asked is None or not page.runnable:
+    prepared, wanted = page.run.checked, page.run.postponed
+    if prepared is None or wanted is None or not page.runnable:
         return
-    page.run.agreed = found["held"], found["target"]
-    page.run.wanted, page.run.postponed = asked, None
+    page.run.agreed = prepared["held"], prepared["target"]
+    page.run.wanted, page.run.postponed = wanted, None
     _begin(page)
     show_run(page)
 
 
 def plan_here(page: PageState, _: Plain) -> None:
     """Measure costs on the target, and plan for it instead."""
-    found = page.run.checked
-    if found is not None and page.runnable and not found["refused"]:
-        _measure(page, found, found["text"])
+    prepared = page.run.checked
+    if prepared is not None and page.runnable and not prepared["refused"]:
+        _measure(page, prepared, prepared["text"])
 
 
 def replan(page: PageState, _: Plain) -> None:
@@ -128,19 +128,21 @@ def _on_checked(page: PageState, event: Event) -> None:
 def _begin(page: PageState) -> None:
     """Run what is wanted, if all that is needed is known."""
     run = page.run
-    found, asked = run.checked, run.wanted
-    if found is None or asked is None:
+    prepared, wanted = run.checked, run.wanted
+    if prepared is None or wanted is None:
         return
     run.wanted = None
-    if found["refused"] or found["held"] != page.held:
+    if prepared["refused"] or prepared["held"] != page.held:
         return
-    if found["elsewhere"] and run.agreed != (found["held"], found["target"]):
-        run.postponed = asked
+    if prepared["elsewhere"] and run.agreed != (prepared["held"], prepared["target"]):
+        run.postponed = wanted
         run.shown = run.replanned = None  # what is to be known of this plan is shown in their place
-        announce(page, found["elsewhere"])
+        announce(page, prepared["elsewhere"])
         return
-    allowed = page.server.backend.may_run(found["model"])
-    _start(page, RunPlanRequest(found["held"], found["text"], asked.target, asked.steps, asked.verify, allowed))
+    allowed = page.server.backend.may_run(prepared["model"])
+    _start(
+        page, RunPlanRequest(prepared["held"], prepared["text"], wanted.target, wanted.steps, wanted.verify, allowed)
+    )
 
 
 def _measure(page: PageState, of: Prepared | RunView, packed: bytes) -> None:

@@ -106,8 +106,8 @@ def differ(page: PageState, message: Pressed) -> None:
             page.compared = None
             show_scenarios(page, event["message"])
             return
-        if event["kind"] == "told":
-            difference = cast("Differing", event["told"])
+        if event["kind"] == "done":
+            difference = cast("Differing", event["answer"])
             page.compared = one.number, difference
             show_scenarios(page)
             _mark_moved(page, base, one, difference)
@@ -143,7 +143,7 @@ def show_scenarios(page: PageState, words: str = "") -> None:
             "picture": one.picture[page.theme],
             "baseline": one is base,
             "against": None if base is None or one is base else ratio(one.figures, base.figures),
-            "asked_alike": base is not None and is_one_question(one.figures, base.figures),
+            "same_question": base is not None and is_one_question(one.figures, base.figures),
             "shown": one.source == source,
         }
         for one in page.kept
@@ -164,7 +164,7 @@ def show_open_scenarios(page: PageState) -> None:
 
 
 def share(page: PageState, _: Plain) -> None:
-    _with_hash(page, lambda found: page.send({"type": "shared", "plan": found}))
+    _with_hash(page, lambda plan: page.send({"type": "shared", "plan": plan}))
 
 
 def is_same(page: PageState, message: Same) -> None:
@@ -173,9 +173,9 @@ def is_same(page: PageState, message: Same) -> None:
     if wanted is None:
         return
 
-    def compare(found: str) -> None:
-        if found:
-            page.send({"type": "same", "same": found == wanted, "found": found, "wanted": wanted})
+    def compare(plan_hash: str) -> None:
+        if plan_hash:
+            page.send({"type": "same", "same": plan_hash == wanted, "found": plan_hash, "wanted": wanted})
 
     _with_hash(page, compare)
 
@@ -189,7 +189,7 @@ def _with_hash(page: PageState, then: Callable[[str], None]) -> None:
 
     def hashed(event: Event) -> None:
         if page.turn == turn:
-            then(cast("Hashed", event["told"])["sha256"][:SHOWN_HASH] if event["kind"] == "told" else "")
+            then(cast("Hashed", event["answer"])["sha256"][:SHOWN_HASH] if event["kind"] == "done" else "")
 
     if not start_beside(page, HashRequest(source), hashed):
         then("")

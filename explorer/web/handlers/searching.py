@@ -36,10 +36,10 @@ log = logging.getLogger(__name__)
 
 def solve(page: PageState, message: Ask) -> None:
     """Ask for a plan of what the page asks."""
-    search(page, _asked(page, message), message.fresh)
+    search(page, _session_of(page, message), message.fresh)
 
 
-def _asked(page: PageState, message: Ask) -> Session:
+def _session_of(page: PageState, message: Ask) -> Session:
     """The session that a message brings, which is the page's from now on."""
     session = replace(parse(message.session, page.server.known()), look=page.look)
     if message.canvas is not None:
@@ -50,7 +50,7 @@ def _asked(page: PageState, message: Ask) -> Session:
     if before is not None and _subject(before) != _subject(session):
         page.shown = None  # figures of another model, or of training where this is inference, mean nothing
     page.session, page.theme = session, session.theme
-    page.asked_at = time.perf_counter()
+    page.search_began = time.perf_counter()
     return session
 
 
@@ -75,7 +75,7 @@ def search(page: PageState, session: Session, fresh: bool, repeated: bool = Fals
     page.send({"type": "taking", "can": False, "why": "A search goes on: export when it ends."})
     page.steps = []
     page.send(drawing.search_message([], True, 0.0))
-    show_status(page, "waiting", "waiting", "for the solver", query=to_query(session), elapsed_s=0.0, asked=True)
+    show_status(page, "waiting", "waiting", "for the solver", query=to_query(session), elapsed_s=0.0, new_question=True)
     if not fresh and _answer_again(page, session):
         return
     request = SolveRequest(
@@ -96,10 +96,10 @@ def search(page: PageState, session: Session, fresh: bool, repeated: bool = Fals
 
 def _answer_again(page: PageState, session: Session) -> bool:
     """Whether the question was answered before, on whichever page: then nobody is asked."""
-    found = page.server.answers.get(session)
-    if found is None:
+    known = page.server.answers.get(session)
+    if known is None:
         return False
-    event, model = found
+    event, model = known
     show_model(page, page.server.graph(model))
     _finish(page, event, again=True)
     return True
@@ -184,7 +184,7 @@ def _on_progress(page: PageState, event: ProgressEvent) -> None:
 
 def compare(page: PageState, message: Ask) -> None:
     """Run every planner on what the page asks; a search that goes on ends first."""
-    session = _asked(page, message)
+    session = _session_of(page, message)
     drop(page, page.comparing.turn)
     request = page.comparing.begin(session, message.every, next(page.turns))
     request = replace(request, model=page.server.model_of(session), files=page.server.files_of(session))
@@ -210,10 +210,10 @@ def show_row(page: PageState, message: Pressed) -> None:
     place = message.position(len(page.comparing.rows))
     if place is None or page.skeleton is None:
         return
-    found = page.comparing.shown(place, page.session, page.skeleton["hash"])
-    if found is not None:
+    row = page.comparing.shown(place, page.session, page.skeleton["hash"])
+    if row is not None:
         drop_search(page)
-        show_known(page, *found)
+        show_known(page, *row)
         follow_pair(page)
 
 

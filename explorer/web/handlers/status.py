@@ -22,13 +22,13 @@ def show_status(
     more: str,
     query: str | None = None,
     elapsed_s: float | None = None,
-    asked: bool = False,
+    new_question: bool = False,
 ) -> None:
     """See `explorer.web.contract.messages.Status`."""
     status: Status = {"type": "status", "state": state, "what": what, "more": more, "turn": page.turn}
     if elapsed_s is not None:
         status["elapsed_s"] = elapsed_s
-    if asked:
+    if new_question:
         status["asked"] = True
     page.status, page.status_before = status, None
     page.send(status if query is None else {**status, "query": query})
@@ -63,7 +63,7 @@ def announce(page: PageState, words: str) -> None:
 
 def before_search(page: PageState, event: Event) -> bool:
     """Show what a job does before it searches; whether the event was of that kind."""
-    elapsed_s = time.perf_counter() - page.asked_at
+    elapsed_s = time.perf_counter() - page.search_began
     if event["kind"] == "waiting":
         show_status(page, "waiting", "waiting", before_you(event), elapsed_s=elapsed_s)
     elif event["kind"] == "loading":

@@ -21,12 +21,12 @@ QUICK_S = 0.3
 
 def why_here(page: PageState, _: Plain) -> None:
     """Try what is selected at every other place."""
-    about, found = about_selected(page), selected_operators(page)
-    if about is None or not found or (page.elsewhere.turn and page.elsewhere.about == about):
+    about, operators = about_selected(page), selected_operators(page)
+    if about is None or not operators or (page.elsewhere.turn and page.elsewhere.about == about):
         return
     drop(page, page.elsewhere.turn)
     page.elsewhere = Elsewhere(about=about, quick=page.elsewhere.quick)
-    request = WhyHereRequest(about[1], tuple(sorted(found)))
+    request = WhyHereRequest(about[1], tuple(sorted(operators)))
     page.elsewhere.turn = start_beside(page, request, lambda event: _on_place(page, event))
     if not page.elsewhere.turn:
         page.elsewhere.words = "Too much is being asked at once: try again in a moment."
@@ -34,26 +34,26 @@ def why_here(page: PageState, _: Plain) -> None:
 
 
 def _on_place(page: PageState, event: Event) -> None:
-    asked = page.elsewhere
+    elsewhere = page.elsewhere
     if event["kind"] == "part":
         part = event["part"]
         if "of" in part:
             first = cast("Places", part)
-            asked.of, asked.along = first["of"], first["along"]
+            elsewhere.of, elsewhere.along = first["of"], first["along"]
         else:
-            asked.answers = (*asked.answers, cast("MovePart", part)["move"])
-            if asked.quick and len(asked.answers) < (asked.of or 0):
+            elsewhere.answers = (*elsewhere.answers, cast("MovePart", part)["move"])
+            if elsewhere.quick and len(elsewhere.answers) < (elsewhere.of or 0):
                 return  # all of it is there in a moment
     else:
-        asked.turn = 0
+        elsewhere.turn = 0
         if event["kind"] == "failed":
-            asked.words, asked.quick = event["message"], False
-        elif event["kind"] == "told":
-            asked.quick = cast("Tried", event["told"])["took_s"] < QUICK_S
-    if asked.about == about_selected(page):
+            elsewhere.words, elsewhere.quick = event["message"], False
+        elif event["kind"] == "done":
+            elsewhere.quick = cast("Tried", event["answer"])["took_s"] < QUICK_S
+    if elsewhere.about == about_selected(page):
         inspect(page)
-        if not asked.turn:
-            page.send({"type": "say", "text": why_here_panel.spoken(asked.answers, asked.words)})
+        if not elsewhere.turn:
+            page.send({"type": "say", "text": why_here_panel.spoken(elsewhere.answers, elsewhere.words)})
 
 
 def stop_why_here(page: PageState, _: Plain) -> None:

@@ -139,8 +139,8 @@ def _split(which: str) -> Component:
 
 def _whole(part: str, what: str) -> Component:
     """A button that shows a part in place of all, and again that puts it back."""
-    told = {"data-whole-of": part, "aria-pressed": "false", "aria-label": f"{what} in place of all"}
-    return html.Button("⤢", className="tool whole", title=f"{what} in place of all: press m", **told)
+    attributes = {"data-whole-of": part, "aria-pressed": "false", "aria-label": f"{what} in place of all"}
+    return html.Button("⤢", className="tool whole", title=f"{what} in place of all: press m", **attributes)
 
 
 def _gantt(session: Session) -> Component:
@@ -225,8 +225,8 @@ def _tabs(catalogue: Catalogue) -> Component:
 
 
 def _panel(name: str, part: Component, hidden: bool) -> Component:
-    told = {"data-panel": name, "aria-labelledby": f"tab-{name}"}
-    return html.Div(part, id=f"panel-{name}", role="tabpanel", hidden=hidden, **told)
+    attributes = {"data-panel": name, "aria-labelledby": f"tab-{name}"}
+    return html.Div(part, id=f"panel-{name}", role="tabpanel", hidden=hidden, **attributes)
 
 
 def _search() -> Component:

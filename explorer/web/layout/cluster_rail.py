@@ -15,7 +15,7 @@ from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.fields import TextField
-from explorer.web.layout.rail import choices, number, offered, placed, row, section, select, setting, slider, told
+from explorer.web.layout.rail import choices, number, offered, placed, row, section, select, setting, slider, with_tip
 from explorer.words.text import GIB
 
 NONE = "none"
@@ -133,7 +133,7 @@ def _each_gpu() -> Component:
     """A table of kinds and caps, one for each, that the page's scripts fill."""
     return html.Details(
         [
-            told(html.Summary(["Per-GPU settings ", html.Span(id=ids.FLEET_NOTE, className="tag")]), "each-gpu"),
+            with_tip(html.Summary(["Per-GPU settings ", html.Span(id=ids.FLEET_NOTE, className="tag")]), "each-gpu"),
             html.Table(
                 html.Tbody(id=ids.FLEET), className="fleet", **{"aria-label": "Kind and memory cap of each GPU"}
             ),

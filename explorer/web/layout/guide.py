@@ -40,6 +40,6 @@ def guide() -> Component:
 
 def guide_words() -> dict[str, object]:
     """JSON. seen and keys: pairs; parts: [heading, [[key, word, meaning], ...]]. Parts of the page point at the keys
-    (`rail.told`)."""
+    (`rail.with_tip`)."""
     parts = [[part, [[key, t.word, t.meaning] for key, t in TERMS.items() if t.part == part]] for part in PARTS]
     return {"seen": SEEN, "keys": KEYS, "parts": parts}

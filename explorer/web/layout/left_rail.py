@@ -11,7 +11,7 @@ from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.cluster_rail import cluster
 from explorer.web.layout.fields import Select
-from explorer.web.layout.rail import offered, placed, section, setting, switch, told
+from explorer.web.layout.rail import offered, placed, section, setting, switch, with_tip
 
 
 def left_rail(catalogue: Catalogue, session: Session) -> Component:
@@ -127,7 +127,7 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
         "Planner",
         [
             offered("planner", session.planner, _planners(catalogue)),
-            told(html.Div(id=ids.GUARANTEE, className="hint"), "guarantee"),
+            with_tip(html.Div(id=ids.GUARANTEE, className="hint"), "guarantee"),
             *setting("contiguity", session),
             *setting("effort", session),
             *setting("time_limit_s", session),

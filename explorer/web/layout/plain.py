@@ -49,12 +49,12 @@ class Kept(Own):
 
 def called_back(app: Dash) -> frozenset[str]:
     """The ids of which ``app``'s callbacks hear or tell."""
-    found = set()
+    names = set()
     for callback in app.callback_map.values():
-        found |= {each["id"] for each in (*callback["inputs"], *callback["state"])}
+        names |= {each["id"] for each in (*callback["inputs"], *callback["state"])}
         outputs = callback["output"]
-        found |= {each.component_id for each in (outputs if isinstance(outputs, list | tuple) else [outputs])}
-    return frozenset(found)
+        names |= {each.component_id for each in (outputs if isinstance(outputs, list | tuple) else [outputs])}
+    return frozenset(names)
 
 
 def with_plain(part: object, of_dash: Set[str]) -> object:
@@ -88,12 +88,12 @@ def markup(part: object) -> str:
 def _attribute(name: str, value: object) -> str:
     if name in _OF_DASH or value is None:
         return ""
-    told = _NAMES.get(name, name if "-" in name else name.lower())
+    attribute = _NAMES.get(name, name if "-" in name else name.lower())
     if isinstance(value, bool):
-        if "-" in told:
-            return f' {told}="{str(value).lower()}"'
-        return f" {told}" if value else ""
-    return f' {told}="{escape(str(value))}"'
+        if "-" in attribute:
+            return f' {attribute}="{str(value).lower()}"'
+        return f" {attribute}" if value else ""
+    return f' {attribute}="{escape(str(value))}"'
 
 
 def _props(part: Component) -> dict[str, object]:

@@ -24,10 +24,10 @@ def section(title: str, children: list[Component]) -> Component:
 
 
 def row(label: str, control: Component, term: str) -> Component:
-    return told(html.Div([html.Span(label, className="label"), control], className="spread"), term)
+    return with_tip(html.Div([html.Span(label, className="label"), control], className="spread"), term)
 
 
-def told(part: Component, term: str) -> Component:
+def with_tip(part: Component, term: str) -> Component:
     """A part that says what it means (a key of `terms.TERMS`) where it is pointed at or reached by keyboard."""
     assert term in TERMS, term
     setattr(part, "data-term", term)
@@ -35,7 +35,7 @@ def told(part: Component, term: str) -> Component:
 
 
 def switch(id_: str, label: str, checked: bool, term: str) -> Component:
-    return told(html.Div(Switch(children=label, id=id_, checked=checked)), term)
+    return with_tip(html.Div(Switch(children=label, id=id_, checked=checked)), term)
 
 
 def segments(
@@ -46,7 +46,7 @@ def segments(
     given: dict[str, Any] = {"aria-label": what} if what else {}
     given |= {} if most is None else {"most": most}
     control = Segments(id=id_, data=choices(labels), value=value, **given)
-    return told(html.Div(control), term)
+    return with_tip(html.Div(control), term)
 
 
 def select(id_: str, value: str, labels: Mapping[str, str], what: str, width: int | None = None) -> Component:
@@ -74,7 +74,7 @@ def setting(name: str, session: Session) -> list[Component]:
     if control.shape == NUMBER:
         return [row(control.label, number(control, value, what), control.key)]
     if not control.label:
-        return [told(html.Div(select(control.id, chosen, labels, what, control.width)), control.key)]
+        return [with_tip(html.Div(select(control.id, chosen, labels, what, control.width)), control.key)]
     return [row(control.label, select(control.id, chosen, labels, what, control.width), control.key)]
 
 
@@ -104,13 +104,15 @@ def slider(name: str, shown: Component, **props: object) -> Component:
     """The control of a setting that is a slider. shown: its value, as text or as a field."""
     one = control_of(name)
     head = html.Div([html.Span(one.label, className="label"), shown], className="spread")
-    return told(html.Div([head, Slider(id=one.id, **props, **{"aria-label": one.label})]), one.key)
+    return with_tip(html.Div([head, Slider(id=one.id, **props, **{"aria-label": one.label})]), one.key)
 
 
 def offered(name: str, value: str, data: Sequence[Mapping[str, object]]) -> Component:
     """The control of a setting whose choices the server has. data: as of `Select`."""
     one = control_of(name)
-    return told(html.Div(Select(id=one.id, data=data, value=value, **{"aria-label": one.what or one.label})), one.key)
+    return with_tip(
+        html.Div(Select(id=one.id, data=data, value=value, **{"aria-label": one.what or one.label})), one.key
+    )
 
 
 def control_of(name: str) -> Control:

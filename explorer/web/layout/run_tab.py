@@ -17,14 +17,14 @@ def run_tab(catalogue: Catalogue) -> Component:
     history = html.Section([html.H2("Runs of this model"), html.Div(id=ids.RUN_HISTORY)], className="run-history")
     return html.Div(
         [
-            html.Div([*_asked(catalogue), *_buttons()], className="run-head"),
+            html.Div([*_run_controls(catalogue), *_buttons()], className="run-head"),
             html.Div([html.Div(id=ids.RUN_BODY, className="run-body"), history], className="run-split"),
         ],
         className="run-tab",
     )
 
 
-def _asked(catalogue: Catalogue) -> list[Component]:
+def _run_controls(catalogue: Catalogue) -> list[Component]:
     """Where and how a plan is run."""
     targets = [{"value": t.name, "label": f"{t.name} · {t.detail}" if t.detail else t.name} for t in catalogue.targets]
     target = Select(

@@ -52,13 +52,15 @@ def _control(setting: str) -> str:
 def assumed(settings: Settings, cluster: str = "", stated: bool = False) -> Sequence[Assumed]:
     """cluster: the name of one that takes the place of devices and links. stated: whether the model's file has times,
     devices and links of its own."""
-    found = [] if stated else [_links(settings, cluster)]
+    assumptions = [] if stated else [_links(settings, cluster)]
     if settings.training is False:
-        return [*found, Assumed(_numbers(settings), "dtype", "In which numbers the model runs.")]
-    found.append(Assumed(_trained(settings), "precision", "What training keeps: weights, masters and states."))
+        return [*assumptions, Assumed(_numbers(settings), "dtype", "In which numbers the model runs.")]
+    assumptions.append(Assumed(_trained(settings), "precision", "What training keeps: weights, masters and states."))
     if settings.recompute not in (Recompute.MODEL, Recompute.NONE):
-        found.append(Assumed("recomputes", "recompute", "Forwards may run again before their backward to hold less."))
-    return found
+        assumptions.append(
+            Assumed("recomputes", "recompute", "Forwards may run again before their backward to hold less.")
+        )
+    return assumptions
 
 
 def _links(settings: Settings, cluster: str) -> Assumed:

@@ -47,7 +47,7 @@ def comparison_table(
         *[html.Th(title, scope="col", className=side, title=HINTS.get(key)) for key, title, side in columns],
     ]
     body = [_row(row, columns) for row in rows]
-    body += [_left_out(told, len(head)) for told in left_out]
+    body += [_left_out(left, len(head)) for left in left_out]
     return html.Table(
         [html.Caption("Planners compared", className="sr"), html.Thead(html.Tr(head)), html.Tbody(body)],
         className="comparison",
@@ -68,20 +68,20 @@ def _row(row: TableRow, columns: Sequence[tuple[str, str, str]]) -> Component:
         name += [" ", html.Span("alike", className="tag", title=ALIKE)]
     if row["current"]:
         name += [" ", html.Span("shown", className="tag plain")]
-    told: dict[str, str] = {"key": f"row{row['place']}", "className": "out"}
+    attributes: dict[str, str] = {"key": f"row{row['place']}", "className": "out"}
     if row["current"]:
-        told["aria-current"] = "true"
+        attributes["aria-current"] = "true"
     if row.get("can_show"):
-        told |= {"className": "plan", "data-act": "show-row", "data-arg": str(row["place"])}
+        attributes |= {"className": "plan", "data-act": "show-row", "data-arg": str(row["place"])}
     each = [f"{shown['sample']} a sample"] if shown["sample"] != text.NOTHING else []
     within = [shown["within"]] if shown["within"] != text.NOTHING else []
     titles = {"word": shown["status"], "objective": ", ".join([*within, *each, f"{shown['rate']} samples/s"])}
     cells = [html.Td(shown[key], className=side, title=titles.get(key)) for key, _, side in columns]
-    return html.Tr([html.Th(name, scope="row"), *cells], **told)
+    return html.Tr([html.Th(name, scope="row"), *cells], **attributes)
 
 
-def _left_out(told: Mapping[str, str], columns: int) -> Component:
-    names = html.Span(told["planners"], className="names")
-    words = f" {told['status']}: {told['reason']}"
-    key = f"out {told['planners']} {told['reason']}"
+def _left_out(left: Mapping[str, str], columns: int) -> Component:
+    names = html.Span(left["planners"], className="names")
+    words = f" {left['status']}: {left['reason']}"
+    key = f"out {left['planners']} {left['reason']}"
     return html.Tr(html.Td([names, words], colSpan=columns, className="reason"), className="out", key=key)

@@ -8,13 +8,13 @@ from dash.development.base_component import Component
 from explorer.view.pictures.degrees import DegreeCell, DegreeMap
 
 
-def degree_panel(found: DegreeMap) -> list[Component]:
-    head = html.Tr([html.Th("DP", scope="col"), *(html.Th(f"TP {t}", scope="col") for t in found.tensor)])
+def degree_panel(degrees: DegreeMap) -> list[Component]:
+    head = html.Tr([html.Th("DP", scope="col"), *(html.Th(f"TP {t}", scope="col") for t in degrees.tensor)])
     body = [
         html.Tr([html.Th(str(data), scope="row"), *map(_cell, cells)])
-        for data, cells in zip(found.data, found.cells, strict=True)
+        for data, cells in zip(degrees.data, degrees.cells, strict=True)
     ]
-    why = [html.Li([html.B(f"{of}: "), reason]) for of, reason in found.reasons]
+    why = [html.Li([html.B(f"{of}: "), reason]) for of, reason in degrees.reasons]
     return [
         html.H2("Degrees"),
         html.P("Best plan by replicas (DP) and devices that divide tensors (TP).", className="small"),

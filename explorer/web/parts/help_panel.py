@@ -29,25 +29,25 @@ def helps(changes: Changes, words: str = "") -> list[Component]:
         return [*head, html.P(note, className="small quiet"), html.Div(ask, className="actions")]
     gains = [NO_GAIN if (gain := row["gain"]) is None else gain for row in rows]
     order = sorted(range(len(rows)), key=lambda i: -gains[i])
-    found = html.Ul([_row(rows[i], i) for i in order], className="helps")
+    listed = html.Ul([_row(rows[i], i) for i in order], className="helps")
     if not going:
         note = words or "Throughput against this plan; quick searches that begin with it. Go shows the plan found."
-        return [*head, found, html.P(note, className="small quiet")]
+        return [*head, listed, html.P(note, className="small quiet")]
     at = words or (f"Solving {min(len(rows) + 1, of)} of {of} …" if of else "Solving …")
     stop = html.Button("Stop", className="tool", **{"data-act": "stop-help"})
-    return [*head, found, html.Div([html.Span(at, className="small quiet"), stop], className="spread")]
+    return [*head, listed, html.Div([html.Span(at, className="small quiet"), stop], className="spread")]
 
 
 def _row(row: ChangeAnswer, place: int) -> Component:
     gain = row["gain"]
     if gain is None:
         return html.Li([row["words"], html.Span("no plan", className="none", title=row["reason"]), None])
-    told = "no change" if abs(gain) < SAME else text.signed(gain)
+    change = "no change" if abs(gain) < SAME else text.signed(gain)
     go = html.Button(
         "Go",
         className="tool",
         title="Show the plan that was found for this",
-        **{"data-act": "go-help", "data-arg": str(place), "aria-label": f"Go to: {row['words']}, {told}"},
+        **{"data-act": "go-help", "data-arg": str(place), "aria-label": f"Go to: {row['words']}, {change}"},
     )
     tone = "good" if gain > SAME else "none"
-    return html.Li([html.Span(row["words"]), html.B(told, className=tone), go])
+    return html.Li([html.Span(row["words"]), html.B(change, className=tone), go])

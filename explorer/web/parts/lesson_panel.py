@@ -38,23 +38,23 @@ def steps(lesson: Lesson, at: int) -> list[Component]:
     ]
 
 
-def verdict_words(told: Verdict | None, now: Known, then: Known) -> list[Component]:
-    if told is None:
+def verdict_words(verdict: Verdict | None, now: Known, then: Known) -> list[Component]:
+    if verdict is None:
         return []
-    mark = html.Span(MARKS[told.state], className="mark-of", **{"aria-hidden": "true"})
-    rest = [" ", *_filled(told.rest, now, then)] if told.rest else []
-    return [html.P([mark, html.Span([*_moves(told), html.B(told.lead), *rest])], className=f"is-{told.state}")]
+    mark = html.Span(MARKS[verdict.state], className="mark-of", **{"aria-hidden": "true"})
+    rest = [" ", *_filled(verdict.rest, now, then)] if verdict.rest else []
+    return [html.P([mark, html.Span([*_moves(verdict), html.B(verdict.lead), *rest])], className=f"is-{verdict.state}")]
 
 
-def _moves(told: Verdict) -> list[Any]:
+def _moves(verdict: Verdict) -> list[Any]:
     """The controls that answer, each a way to where it is."""
-    found: list[Any] = []
-    for name in told.move:
-        found += [
-            " or " if found else "Move ",
+    parts: list[Any] = []
+    for name in verdict.move:
+        parts += [
+            " or " if parts else "Move ",
             html.Button(CONTROLS[name], className="row-link", **{"data-spot": name}),
         ]
-    return [*found, ". "] if found else []
+    return [*parts, ". "] if parts else []
 
 
 def _filled(text: Text, now: Known, then: Known) -> list[Any]:

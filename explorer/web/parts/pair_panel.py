@@ -16,9 +16,9 @@ from explorer.words import text
 
 def offer(known: Sequence[str], seen: str = "") -> list[Component]:
     """What stands there before anybody asked. known: the planners there are; seen: what the picture shows, in words."""
-    told = html.Span(seen, className="story", title=seen)
+    picture = html.Span(seen, className="story", title=seen)
     if any(name.removesuffix(IN_SEQUENCE) not in known for name in PAIR):
-        return [told] if seen else []
+        return [picture] if seen else []
     return [
         html.Button(
             "Compare with a sequential pipeline",
@@ -26,7 +26,7 @@ def offer(known: Sequence[str], seen: str = "") -> list[Component]:
             title="The same model and settings, planned as a DAG of stages and as a chain of them",
             **{"data-act": "pair"},
         ),
-        told,
+        picture,
     ]
 
 
@@ -55,9 +55,9 @@ def strip(pair: Sequence[str], answers: Sequence[Answer | None], shown: str | No
 
 
 def _words(pair: Sequence[str], answers: Sequence[Answer | None], running: bool) -> str | list[Any]:
-    told = [a.facts for a in answers if a is not None and a.facts is not None]
-    if len(told) == 2:
-        return [versus.story(told) + ": ", html.B(versus.pair_verdict(told))]
+    facts = [a.facts for a in answers if a is not None and a.facts is not None]
+    if len(facts) == 2:
+        return [versus.story(facts) + ": ", html.B(versus.pair_verdict(facts))]
     refused = [f"{versus.shown_name(a.member)}: {a.why}." for a in answers if a is not None and a.facts is None]
     if refused:
         return text.short(" ".join(refused), 200)

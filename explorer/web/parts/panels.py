@@ -59,23 +59,23 @@ def chip(skeleton: Skeleton, costs_from: str | None = None) -> list[str | Compon
 
 
 def why_panel(plan: PlanView) -> list[Component]:
-    told = why.explain(plan)
-    bound = told["bound_share"]
+    explained = why.explain(plan)
+    bound = explained["bound_share"]
     return [
         html.H2("Why this plan"),
-        html.P(told["headline"].replace(" %", "\u00a0%")),
+        html.P(explained["headline"].replace(" %", "\u00a0%")),
         html.Div(
-            [html.I(className=_part(p), style={"flexGrow": p["share"]}) for p in told["parts"] if p["share"]],
+            [html.I(className=_part(p), style={"flexGrow": p["share"]}) for p in explained["parts"] if p["share"]],
             className="stack",
             **{"aria-hidden": "true"},
         ),
         html.Ul(
-            [html.Li([html.I(className=_part(p)), p["name"], html.B(p["text"])]) for p in told["parts"]],
+            [html.Li([html.I(className=_part(p)), p["name"], html.B(p["text"])]) for p in explained["parts"]],
             className="parts",
         ),
-        html.Div(told["binding"].replace(" %", "\u00a0%"), className="bind"),
+        html.Div(explained["binding"].replace(" %", "\u00a0%"), className="bind"),
         *_order(plan),
-        *_heaviest(told["heaviest"]),
+        *_heaviest(explained["heaviest"]),
         html.H2("Proved"),
         html.Div(
             [
@@ -88,10 +88,11 @@ def why_panel(plan: PlanView) -> list[Component]:
             **{"aria-hidden": "true"},
         ),
         html.Div(
-            [html.Span(f"bound {told['bound']}"), html.Span(f"plan {told['objective']}")], className="spread small"
+            [html.Span(f"bound {explained['bound']}"), html.Span(f"plan {explained['objective']}")],
+            className="spread small",
         ),
-        html.P(told["proof"], className="small quiet"),
-        *[html.P(note, className="small quiet") for note in told["notes"]],
+        html.P(explained["proof"], className="small quiet"),
+        *[html.P(note, className="small quiet") for note in explained["notes"]],
     ]
 
 
@@ -191,11 +192,11 @@ def table(
 def no_plan(event: ResultEvent, ways: Sequence[WayOut] = (), words: str = "") -> list[Component]:
     """The banner when there is no plan: why, what is too large, and ways out. ways: changes under which a plan was
     found, see `explorer.sweeps.remedies.Remedy.as_object`. words: how the look for more stands."""
-    told = no_plan_words(event)
-    parts: list[Component] = [html.B(told["title"]), *map(html.Span, told["lines"])]
-    if told["cap"]:
-        button = {"data-act": "cap", "data-arg": str(told["cap"]["bytes"])}
-        parts.append(html.Button(told["cap"]["words"], className="tool", **button))
+    banner = no_plan_words(event)
+    parts: list[Component] = [html.B(banner["title"]), *map(html.Span, banner["lines"])]
+    if banner["cap"]:
+        button = {"data-act": "cap", "data-arg": str(banner["cap"]["bytes"])}
+        parts.append(html.Button(banner["cap"]["words"], className="tool", **button))
     if ways:
         parts.append(html.Ul([_way_out(way, place) for place, way in enumerate(ways)], className="helps ways"))
     if words:
@@ -238,9 +239,9 @@ def log_lines(plan: PlanView) -> list[Component]:
     """The steps of the search at which something changed, newest first: when, which planner was at work, what."""
     lines = []
     for step in reversed(course(plan["trace"])):
-        found = f"plan {step['objective']}, bound {step['bound']}"
+        words = f"plan {step['objective']}, bound {step['bound']}"
         by = html.Span(step["by"] or plan["planner"], className="by")
-        lines.append(html.Li([html.B(text.seconds(step["elapsed_s"])), by, html.Span(step["note"] or found)]))
+        lines.append(html.Li([html.B(text.seconds(step["elapsed_s"])), by, html.Span(step["note"] or words)]))
     return lines
 
 

@@ -22,17 +22,17 @@ SHOWN_HASH = 16
 HIDDEN = {"aria-hidden": "true"}
 
 
-def review(told: ReviewView | None, words: str) -> list[Component]:
-    """told: see `explorer.reviews.review.review_object`; None if there is none, for the reason in ``words``."""
-    if told is None:
+def review(view: ReviewView | None, words: str) -> list[Component]:
+    """view: see `explorer.reviews.review.review_object`; None if there is none, for the reason in ``words``."""
+    if view is None:
         return [html.P(words, className="quiet empty-tab")]
-    lines = [line for line in told["lines"] if line["what"] != "plan hash"]
+    lines = [line for line in view["lines"] if line["what"] != "plan hash"]
     counts = {verdict: sum(line["verdict"] == verdict for line in lines) for verdict in MARKS}
-    hashed = told["plan_sha256"]
+    hashed = view["plan_sha256"]
     return [
         html.Div(
             [
-                html.B(WORDS[told["verdict"]], className=f"verdict {told['verdict']}"),
+                html.B(WORDS[view["verdict"]], className=f"verdict {view['verdict']}"),
                 html.Span(" · ".join(f"{counts[one]} {one}" for one in MARKS), className="quiet roomy"),
                 html.Div(className="spring"),
                 html.Span(

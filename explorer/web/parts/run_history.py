@@ -24,9 +24,14 @@ def history(runs: Sequence[PastRun], shown: str, going: bool) -> Component:
     head = [("When", ""), ("Target", ""), ("Planner", ""), ("Predicted", "n"), ("Measured", "n")]
     body = []
     for run in runs:
-        told: dict[str, Any] = {"key": run.bundle, "className": "plan", "data-act": "show-run", "data-arg": run.bundle}
+        attributes: dict[str, Any] = {
+            "key": run.bundle,
+            "className": "plan",
+            "data-act": "show-run",
+            "data-arg": run.bundle,
+        }
         if run.bundle == shown:
-            told["aria-current"] = "true"
+            attributes["aria-current"] = "true"
         running = going and run is runs[0] and run.word == UNFINISHED
         ended = text.seconds(run.measured_s) if run.ok and run.measured_s is not None else run.word
         body.append(
@@ -42,7 +47,7 @@ def history(runs: Sequence[PastRun], shown: str, going: bool) -> Component:
                         "running" if running else ended, className="n bad" if run.word in BAD and not running else "n"
                     ),
                 ],
-                **told,
+                **attributes,
             )
         )
     return titled_table("Runs of this model", head, body, "comparison runs")

@@ -36,25 +36,25 @@ def idle() -> list[Component]:
     ]
 
 
-def checked(prepared: Prepared, asked: bool) -> list[Component]:
-    """What the checks before a run found (`explorer.view.run_events.prepared`). asked: whether a run waits for
+def checked(prepared: Prepared, waits: bool) -> list[Component]:
+    """What the checks before a run found (`explorer.view.run_events.prepared`). waits: whether a run waits for
     somebody to agree that the costs are of other hardware."""
     ranks, refused, warnings = prepared["ranks"], prepared["refused"], prepared["warnings"]
-    found: list[Component] = []
+    parts: list[Component] = []
     if refused:
         return [_points("This plan cannot be run.", refused, "run-told bad")]
     if prepared["elsewhere"]:
         divided = says_degree(prepared["model"])
-        found.append(_other_hardware(prepared["elsewhere"], prepared["target"], asked, divided))
+        parts.append(_other_hardware(prepared["elsewhere"], prepared["target"], waits, divided))
     if warnings:
-        found.append(_points("Before you run it:", warnings, "run-told warn"))
-    if not found:
+        parts.append(_points("Before you run it:", warnings, "run-told warn"))
+    if not parts:
         processes = "1 process" if ranks == 1 else f"{ranks} processes"
-        found.append(html.P(f"Ready to run on {processes}. The checks before a run found nothing to warn of."))
-    return found
+        parts.append(html.P(f"Ready to run on {processes}. The checks before a run found nothing to warn of."))
+    return parts
 
 
-def _other_hardware(words: str, target: str, asked: bool, divided: bool) -> Component:
+def _other_hardware(words: str, target: str, waits: bool, divided: bool) -> Component:
     """divided: of a plan whose tensors are, which has no costs measured there."""
     again = html.Button("Run it all the same", className="tool", **{"data-act": "run-anyway"})
     here = html.Button(
@@ -71,7 +71,7 @@ def _other_hardware(words: str, target: str, asked: bool, divided: bool) -> Comp
                 " for reasons that have nothing to do with the plan."
                 + ("" if divided else " With costs measured there, they compare.")
             ),
-            html.Div([*([] if divided else [here]), *([again] if asked else [])], className="actions"),
+            html.Div([*([] if divided else [here]), *([again] if waits else [])], className="actions"),
         ],
         className="run-told warn",
     )
@@ -89,13 +89,13 @@ def going(run: Going) -> list[Component]:
     }
     if share is not None:
         bar["aria-valuenow"] = str(done)
-    told = phase + (f" {done:,} of {of:,}" if of else " …")
+    words = phase + (f" {done:,} of {of:,}" if of else " …")
     return [
         html.Div(
             [
                 html.B("Measuring costs" if run.what == "replan" else "Running"),
                 html.Span(f"on {run.target}", className="quiet"),
-                html.Span(told, className="run-phase"),
+                html.Span(words, className="run-phase"),
                 html.Span(text.seconds(elapsed_s), className="run-clock", **{"data-elapsed": f"{elapsed_s:.2f}"}),
             ],
             className="run-going",
@@ -119,18 +119,18 @@ def report(run: RunView, is_drawn: bool) -> list[Component]:
     if run["report"] is None:
         ended = failure(_title(run), run["reason"], run["log"], run["notes"], run["status"] != "cancelled")
         return [*ended, again(run["folder"], run["command"])]
-    told = measured_panel.panel(run["report"], run["devices"])
-    sure = [part for part in (told["agreement"], told["noise"]) if part is not None]
+    panel = measured_panel.panel(run["report"], run["devices"])
+    sure = [part for part in (panel["agreement"], panel["noise"]) if part is not None]
     plain = [
-        part[:1].upper() + part[1:] for part in dict.fromkeys((told["where"], *told["notes"], *run["notes"])) if part
+        part[:1].upper() + part[1:] for part in dict.fromkeys((panel["where"], *panel["notes"], *run["notes"])) if part
     ]
     return [
         *([] if is_drawn else [_elsewhere(run)]),
-        _headline(told),
+        _headline(panel),
         html.Div(
             [
-                _parts(told),
-                _small(MEMORY, told["memory"], "Peak memory, predicted and measured"),
+                _parts(panel),
+                _small(MEMORY, panel["memory"], "Peak memory, predicted and measured"),
             ],
             className="run-grid",
         ),
@@ -139,30 +139,30 @@ def report(run: RunView, is_drawn: bool) -> list[Component]:
             className="run-facts",
         ),
         *([again(run["folder"], run["command"])] if run["folder"] else []),
-        _more(told),
+        _more(panel),
     ]
 
 
-def told_in_a_line(run: RunView) -> str:
+def run_in_a_line(run: RunView) -> str:
     """How a run ended, for those who listen."""
     if run["report"] is None:
         return f"{_title(run)} {run['reason']}"
     return measured_panel.statement(run["report"])
 
 
-def replanned_in_a_line(told: ReplannedView) -> str:
-    after, before = (text.seconds(of["measured_s"]) for of in (told["after"], told["before"]))
+def replanned_in_a_line(view: ReplannedView) -> str:
+    after, before = (text.seconds(of["measured_s"]) for of in (view["after"], view["before"]))
     return f"Planned again with measured costs: {after}, before {before}"
 
 
 def _title(run: RunView) -> str:
-    told = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was stopped."}
-    return told.get(run["status"], "The run failed.")
+    titles = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was stopped."}
+    return titles.get(run["status"], "The run failed.")
 
 
-def replanned(told: ReplannedView) -> list[Component]:
+def replanned(view: ReplannedView) -> list[Component]:
     """A plan made again with measured costs, beside the one it replaces."""
-    before, after = told["before"], told["after"]
+    before, after = view["before"], view["after"]
     estimated, measured = text.seconds(before["estimated_s"]), text.seconds(before["measured_s"])
     rows = [
         ("The plan before", before["planner"], estimated, measured),
@@ -183,17 +183,17 @@ def replanned(told: ReplannedView) -> list[Component]:
         html.Div(html.B(words), className="run-top"),
         titled_table("Before and after", head, body, "comparison small-table"),
         html.P(
-            f"Costs: {told['costs_from']}. The plan on the page is the new one; run it to see.", className="small quiet"
+            f"Costs: {view['costs_from']}. The plan on the page is the new one; run it to see.", className="small quiet"
         ),
     ]
 
 
-def _headline(told: measured_panel.Panel) -> Component:
+def _headline(panel: measured_panel.Panel) -> Component:
     figures = [
         html.Div([html.Span(kpi["name"]), html.B(kpi["value"]), html.Em(kpi["note"])], className="figure")
-        for kpi in told["kpis"]
+        for kpi in panel["kpis"]
     ]
-    return html.Div(figures, className="figures", title=told["statement"])
+    return html.Div(figures, className="figures", title=panel["statement"])
 
 
 def _elsewhere(run: RunView) -> Component:
@@ -206,7 +206,7 @@ def _elsewhere(run: RunView) -> Component:
     )
 
 
-def _parts(told: measured_panel.Panel) -> Component:
+def _parts(panel: measured_panel.Panel) -> Component:
     return html.Div(
         [
             html.Div(
@@ -222,25 +222,25 @@ def _parts(told: measured_panel.Panel) -> Component:
                 className="off",
                 title=part["hint"],
             )
-            for part in told["parts"]
+            for part in panel["parts"]
         ]
-        + [html.P(told["fed"], className="small quiet")],
+        + [html.P(panel["fed"], className="small quiet")],
         className="offs",
     )
 
 
 def _small(columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, str]], caption: str) -> Component:
-    found = panels.table(columns, rows, caption)
-    found.className = "small-table"
-    return found
+    table = panels.table(columns, rows, caption)
+    table.className = "small-table"
+    return table
 
 
-def _more(told: measured_panel.Panel) -> Component:
+def _more(panel: measured_panel.Panel) -> Component:
     return html.Details(
         [
             html.Summary("Devices and links"),
-            _small(measured_panel.BUSY, told["busy"], "Compute and waiting, predicted and measured"),
-            _small(measured_panel.LINKS, told["links"], "Links, predicted and measured"),
+            _small(measured_panel.BUSY, panel["busy"], "Compute and waiting, predicted and measured"),
+            _small(measured_panel.LINKS, panel["links"], "Links, predicted and measured"),
         ],
         className="more",
     )
@@ -251,11 +251,11 @@ def failure(
 ) -> list[Component]:
     """A run that did not come to its end. bad: whether nobody wanted that."""
     name = "run-told bad" if bad else "run-told"
-    found: list[Component] = [html.Div([html.B(title), html.Span(reason)], className=name)]
-    found += [html.P(note, className="small quiet") for note in notes]
+    parts: list[Component] = [html.Div([html.B(title), html.Span(reason)], className=name)]
+    parts += [html.P(note, className="small quiet") for note in notes]
     if lines:
-        found.append(log(lines, "The log's last lines", 40))
-    return found
+        parts.append(log(lines, "The log's last lines", 40))
+    return parts
 
 
 def again(folder: str, command: str) -> Component:
@@ -264,13 +264,13 @@ def again(folder: str, command: str) -> Component:
     return html.Dl(
         [
             part
-            for name, told, what in rows
+            for name, value, what in rows
             for part in (
                 html.Dt(name),
                 html.Dd(
                     [
-                        html.Code(told, title=told, tabIndex=0),
-                        html.Button("Copy", className="tool", title=what, **{"data-copy": told, "aria-label": what}),
+                        html.Code(value, title=value, tabIndex=0),
+                        html.Button("Copy", className="tool", title=what, **{"data-copy": value, "aria-label": what}),
                     ]
                 ),
             )

@@ -34,7 +34,7 @@ class ScenarioRow(TypedDict):
     picture: str
     baseline: bool
     against: float | None
-    asked_alike: bool
+    same_question: bool
     shown: bool
 
 
@@ -47,9 +47,10 @@ def thumbnail(plan: PlanView) -> dict[str, str]:
 
 
 def scenarios(
-    rows: Sequence[ScenarioRow], told: DifferenceView | None, names: tuple[str, str], words: str
+    rows: Sequence[ScenarioRow], difference: DifferenceView | None, names: tuple[str, str], words: str
 ) -> list[Component]:
-    """told: how the second of ``names`` differs from the first, see `explorer.reviews.difference.difference_object`."""
+    """difference: how the second of ``names`` differs from the first, see
+    `explorer.reviews.difference.difference_object`."""
     head = html.Div(
         [
             html.Button("Keep this plan", className="tool strong", **{"data-act": "keep"}),
@@ -62,8 +63,8 @@ def scenarios(
     return [
         head,
         html.Div(
-            [html.Div(_table(rows), className="table-wrap", tabIndex=0), _difference(told, names)],
-            className="scenario-split" if told else "scenario-whole",
+            [html.Div(_table(rows), className="table-wrap", tabIndex=0), _difference(difference, names)],
+            className="scenario-split" if difference else "scenario-whole",
         ),
     ]
 
@@ -96,9 +97,9 @@ def _row(row: ScenarioRow, figures: Sequence[str]) -> Component:
     against = row["against"]
     change = "baseline" if row["baseline"] else text.change(1.0, against, SAME, "as fast")
     tone = ""
-    if row["asked_alike"] and against is not None and abs(against - 1) > SAME:
+    if row["same_question"] and against is not None and abs(against - 1) > SAME:
         tone = "good" if against > 1 else "bad"
-    title = None if row["asked_alike"] or not change else "It answers another question: neither is the better one"
+    title = None if row["same_question"] or not change else "It answers another question: neither is the better one"
     buttons = [_button("Show", "show-kept", number, row["name"])]
     if not row["baseline"]:
         buttons += [
@@ -123,39 +124,39 @@ def _button(words: str, act: str, number: str, what: str) -> Component:
     return html.Button(words, className="tool", title=what, **{"data-act": act, "data-arg": number, **label})
 
 
-def _difference(told: DifferenceView | None, names: tuple[str, str]) -> Component | None:
-    if told is None:
+def _difference(difference: DifferenceView | None, names: tuple[str, str]) -> Component | None:
+    if difference is None:
         return None
     title = html.H2(f"{text.short(names[1], 30)} against {text.short(names[0], 30)}")
-    if told["same_plan"]:
+    if difference["same_plan"]:
         return html.Section([title, html.P("The same plan: question and answer are equal.")], className="difference")
-    moved = told["moved_operators"]
-    lead = f"{text.count(moved)} of {text.plural(told['operators'], 'operator')} moved; bright in the graph."
-    lead += f" This plan is {told['verdict']}." if told["verdict"] else ""
-    splits = ["–".join(map(str, sorted({min(c), max(c)}))) for c in told["micro_batches"]]
-    counts = (("micro-batches", *splits, ""), ("stages", *map(str, told["stages"]), ""))
+    moved = difference["moved_operators"]
+    lead = f"{text.count(moved)} of {text.plural(difference['operators'], 'operator')} moved; bright in the graph."
+    lead += f" This plan is {difference['verdict']}." if difference["verdict"] else ""
+    splits = ["–".join(map(str, sorted({min(c), max(c)}))) for c in difference["micro_batches"]]
+    counts = (("micro-batches", *splits, ""), ("stages", *map(str, difference["stages"]), ""))
     rows = [
         *(counted for counted in counts if counted[1] != counted[2]),
-        *(number_row(one["what"], one["unit"], one["first"], one["second"]) for one in told["numbers"]),
+        *(number_row(one["what"], one["unit"], one["first"], one["second"]) for one in difference["numbers"]),
         *(number_row(f"peak memory, {one['second'] or one['first']}", "bytes", *one["peak_bytes"])
-          for one in told["devices"]),
+          for one in difference["devices"]),
     ]  # fmt: skip
     moves = [
         html.Li(
             [html.B(one["module"] or "(no module)"), f" {one['from']} → {one['to']} · {one['operators']} operators"]
         )
-        for one in told["moved"][:SHOWN_MOVES]
+        for one in difference["moved"][:SHOWN_MOVES]
     ]
     head = html.Tr([html.Th(""), *(html.Th(name, className="n") for name in ("Baseline", "This", "Change"))])
     body = [
         html.Tr([html.Td(what), *(html.Td(shown, className="n") for shown in shown_as)]) for what, *shown_as in rows
     ]
-    asked = [html.P(f"Asked otherwise: {'; '.join(told['questions_differ'])}.", className="small quiet")]
+    questions = [html.P(f"Asked otherwise: {'; '.join(difference['questions_differ'])}.", className="small quiet")]
     return html.Section(
         [
             title,
             html.P(lead),
-            *(asked if told["questions_differ"] else []),
+            *(questions if difference["questions_differ"] else []),
             html.Table([html.Thead(head), html.Tbody(body)], className="small-table"),
             html.Ul(moves, className="moves"),
         ],

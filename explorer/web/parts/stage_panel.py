@@ -22,21 +22,21 @@ def legend(plan: PlanView) -> list[Component]:
     kinds = [
         html.Span([html.I(className=f"key {name}"), words], className="legend") for name, words in legend_kinds(plan)
     ]
-    found = phases.summary(plan)
-    if not found:
+    shares = phases.summary(plan)
+    if not shares:
         return [html.Div(kinds, className="kinds")]
     parts = [
         html.Span(
             [
-                html.I(className=f"key phase {told['name']}"),
+                html.I(className=f"key phase {phase['name']}"),
                 html.Span(
-                    [f"{told['name']} ", html.B(text.percent(round(told["share"], 2))), html.Em(f", {idle} % idle")]
+                    [f"{phase['name']} ", html.B(text.percent(round(phase["share"], 2))), html.Em(f", {idle} % idle")]
                 ),
             ],
             className="legend",
-            title=f"{PHASE_HINTS[told['name']]}: {told['text']} of the devices' time, {told['idle_text']} idle",
+            title=f"{PHASE_HINTS[phase['name']]}: {phase['text']} of the devices' time, {phase['idle_text']} idle",
         )
-        for told, idle in zip(found, text.percents([told["idle"] for told in found])[:-1], strict=True)
+        for phase, idle in zip(shares, text.percents([phase["idle"] for phase in shares])[:-1], strict=True)
     ]
     bubble = html.Span(
         html.Span(["bubble ", html.B(text.percent(plan["metrics"]["bubble"]))]),

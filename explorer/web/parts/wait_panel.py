@@ -5,7 +5,7 @@ from __future__ import annotations
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.view.instants.waits import Told, WaitStep
+from explorer.view.instants.waits import WaitStep, WaitView
 from explorer.words import text
 
 FIRST = 6
@@ -14,18 +14,18 @@ MOST = 200
 """Steps of a chain in the panel; a line through the schedule shows all."""
 
 
-def waits(told: Told) -> list[Component]:
-    """told: see `explorer.view.instants.waits.wait_told`."""
-    steps = told["steps"]
+def waits(wait: WaitView) -> list[Component]:
+    """wait: see `explorer.view.instants.waits.wait_view`."""
+    steps = wait["steps"]
     rest = steps[FIRST:MOST]
     more = len(steps) - FIRST - len(rest)
     return [
         html.H2("Waits"),
         html.Div(
-            [html.I(className=f"swatch s{told['device'] % 64}", **{"aria-hidden": "true"}), html.B(told["title"])],
+            [html.I(className=f"swatch s{wait['device'] % 64}", **{"aria-hidden": "true"}), html.B(wait["title"])],
             className="picked",
         ),
-        html.P(told["when"], className="small quiet"),
+        html.P(wait["when"], className="small quiet"),
         html.P("Backwards in time, each let the one above begin:", className="small quiet wait-head"),
         html.Ol([_step(step) for step in steps[:FIRST]], className="wait-steps"),
         *(
@@ -45,7 +45,7 @@ def waits(told: Told) -> list[Component]:
             if rest
             else []
         ),
-        html.P(told["started"], className="small wait-start"),
+        html.P(wait["started"], className="small wait-start"),
     ]
 
 

@@ -25,23 +25,23 @@ def offer() -> Component:
     return _box([html.Div(ask, className="actions")])
 
 
-def why_here(asked: Elsewhere) -> Component:
+def why_here(elsewhere: Elsewhere) -> Component:
     """What it would cost at each other place, as far as that is known."""
-    rows, of = asked.answers, asked.of
+    rows, of = elsewhere.answers, elsewhere.of
     order = sorted(rows, key=lambda row: (row["delta_s"] is None, row["delta_s"] or 0.0, row["device"]))
-    found = html.Div(
+    parts = html.Div(
         [
             html.Ul([_row(row) for row in order if not row["edge"]], className="places"),
             *_edges([row for row in rows if row["edge"]]),
         ]
     )
-    if asked.turn:
+    if elsewhere.turn:
         at = f"Trying {min(len(rows) + 1, of)} of {of} places …" if of else "Trying …"
         stop = html.Button("Stop", className="tool", **{"data-act": "stop-why-here"})
-        return _box([found, html.Div([html.Span(at, className="small quiet"), stop], className="spread")])
-    with_it = f" {text.plural(asked.along, 'operator')} must come along." if asked.along else ""
-    note = asked.words or f"Each plan was evaluated, with nothing else moved.{with_it}"
-    return _box([found, html.P(note, className="small quiet")])
+        return _box([parts, html.Div([html.Span(at, className="small quiet"), stop], className="spread")])
+    with_it = f" {text.plural(elsewhere.along, 'operator')} must come along." if elsewhere.along else ""
+    note = elsewhere.words or f"Each plan was evaluated, with nothing else moved.{with_it}"
+    return _box([parts, html.P(note, className="small quiet")])
 
 
 def _edges(rows: Sequence[MoveRow]) -> list[Component]:
@@ -59,8 +59,8 @@ def spoken(rows: Sequence[MoveRow], words: str = "") -> str:
     allowed = [row for row in rows if row["delta_s"] is not None and not row["here"]]
     least = min(allowed, key=lambda row: row["delta_s"] or 0.0, default=None)
     forbidden = sum(row["delta_s"] is None for row in rows)
-    told = f"best elsewhere: {least['name']}, {least['delta']}" if least else "nowhere else is allowed"
-    return f"Why here: {told}" + (f"; {text.plural(forbidden, 'place')} not allowed" if least and forbidden else "")
+    best = f"best elsewhere: {least['name']}, {least['delta']}" if least else "nowhere else is allowed"
+    return f"Why here: {best}" + (f"; {text.plural(forbidden, 'place')} not allowed" if least and forbidden else "")
 
 
 def _box(children: Sequence[Component]) -> Component:
@@ -70,12 +70,12 @@ def _box(children: Sequence[Component]) -> Component:
 def _row(row: MoveRow) -> Component:
     delta = row["delta_s"]
     tone = "none" if delta is None or row["here"] else "good" if delta < -SAME_S else ""
-    told = re.sub(r"(?<=\d) (?=[nµm]?s\b|[KMGT]?i?B\b)", "\u00a0", row["reason"] or "; ".join(row["changes"]))
+    reason = re.sub(r"(?<=\d) (?=[nµm]?s\b|[KMGT]?i?B\b)", "\u00a0", row["reason"] or "; ".join(row["changes"]))
     return html.Li(
         [
             html.I(className=f"swatch s{row['device'] % 64}", **{"aria-hidden": "true"}),
             html.Span(row["name"]),
             html.B(row["delta"], className=tone),
-            html.P(told) if told else None,
+            html.P(reason) if reason else None,
         ]
     )

@@ -18,9 +18,9 @@ def comparison_props(page: PageState) -> Props:
     for row in rows:
         row["can_show"] = fits and comparing.plans[row["place"]] is not None
     several = comparing.every
-    found = comparison_table(rows, left_out(comparing.rows), comparing.objective, several) if comparing.rows else []
+    content = comparison_table(rows, left_out(comparing.rows), comparing.objective, several) if comparing.rows else []
     return {
-        ids.COMPARISON: {"children": found, "className": "table-wrap" if fits else "table-wrap past"},
+        ids.COMPARISON: {"children": content, "className": "table-wrap" if fits else "table-wrap past"},
         ids.COMPARE_NOTE: {"children": _note(page, fits, going)},
         ids.COMPARE_STOP: {"disabled": not going or comparing.stopping},
     }

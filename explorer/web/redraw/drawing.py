@@ -126,8 +126,8 @@ def _search_words(curve: search.Curve, running: bool) -> str:
     best_s, first_s = curve["best_s"], curve["first_s"]
     if best_s is None or first_s is None:
         return "No plan yet."
-    found = text.plural(curve["plans"], "plan")
-    lead = found if running else f"{found} in {text.seconds(curve['end_s'])}"
+    words = text.plural(curve["plans"], "plan")
+    lead = words if running else f"{words} in {text.seconds(curve['end_s'])}"
     if curve["plans"] == 1:
         return f"{lead}: {text.seconds(best_s)}"
     return f"{lead}: {text.seconds(first_s)} to {text.seconds(best_s)}, −{text.percent(1 - best_s / first_s)}"

@@ -36,15 +36,15 @@ def inspect(page: PageState) -> None:
 def inspector_props(page: PageState) -> Props:
     """Facts on the selection, with the devices that it can be pinned to and its costs elsewhere, as far as known."""
     children = panels.inspector(_facts(page))
-    found = selected_operators(page)
-    if found and page.plan is not None:
-        pinned = found <= set(page.plan["pinned"])
-        on = {device for i in found for device in page.plan["placement"][i]} if pinned else set()
+    operators = selected_operators(page)
+    if operators and page.plan is not None:
+        pinned = operators <= set(page.plan["pinned"])
+        on = {device for i in operators for device in page.plan["placement"][i]} if pinned else set()
         children += pin_panel.choices(page.device_names, on)
     about = about_selected(page)
-    if about is not None and found:
-        asked = page.elsewhere.about == about
-        children.append(why_here_panel.why_here(page.elsewhere) if asked else why_here_panel.offer())
+    if about is not None and operators:
+        known = page.elsewhere.about == about
+        children.append(why_here_panel.why_here(page.elsewhere) if known else why_here_panel.offer())
     return {ids.INSPECTOR: {"children": children}}
 
 

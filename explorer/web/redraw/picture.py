@@ -46,9 +46,9 @@ def colour_values(page: PageState) -> None:
     """Colour the boxes by numbers of somebody's own, with their legend; by device where there are none."""
     if page.view is None or page.skeleton is None:
         return
-    found = box_values(page.view, page.skeleton, page.values, page.theme) if page.values is not None else None
-    legend = values_legend(found) if found is not None else []
-    page.send({"type": "values", "values": found, "props": {ids.VALUES_LEGEND: {"children": legend}}})
+    values = box_values(page.view, page.skeleton, page.values, page.theme) if page.values is not None else None
+    legend = values_legend(values) if values is not None else []
+    page.send({"type": "values", "values": values, "props": {ids.VALUES_LEGEND: {"children": legend}}})
 
 
 def draw(page: PageState, reason: str) -> None:
@@ -72,7 +72,7 @@ def draw(page: PageState, reason: str) -> None:
             "reason": reason,
             "turn": page.turn,
             "timing": {
-                "server_ms": (done - page.asked_at) * 1e3,
+                "server_ms": (done - page.search_began) * 1e3,
                 "solve_ms": plan["runtime_s"] * 1e3,
                 "draw_ms": (done - started) * 1e3,
             },

@@ -15,7 +15,7 @@ from explorer.view.plan_types import Bars, PlanView, Report, Skeleton
 from explorer.view.scene import BarColumns, Path, PlanScene
 from explorer.view.session import Look
 from explorer.view.timeline import measured_gantt
-from explorer.view.timeline.gantt_rows import rows_told
+from explorer.view.timeline.gantt_rows import row_columns
 from explorer.web.contract import ids
 from explorer.web.contract.messages import Props
 from explorer.web.parts import panels
@@ -50,7 +50,7 @@ def schedule(predicted: PlanScene, plan: PlanView, comparison: Report, times: st
         "spans": None,
         "detail": {"merged": False, "from": 0.0, "to": end},
         "rows": {
-            **rows_told(rows, [device["node"] for device in plan["devices"]]),
+            **row_columns(rows, [device["node"] for device in plan["devices"]]),
             "can": False,
             "can_link": False,
             "links": False,
@@ -64,7 +64,7 @@ def schedule(predicted: PlanScene, plan: PlanView, comparison: Report, times: st
 def legend(times: str) -> list[Component]:
     """What the lanes are, for the schedule's legend."""
     shown = ("predicted", "measured", "wait") if times == "both" else ("measured", "wait")
-    words = {told["key"]: told["label"] for told in measured_gantt.legend()}
+    words = {entry["key"]: entry["label"] for entry in measured_gantt.legend()}
     if times != "both":
         words["measured"] = "measured"
     return [
@@ -77,12 +77,12 @@ def legend(times: str) -> list[Component]:
 
 def over_graph(view: GraphView, comparison: Report) -> errors.BoxErrors:
     """Class and label of every box, for the colouring by errors."""
-    found = errors.box_errors(view, comparison)
+    shown = errors.box_errors(view, comparison)
     for name, members in view.boxes.items():
         ratio = errors.ratio_of(*errors.seconds_of(comparison, members))
         if ratio is not None and math.isfinite(ratio):
-            found["labels"][name] = f"{ratio:.1f}×"  # in a box there is no room for more
-    return found
+            shown["labels"][name] = f"{ratio:.1f}×"  # in a box there is no room for more
+    return shown
 
 
 def facts(kind: str, which: str, view: GraphView, comparison: Report) -> list[tuple[str, str]]:
@@ -96,34 +96,40 @@ def facts(kind: str, which: str, view: GraphView, comparison: Report) -> list[tu
             ("Predicted an iteration", text.seconds(predicted)),
             ("Measured", f"{text.seconds(measured)}, {errors.times_text(ratio)}"),
         ]
-    found = [told for told in comparison["devices"] if kind == "device" and str(told["device"]) == which]
+    devices = [device for device in comparison["devices"] if kind == "device" and str(device["device"]) == which]
     return [
         row
-        for told in found
+        for device in devices
         for row in (
-            ("Busy, predicted", text.seconds(told["busy_predicted_s"])),
-            ("Busy, measured", text.seconds(told["busy_measured_s"])),
-            ("Waited", text.seconds(told["wait_s"])),
-            ("Peak, measured", text.nbytes(told["peak_measured_bytes"])),
+            ("Busy, predicted", text.seconds(device["busy_predicted_s"])),
+            ("Busy, measured", text.seconds(device["busy_measured_s"])),
+            ("Waited", text.seconds(device["wait_s"])),
+            ("Peak, measured", text.nbytes(device["peak_measured_bytes"])),
         )
     ]
 
 
 def error_legend(theme: Theme) -> Props:
     """Properties of the legend of the errors' colours."""
-    told = errors.legend(theme)
+    colours = errors.legend(theme)
     stops = [
         html.Span([html.I(style={"background": stop["fill"]}), html.Span(stop["label"])], className="stop")
-        for stop in told["stops"]
+        for stop in colours["stops"]
     ]
     none = html.Span(
-        [html.I(style={"background": told["none"]["fill"], "borderColor": told["none"]["border"]}),
+        [html.I(style={"background": colours["none"]["fill"], "borderColor": colours["none"]["border"]}),
          "unmeasured"],
         className="none",
-        title=told["none"]["label"],
+        title=colours["none"]["label"],
     )  # fmt: skip
-    fast, slow = (html.Span(word.split()[0], title=word) for word in told["words"])
-    children = [html.B(told["title"], className="wide-only"), fast, html.Span(stops, className="stops"), slow, none]
+    fast, slow = (html.Span(word.split()[0], title=word) for word in colours["words"])
+    children = [
+        html.B(colours["title"], className="wide-only"),
+        fast,
+        html.Span(stops, className="stops"),
+        slow,
+        none,
+    ]
     return {ids.ERROR_LEGEND: {"children": children}}
 
 
@@ -152,20 +158,20 @@ def tables(
     return props
 
 
-def _columns(found: Bars, place: Mapping[int, int], scale: float, by_operator: bool) -> BarColumns:
+def _columns(bars: Bars, place: Mapping[int, int], scale: float, by_operator: bool) -> BarColumns:
     """Bars as the browser needs them; see `explorer.web.redraw.drawing`."""
     return {
         "row": [place.get(device, -1) if kind != "T" else -1
-                for device, kind in zip(found["device"], found["kind"], strict=True)],
-        "device": list(found["device"]),
-        "stage": list(found["stage"]),
-        "key": [-1] * len(found["device"]) if by_operator else list(found["stage"]),
-        "operator": list(found["operator"]),
-        "micro": list(found["micro_batch"]),
-        "kind": list(found["kind"]),
-        "to": list(found["to_device"]),
-        "start": [round(s / scale, 6) for s in found["start_s"]],
-        "end": [round(s / scale, 6) for s in found["end_s"]],
+                for device, kind in zip(bars["device"], bars["kind"], strict=True)],
+        "device": list(bars["device"]),
+        "stage": list(bars["stage"]),
+        "key": [-1] * len(bars["device"]) if by_operator else list(bars["stage"]),
+        "operator": list(bars["operator"]),
+        "micro": list(bars["micro_batch"]),
+        "kind": list(bars["kind"]),
+        "to": list(bars["to_device"]),
+        "start": [round(s / scale, 6) for s in bars["start_s"]],
+        "end": [round(s / scale, 6) for s in bars["end_s"]],
     }  # fmt: skip
 
 

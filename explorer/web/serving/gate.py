@@ -96,12 +96,12 @@ class Guesses:
 
 def _network(address: str) -> str:
     try:
-        found = ipaddress.ip_address(address)
+        network = ipaddress.ip_address(address)
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv4Address):
+    if isinstance(network, ipaddress.IPv4Address):
         return address
-    return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(ipaddress.ip_network((network, 64), strict=False))
 
 
 class Gate:
@@ -131,9 +131,9 @@ class Gate:
         secure = scope["scheme"] in ("https", "wss") or hostname(headers.get("host")) in self.https_hosts
         visitor = self._pass(headers, _cookie_name(secure))
         if scope["type"] == "http":
-            asked, query = await self._shown(scope, receive)
-            if asked is not None:
-                await self._sign_in(scope, asked, query, secure, visitor)(scope, receive, send)
+            request, query = await self._shown(scope, receive)
+            if request is not None:
+                await self._sign_in(scope, request, query, secure, visitor)(scope, receive, send)
                 return
         bearer = _bearer(headers)
         if visitor is None and bearer is not None:
@@ -160,8 +160,8 @@ class Gate:
     def _pass(self, headers: Headers, name: str) -> str | None:
         for pair in headers.get("cookie", "").split(";"):
             key, _, value = pair.strip().partition("=")
-            if key == name and (found := self.secret.visitor(value, self.clock())):
-                return f"pass {found}"
+            if key == name and (visitor := self.secret.visitor(value, self.clock())):
+                return f"pass {visitor}"
         return None
 
     async def _shown(self, scope: Scope, receive: Receive) -> tuple[str | None, list[tuple[str, str]]]:
@@ -250,9 +250,9 @@ def _cookie_name(secure: bool) -> str:
     return f"__Host-{COOKIE}" if secure else COOKIE
 
 
-def _login_page(told: str, query: list[tuple[str, str]], status: int = 401, again: bool = False) -> Response:
+def _login_page(message: str, query: list[tuple[str, str]], status: int = 401, again: bool = False) -> Response:
     action = LOGIN + ("?" + urlencode(query) if query else "")
-    text = PAGE.format(told=escape(told), action=escape(action), again=AGAIN if again else "")
+    text = PAGE.format(told=escape(message), action=escape(action), again=AGAIN if again else "")
     headers = {"www-authenticate": "Bearer", "cache-control": "no-store", "content-security-policy": POLICY}
     return HTMLResponse(text, status, headers)
 

@@ -34,7 +34,7 @@ KIND_WORDS = {"local": "this machine", "ray": "Ray cluster"}
 FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
 
 
-Asked = TypeVar("Asked")
+RequestT = TypeVar("RequestT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class OwnersFile:
     name: str
     path: str
 
-    def located(self, request: Asked) -> Asked:
+    def located(self, request: RequestT) -> RequestT:
         """A request of a page (one of `explorer.jobs.requests`) with the path in place of the name."""
-        found: Any = request
-        if getattr(found, "model", None) == self.name:
-            found = replace(found, model=self.path)
-        elif getattr(getattr(found, "ask", None), "model", None) == self.name:
-            found = replace(found, ask=replace(found.ask, model=self.path))
-        return cast(Asked, found)
+        located: Any = request
+        if getattr(located, "model", None) == self.name:
+            located = replace(located, model=self.path)
+        elif getattr(getattr(located, "ask", None), "model", None) == self.name:
+            located = replace(located, ask=replace(located.ask, model=self.path))
+        return cast(RequestT, located)
 
 
 def owners_file(model: str) -> OwnersFile:

@@ -50,7 +50,7 @@ SHARED = Quotas(2.0, 60.0, 512.0 * MIB, 256.0 * MIB, 16.0)
 
 def read_quotas(given: Iterable[str], usual: Quotas) -> Quotas:
     """``usual`` but for what is given: "questions=5", "upload=2GiB", "seconds=none". Raises InvalidProblem."""
-    found = usual
+    quotas = usual
     for each in given:
         name, _, value = each.partition("=")
         if name not in FIELDS or not value:
@@ -63,8 +63,8 @@ def read_quotas(given: Iterable[str], usual: Quotas) -> Quotas:
         if not amount > 0 or (field == "search_s" and amount > MAX_TIME_LIMIT_S):
             most = f", at most {MAX_TIME_LIMIT_S:g}" if field == "search_s" else ""
             raise InvalidProblem(f"--quota {each}: expected more than 0{most}, or none")
-        found = replace(found, **{field: amount})
-    return found
+        quotas = replace(quotas, **{field: amount})
+    return quotas
 
 
 def _number(value: str) -> float:

@@ -81,15 +81,15 @@ def read_secret(file: str, environ: Mapping[str, str]) -> Secret:
 def _of_file(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            found = os.fstat(file.fileno())
-            data = file.read(MOST + 3) if stat.S_ISREG(found.st_mode) else b""
+            status = os.fstat(file.fileno())
+            data = file.read(MOST + 3) if stat.S_ISREG(status.st_mode) else b""
     except OSError as error:
         raise InvalidProblem(f"--token-file {path}: {(error.strerror or str(error)).lower()}") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InvalidProblem(f"--token-file {path}: not a regular file")
     # a file of another owner, such as a secret that a container is given, has the mode that its owner chose
-    shared = 0o022 if found.st_uid != os.getuid() else 0o077
-    if found.st_mode & shared:
+    shared = 0o022 if status.st_uid != os.getuid() else 0o077
+    if status.st_mode & shared:
         who = "change" if shared == 0o022 else "read"
         raise InvalidProblem(f"--token-file {path}: others may {who} it; chmod 600 {path}")
     return data.decode("utf-8", "replace").strip()

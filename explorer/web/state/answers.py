@@ -26,8 +26,8 @@ class Answer:
 
 def question_hash(session: Session) -> str:
     """Equal for sessions that ask the same, however they are drawn. Files are named by their content."""
-    asked = to_query(replace(session, theme="light", look=Look()))
-    return hashlib.sha256(asked.encode()).hexdigest()
+    query = to_query(replace(session, theme="light", look=Look()))
+    return hashlib.sha256(query.encode()).hexdigest()
 
 
 class Answers:
@@ -52,13 +52,13 @@ class Answers:
     def get(self, session: Session) -> tuple[ResultEvent, ModelEvent] | None:
         """The event that answered the same question before, and the ``model`` event before that."""
         with self._lock:
-            asked = question_hash(session)
-            found = self._kept.get(asked)
-            if found is None:
+            question = question_hash(session)
+            stored = self._kept.get(question)
+            if stored is None:
                 return None
-            self._kept.move_to_end(asked)
-        plan = None if found.plan is None else unpacked(found.plan)
-        return {**found.event, "plan": plan}, found.model
+            self._kept.move_to_end(question)
+        plan = None if stored.plan is None else unpacked(stored.plan)
+        return {**stored.event, "plan": plan}, stored.model
 
     def _bytes(self) -> int:
         return sum(len(answer.plan or b"") + len(answer.model["skeleton"]) for answer in self._kept.values())

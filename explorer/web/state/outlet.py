@@ -39,8 +39,8 @@ class Outlet:
 
     def get(self, token: str) -> Taken | None:
         with self._lock:
-            found = self._kept.get(token)
-            return None if found is None else found[1]
+            stored = self._kept.get(token)
+            return None if stored is None else stored[1]
 
     def _too_much(self) -> bool:
         return len(self._kept) > MAX_FILES or sum(len(taken.data) for _, taken in self._kept.values()) > MAX_ALL_BYTES

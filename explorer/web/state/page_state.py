@@ -155,7 +155,7 @@ class PageState:
     """send: a message to the browser; deliver: brings an event of the job of a turn back to the page, on its own
     thread; visitor: whose page it is; may_ask: why a request is refused, or "".
 
-    session: what the page asks; turn: of that question, and asked_at its time; look, theme, canvas (pixels of the
+    session: what the page asks; turn: of that question, and search_began its time; look, theme, canvas (pixels of the
     graph's place) and open (tabs and tables): how it is drawn.
 
     skeleton and view: the model, and its graph at some level of detail. plan: what is drawn over it, drawn: the session
@@ -172,8 +172,8 @@ class PageState:
     alone: session and answer from before there was a pair; wants_pair: whether the missing plans shall be looked for.
     lean: the finished search whose front is shown beside the plan, and which of it is on the page (None: the answer
     itself). review: the plan that was looked over, and what was found (None while that goes on). tying: the names that
-    shall share a device with what is selected next. pinning: a pin whose plan is looked for; pin_told: the question of
-    which it is told what a pin costs. kept: plans kept beside each other, the first one first; baseline:
+    shall share a device with what is selected next. pinning: a pin whose plan is looked for; pin_reported: the
+    question of which it is told what a pin costs. kept: plans kept beside each other, the first one first; baseline:
     the number of the one that others are compared with; compared: the number of the one whose difference is shown, and
     that (None while it is looked for). reading: the turn of the job that reads a file, or 0.
     """
@@ -188,7 +188,7 @@ class PageState:
 
     session: Session | None = None
     turn: int = 0
-    asked_at: float = 0.0
+    search_began: float = 0.0
     look: Look = field(default_factory=Look)
     theme: Theme = "light"
     canvas: tuple[float, float] | None = None
@@ -226,7 +226,7 @@ class PageState:
     review: tuple[PlanSource, ReviewView | None] | None = None
     tying: tuple[str, ...] | None = None
     pinning: Pinning | None = None
-    pin_told: Session | None = None
+    pin_reported: Session | None = None
     kept: tuple[Scenario, ...] = ()
     baseline: int = 0
     numbered: int = 0

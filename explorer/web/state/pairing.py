@@ -64,10 +64,10 @@ class Comparing:
         return session is not None and self.session is not None and self._question(session) == self._question()
 
     def _question(self, session: Session | None = None) -> str:
-        asked = session or self.session
-        assert asked is not None
-        settings = replace(asked.settings, contiguity=Contiguity.ACYCLIC) if self.every else asked.settings
-        return question(replace(asked, settings=settings))
+        chosen = session or self.session
+        assert chosen is not None
+        settings = replace(chosen.settings, contiguity=Contiguity.ACYCLIC) if self.every else chosen.settings
+        return question(replace(chosen, settings=settings))
 
     def shown(self, place: int, session: Session | None, model: str) -> tuple[Session, ResultEvent] | None:
         """The session that would have led to the plan of a row, and its ``result`` event; None if there
@@ -118,7 +118,7 @@ class Pairing:
         self.kept: OrderedDict[str, dict[str, Answer]] = OrderedDict()
         self.turn = 0
         self.stopping = False
-        self.asked = ""
+        self.requested = ""
         self.suffix = ""
         self.model = ""
         self.tried: frozenset[str] = frozenset()
@@ -132,19 +132,19 @@ class Pairing:
 
     def missing(self, session: Session) -> tuple[str, ...]:
         """Members of the pair that have not answered yet and can be asked together."""
-        found = zip(session.look.pair, self.answers(session), strict=True)
-        names = [name for name, answer in found if answer is None and name not in self.tried]
+        pairs = zip(session.look.pair, self.answers(session), strict=True)
+        names = [name for name, answer in pairs if answer is None and name not in self.tried]
         return tuple(n for n in names if n.endswith(IN_SEQUENCE) == names[0].endswith(IN_SEQUENCE))
 
     def complete(self, session: Session | None) -> tuple[Answer, ...]:
         """Both answers if both have a plan, else ()."""
-        found = tuple(a for a in self.answers(session) if a is not None and a.facts is not None)
-        return found if len(found) == 2 else ()
+        answers = tuple(a for a in self.answers(session) if a is not None and a.facts is not None)
+        return answers if len(answers) == 2 else ()
 
     def request(self, session: Session, turn: int) -> CompareRequest:
         """What to ask for what is missing."""
         names = self.missing(session)
-        self.turn, self.stopping, self.asked = turn, False, pair_question(session)
+        self.turn, self.stopping, self.requested = turn, False, pair_question(session)
         self.tried |= set(names)
         one = asking(session, names[0])
         self.suffix = IN_SEQUENCE if one.settings.in_sequence else ""
@@ -161,7 +161,7 @@ class Pairing:
         facts = None if plan is None else versus.member(unpacked(plan), name)
         why = "" if plan is not None else row.reason or row.status.lower().replace("_", " ")
         self._keep(
-            self.asked,
+            self.requested,
             Answer(name, row.status, row.stop_reason, row.runtime_s or 0.0, facts, plan, why, self.model),
         )
 
@@ -170,14 +170,14 @@ class Pairing:
         plan, name = event["plan"], member(event["planner"], session.settings)
         if name not in session.look.pair or plan is None or event["stop_reason"] == "CANCELLED":
             return
-        asked, facts = pair_question(session), versus.member(plan, name)
-        known = self.kept.get(asked, {}).get(name)
+        question, facts = pair_question(session), versus.member(plan, name)
+        known = self.kept.get(question, {}).get(name)
         if known is not None and known.facts == facts:
             return
         answer = Answer(
             name, event["status"], event["stop_reason"], event["runtime_s"], facts, packed(plan), model=model
         )
-        self._keep(asked, answer)
+        self._keep(question, answer)
 
     def result(self, answer: Answer) -> ResultEvent:
         """The ``result`` event that would have brought an answer with a plan."""
@@ -185,8 +185,8 @@ class Pairing:
         planner = answer.member.removesuffix(IN_SEQUENCE)
         return answered(answer.status, answer.stop_reason, planner, answer.runtime_s, unpacked(answer.plan))
 
-    def _keep(self, asked: str, answer: Answer) -> None:
-        self.kept.setdefault(asked, {})[answer.member] = answer
-        self.kept.move_to_end(asked)
+    def _keep(self, question: str, answer: Answer) -> None:
+        self.kept.setdefault(question, {})[answer.member] = answer
+        self.kept.move_to_end(question)
         while len(self.kept) > QUESTIONS:
             self.kept.popitem(last=False)

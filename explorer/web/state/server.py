@@ -39,11 +39,11 @@ class Server:
 
     def graph(self, event: ModelEvent) -> Skeleton:
         """The graph of a ``model`` event: one for all pages that showed it lately."""
-        found = self.skeletons.pop(event["hash"], None) or unpacked_graph(event["skeleton"])
-        self.skeletons[event["hash"]] = found
+        skeleton = self.skeletons.pop(event["hash"], None) or unpacked_graph(event["skeleton"])
+        self.skeletons[event["hash"]] = skeleton
         while len(self.skeletons) > REMEMBERED:
             self.skeletons.pop(next(iter(self.skeletons)))
-        return found
+        return skeleton
 
     def known(self) -> Choices:
         """What a session may name: the choices there are, files that were handed in among them."""
@@ -52,12 +52,12 @@ class Server:
 
     def path(self, name: str) -> str:
         """Where a file is that was handed in; "" if it is not there, or the name is another's."""
-        found = self.shelf.get(name) if self.shelf is not None and name.startswith(PREFIX) else None
-        return found.path if found is not None else ""
+        stored = self.shelf.get(name) if self.shelf is not None and name.startswith(PREFIX) else None
+        return stored.path if stored is not None else ""
 
     def model_of(self, session: Session) -> str:
         """What a worker is asked for: a name, or the path of a file that was handed in."""
-        return self.path(session.model) or session.asked_model
+        return self.path(session.model) or session.divided_model
 
     def files_of(self, session: Session) -> Files:
         """What takes the place of settings: paths, or the name of a cluster."""

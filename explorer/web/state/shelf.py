@@ -60,16 +60,16 @@ class Shelf:
         target = place / shown
         os.replace(part, target)
         with self._lock:
-            found = self._kept[PREFIX + digest] = Kept(PREFIX + digest, shown, str(target), nbytes)
-            self._kept.move_to_end(found.identifier)
-            self._owners.setdefault(found.identifier, set()).add(owner)
+            stored = self._kept[PREFIX + digest] = Kept(PREFIX + digest, shown, str(target), nbytes)
+            self._kept.move_to_end(stored.identifier)
+            self._owners.setdefault(stored.identifier, set()).add(owner)
             own = [each for each in self._kept.values() if owner in self._owners[each.identifier]]
             while sum(kept.nbytes for kept in own) > most_bytes and len(own) > 1:
                 self._give_up(own.pop(0), owner)
             while len(self._kept) > MAX_FILES or sum(kept.nbytes for kept in self._kept.values()) > MAX_ALL_BYTES:
                 most = self._has_most()
                 self._give_up(next(kept for kept in self._kept.values() if most in self._owners[kept.identifier]), most)
-        return found
+        return stored
 
     def _has_most(self) -> str:
         """Of files or of bytes, whichever is the larger share of what all may have."""
@@ -92,10 +92,10 @@ class Shelf:
 
     def get(self, identifier: str) -> Kept | None:
         with self._lock:
-            found = self._kept.get(identifier)
-            if found is not None:
+            stored = self._kept.get(identifier)
+            if stored is not None:
                 self._kept.move_to_end(identifier)
-            return found
+            return stored
 
     def names(self) -> tuple[str, ...]:
         """Of all files that are here."""
@@ -106,5 +106,5 @@ class Shelf:
 def safe_name(name: str) -> str:
     """The last part of a path, of at most 80 plain characters: no markup, no separators, nothing that hides."""
     last = re.split(r"[/\\]", name)[-1]
-    found = _NAME.sub("_", last).strip(" .")[-80:]
-    return found or "file"
+    safe = _NAME.sub("_", last).strip(" .")[-80:]
+    return safe or "file"

@@ -175,11 +175,11 @@ class Search:
                 continue
             if number <= count:
                 self._run(lane, level, tries, PATHS if number < count else RANKS)
-                found = self._improved(lane)
+                better = self._improved(lane)
             else:
-                found = self._in_order(lane, level, tries)
-            if found is not None:
-                yield found
+                better = self._in_order(lane, level, tries)
+            if better is not None:
+                yield better
 
     def _in_order(self, lane: Lane, level: Level, tries: int) -> Found | None:
         """Anneal orders, from the lane's best order or its best list schedule."""
@@ -199,16 +199,16 @@ class Search:
         return self._better(self._timed(ordered.place, sequences))
 
     def _improved(self, lane: Lane) -> Found | None:
-        found = self.exact(lane.place, lane.rank)
+        solution = self.exact(lane.place, lane.rank)
         self.between()
-        return self._better(found)
+        return self._better(solution)
 
-    def _better(self, found: Found | None) -> Found | None:
+    def _better(self, solution: Found | None) -> Found | None:
         """What was found if it is the best so far."""
-        if found is None or not found.beats(self.best):
+        if solution is None or not solution.beats(self.best):
             return None
-        self.best = found
-        return found
+        self.best = solution
+        return solution
 
     def _timed(self, place: Ints, sequences: Sequences) -> Found | None:
         """A placement with these sequences as a plan is timed; None if it cannot run."""

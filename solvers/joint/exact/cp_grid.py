@@ -186,9 +186,9 @@ def _moments(model: PassModel) -> list[NDArray[np.float64]]:
     held = before.T & backward & forward[:, None]  # [forward operator, while which operator]
     held[:, model.seconds.min(axis=1) <= 0] = False
     total = saved @ held
-    found: dict[bytes, NDArray[np.float64]] = {}
+    moments: dict[bytes, NDArray[np.float64]] = {}
     for moment in np.argsort(-total, kind="stable").tolist():
-        if len(found) < MOMENTS and total[moment] > 0:
+        if len(moments) < MOMENTS and total[moment] > 0:
             nbytes = np.bincount(model.group_of, saved * held[:, moment], len(model.groups)).astype(np.float64)
-            found.setdefault(held[:, moment].tobytes(), nbytes)
-    return list(found.values())
+            moments.setdefault(held[:, moment].tobytes(), nbytes)
+    return list(moments.values())

@@ -52,7 +52,7 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     for name, value in payload.get("parameters", {}).items():
         setattr(solver.parameters, name, value)
     status = minimise(
-        solver, program.model, send, lambda at: program.found(at.value), lambda bound: math.ceil(bound - 0.5)
+        solver, program.model, send, lambda at: program.solution(at.value), lambda bound: math.ceil(bound - 0.5)
     )
     send({"status": status, "work": solver.response_proto.deterministic_time})
 
@@ -85,7 +85,7 @@ class Program:
         self._wires()
         self.model.minimize(self.makespan)
 
-    def found(self, value: Callable[[Any], int]) -> Message:
+    def solution(self, value: Callable[[Any], int]) -> Message:
         """The message of a solution, see `run`."""
         place = [next(d for d, here in row.items() if value(here)) for row in self.at]
         sent = [(*key, int(value(self.sent[key]))) for key, moves in self.moves.items() if value(moves)]
@@ -235,7 +235,7 @@ class Program:
     def _between(self, devices: int) -> list[tuple[int, int, list[int]]]:
         """(head, tail, tasks that must run between them), the ones that say most about the makespan first."""
         head, tail = self.given["head"], self.given["tail"]
-        found: dict[tuple[int, ...], tuple[float, int, int]] = {}
+        best_of: dict[tuple[int, ...], tuple[float, int, int]] = {}
         for a in sorted(set(head)):
             late = sorted((i for i in range(len(head)) if head[i] >= a), key=lambda i: -tail[i])
             work = 0
@@ -245,10 +245,10 @@ class Program:
                     continue
                 key = tuple(sorted(late[: k + 1]))
                 value = a + work / devices + tail[i]
-                if value > found.get(key, (0.0, 0, 0))[0]:
-                    found[key] = (value, a, tail[i])
-        best = sorted(found, key=lambda key: -found[key][0])[:ROWS]
-        return [(found[key][1], found[key][2], list(key)) for key in best]
+                if value > best_of.get(key, (0.0, 0, 0))[0]:
+                    best_of[key] = (value, a, tail[i])
+        best = sorted(best_of, key=lambda key: -best_of[key][0])[:ROWS]
+        return [(best_of[key][1], best_of[key][2], list(key)) for key in best]
 
     def _wires(self) -> None:
         """What follows, too: all that a link carries comes after what makes the first of it, and before what

@@ -189,9 +189,9 @@ def _moves(
     if len(ends) == 1 and len(makers) == 1:
         both = program.pair(*ends[0])
         return {(s, d): both[s][d] for s, d in batch}
-    found = {}
+    moves = {}
     for s, d in batch:
-        variable = found[s, d] = program.model.variable()
+        variable = moves[s, d] = program.model.variable()
         for m, t in ends:
             program.model.row([(variable, 1.0), (program.pair(m, t)[s][d], -1.0)], least=0.0)
         if len(makers) == 1:
@@ -201,4 +201,4 @@ def _moves(
             values[variable] = float(any(schedule.place[m] == s and schedule.place[t] == d for m, t in ends))
 
         program.on_fill(fill)
-    return found
+    return moves

@@ -35,13 +35,13 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[str, Ti
     simulator = Simulator(model)
     none = True
     for name, scheduler in _schedulers(model, check):
-        found = within_memory(simulator, scheduler, "rank", check)
+        best = within_memory(simulator, scheduler, "rank", check)
         own = within_memory(simulator, scheduler, "own", check)
-        if own is not None and (found is None or (not own.fits, own.makespan_s) < (not found.fits, found.makespan_s)):
-            found, name = own, f"{name}, own order"
-        if found is not None:
+        if own is not None and (best is None or (not own.fits, own.makespan_s) < (not best.fits, best.makespan_s)):
+            best, name = own, f"{name}, own order"
+        if best is not None:
             none = False
-            yield name, found
+            yield name, best
     if none:
         beyond = np.full(model.devices, np.inf)
         for name, unit_of, caps in (

@@ -61,13 +61,13 @@ def within_memory(
     last: Timed | None = None
     for _ in range(tries):
         check()
-        found = scheduler(caps)
-        if found is None:
+        scheduled = scheduler(caps)
+        if scheduled is None:
             if wide is None:
                 return None
             caps = (wide + caps) / 2
             continue
-        timed = timed_in(simulator, found, order)
+        timed = timed_in(simulator, scheduled, order)
         if timed is None:  # no link
             return last
         last = timed
@@ -80,15 +80,15 @@ def within_memory(
     return last
 
 
-def timed_in(simulator: Simulator, found: Scheduled | Ints, order: Order) -> Timed | None:
+def timed_in(simulator: Simulator, scheduled: Scheduled | Ints, order: Order) -> Timed | None:
     """What a scheduler found, simulated in an order; None where a link is missing."""
-    if isinstance(found, Scheduled) and order == "own":
-        place, sequences = found.place, found.sequences
+    if isinstance(scheduled, Scheduled) and order == "own":
+        place, sequences = scheduled.place, scheduled.sequences
         rank = np.zeros(simulator.model.operators)
         for sequence in sequences:
             rank[sequence] = np.arange(len(sequence))
     else:
-        place = found.place if isinstance(found, Scheduled) else found
+        place = scheduled.place if isinstance(scheduled, Scheduled) else scheduled
         rank = simulator.placed_rank(place)
         if not simulator.by_rank_s(place, rank) < np.inf:
             return None

@@ -78,13 +78,13 @@ def crossing(model: PassModel, place: Sequence[int] | Ints) -> list[Sent]:
     if model.problem.transfers is not Transfers.LINKS:
         return []
     device = np.asarray(place)[model.group_of].tolist()
-    found = []
+    sent = []
     for number, message in enumerate(model.messages):
         if message.tensors:
             there = {device[r] for r in message.readers}
             for src in sorted({device[p] for p in message.producers}):
-                found += [(number, src, dst) for dst in sorted(there - {src})]
-    return found
+                sent += [(number, src, dst) for dst in sorted(there - {src})]
+    return sent
 
 
 def in_time(

@@ -47,17 +47,17 @@ class Joint:
             search.take_up(*apart)
         for _, seed in seeds(model, monitor.check):
             monitor.check()
-            found = search.take_up(seed.place, seed.sequences, seed.rank)
-            if found is not None:
-                plan = _plan(search, found)
+            seeded = search.take_up(seed.place, seed.sequences, seed.rank)
+            if seeded is not None:
+                plan = _plan(search, seeded)
                 monitor.check()
                 monitor.offer(plan)
         if monitor.is_proved():
             return False
         evaluations = monitor.effort.of(self.evaluations or default_evaluations(model))
         monitor.begin(f"annealing placements, {evaluations:,} of them")
-        for found in search.run(evaluations):
-            plan = _plan(search, found)
+        for better in search.run(evaluations):
+            plan = _plan(search, better)
             monitor.check()
             monitor.offer(plan)
             if monitor.is_proved():
@@ -72,7 +72,7 @@ class Joint:
         return False
 
 
-def _plan(search: Search, found: Found) -> Plan:
+def _plan(search: Search, solution: Found) -> Plan:
     """What was found as a plan, which states in which order the simulation that timed it served every link."""
-    plan = search.simulator.plan_in_order(found.place, found.sequences)
-    return plan_of(search.model, found.place, found.sequences) if plan is None else plan
+    plan = search.simulator.plan_in_order(solution.place, solution.sequences)
+    return plan_of(search.model, solution.place, solution.sequences) if plan is None else plan

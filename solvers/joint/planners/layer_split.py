@@ -65,7 +65,7 @@ class LayerSplit:
         simulator = Simulator(model)
         devices = problem.cluster.accelerators
         order = module_order(model)
-        found: list[Timed] = []
+        passes: list[Timed] = []
         for count in range(len(devices), 0 if self.fewer else len(devices) - 1, -1):
             chosen = _fastest(model.seconds, devices, count)
             for transfers in (False, True) if count > 1 else (False,):
@@ -74,8 +74,8 @@ class LayerSplit:
                 for split in (in_time, by_module) if count > 1 else (in_time,):
                     timed = within_memory(simulator, split, "rank", monitor.check)
                     if timed is not None and timed.fits:
-                        found.append(timed)
-        for timed in sorted(found, key=lambda t: t.makespan_s):  # simulated as they are judged: the first is the best
+                        passes.append(timed)
+        for timed in sorted(passes, key=lambda t: t.makespan_s):  # simulated as they are judged: the first is the best
             monitor.check()
             if monitor.offer(plan_of(model, timed.place, timed.sequences)) < math.inf:
                 break

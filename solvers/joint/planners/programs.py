@@ -148,9 +148,9 @@ class PestoProgram:
             return None
         named = renamed(clusters, place.tolist())
         new_of = dict(zip(place.tolist(), named, strict=True))
-        found = simulated(clusters, offers.simulator, named)
-        sent = {(number, new_of[s], new_of[d]): start for (number, s, d), start in found.sent_s.items()}
-        return replace(found, sent_s=sent)
+        best = simulated(clusters, offers.simulator, named)
+        sent = {(number, new_of[s], new_of[d]): start for (number, s, d), start in best.sent_s.items()}
+        return replace(best, sent_s=sent)
 
 
 def _best_known(clusters: Clusters, offers: Offers) -> Ints | None:
@@ -237,10 +237,10 @@ class JointCP:
             payload["most"] = start["makespan"] if start else math.ceil(longest_s / unit_s)
         payload |= {"workers": self.workers, "work": self.work, "seed": monitor.rng.randrange(2**31)}
 
-        def offer(found: dict[str, Any]) -> None:
-            start_s = [units * unit_s for units in found["start"]]
-            sent = ((number, src, dst, at * unit_s) for number, src, dst, at in found["sent"])
-            offers.clusters(clusters, found["place"], start_s, sent)
+        def offer(solution: dict[str, Any]) -> None:
+            start_s = [units * unit_s for units in solution["start"]]
+            sent = ((number, src, dst, at * unit_s) for number, src, dst, at in solution["sent"])
+            offers.clusters(clusters, solution["place"], start_s, sent)
 
         status = cp_search("joint-pass", payload, monitor, offer, most_s=most_s, unit_s=unit_s, claims=claims)
         return status == "infeasible" and claims and monitor.best is None

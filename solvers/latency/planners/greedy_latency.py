@@ -41,12 +41,12 @@ def greedy_places(model: LatencyModel, block_of: Ints) -> list[Ints]:
     one piece per accelerator is enough, if that differs."""
     order = _blocks_in_order(model, block_of)
     members = members_of(block_of.tolist(), len(order))
-    found: list[Ints] = []
+    placements: list[Ints] = []
     for ends in (False, True):
         place = _fill(model, [members[block] for block in order], ends)
-        if not any((place == other).all() for other in found):
-            found.append(place)
-    return found
+        if not any((place == other).all() for other in placements):
+            placements.append(place)
+    return placements
 
 
 def _fill(model: LatencyModel, blocks: list[list[int]], cpu_ends: bool) -> Ints:

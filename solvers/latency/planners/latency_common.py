@@ -59,14 +59,14 @@ def raise_series_bound(problem: Problem, monitor: Monitor) -> None:
     if len(problem.graph) > MOST_OPERATORS or monitor.is_proved():
         return
     model = LatencyModel.of(problem)
-    found = series_bound(model, order_of(model), monitor.check)
-    if found is None:
+    series = series_bound(model, order_of(model), monitor.check)
+    if series is None:
         return
-    place = _in_turn(model, _fewer(model, found.call, piece_limit(problem), monitor), piece_limit(problem))
+    place = _in_turn(model, _fewer(model, series.call, piece_limit(problem), monitor), piece_limit(problem))
     if place is not None:
         offer_places(model, monitor, place)
     if problem.max_replicas == 1:
-        monitor.raise_bound(min(found.seconds, monitor.objective_s))
+        monitor.raise_bound(min(series.seconds, monitor.objective_s))
 
 
 def _fewer(model: LatencyModel, call: Ints, pieces: int, monitor: Monitor) -> Ints:

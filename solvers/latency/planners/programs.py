@@ -57,12 +57,12 @@ class LatencyIP:
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         if self.start and monitor.best is None:
             _offer_starts(problem, monitor)
-        asked = problem.subgraphs_per_device
-        if asked is None:
+        subgraphs = problem.subgraphs_per_device
+        if subgraphs is None:
             for pieces in (1, 2):
                 self._search(problem, monitor, pieces, claim=False)
             return False
-        pieces = min(asked, len(problem.graph))
+        pieces = min(subgraphs, len(problem.graph))
         return self._search(problem, monitor, pieces, claim=problem.max_replicas == 1)
 
     def _search(self, problem: Problem, monitor: Monitor, pieces: int, *, claim: bool) -> bool:
@@ -80,8 +80,8 @@ class LatencyIP:
             program.start_from(times)
         program.at_least(monitor.bound_s * (1 - TOLERANCE))
 
-        def on_incumbent(found: Sequence[float]) -> None:
-            calls = program.calls_of(found)
+        def on_incumbent(values: Sequence[float]) -> None:
+            calls = program.calls_of(values)
             times = program.times_of(calls)
             turns = None if times is None else np.array(times.turn, np.int64)
             with suppress(InvalidPlan):  # calls without any duration may wait for each other

@@ -34,13 +34,13 @@ def clusters(sets: Sets, seed: int, tries: int = 3) -> Rows:
     Pairs with much communication for their work are joined first, with some chance.
     """
     rng = random.Random(seed)
-    found: dict[tuple[int, ...], None] = {}
+    clusters: dict[tuple[int, ...], None] = {}
     for _ in range(tries):
-        _agglomerate(sets, rng, found)
-    return Rows.of(list(found))
+        _agglomerate(sets, rng, clusters)
+    return Rows.of(list(clusters))
 
 
-def _agglomerate(sets: Sets, rng: random.Random, found: dict[tuple[int, ...], None]) -> None:
+def _agglomerate(sets: Sets, rng: random.Random, clusters: dict[tuple[int, ...], None]) -> None:
     nodes = len(sets.held)
     work = sets.seconds.sum(axis=0)
     least = np.where(sets.allowed.T, work, np.inf).min(axis=0)
@@ -70,7 +70,7 @@ def _agglomerate(sets: Sets, rng: random.Random, found: dict[tuple[int, ...], No
             if free[a] and free[b] and weight[a] + weight[b] <= LARGEST * share:
                 free[a] = free[b] = False
                 joined.append(sorted(members[a] + members[b]))
-                found[tuple(joined[-1])] = None
+                clusters[tuple(joined[-1])] = None
         if not joined:
             return
         members = joined + [group for group, alone in zip(members, free, strict=True) if alone]
@@ -235,7 +235,7 @@ class Annealing:
 
 def start_all(problem: Problem, monitor: Monitor, steps: int) -> list[Annealer]:
     """An annealer for every number of micro-batches, starting from the best plan, a chain or anywhere."""
-    found = []
+    annealers = []
     for ground in grounds(problem, monitor):
         start = ground.where_of(monitor.best)
         if start is None:
@@ -246,8 +246,8 @@ def start_all(problem: Problem, monitor: Monitor, steps: int) -> list[Annealer]:
             start = ground.random_start(monitor.rng)
         monitor.check()
         if start is not None:
-            found.append(Annealer(ground, monitor, start, steps, monitor.rng.randrange(2**31)))
-    return found
+            annealers.append(Annealer(ground, monitor, start, steps, monitor.rng.randrange(2**31)))
+    return annealers
 
 
 def next_of(annealers: list[Annealer], monitor: Monitor) -> Annealer:

@@ -89,8 +89,8 @@ def _offer_within(problem: Problem, monitor: Monitor, host: int) -> None:
     inner = monitor.asking(inside)
     quick(inside, inner)
     if inner.best is not None:
-        found = inner.best.placement()
-        places = [tuple(devices[d] for d in found[operator]) for operator in range(len(problem.graph))]
+        placement = inner.best.placement()
+        places = [tuple(devices[d] for d in placement[operator]) for operator in range(len(problem.graph))]
         _offer(problem, monitor, inner.best, places)
 
 

@@ -165,9 +165,9 @@ class _Search:
             most_s = min(most_s, built.objective_s(built.model.start or []))
         built.limit(least_s * (1 - TOLERANCE), most_s * (1 + TOLERANCE))
 
-        def on_incumbent(found: Sequence[float]) -> None:
+        def on_incumbent(values: Sequence[float]) -> None:
             with suppress(InvalidPlan):  # backward tensors that mirror nothing may flow round its stages
-                monitor.offer(assemble(self.problem, built.placement(built.slots_of(found)), count))
+                monitor.offer(assemble(self.problem, built.placement(built.slots_of(values)), count))
 
         def on_bound(bound: float) -> None:
             if not careful:

@@ -118,8 +118,8 @@ def acyclic(problem: Problem) -> Problem:
 def grounds(problem: Problem, monitor: Monitor) -> list[Ground]:
     """One for every number of micro-batches, that of the best plan so far first, then fewer first."""
     condensed = Condensed(problem)
-    found = []
+    grounds = []
     for count in micro_batch_choices(problem):
         monitor.check()
-        found.append(Ground(problem, monitor, condensed, count))
-    return sorted(found, key=lambda ground: ground.where_of(monitor.best) is None)
+        grounds.append(Ground(problem, monitor, condensed, count))
+    return sorted(grounds, key=lambda ground: ground.where_of(monitor.best) is None)

@@ -109,10 +109,10 @@ class Descent:
                 yield
             while not self.exhausted:
                 left = self.left
-                found = self._descend(self._kicked(self.home, self.rng))
+                parts = self._descend(self._kicked(self.home, self.rng))
                 self.fruitless = self.fruitless + 1 if self.left == left else 0
-                if _better(self.key(found), self._lenient(self.home, self.rng)):
-                    self.home = found
+                if _better(self.key(parts), self._lenient(self.home, self.rng)):
+                    self.home = parts
                 elif self.rng.random() < RETURNS:
                     self.home = self.best
                 yield
@@ -131,9 +131,9 @@ class Descent:
                 raise _Spent
             self.check()
             self.left -= 1
-            told = self.estimate(draft_of(parts))
-            over = told.over if math.isfinite(told.seconds) else math.inf
-            self.known[parts] = (over, told.seconds), told
+            estimate = self.estimate(draft_of(parts))
+            over = estimate.over if math.isfinite(estimate.seconds) else math.inf
+            self.known[parts] = (over, estimate.seconds), estimate
             if parts != self.best and _better(self.known[parts][0], self.key(self.best)):
                 self.best = parts
         return self.known[parts][0]
@@ -182,9 +182,9 @@ class Descent:
 
     def _busiest(self, parts: Parts) -> Ints:
         """The stages, those first that are over their memory, then those that are busiest."""
-        told = self.known[parts][1]
-        cap = self.space.facts.rules.caps[-1] if told.over else math.inf
-        return np.lexsort((-np.asarray(told.busy_s), np.asarray(told.peak_bytes) <= cap))
+        estimate = self.known[parts][1]
+        cap = self.space.facts.rules.caps[-1] if estimate.over else math.inf
+        return np.lexsort((-np.asarray(estimate.busy_s), np.asarray(estimate.peak_bytes) <= cap))
 
     def _kicked(self, parts: Parts, rng: random.Random) -> Parts:
         """A draft some random steps away that does not look hopeless."""

@@ -47,7 +47,7 @@ INSIDE, ELSEWHERE = ZERO, BELOW
 
 
 @njit(cache=True)
-def add_devices(found: list[Change], facts: Facts, stages: Stages, stage: int) -> None:
+def add_devices(changes: list[Change], facts: Facts, stages: Stages, stage: int) -> None:
     """A stage gets another number of devices: free ones, those of one other stage, or a few of many."""
     table, costs = stages.table, facts.costs
     size, now = table[stage, SIZE], table[stage, REPLICAS]
@@ -60,20 +60,20 @@ def add_devices(found: list[Change], facts: Facts, stages: Stages, stage: int) -
         short = used_devices(changed.table) - facts.rules.devices
         if short <= 0:
             if replicas < now:
-                lead_on(found, changed, stage)
+                lead_on(changes, changed, stage)
             else:
-                lead_to(found, changed)
+                lead_to(changes, changed)
             continue
         for giver in range(len(table)):
             if giver != stage and table[giver, HOST] == giver:
                 less = at_most(costs, table[giver, SIZE], table[giver, REPLICAS] - short)
                 if less > 0:
-                    lead_to(found, on_devices(changed, giver, less))
-        lead_to(found, squeeze(facts, changed, stage))
+                    lead_to(changes, on_devices(changed, giver, less))
+        lead_to(changes, squeeze(facts, changed, stage))
 
 
 @njit(cache=True)
-def add_merges(found: list[Change], facts: Facts, stages: Stages, stage: int, near: Near) -> None:
+def add_merges(changes: list[Change], facts: Facts, stages: Stages, stage: int, near: Near) -> None:
     """Two stages become one, on the devices of both or of one, and the busiest get what is over."""
     table = stages.table
     for other in near.stage:
@@ -83,13 +83,13 @@ def add_merges(found: list[Change], facts: Facts, stages: Stages, stage: int, ne
         merged = without(stages, gone, keep)
         at = keep - (gone < keep)
         if merged.table[at, HOST] != at:
-            lead_to(found, merged)
+            lead_to(changes, merged)
             continue
         least = merged.table[at, REPLICAS]
         free = facts.rules.devices - used_devices(merged.table)
         most = at_most(facts.costs, merged.table[at, SIZE], least + free)
         for replicas in (min(least, most), max(least, most)):
-            lead_on(found, on_devices(merged, at, replicas), NOBODY)
+            lead_on(changes, on_devices(merged, at, replicas), NOBODY)
 
 
 @njit(cache=True)
@@ -98,18 +98,18 @@ def _cuts(facts: Facts, stages: Stages, stage: int) -> list[Bools]:
     members = members_of(stages.of, stage)
     component = components_of(facts.graph, stages.of, stage)
     count = np.max(component) + 1
-    found = [component == one for one in range(count) if count > 1]
+    cuts = [component == one for one in range(count) if count > 1]
     number = np.arange(len(stages.of))
     if len(members) <= FEW:
-        return found + [number >= v for v in members[1:]] + [number == v for v in members]
+        return cuts + [number >= v for v in members[1:]] + [number == v for v in members]
     passed = np.cumsum(single_s(facts, stages.table[stage])[members])
     last = -1
     for cut in CUTS:
         place = np.searchsorted(passed, cut * passed[-1]) + 1
         if last < place < len(members):
-            found.append(number >= members[place])
+            cuts.append(number >= members[place])
         last = place
-    return found
+    return cuts
 
 
 @njit(cache=True)
@@ -127,7 +127,7 @@ def _mergeable(facts: Facts, stages: Stages, but: int, after: Bools) -> list[tup
 
 
 @njit(cache=True)
-def add_splits(found: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools) -> None:
+def add_splits(changes: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools) -> None:
     """A stage becomes two: on its devices and the free ones, on some taken from others, or on those that merging two
     others sets free."""
     costs, whole, second = facts.costs, stages.table[stage], len(stages.table)
@@ -138,19 +138,19 @@ def add_splits(found: list[Change], facts: Facts, stages: Stages, stage: int, af
     for upper in _cuts(facts, stages, stage):
         halves = divided(stages, stage, upper)
         if whole[HOST] != stage:
-            lead_to(found, halves)
+            lead_to(changes, halves)
             continue
         for replicas in range(1, whole[REPLICAS] + free):
             if row_of(costs, whole[SIZE], replicas) >= 0:
                 rest = at_most(costs, whole[SIZE], whole[REPLICAS] + free - replicas)
                 apart = on_devices(on_devices(halves, stage, replicas), second, rest)
-                lead_to(found, apart)
+                lead_to(changes, apart)
         if free == 0:
-            lead_to(found, squeeze(facts, halves, NOBODY))
+            lead_to(changes, squeeze(facts, halves, NOBODY))
             for _, a, b in pairs:
                 given = min(stages.table[b, REPLICAS], whole[REPLICAS])
                 joined = without(on_devices(halves, second, given), b, a)
-                lead_on(found, joined, NOBODY)
+                lead_on(changes, joined, NOBODY)
 
 
 @njit(cache=True)
@@ -233,7 +233,7 @@ def _in_place_of(stages: Stages, chosen: Bools, new: Stages) -> Stages:
 def _stretches(table: Ints, stage: int, near: Ints) -> list[Bools]:
     """The sets of a stage and one or two of its neighbours that may be cut anew: none runs on the devices of others or
     has these run on its own, and micro-batches are equal."""
-    found = [np.zeros(0, np.bool_) for _ in range(0)]
+    sets = [np.zeros(0, np.bool_) for _ in range(0)]
     for i in range(len(near)):
         for j in range(i, len(near)):  # with itself: one neighbour
             chosen = np.zeros(len(table), np.bool_)
@@ -243,12 +243,12 @@ def _stretches(table: Ints, stage: int, near: Ints) -> list[Bools]:
                 if chosen[s] or chosen[table[s, HOST]]:
                     fit &= table[s, HOST] == s and table[s, SIZE] == table[stage, SIZE]
             if fit:
-                found.append(chosen)
-    return found
+                sets.append(chosen)
+    return sets
 
 
 @njit(cache=True)
-def add_recuts(found: list[Change], facts: Facts, stages: Stages, stage: int, near: Near) -> None:
+def add_recuts(changes: list[Change], facts: Facts, stages: Stages, stage: int, near: Near) -> None:
     """A stage and one or two of its neighbours are cut anew, on their devices and the free ones: into fewer and more
     stages, and by the components of what they hold. New stages are run as the first one."""
     table = stages.table
@@ -264,4 +264,4 @@ def add_recuts(found: list[Change], facts: Facts, stages: Stages, stage: int, ne
                 numbers = np.unique(np.array([1, count, 2 * count, devices]))
             for number in numbers:
                 new = by_branch(facts, label, groups, like, int(number), devices)
-                lead_on(found, _in_place_of(stages, chosen, new), NOBODY)
+                lead_on(changes, _in_place_of(stages, chosen, new), NOBODY)

@@ -34,46 +34,46 @@ class Drafts(NamedTuple):
 
 
 @njit(cache=True)
-def _packed(found: list[Stages], nodes: int) -> Drafts:
-    start = np.zeros(len(found) + 1, np.int64)
-    for i in range(len(found)):
-        start[i + 1] = start[i] + len(found[i].table)
-    of, table = np.empty((len(found), nodes), np.int64), np.empty((start[-1], 6), np.int64)
-    for i in range(len(found)):
-        of[i], table[start[i] : start[i + 1]] = found[i].of, found[i].table
+def _packed(drafts: list[Stages], nodes: int) -> Drafts:
+    start = np.zeros(len(drafts) + 1, np.int64)
+    for i in range(len(drafts)):
+        start[i + 1] = start[i] + len(drafts[i].table)
+    of, table = np.empty((len(drafts), nodes), np.int64), np.empty((start[-1], 6), np.int64)
+    for i in range(len(drafts)):
+        of[i], table[start[i] : start[i + 1]] = drafts[i].of, drafts[i].table
     return Drafts(of, table, start)
 
 
 @njit(cache=True)
 def _pairs(rows: list[tuple[float, float]]) -> Floats:
-    found = np.empty((len(rows), 2))
+    pairs = np.empty((len(rows), 2))
     for i in range(len(rows)):
-        found[i, 0], found[i, 1] = rows[i]
-    return found
+        pairs[i, 0], pairs[i, 1] = rows[i]
+    return pairs
 
 
 @njit(cache=True)
 def _steps(facts: Facts, stages: Stages, focus: Ints, leap: bool, all_alike: bool) -> list[Change]:
     """What one step leads to before it is known which are drafts: see `around`."""
-    found = [Change(stages, NO, NOBODY) for _ in range(0)]
+    changes = [Change(stages, NO, NOBODY) for _ in range(0)]
     after, works = after_of(facts, stages), works_of(facts, stages)
     busy, tiny_s = works.busy_s + works.sync_s, facts.rules.glue_share * mean_s(stages.table, works)
     for stage in focus:
         near = near_to(after, stage)
-        add_splits(found, facts, stages, stage, after)
-        add_merges(found, facts, stages, stage, near)
-        add_recuts(found, facts, stages, stage, near)
+        add_splits(changes, facts, stages, stage, after)
+        add_merges(changes, facts, stages, stage, near)
+        add_recuts(changes, facts, stages, stage, near)
         if leap:
             continue
-        add_shifts(found, facts, stages, stage, near, busy)
-        add_cascades(found, facts, stages, stage, after, busy)
-        add_swaps(found, facts, stages, stage, near)
-        add_devices(found, facts, stages, stage)
-        add_glue(found, facts, stages, stage, near, busy, tiny_s)
-        add_settings(found, facts, stages, stage, after)
+        add_shifts(changes, facts, stages, stage, near, busy)
+        add_cascades(changes, facts, stages, stage, after, busy)
+        add_swaps(changes, facts, stages, stage, near)
+        add_devices(changes, facts, stages, stage)
+        add_glue(changes, facts, stages, stage, near, busy, tiny_s)
+        add_settings(changes, facts, stages, stage, after)
     if all_alike:
-        add_settings_of_all(found, facts, stages, leap)
-    return found
+        add_settings_of_all(changes, facts, stages, leap)
+    return changes
 
 
 @until_worth_it
@@ -87,7 +87,7 @@ def around(
     all stages alike. below_s: drafts whose busiest device takes as long or longer are left out. leap: only the steps
     that change most, those that make stages more or fewer, and other micro-batches.
     """
-    found, looks = [stages for _ in range(0)], [(0.0, 0.0) for _ in range(0)]
+    drafts, looks = [stages for _ in range(0)], [(0.0, 0.0) for _ in range(0)]
     seen = {hash_of(stages)}
     for changed, to_spread, but in _steps(facts, stages, focus, leap, all_alike):
         now = tidy(spread(facts, changed, but) if to_spread else changed)
@@ -102,7 +102,7 @@ def around(
         other = hash_of(level)
         if other == number or other not in seen:
             seen.add(other)
-            found.append(level)
+            drafts.append(level)
             one = look(facts, level, works, after)
             looks.append((one.over_bytes, one.rough_s))
-    return _packed(found, len(stages.of)), _pairs(looks)
+    return _packed(drafts, len(stages.of)), _pairs(looks)

@@ -36,7 +36,7 @@ def near_to(after: Bools, stage: int) -> Near:
     """The neighbours of a stage. after: see `looks_kernel.after_of`."""
     count = len(after)
     down, up = after[stage], after[:, stage]
-    found, way = np.empty(count, np.int64), np.empty(count, np.int64)
+    stages, way = np.empty(count, np.int64), np.empty(count, np.int64)
     n = 0
     for direction in (DOWN, UP, BOTH):
         for s in range(count):
@@ -49,9 +49,9 @@ def near_to(after: Bools, stage: int) -> Near:
                 if chosen and count > SMALL:
                     chosen = (after[s] & down).any() or (after[:, s] & up).any()
             if chosen:
-                found[n], way[n] = s, direction
+                stages[n], way[n] = s, direction
                 n += 1
-    return Near(found[:n], way[:n])
+    return Near(stages[:n], way[:n])
 
 
 @njit(cache=True)
@@ -115,7 +115,7 @@ def components_of(graph: Graph, label: Ints, chosen: int) -> Ints:
 
 @njit(cache=True)
 def _add_runs(
-    found: list[Change], facts: Facts, stages: Stages, busy: Floats, ends: tuple[int, int], down: bool
+    changes: list[Change], facts: Facts, stages: Stages, busy: Floats, ends: tuple[int, int], down: bool
 ) -> None:
     """Add what runs of several lengths lead to, among them that after which both stages take about the same time.
     ends: the stage that gives and the one that gets them. busy: s of stages, [stages]."""
@@ -132,26 +132,26 @@ def _add_runs(
         levelling += 1
     for length in range(1, len(run) + 1):
         if length in RUNS or length == levelling:
-            lead_to(found, moved(stages, source, target, run[:length]))
+            lead_to(changes, moved(stages, source, target, run[:length]))
 
 
 @njit(cache=True)
-def add_shifts(found: list[Change], facts: Facts, stages: Stages, stage: int, near: Near, busy: Floats) -> None:
+def add_shifts(changes: list[Change], facts: Facts, stages: Stages, stage: int, near: Near, busy: Floats) -> None:
     """A run of super-operators goes to a neighbour or comes from it, or a whole component goes. busy: s of stages."""
     component = components_of(facts.graph, stages.of, stage)
     for i in range(len(near.stage)):
         other, way = near.stage[i], near.way[i]
         for down in (True, False):
             if way != (UP if down else DOWN):
-                _add_runs(found, facts, stages, busy, (stage, other), down)
-                _add_runs(found, facts, stages, busy, (other, stage), not down)
+                _add_runs(changes, facts, stages, busy, (stage, other), down)
+                _add_runs(changes, facts, stages, busy, (other, stage), not down)
         if np.max(component) > 0:
             for one in range(np.max(component) + 1):
-                lead_to(found, moved(stages, stage, other, members_of(component, one)))
+                lead_to(changes, moved(stages, stage, other, members_of(component, one)))
 
 
 @njit(cache=True)
-def add_cascades(found: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools, busy: Floats) -> None:
+def add_cascades(changes: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools, busy: Floats) -> None:
     """A stage gives to its neighbour, that to the next, and so on down to one that has time to spare. busy: s of
     stages."""
     count = len(stages.table)
@@ -180,11 +180,11 @@ def add_cascades(found: list[Change], facts: Facts, stages: Stages, stage: int, 
                 of[run_of(facts.graph, stages.of, a, b, down[b])[:length]] = b
                 b = a
             if np.all(np.bincount(of, minlength=count) > 0):
-                lead_to(found, Stages(of, stages.table))
+                lead_to(changes, Stages(of, stages.table))
 
 
 @njit(cache=True)
-def add_swaps(found: list[Change], facts: Facts, stages: Stages, stage: int, near: Near) -> None:
+def add_swaps(changes: list[Change], facts: Facts, stages: Stages, stage: int, near: Near) -> None:
     """One of the first two super-operators that might leave, for one of the neighbour's first two."""
     for i in range(len(near.stage)):
         other, way = near.stage[i], near.way[i]
@@ -196,4 +196,4 @@ def add_swaps(found: list[Change], facts: Facts, stages: Stages, stage: int, nea
                 for v in run_of(facts.graph, stages.of, other, stage, not down)[:LONGEST_SWAP]:
                     of = stages.of.copy()
                     of[u], of[v] = other, stage
-                    lead_to(found, Stages(of, stages.table))
+                    lead_to(changes, Stages(of, stages.table))

@@ -48,8 +48,8 @@ def repaired(space: Space, parts: Parts) -> Parts | None:
             return None
         _, at = min(joined)
         stages = without(stages, at + 1, at)
-    found = Parts(tidied(spread(facts, _single(facts, stages), NOBODY)))
-    return space.levelled(found) if space.allows(found) else None
+    spread_out = Parts(tidied(spread(facts, _single(facts, stages), NOBODY)))
+    return space.levelled(spread_out) if space.allows(spread_out) else None
 
 
 def _homes(facts: Facts, of: Ints, chosen: tuple[int, ...]) -> set[int]:

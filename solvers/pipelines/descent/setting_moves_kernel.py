@@ -46,7 +46,7 @@ MOST_ENDS = 8
 def _ends(graph: Graph, of: Ints, stage: int) -> Ints:
     """Members of a stage that nothing in it precedes, or follows: at most MOST_ENDS, from both ends."""
     members = members_of(of, stage)
-    found, n = np.empty(len(members), np.int64), 0
+    ends, n = np.empty(len(members), np.int64), 0
     for v in members:
         first, last = True, True
         for e in range(graph.start[BEFORE, v], graph.start[BEFORE, v + 1]):
@@ -54,16 +54,16 @@ def _ends(graph: Graph, of: Ints, stage: int) -> Ints:
         for e in range(graph.start[AFTER, v], graph.start[AFTER, v + 1]):
             last &= of[graph.near[AFTER, e]] != stage
         if first or last:
-            found[n] = v
+            ends[n] = v
             n += 1
     if n > MOST_ENDS:
-        found[MOST_ENDS // 2 : MOST_ENDS] = found[n - MOST_ENDS // 2 : n].copy()
-    return found[: min(n, MOST_ENDS)]
+        ends[MOST_ENDS // 2 : MOST_ENDS] = ends[n - MOST_ENDS // 2 : n].copy()
+    return ends[: min(n, MOST_ENDS)]
 
 
 @njit(cache=True)
 def add_glue(
-    found: list[Change], facts: Facts, stages: Stages, stage: int, near: Near, busy: Floats, tiny_s: float
+    changes: list[Change], facts: Facts, stages: Stages, stage: int, near: Near, busy: Floats, tiny_s: float
 ) -> None:
     """A stage or a single super-operator that takes next to no time goes on the devices of a neighbour as a stage of
     its own, or a stage that shares devices changes them or gets its own. busy: s of stages. tiny_s: next to no time."""
@@ -73,12 +73,12 @@ def add_glue(
     if not own:
         for host in hosts:
             if host != table[stage, HOST]:
-                lead_to(found, on_host(stages, stage, host))
+                lead_to(changes, on_host(stages, stage, host))
         alone = with_entry(stages, stage, HOST, stage)
-        lead_to(found, with_entry(alone, stage, REPLICAS, ONE))
+        lead_to(changes, with_entry(alone, stage, REPLICAS, ONE))
     elif busy[stage] <= tiny_s and not hosts_others(table, stage):
         for host in hosts:
-            lead_on(found, on_host(stages, stage, host), NOBODY)
+            lead_on(changes, on_host(stages, stage, host), NOBODY)
     if len(members_of(stages.of, stage)) < 2:
         return
     homes = [stage for _ in range(1) if own] + hosts
@@ -88,11 +88,11 @@ def add_glue(
             apart = with_entry(divided(stages, stage, number == v), len(table), SLACK, ZERO)
             apart = with_entry(apart, len(table), AGAIN, ZERO)
             for host in homes:
-                lead_to(found, on_host(apart, len(table), host))
+                lead_to(changes, on_host(apart, len(table), host))
 
 
 @njit(cache=True)
-def add_settings(found: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools) -> None:
+def add_settings(changes: list[Change], facts: Facts, stages: Stages, stage: int, after: Bools) -> None:
     """One stage runs more or less again, keeps more or fewer in flight, runs more or fewer in a row, or has larger or
     smaller micro-batches."""
     table, rules = stages.table, facts.rules
@@ -100,25 +100,25 @@ def add_settings(found: list[Change], facts: Facts, stages: Stages, stage: int, 
         if rules.again[place] == table[stage, AGAIN]:
             for near in (place - 1, place + 1):
                 if 0 <= near < len(rules.again):
-                    lead_to(found, with_entry(stages, stage, AGAIN, rules.again[near]))
+                    lead_to(changes, with_entry(stages, stage, AGAIN, rules.again[near]))
     if rules.runs_ahead:
         now = table[stage, SLACK]
         for slack in (now - 1, now + 1, now + 2):
             if 0 <= slack <= MOST_SLACK:
-                lead_to(found, with_entry(stages, stage, SLACK, slack))
+                lead_to(changes, with_entry(stages, stage, SLACK, slack))
         if after[:, stage].any():
             changed = Stages(stages.of, table.copy())
             changed.table[:, SLACK] = np.minimum(MOST_SLACK, table[:, SLACK] + after[:, stage])
-            lead_to(found, changed)
+            lead_to(changes, changed)
         for block in (table[stage, BLOCK] // 2, table[stage, BLOCK] * 2):
             if 1 <= block <= MOST_BLOCK:
-                lead_to(found, with_entry(stages, stage, BLOCK, block))
+                lead_to(changes, with_entry(stages, stage, BLOCK, block))
     if rules.mixed:
         for size in (table[stage, SIZE] // 2, table[stage, SIZE] * 2):
             if allowed_size(facts, size):
                 sizes = table[:, SIZE].copy()
                 sizes[stage] = size
-                lead_on(found, resized(facts, stages, sizes), NOBODY)
+                lead_on(changes, resized(facts, stages, sizes), NOBODY)
 
 
 @njit(cache=True)
@@ -130,7 +130,7 @@ def _for_all(stages: Stages, column: int, value: int) -> Stages:
 
 
 @njit(cache=True)
-def add_settings_of_all(found: list[Change], facts: Facts, stages: Stages, sizes_only: bool) -> None:
+def add_settings_of_all(changes: list[Change], facts: Facts, stages: Stages, sizes_only: bool) -> None:
     """The same for all stages at once."""
     rules, now = facts.rules, stages.table[:, SIZE]
     for sizes in (now // 2, now * 2):
@@ -138,15 +138,15 @@ def add_settings_of_all(found: list[Change], facts: Facts, stages: Stages, sizes
         for size in sizes:
             every &= allowed_size(facts, size)
         if every:
-            lead_on(found, resized(facts, stages, sizes), NOBODY)
+            lead_on(changes, resized(facts, stages, sizes), NOBODY)
     if sizes_only:
         return
-    lead_on(found, stages, NOBODY)
+    lead_on(changes, stages, NOBODY)
     if len(rules.again) > 1:
         for again in rules.again:
-            lead_to(found, _for_all(stages, AGAIN, again))
+            lead_to(changes, _for_all(stages, AGAIN, again))
     if rules.runs_ahead:
         for slack in range(MOST_SLACK):
-            lead_to(found, _for_all(stages, SLACK, slack))
+            lead_to(changes, _for_all(stages, SLACK, slack))
         for block in (1, 2, MOST_BLOCK):
-            lead_to(found, _for_all(stages, BLOCK, block))
+            lead_to(changes, _for_all(stages, BLOCK, block))

@@ -47,15 +47,15 @@ class Works(NamedTuple):
 
 
 @njit(cache=True)
-def lead_to(found: list[Change], stages: Stages) -> None:
+def lead_to(changes: list[Change], stages: Stages) -> None:
     """Add what a move leads to."""
-    found.append(Change(stages, NO, NOBODY))
+    changes.append(Change(stages, NO, NOBODY))
 
 
 @njit(cache=True)
-def lead_on(found: list[Change], stages: Stages, but: int) -> None:
+def lead_on(changes: list[Change], stages: Stages, but: int) -> None:
     """Add what a move leads to once free devices are given out."""
-    found.append(Change(stages, YES, but))
+    changes.append(Change(stages, YES, but))
 
 
 @njit(cache=True)
@@ -79,8 +79,8 @@ def at_most(costs: Costs, size: int, devices: int) -> int:
 @njit(cache=True)
 def amounts_of(costs: Costs, row: int, again: int) -> Floats:
     """What super-operators take where a stage runs this again, [6, super-operators]; a whole forward is not counted."""
-    found: Floats = costs.amounts[row + max(0, again - FIRST_LEVEL + 1) * len(costs.sync_s)]
-    return found
+    amounts: Floats = costs.amounts[row + max(0, again - FIRST_LEVEL + 1) * len(costs.sync_s)]
+    return amounts
 
 
 @njit(cache=True)
@@ -272,22 +272,22 @@ def tidy(stages: Stages) -> Stages:
 @njit(cache=True)
 def hash_of(stages: Stages) -> np.uint64:
     """A number that tells drafts apart (FNV-1a on 64 bits)."""
-    found, factor = np.uint64(14695981039346656037), np.uint64(1099511628211)
+    digest, factor = np.uint64(14695981039346656037), np.uint64(1099511628211)
     for v in range(len(stages.of)):
-        found = (found ^ np.uint64(stages.of[v])) * factor
+        digest = (digest ^ np.uint64(stages.of[v])) * factor
     for value in stages.table.flat:
-        found = (found ^ np.uint64(value)) * factor
-    return found
+        digest = (digest ^ np.uint64(value)) * factor
+    return digest
 
 
 @njit(cache=True)
 def holds_pinned(facts: Facts, stages: Stages) -> Bools:
     """Whether each stage has operators that are pinned, so that it has one device, [stages]."""
-    found = np.zeros(len(stages.table), np.bool_)
+    pinned = np.zeros(len(stages.table), np.bool_)
     for v in range(len(stages.of)):
         if facts.rules.pinned[v] >= 0:
-            found[stages.of[v]] = True
-    return found
+            pinned[stages.of[v]] = True
+    return pinned
 
 
 @njit(cache=True)

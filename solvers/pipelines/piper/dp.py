@@ -87,9 +87,9 @@ def least_bottleneck(downsets: Downsets, costed: Costed, check: Check, start: Pi
 
 def _line(nodes: int, check: Check) -> Downsets:
     """The downsets of the nodes' own order: its suffixes."""
-    found = enumerate_downsets(order_of([(v + 1, v) for v in range(nodes - 1)], nodes), nodes + 1, check)
-    assert found is not None
-    return found
+    downsets = enumerate_downsets(order_of([(v + 1, v) for v in range(nodes - 1)], nodes), nodes + 1, check)
+    assert downsets is not None
+    return downsets
 
 
 class _Search:
@@ -106,21 +106,21 @@ class _Search:
         self.quota = max(WORK_A_CALL // per_pair, 1)
         self.stages = self._room()
 
-    def best(self, found: PiperSearch) -> PiperSearch:
+    def best(self, best: PiperSearch) -> PiperSearch:
         """The best chain, given the best one known so far (or none)."""
         low = self.floor_s
-        if not found.stages:
-            found, _ = self._try(math.inf, found)
+        if not best.stages:
+            best, _ = self._try(math.inf, best)
         improved = False
-        while found.stages and low < found.bottleneck_s * (1 - EXACT):
-            high = found.bottleneck_s
+        while best.stages and low < best.bottleneck_s * (1 - EXACT):
+            high = best.bottleneck_s
             target = math.sqrt(low * high) if improved and low > 0 else high * (1 - EXACT)
-            tried, above_s = self._try(max(target, low), found)
+            tried, above_s = self._try(max(target, low), best)
             improved = tried.bottleneck_s < high
             if not improved:
                 low = max(target, low, above_s)
-            found = tried
-        return found
+            best = tried
+        return best
 
     def _try(self, target_s: float, known: PiperSearch) -> tuple[PiperSearch, float]:
         """The better of a chain within the target and the one known, with the effort of both; and the

@@ -40,9 +40,9 @@ def layers_of(problem: Problem, limit: int, check: Check) -> Layers | None:
     for depth in (None, *range(grouping.deepest, 0, -1)):
         label = grouping.by_module(depth)
         count = grouping.downsets(label)
-        found = (count, label) if count is not None else grouping.joined(label)
-        if found is not None and (best is None or found[0] > best[0]):
-            best = found
+        layers = (count, label) if count is not None else grouping.joined(label)
+        if layers is not None and (best is None or layers[0] > best[0]):
+            best = layers
         if count is not None:
             break
     if best is None:
@@ -79,8 +79,10 @@ class _Grouping:
     def downsets(self, label: Ints) -> int | None:
         """How many downsets there are; None if more than the limit."""
         nodes = int(label.max()) + 1
-        found = enumerate_downsets(order_of([(v, u) for u, v in self._quotient(label)], nodes), self.limit, self.check)
-        return None if found is None else len(found)
+        downsets = enumerate_downsets(
+            order_of([(v, u) for u, v in self._quotient(label)], nodes), self.limit, self.check
+        )
+        return None if downsets is None else len(downsets)
 
     def joined(self, label: Ints) -> tuple[int, Ints] | None:
         """The labels after joining as few neighbours on chains as make the downsets few enough."""

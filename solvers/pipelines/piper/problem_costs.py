@@ -116,11 +116,11 @@ def _of_whole(problem: Problem, base: Contracted, replicas: int) -> Floats:
     kind = min(problem.cluster.devices[d].kind for d in problem.cluster.accelerators)
     updates = np.array([o.phase is Phase.UPDATE for o in problem.graph.operators])
     alone, shared = (problem.compute.at(kind, problem.mini_batch / r) / problem.mini_batch for r in (1, replicas))
-    found = np.empty(len(base))
+    whole_s = np.empty(len(base))
     for node, members in enumerate(base.shape.members):
         mine = [o for o in members if updates[o]]
-        found[node] = max(base.acc_s[node] - alone[mine].sum(), 0.0) / replicas + shared[mine].sum()
-    return found
+        whole_s[node] = max(base.acc_s[node] - alone[mine].sum(), 0.0) / replicas + shared[mine].sum()
+    return whole_s
 
 
 def _synchronisation(problem: Problem, degrees: list[int]) -> tuple[Floats, Floats]:

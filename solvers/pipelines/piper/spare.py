@@ -61,7 +61,7 @@ def _ways(costed: Costed, stage: PiperStage, spare: int) -> Iterator[tuple[Piper
 
 def _measured(costed: Costed, stages: tuple[PiperStage, ...]) -> tuple[PiperStage, ...] | None:
     """The stages with the micro-batches in flight that the chain asks for; None if one does not fit."""
-    found: list[PiperStage] = []
+    measured: list[PiperStage] = []
     total = 0
     for stage in reversed(stages):
         degree = int(costed.costs.degrees[stage.option])
@@ -70,5 +70,5 @@ def _measured(costed: Costed, stages: tuple[PiperStage, ...]) -> tuple[PiperStag
         known = stage if stage.flights == flights else costed.measured(stage.nodes, stage.option, flights)
         if known is None or total > costed.most_sum:
             return None
-        found.append(known)
-    return tuple(reversed(found))
+        measured.append(known)
+    return tuple(reversed(measured))

@@ -89,9 +89,9 @@ class DraftSearch:
             self.monitor.begin(f"stages for {count} micro-batches")
             for share in memory_shares(self.problem):
                 kept = filter(None, map(self.kept, self.starts.at(count, share)))
-                found = [self._slackened(draft) for draft in kept]
-                self.offer(min(found, key=lambda one: one.key, default=None))
-                if any(one.estimate.feasible for one in found):
+                slackened = [self._slackened(draft) for draft in kept]
+                self.offer(min(slackened, key=lambda one: one.key, default=None))
+                if any(one.estimate.feasible for one in slackened):
                     break
 
     def go_by(self, plan: Plan | None) -> None:
@@ -145,17 +145,21 @@ class DraftSearch:
         at, and the best with fewer micro-batches in flight."""
         best = min(descents, key=lambda descent: descent.worth)
         most_s = best.worth[1] * (1 + NEAR)
-        found: list[tuple[float, Draft]] = []
+        lean: list[tuple[float, Draft]] = []
         for descent in descents:
-            near = [(told, parts) for parts, (key, told) in descent.known.items() if key[0] == 0 and key[1] <= most_s]
-            found += [(max(told.peak_bytes), draft_of(parts)) for told, parts in near]
+            near = [
+                (estimate, parts)
+                for parts, (key, estimate) in descent.known.items()
+                if key[0] == 0 and key[1] <= most_s
+            ]
+            lean += [(max(estimate.peak_bytes), draft_of(parts)) for estimate, parts in near]
         stages = best.draft.stages
         for slack in range(max(stage.slack for stage in stages)):
             less = Draft(tuple(replace(stage, slack=min(stage.slack, slack)) for stage in stages))
-            told = self.estimate(less)
-            if told.feasible and told.seconds <= most_s:
-                found.append((max(told.peak_bytes), less))
-        for _, draft in sorted(found, key=lambda one: one[0])[:LEANEST]:
+            estimate = self.estimate(less)
+            if estimate.feasible and estimate.seconds <= most_s:
+                lean.append((max(estimate.peak_bytes), less))
+        for _, draft in sorted(lean, key=lambda one: one[0])[:LEANEST]:
             self.monitor.check()
             self.judge(draft)
 
@@ -187,12 +191,12 @@ class DraftSearch:
         self.estimates += 1
         return self.estimator.estimate(draft)
 
-    def offer(self, found: Found | None) -> None:
+    def offer(self, estimated: Found | None) -> None:
         """Have a draft judged if by its estimate it may be the best: that takes longer than many estimates."""
-        if found is None:
+        if estimated is None:
             return
-        if found.estimate.seconds < self.monitor.objective_s * (1 - WORTH_JUDGING) or self.monitor.best is None:
-            self.judge(found.draft)
+        if estimated.estimate.seconds < self.monitor.objective_s * (1 - WORTH_JUDGING) or self.monitor.best is None:
+            self.judge(estimated.draft)
 
     def remap(self) -> None:
         """Offer the best with its stages in other nodes, where nodes matter."""

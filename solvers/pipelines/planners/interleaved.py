@@ -84,12 +84,12 @@ class Interleaved:
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         search = _Search(problem, monitor, self.orders)
-        told_s: dict[tuple[int, int], float] = {}
+        best_s: dict[tuple[int, int], float] = {}
         for count, bound_s, _ in likely_counts(problem, problem.micro_batch_choices()):
             for chunks in search.chunks(self.chunks):
                 if bound_s < monitor.objective_s and problem.mini_batch // count % search.replicas == 0:
-                    told_s[count, chunks] = search.offer_best(count, chunks, TRANSFER_WEIGHTS[:1], 1)
-        for count, chunks in sorted(told_s, key=told_s.__getitem__)[:PROMISING]:
+                    best_s[count, chunks] = search.offer_best(count, chunks, TRANSFER_WEIGHTS[:1], 1)
+        for count, chunks in sorted(best_s, key=best_s.__getitem__)[:PROMISING]:
             search.offer_best(count, chunks, TRANSFER_WEIGHTS, self.orders)
         if self.improve:
             search.improve()
@@ -116,14 +116,14 @@ class _Search:
         self.replicas = 2 if problem.pipeline is Pipeline.DUAL_PIPE else 1
         self.condensed = Condensed(problem, ordered=True)
         self.judged_s: dict[_Cut, float] = {}
-        self._told_s: dict[tuple[int, tuple[frozenset[int], ...]], float] = {}
+        self._offered_s: dict[tuple[int, tuple[frozenset[int], ...]], float] = {}
         self._orders: dict[Shape, list[Ints]] = {}
 
-    def chunks(self, asked: int) -> tuple[int, ...]:
+    def chunks(self, wanted: int) -> tuple[int, ...]:
         """Stages per device that are tried: two in a V."""
         if not self.in_turn:
             return (2,)
-        return (asked,) if asked else CHUNKS
+        return (wanted,) if wanted else CHUNKS
 
     def offer_best(self, micro_batches: int, chunks: int, weights: Sequence[float], orders: int) -> float:
         """Offer cuts of ``orders`` into ``chunks`` parts per accelerator, each for the largest share of the
@@ -154,11 +154,11 @@ class _Search:
     def offer(self, cut: _Cut) -> float:
         """Have a cut judged, once; its objective in seconds, inf if it does not fit."""
         parts = (cut.micro_batches, tuple(frozenset(cut.order[a:b]) for a, b in itertools.pairwise(cut.cuts)))
-        if parts not in self._told_s:
+        if parts not in self._offered_s:
             devices = self._devices(len(cut.cuts) - 1)
-            self._told_s[parts] = offer_draft(self.problem, self.monitor, self._draft(cut), devices)
-            self.judged_s[cut] = self._told_s[parts]
-        return self._told_s[parts]
+            self._offered_s[parts] = offer_draft(self.problem, self.monitor, self._draft(cut), devices)
+            self.judged_s[cut] = self._offered_s[parts]
+        return self._offered_s[parts]
 
     def improve(self) -> None:
         """Move the cuts of the best as long as that helps."""

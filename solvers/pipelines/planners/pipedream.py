@@ -69,10 +69,10 @@ class PipeDream:
         joined = networkx.utils.UnionFind(range(len(groups)))
         for component in networkx.biconnected_component_edges(graph):
             check()
-            found = {
+            touching = {
                 group for u, v in component for group, _ in sources.get((u, v), set()) | sources.get((v, u), set())
             }
-            joined.union(*found)
+            joined.union(*touching)
         block = [0] * len(problem.graph)
         for group, members in enumerate(groups):
             for operator in members:

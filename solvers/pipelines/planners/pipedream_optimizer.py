@@ -49,10 +49,10 @@ class PipeDreamOptimizer:
         for count in micro_batch_choices(problem):
             samples = problem.mini_batch // count
             monitor.check()
-            while (found := self._partitions(view, in_line, problem, samples, monitor)) is None:
+            while (partitions := self._partitions(view, in_line, problem, samples, monitor)) is None:
                 view, in_line = next(views)
             members = Condensed(view, ordered=True).at(samples, merge_trivial=False).shape.members
-            _offer(problem, monitor, found, members, samples)
+            _offer(problem, monitor, partitions, members, samples)
         return False
 
     def _partitions(
@@ -66,15 +66,15 @@ class PipeDreamOptimizer:
         allowed = [r for r in range(1, min(problem.max_replicas, machines) + 1) if problem.can_share(samples, r)]
         memory = min(problem.cluster.devices[d].memory_bytes for d in problem.cluster.accelerators)
         budget = len(profile.compute_s) + 1 if in_line else self.budget
-        found = []
+        partitions = []
         for count in range(machines, 0, -1):
             best = optimise(
                 profile, count, _bandwidth(problem), memory, allowed=allowed, budget=budget, check=monitor.check
             )
             if best is None:
                 return None
-            found.append(best)
-        return found
+            partitions.append(best)
+        return partitions
 
 
 def _views(problem: Problem, monitor: Monitor, budget: int) -> Iterator[tuple[Problem, bool]]:
@@ -102,10 +102,10 @@ def _bandwidth(problem: Problem) -> float:
 
 
 def _offer(
-    problem: Problem, monitor: Monitor, found: list[Partition], members: tuple[tuple[int, ...], ...], samples: int
+    problem: Problem, monitor: Monitor, partitions: list[Partition], members: tuple[tuple[int, ...], ...], samples: int
 ) -> None:
     """Offer the first of these partitions whose plan fits."""
-    for partition in found:
+    for partition in partitions:
         if not partition.stages:
             continue
         stages = tuple(DraftStage(tuple(stage.operators), samples, stage.machines) for stage in partition.stages)

@@ -113,13 +113,13 @@ class _Search:
 
     def _put_together(self) -> None:
         """Plan layers in place of operators, if there is a way."""
-        found = layers_of(self.problem, self.planner.limit, self.monitor.check) if self.planner.layers else None
-        if found is None:
+        layers = layers_of(self.problem, self.planner.limit, self.monitor.check) if self.planner.layers else None
+        if layers is None:
             self.gave_up = True
             return
-        self.condensed = Condensed(in_blocks(self.problem, found.block), ordered=True)
+        self.condensed = Condensed(in_blocks(self.problem, layers.block), ordered=True)
         self.monitor.note(
-            f"the operators have more than {self.planner.limit:,} downsets: they are planned as {found.count:,} layers"
+            f"the operators have more than {self.planner.limit:,} downsets: they are planned as {layers.count:,} layers"
         )
 
     def _run(self, everywhere: bool) -> None:
@@ -176,12 +176,12 @@ class _Search:
             )  # fmt: skip
             if costed is None:
                 continue
-            found = self._search(case, costed, downsets)
-            if not found.stages:
+            result = self._search(case, costed, downsets)
+            if not result.stages:
                 continue
-            more = spend_spare_devices(costed, found.stages, self.monitor.check)
+            more = spend_spare_devices(costed, result.stages, self.monitor.check)
             chains = []
-            for stages in dict.fromkeys((found.stages, more)):
+            for stages in dict.fromkeys((result.stages, more)):
                 replicas = tuple(int(costed.costs.devices[stage.option]) for stage in stages)
                 chains.append(PiperChain(stages, replicas, case.samples, case.whole, contracted.shape))
             yield min(chain.estimate_s(self.problem) for chain in chains), tuple(chains)
@@ -189,9 +189,9 @@ class _Search:
     def _lattice(self, shape: Shape) -> Downsets | None:
         if shape not in self.lattices:
             self.lattices[shape] = downsets_of(shape, self.monitor.check, self.planner.limit)
-        found = self.lattices[shape]
-        self.downsets = max(self.downsets, 0 if found is None else len(found))
-        return found
+        downsets = self.lattices[shape]
+        self.downsets = max(self.downsets, 0 if downsets is None else len(downsets))
+        return downsets
 
     def _search(self, case: _Case, costed: Costed, downsets: Downsets | None) -> PiperSearch:
         """The best chain of the downsets; without them, of one order."""
@@ -201,8 +201,8 @@ class _Search:
             self.effort += start.effort
         if downsets is None:
             return start
-        found = least_bottleneck(downsets, costed, self.monitor.check, start)
+        result = least_bottleneck(downsets, costed, self.monitor.check, start)
         self.effort += Work(
-            found.effort.states - start.effort.states, found.effort.relaxations - start.effort.relaxations
+            result.effort.states - start.effort.states, result.effort.relaxations - start.effort.relaxations
         )
-        return found
+        return result

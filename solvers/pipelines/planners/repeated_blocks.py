@@ -82,18 +82,18 @@ class RepeatedBlocks:
             return False
         levels = levels_of(problem)
         few = levels[:: max(1, -(-len(levels) // LEVELS))]
-        asked = [smaller, *(contracted(level.problem, blocks, self.pieces) for level in few)]
-        for number, question in enumerate(asked):
+        coarse = [smaller, *(contracted(level.problem, blocks, self.pieces) for level in few)]
+        for number, question in enumerate(coarse):
             if question is not None:
                 inner = monitor.asking(question.question, partial(_whole, problem, question))
-                inner.time_limit_s = monitor.remaining_s / (len(asked) - number)
+                inner.time_limit_s = monitor.remaining_s / (len(coarse) - number)
                 with suppress(Stop):
                     ask(GraphPipeline(evaluations=self.evaluations), inner)
                 monitor.check()
         if self.evaluations and monitor.best is not None:
             monitor.begin("moving operators across the borders of stages")
             improve(problem, monitor)
-        monitor.note(f"repeated-blocks: {_told(blocks)}, {len(smaller.question.graph):,} operators in place of"
+        monitor.note(f"repeated-blocks: {_described(blocks)}, {len(smaller.question.graph):,} operators in place of"
                      f" {len(problem.graph):,}")  # fmt: skip
         return False
 
@@ -190,7 +190,7 @@ def contracted(problem: Problem, blocks: list[Blocks], count: int) -> Contractio
     return contraction(problem, [unit for family in blocks for unit in pieces(problem, family, most_s)])
 
 
-def _told(blocks: list[Blocks]) -> str:
+def _described(blocks: list[Blocks]) -> str:
     named = [
         f"{len(family.members)} equal blocks of {family.container or 'the model'}" for family in blocks[:MOST_NAMED]
     ]

@@ -75,12 +75,12 @@ class SelectiveRecompute:
                 if cuts is None or not any(cut.cheaply for cut in cuts):
                     return
                 try:
-                    found = fitted(line, cuts, devices[: len(cuts)])
+                    fit = fitted(line, cuts, devices[: len(cuts)])
                 except InvalidPlan:  # some parts wait for each other
                     return
-                if found.plan is not None:
-                    if found.seconds < monitor.objective_s:
-                        monitor.offer(found.plan)
+                if fit.plan is not None:
+                    if fit.seconds < monitor.objective_s:
+                        monitor.offer(fit.plan)
                     break
 
 

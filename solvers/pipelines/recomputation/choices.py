@@ -119,8 +119,8 @@ def choices_of(problem: Problem, plan: Plan, index: int, hosting: Hosting | None
     stage = plan.stages[index]
     kinds = {problem.cluster.devices[d].kind for d in stage.devices}
     operators = () if stage.recompute else stage.operators
-    found = choices_in(problem, operators, stage.micro_batch_size / len(stage.devices), kinds, stage.in_flight)
-    return replace(found, hosting=hosting, spans=found.spans if problem.recompute_operators else ())
+    choices = choices_in(problem, operators, stage.micro_batch_size / len(stage.devices), kinds, stage.in_flight)
+    return replace(choices, hosting=hosting, spans=choices.spans if problem.recompute_operators else ())
 
 
 def choices_in(
@@ -148,11 +148,11 @@ def choices_in(
 
 @per_graph
 def _mirrors(graph: OpGraph) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    mirrors: dict[int, list[int]] = {}
     for b, operator in enumerate(graph.operators):
         if operator.phase in BACKWARD_PHASES and operator.forward_of is not None:
-            found.setdefault(operator.forward_of, []).append(b)
-    return found
+            mirrors.setdefault(operator.forward_of, []).append(b)
+    return mirrors
 
 
 def _backward_working(graph: OpGraph, forward: list[int], samples: float) -> tuple[Floats, Floats]:
@@ -166,7 +166,7 @@ def _backward_working(graph: OpGraph, forward: list[int], samples: float) -> tup
 
 
 def _crossings(graph: OpGraph, place: dict[int, int], samples: float) -> tuple[Crossing, ...]:
-    found = []
+    crossings = []
     for t in sorted({t for o in place for t in (*graph.inputs[o], *graph.outputs[o])}):
         tensor = graph.tensors[t]
         read = [c for c in tensor.consumers if graph.operators[c].phase is Phase.FORWARD]
@@ -174,8 +174,10 @@ def _crossings(graph: OpGraph, place: dict[int, int], samples: float) -> tuple[C
         nbytes = tensor.nbytes.at(samples)
         if read and nbytes > 0:
             saver = place.get(tensor.saver, -1)
-            found.append(Crossing(t, nbytes, place.get(tensor.producer, -1), inside, len(inside) < len(read), saver))
-    return tuple(found)
+            crossings.append(
+                Crossing(t, nbytes, place.get(tensor.producer, -1), inside, len(inside) < len(read), saver)
+            )
+    return tuple(crossings)
 
 
 def _segments(count: int, crossings: tuple[Crossing, ...]) -> list[int]:
@@ -196,10 +198,10 @@ def _segments(count: int, crossings: tuple[Crossing, ...]) -> list[int]:
 
 def _spans(segment: Ints, saved: Floats, working: Floats, trained: Bools) -> tuple[Span, ...]:
     count = int(segment[-1]) + 1 if len(segment) else 0
-    found = []
+    spans = []
     for first in range(count):
         for last in range(first, min(count, first + MOST_TOGETHER)):
             inside = (segment >= first) & (segment <= last)
             if trained[inside].any():
-                found.append(Span(first, last, float(saved[inside].sum()), float(working[inside].max())))
-    return tuple(found)
+                spans.append(Span(first, last, float(saved[inside].sum()), float(working[inside].max())))
+    return tuple(spans)

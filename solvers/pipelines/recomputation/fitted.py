@@ -78,12 +78,12 @@ def fitted(problem: Problem, plan: Plan) -> Fitted:
         for group, much in zip(groups, over, strict=True):
             if group in wrong:
                 group.most_bytes -= much + TIGHTER * caps[group.devices[0]]
-    told = [0.0] * count, [0.0] * count
+    totals = [0.0] * count, [0.0] * count
     for group in groups:
         if group.chosen is not None:
             for device in group.devices:
-                told[0][device], told[1][device] = group.chosen.seconds, group.chosen.bound_s
-    return Fitted(None if wrong else current, tuple(told[0]), tuple(told[1]))
+                totals[0][device], totals[1][device] = group.chosen.seconds, group.chosen.bound_s
+    return Fitted(None if wrong else current, tuple(totals[0]), tuple(totals[1]))
 
 
 def _bare(problem: Problem, stage: Stage) -> Stage:

@@ -55,16 +55,16 @@ def hostings(problem: Problem, plan: Plan) -> Mapping[int, Hosting]:
     )
     free = replace(problem, host_links=dict.fromkeys(problem.host_links, AT_ONCE))
     simulation = run(free, replace(plan, stages=stages), fold=False)
-    found = {}
+    hostings = {}
     for index in sorted(may):
         turns = _turns(simulation, index)
         if turns is not None and turns.copied.any():
             windows = (turns.backward_s - turns.fetched_s)[turns.copied]
             speed = min(problem.host_links[problem.cluster.devices[d].kind] for d in plan.stages[index].devices)
-            found[index] = Hosting(
+            hostings[index] = Hosting(
                 speed, _resident(turns, plan.stages[index].in_flight), _distinct_windows(windows, len(turns.copied))
             )
-    return found
+    return hostings
 
 
 def _may_offload(problem: Problem, plan: Plan) -> frozenset[int]:
@@ -93,18 +93,18 @@ def _turns(simulation: Simulation, index: int) -> _Turns | None:
 
 def _resident(turns: _Turns, in_flight: int) -> tuple[tuple[float, int], ...]:
     """(s, micro-batches), see `Hosting`, for as long as something is gained by it."""
-    found: list[tuple[float, int]] = []
+    resident: list[tuple[float, int]] = []
     longest = float(turns.end_s.max())
     least = _most_at_once(turns, 0.0)
     for count in range(least, min(in_flight, least + MOST_WINDOWS)):
-        low, high = found[-1][0] if found else 0.0, longest
+        low, high = resident[-1][0] if resident else 0.0, longest
         if _most_at_once(turns, high) <= count:
-            return (*found, (high, count))
+            return (*resident, (high, count))
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             low, high = (middle, high) if _most_at_once(turns, middle) <= count else (low, middle)
-        found.append((low, count))
-    return tuple(found)
+        resident.append((low, count))
+    return tuple(resident)
 
 
 def _most_at_once(turns: _Turns, copy_s: float) -> int:
@@ -124,8 +124,8 @@ def _distinct_windows(windows: Floats, micro_batches: int) -> tuple[tuple[float,
     """(s, share of the micro-batches), at most `MOST_WINDOWS`, none longer than they are."""
     ordered = np.sort(windows)
     cuts = np.unique(np.linspace(0, len(ordered), min(len(ordered), MOST_WINDOWS) + 1).astype(np.int64))
-    found: dict[float, float] = {}
+    shares: dict[float, float] = {}
     for begin, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
         seconds = float(ordered[begin])
-        found[seconds] = found.get(seconds, 0.0) + (end - begin) / micro_batches
-    return tuple(found.items())
+        shares[seconds] = shares.get(seconds, 0.0) + (end - begin) / micro_batches
+    return tuple(shares.items())

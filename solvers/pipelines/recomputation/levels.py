@@ -92,12 +92,12 @@ def _levels(problem: Problem) -> tuple[Level, ...]:
 
 def _apart(levels: list[Level], samples: float, kinds: Sequence[str]) -> list[Level]:
     """Those that run again the least first, without such as save hardly less than the one before."""
-    found: list[Level] = []
+    distinct: list[Level] = []
     for level in sorted(levels, key=lambda one: (one.seconds(kinds, samples), one.saved_bytes(samples))):
-        least = found[-1].saved_bytes(samples) if found else level.all_bytes(samples)
+        least = distinct[-1].saved_bytes(samples) if distinct else level.all_bytes(samples)
         if least - level.saved_bytes(samples) > NEAR * level.all_bytes(samples):
-            found.append(level)
-    return found
+            distinct.append(level)
+    return distinct
 
 
 def _between(less: Sequence[Region], more: Sequence[Region], share: float) -> tuple[Region, ...]:
@@ -146,12 +146,12 @@ def _at(choices: Choices, price: float) -> tuple[Region, ...]:
         for end, cost, regions in (kept, *tried.get(first, ())):
             if best[first] + cost < best[end] * (1 - 1e-12):
                 best[end], before[end] = best[first] + cost, (first, regions)
-    found: list[Region] = []
+    chosen: list[Region] = []
     at = count
     while at > 0:
         at, regions = before[at]
-        found += regions
-    return tuple(reversed(found))
+        chosen += regions
+    return tuple(reversed(chosen))
 
 
 def _as_region(choices: Choices, span: Span, price: float) -> tuple[float, Region | None]:

@@ -42,13 +42,13 @@ def least_seconds(stages: Sequence[Choices], most_bytes: float) -> Chosen | None
     program = _Program(max(most_bytes, 1.0), max(sum(float(one.seconds.sum()) for one in stages), 1e-12))
     parts = [program.stage(one) for one in stages]
     program.model.row([*program.held, (program.working, 1.0)], most=most_bytes / program.byte_scale)
-    found = solve_here(program.model, nodes=NODES, gap=CLOSE)
-    if found.values is None:
+    solution = solve_here(program.model, nodes=NODES, gap=CLOSE)
+    if solution.values is None:
         return None
-    regions = tuple(part.regions(found.values) for part in parts)
-    offload = tuple(part.offload(found.values) for part in parts)
-    seconds = sum(part.seconds(found.values) for part in parts)
-    bound = (found.bound - LEAST_COPIED) * program.second_scale
+    regions = tuple(part.regions(solution.values) for part in parts)
+    offload = tuple(part.offload(solution.values) for part in parts)
+    seconds = sum(part.seconds(solution.values) for part in parts)
+    bound = (solution.bound - LEAST_COPIED) * program.second_scale
     return Chosen(regions, offload, seconds, min(max(bound, 0.0), seconds))
 
 

@@ -46,11 +46,11 @@ def even_cuts_of(line: Line, filling: Filling, caps: Sequence[float]) -> list[Cu
     best = _within(line, filling, caps, high)
     for _ in range(HALVINGS if best is not None else 0):
         middle = (low + high) / 2
-        found = _within(line, filling, caps, middle)
-        if found is None:
+        cuts = _within(line, filling, caps, middle)
+        if cuts is None:
             low = middle
         else:
-            best, high = found, middle
+            best, high = cuts, middle
         if high - low <= CLOSE * high:
             break
     return best

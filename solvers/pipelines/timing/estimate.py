@@ -77,8 +77,8 @@ class _Seats:
     def places(self, hosts: Sequence[int], peak_bytes: Floats) -> list[Place]:
         """The devices of every stage, those of its host. peak_bytes: as far as they are known, [stages]."""
         held = [float(peak_bytes[s]) for s in self.own]
-        found = self.seating.devices_of(self.kinds, self.replicas, self.pinned, held)
-        at = dict(zip(self.own, found, strict=True))
+        devices = self.seating.devices_of(self.kinds, self.replicas, self.pinned, held)
+        at = dict(zip(self.own, devices, strict=True))
         return [at[host] for host in hosts]
 
 
@@ -154,12 +154,12 @@ class Estimator:
         if devices is None and seats is None:
             return self._none(count), None
         places = seats.places(hosts, np.zeros(count)) if seats is not None else list(devices or ())
-        found, peak = self._run(draft, stage_of, hosts, places)
-        if seats is not None and self._symmetric and math.isfinite(found.seconds):
-            better, moved = seats.places(hosts, found.peak_bytes), np.zeros(len(self._caps))
+        estimate, peak = self._run(draft, stage_of, hosts, places)
+        if seats is not None and self._symmetric and math.isfinite(estimate.seconds):
+            better, moved = seats.places(hosts, estimate.peak_bytes), np.zeros(len(self._caps))
             moved[_flat([better[s] for s in _own(hosts)])] = peak[_flat([places[s] for s in _own(hosts)])]
-            return replace(found, over=self._over(moved)), better
-        return found, places
+            return replace(estimate, over=self._over(moved)), better
+        return estimate, places
 
     def _seats(self, stages: Sequence[DraftStage], stage_of: Ints, hosts: Sequence[int]) -> _Seats | None:
         """The kind of device of every stage that has its own, by its work and that of its guests on the fastest."""
@@ -193,19 +193,19 @@ class Estimator:
             row = self._costs.row(size, replicas, self._seating.kinds[kind], stage.recompute)
             rows.append((size, replicas, row, stage.recompute, stage.block, stage.slack, host))
         table = np.array(rows, np.int64)
-        told = self._on_arrays and (devices is None or self._of_their_own(draft, devices, hosts))
+        on_arrays = self._on_arrays and (devices is None or self._of_their_own(draft, devices, hosts))
         pipeline = self._pipeline(shared=len(_own(hosts)) < len(stages))
-        if told and pipeline != GIVEN:
+        if on_arrays and pipeline != GIVEN:
             device = NOWHERE
             if not self._alike:
                 chosen = self._mapped(draft, stage_of) if devices is None else devices
                 device = _flat([chosen[s] for s in _own(hosts)])
-            return self._told(stage_of, table, device, pipeline, NO_ORDERS)
+            return self._estimate_of(stage_of, table, device, pipeline, NO_ORDERS)
         try:
             plan = realise(problem, stated(problem, draft.expanded(self._members)), devices)
-            if told:
+            if on_arrays:
                 device = NOWHERE if self._alike else _flat([plan.stages[s].devices for s in _own(hosts)])
-                return self._told(stage_of, table, device, GIVEN, _orders_of(plan, _own(hosts)))
+                return self._estimate_of(stage_of, table, device, GIVEN, _orders_of(plan, _own(hosts)))
             return self._simulated(plan)
         except InvalidPlan:
             return self._none(len(stages)), self._caps
@@ -222,7 +222,9 @@ class Estimator:
     def _none(self, stages: int) -> Estimate:
         return Estimate(math.inf, np.zeros(stages), np.zeros(stages), 0.0)
 
-    def _told(self, stage_of: Ints, table: Ints, device: Ints, pipeline: int, orders: Given) -> tuple[Estimate, Floats]:
+    def _estimate_of(
+        self, stage_of: Ints, table: Ints, device: Ints, pipeline: int, orders: Given
+    ) -> tuple[Estimate, Floats]:
         kept = self._read_here.of(stage_of, table)
         working = np.zeros(0) if self._working is None else self._working.of(stage_of, table)
         facts = Facts(self._costs.operators, self._messages, self._wires, self._edges, self._reads)

@@ -57,11 +57,11 @@ class Working:
     def of(self, stage_of: Ints, table: Ints) -> Floats:
         """Bytes while the forward runs, [stages]; see `solvers.pipelines.timing.draft_kernel.run_draft`."""
         where = stage_of[self._node]
-        told = np.zeros(len(table))
+        nbytes = np.zeros(len(table))
         for stage, (size, replicas) in enumerate(table[:, (SIZE, REPLICAS)].tolist()):
             operators = self._order[where == stage]
             key = (operators.tobytes(), size / replicas)
             if key not in self._known:
                 self._known[key] = workspace_bytes(self._problem, operators.tolist(), size / replicas)
-            told[stage] = self._known[key]
-        return told
+            nbytes[stage] = self._known[key]
+        return nbytes

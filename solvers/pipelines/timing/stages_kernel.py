@@ -115,15 +115,15 @@ def stage_costs(operators: Operators, stage_of: Ints, unit_of: Ints, config: Int
 def gathers_of(operators: Operators, stage_of: Ints, stages: int) -> Floats:
     """Bytes of parameters that replicas gather: of the first operator of a stage that has some, of its last, and of
     all, [3, stages]."""
-    found = np.zeros((3, stages))
+    gathers = np.zeros((3, stages))
     for o in range(len(operators.node)):
         stage, nbytes = stage_of[operators.node[o]], operators.params[o]
         if nbytes > 0:
-            if found[2, stage] == 0:
-                found[0, stage] = nbytes
-            found[1, stage] = nbytes
-            found[2, stage] += nbytes
-    return found
+            if gathers[2, stage] == 0:
+                gathers[0, stage] = nbytes
+            gathers[1, stage] = nbytes
+            gathers[2, stage] += nbytes
+    return gathers
 
 
 @njit(cache=True)
@@ -170,19 +170,19 @@ def topological(after: Bools) -> Ints:
         for v in range(count):
             waiting[v] += after[u, v]
     order = np.empty(count, np.int64)
-    found = 0
-    while found < count:
+    ordered = 0
+    while ordered < count:
         u = 0
         while u < count and waiting[u] != 0:
             u += 1
         if u == count:
             break
-        order[found] = u
-        found += 1
+        order[ordered] = u
+        ordered += 1
         waiting[u] = -1
         for v in range(count):
             waiting[v] -= after[u, v]
-    return order[:found]
+    return order[:ordered]
 
 
 @njit(cache=True)

@@ -91,16 +91,16 @@ class _Splitter:
         return Series(tuple(flat for part in series for flat in _inside(self.tree(part))))
 
     def _members(self, nodes: int) -> list[int]:
-        found = []
+        members = []
         while nodes:
             low = nodes & -nodes
-            found.append(low.bit_length() - 1)
+            members.append(low.bit_length() - 1)
             nodes ^= low
-        return found
+        return members
 
     def _components(self, nodes: int, *, comparable: bool) -> list[int]:
         """Connected components of the (in)comparability graph of ``nodes``, first in order first."""
-        found = []
+        components = []
         left = nodes
         while left:
             start = left & -left
@@ -114,8 +114,8 @@ class _Splitter:
                 component |= new
                 frontier |= new
                 left &= ~new
-            found.append(component)
-        return sorted(found, key=lambda part: min(self.rank[node] for node in self._members(part)))
+            components.append(component)
+        return sorted(components, key=lambda part: min(self.rank[node] for node in self._members(part)))
 
     def _cheapest_downset(self, members: list[int], nodes: int) -> int:
         """Of the downsets of one node, and of the complements of its upsets, the one that may be put before
@@ -201,10 +201,10 @@ def joined(tree: Tree, weight: Floats, most_s: float) -> Tree:
         if light[number + 1]:
             branching, runs[number + 1] = _extended(branching, weight, [], runs[number + 1]), []
         branchings[number] = branching
-    found: list[Tree] = list(runs[0])
+    series: list[Tree] = list(runs[0])
     for branching, run in zip(branchings, runs[1:], strict=True):
-        found += [branching, *run]
-    return found[0] if len(found) == 1 else Series(tuple(found))
+        series += [branching, *run]
+    return series[0] if len(series) == 1 else Series(tuple(series))
 
 
 def _extended(branching: Parallel, weight: Floats, first: list[Tree], last: list[Tree]) -> Parallel:

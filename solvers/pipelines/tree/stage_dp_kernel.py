@@ -145,16 +145,16 @@ def _runs_again(
     if workspace[0] + stage.saved_bytes * kept <= room:
         return NOTHING, 0.0
     i, j, d = where
-    found, least_s = -1, spare_s
+    again, least_s = -1, spare_s
     if rules.recompute == 1 and workspace[0] + stage.saved_bytes <= room and stage.forward_s <= least_s:
-        found, least_s = WHOLE, stage.forward_s
+        again, least_s = WHOLE, stage.forward_s
     for level in range(len(sums.again_s)):
         again_s = sums.again_s[level, d, j] - sums.again_s[level, d, i]
-        if again_s < least_s or (found < 0 and again_s <= least_s):
+        if again_s < least_s or (again < 0 and again_s <= least_s):
             lean_bytes = sums.lean_bytes[level, d, j] - sums.lean_bytes[level, d, i]
             if workspace[1 + level] + lean_bytes * kept <= room:
-                found, least_s = FIRST_LEVEL + level, again_s
-    return found, least_s
+                again, least_s = FIRST_LEVEL + level, again_s
+    return again, least_s
 
 
 @njit(cache=True)
@@ -197,7 +197,7 @@ def _thin(table: Floats, cells: Cells) -> int:
     Sums of the same times in another order differ by rounding, which is no reason to keep an entry.
     """
     devices, depths = table.shape
-    found = 0
+    entries = 0
     best = np.full(depths, np.inf)  # by at most so many stages, with no more devices
     for used in range(devices):
         reach = np.inf
@@ -210,11 +210,11 @@ def _thin(table: Floats, cells: Cells) -> int:
                 table[used, depth] = np.inf
                 continue
             best[depth] = reach = value
-            found += 1
-            cells[found, 0] = used
-            cells[found, 1] = depth
-    cells[0, 0] = found
-    return found
+            entries += 1
+            cells[entries, 0] = used
+            cells[entries, 1] = depth
+    cells[0, 0] = entries
+    return entries
 
 
 @njit(cache=True)

@@ -62,9 +62,9 @@ class StageTables:
 
     def cuts(self, used: int, depth: int) -> list[Cut]:
         """The stages of an entry of `solve`."""
-        found: list[Cut] = []
-        self._trace_series(self.root, Behind(0, 0.0), used, depth, found)
-        return found
+        cuts: list[Cut] = []
+        self._trace_series(self.root, Behind(0, 0.0), used, depth, cuts)
+        return cuts
 
     # -- tables -----------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class StageTables:
 
     # -- what they were made of --------------------------------------------------------------------
 
-    def _trace_series(self, series: SeriesLine, behind: Behind, used: int, depth: int, found: list[Cut]) -> None:
+    def _trace_series(self, series: SeriesLine, behind: Behind, used: int, depth: int, cuts: list[Cut]) -> None:
         solved = self._solve_series(series, behind)
         i = 0
         while i < len(series.items):
@@ -128,26 +128,26 @@ class StageTables:
             if kind == BRANCHES:
                 value_s = float(solved.value[i + 1, used - x, y]) if self.rules.ramp else 0.0
                 branching = series.inner[int(series.line.branches[i])]
-                self._trace_branching(branching, Behind(y, value_s), x, depth, found)
+                self._trace_branching(branching, Behind(y, value_s), x, depth, cuts)
                 i, used, depth = i + 1, used - x, y
                 continue
             nodes = tuple(node for item in series.items[i:x] for node in item)
             if kind == STAGE:
                 replicas = int(self.rules.degrees[y])
-                found.append(Cut(nodes, replicas, z))
+                cuts.append(Cut(nodes, replicas, z))
                 i, used, depth = x, used - replicas, depth - 1
             else:
                 assert kind == GLUE
-                found.append(Cut(nodes, 1, glue=True))
+                cuts.append(Cut(nodes, 1, glue=True))
                 i = x
 
-    def _trace_branching(self, branching: Branching, behind: Behind, used: int, depth: int, found: list[Cut]) -> None:
+    def _trace_branching(self, branching: Branching, behind: Behind, used: int, depth: int, cuts: list[Cut]) -> None:
         steps = self._solve_branching(branching, behind).steps
         m = 0
         while m < len(branching.lines):
             kind, x, y, z = (int(value) for value in steps[m, used, depth])
             if kind == BRANCHES:
-                self._trace_series(branching.lines[m], behind, x, y, found)
+                self._trace_series(branching.lines[m], behind, x, y, cuts)
                 m, used, depth = m + 1, used - x, z
             else:
                 assert kind == STAGE
@@ -155,7 +155,7 @@ class StageTables:
                 replicas = int(self.rules.degrees[y])
                 nodes = tuple(n for line in grouped for item in line.items for n in item)
                 one = FIRST_LEVEL + len(branching.group.sums.again_s)
-                found.append(Cut(nodes, replicas, z % one))
+                cuts.append(Cut(nodes, replicas, z % one))
                 m, used, depth = x, used - replicas, z // one
 
 

@@ -70,9 +70,9 @@ class Starts:
         apart, with_joins = self._branching(costs)
         best: tuple[float, Draft] | None = None
         for tree in dict.fromkeys((with_joins, apart)):
-            found = self._least_depth(tree, costs, micro_batches, memory_share)
-            if found is not None and (best is None or found[0] < best[0] * (1 - PRECISION)):
-                best = found
+            draft = self._least_depth(tree, costs, micro_batches, memory_share)
+            if draft is not None and (best is None or draft[0] < best[0] * (1 - PRECISION)):
+                best = draft
         return None if best is None else best[1]
 
     def _least_depth(
@@ -122,8 +122,8 @@ class Starts:
         if least is None:
             return
         ramp = rules._replace(ramp=1)
-        for asked, most_s in ((ramp, least * RAMP_GROWTH), *((rules, least * factor) for factor in GROWTH)):
-            tables = self._tables(line, asked, most_s)
+        for in_flight, most_s in ((ramp, least * RAMP_GROWTH), *((rules, least * factor) for factor in GROWTH)):
+            tables = self._tables(line, in_flight, most_s)
             value = tables.solve()
             self.effort += tables.effort
             if not np.isfinite(value).any():
@@ -163,9 +163,9 @@ class Starts:
 
     def _feasible(self, line: SeriesLine, rules: Rules, most_s: float) -> bool:
         tables = self._tables(line, rules, most_s)
-        found = bool(np.isfinite(tables.solve()).any())
+        feasible = bool(np.isfinite(tables.solve()).any())
         self.effort += tables.effort
-        return found
+        return feasible
 
     def _least_bottleneck(self, line: SeriesLine, rules: Rules) -> float | None:
         """The least seconds per micro-batch for which there are stages, within `PRECISION`; None without any."""

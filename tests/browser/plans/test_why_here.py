@@ -62,7 +62,7 @@ def test_answers_come_one_by_one_and_a_failure_is_said(answered):
     tell(events.part({"move": MOVE}))
     assert "Trying 2 of 4 places" in shown(answered)
     assert "+1 ms" in shown(answered)
-    tell(events.told({"took_s": 2.0, "stopped": False}))
+    tell(events.done({"took_s": 2.0, "stopped": False}))
     assert "2 operators must come along" in shown(answered)
     _, tell = ask(answered)
     tell(events.failed("this plan is no longer held"))
@@ -98,7 +98,7 @@ def test_an_answer_of_another_selection_or_plan_is_not_shown(answered):
 def test_after_a_quick_answer_the_next_selection_is_tried_at_once(answered):
     _, tell = ask(answered)
     tell(events.part({"of": 1, "along": 0}))
-    tell(events.told({"took_s": 0.1, "stopped": False}))
+    tell(events.done({"took_s": 0.1, "stopped": False}))
     asked = len(answered.backend.asked)
     answered.receive({"type": "select", "kind": "box", "id": "m:blocks.2.mlp"})
     assert len(answered.backend.asked) == asked + 1

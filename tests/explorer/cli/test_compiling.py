@@ -8,7 +8,7 @@ import pytest
 from numba.core import event
 
 from explorer.cli.terminal import progress
-from explorer.cli.terminal.progress import COMPILING, compiling_told
+from explorer.cli.terminal.progress import COMPILING, report_compiling
 from solvers.kernels.compiling import COMPILE, LOCK
 
 
@@ -33,7 +33,7 @@ def compile_one() -> None:
 def test_a_pipe_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "COMPILING_S", 0.0)
     stream = io.StringIO()
-    with compiling_told(stream):
+    with report_compiling(stream):
         compile_one()
         compile_one()
     assert stream.getvalue() == COMPILING + "\n"
@@ -41,7 +41,7 @@ def test_a_pipe_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_pipe_is_told_again_of_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
-    with compiling_told(stream) as tell:
+    with report_compiling(stream) as tell:
         for seconds in (1.0, 4.0, 5.0, 6.0, 11.0):
             tell("pipeline draft", seconds)
     assert stream.getvalue().splitlines() == [
@@ -54,7 +54,7 @@ def test_a_pipe_is_told_again_of_what_takes_long(monkeypatch: pytest.MonkeyPatch
 def test_a_terminal_is_told_which_and_how_long_and_left_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "COMPILING_S", 0.0)
     stream = Terminal()
-    with compiling_told(stream):
+    with report_compiling(stream):
         compile_one()
     told = stream.getvalue().split("\r")
     assert "compiling kernels, once: test compiling (0 s so far)" in told[1]
@@ -63,6 +63,6 @@ def test_a_terminal_is_told_which_and_how_long_and_left_clean(monkeypatch: pytes
 
 def test_nothing_is_said_where_nothing_is_compiled_or_it_takes_no_time() -> None:
     stream = Terminal()
-    with compiling_told(stream):
+    with report_compiling(stream):
         compile_one()
     assert COMPILING not in stream.getvalue()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.jobs.held_plans import carried_picture, hold, told_beside
+from explorer.jobs.held_plans import carried_picture, hold, with_carried_note
 from solvers.plan.result import Result, Status, StopReason
 from solvers.planners.solve import solve
 from solvers.search.effort import Effort
@@ -40,9 +40,9 @@ def test_an_equal_graph_is_the_same_whichever_worker_found_the_plan():
 
 def test_the_answer_says_where_what_was_taken_over_is_better():
     found = Result(FOUR, even_plan(FOUR), Status.FEASIBLE, StopReason.FINISHED, 1.0, 0.0, 0.1, "auto")
-    assert told_beside(found, 0.9).notes[-1].endswith("10 % faster: more effort may find it or better")
-    assert told_beside(found, 1.0) is found
-    assert told_beside(found, 0.9).plan is found.plan
+    assert with_carried_note(found, 0.9).notes[-1].endswith("10 % faster: more effort may find it or better")
+    assert with_carried_note(found, 1.0) is found
+    assert with_carried_note(found, 0.9).plan is found.plan
 
 
 def test_the_same_question_has_the_same_answer_whatever_was_asked_before():

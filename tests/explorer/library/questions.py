@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.library.question_key import Asked
+from explorer.library.question_key import SearchQuestion
 from solvers.plan.result import Result
 from solvers.planners.baselines import EqualSplit
 from solvers.planners.solve import solve
@@ -17,9 +17,9 @@ def chain(seconds: float = 1.0, gpus: int = 2, **options: object) -> Problem:
     return problem(graph, [seconds] * 8, gpus, **{"mini_batch": 4, "micro_batches": 2, **options})
 
 
-def asked(of: Problem | None = None, planner: Planner | None = None, **more: object) -> Asked:
-    return Asked(of or chain(), planner or EqualSplit(), **more)  # type: ignore[arg-type]
+def asked(of: Problem | None = None, planner: Planner | None = None, **more: object) -> SearchQuestion:
+    return SearchQuestion(of or chain(), planner or EqualSplit(), **more)  # type: ignore[arg-type]
 
 
-def answer(to: Asked) -> Result:
+def answer(to: SearchQuestion) -> Result:
     return solve(to.problem, to.planner, start=to.start, effort=to.effort, time_limit_s=to.time_limit_s, seed=to.seed)

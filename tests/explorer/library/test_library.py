@@ -51,8 +51,8 @@ def test_an_answer_is_found_by_its_question_as_it_was(path: Path) -> None:
         known = library.find(asked())
         assert known is not None
         same(known.result, result)
-        assert known.told.model == "mine"
-        assert known.result.notes[-1].startswith(f"cached result of {known.told.kept_at[:10]}, ")
+        assert known.listed.model == "mine"
+        assert known.result.notes[-1].startswith(f"cached result of {known.listed.kept_at[:10]}, ")
         assert library.find(asked(seed=1)) is None
 
 

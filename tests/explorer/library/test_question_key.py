@@ -11,7 +11,7 @@ import pytest
 
 from explorer.library import question_key
 from explorer.library.made_by import versions
-from explorer.library.question_key import Asked
+from explorer.library.question_key import SearchQuestion
 from explorer.question.graphs.sources import sources_hash
 from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.evaluation.evaluate import judge
@@ -38,7 +38,7 @@ def test_the_same_question_has_the_same_hash_in_another_process() -> None:
     assert told.strip() == asked().hash
 
 
-def _renamed() -> Asked:
+def _renamed() -> SearchQuestion:
     of = chain()
     graph = of.graph
     operators = (replace(graph.operators[0], name="other"), *graph.operators[1:])

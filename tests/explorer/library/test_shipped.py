@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.jobs.shipping import MODELS, asked_by, first_question
+from explorer.jobs.shipping import MODELS, first_question, question_of_session
 from explorer.library import shipped
 from explorer.library.answer import is_known
 from explorer.library.cached_solver import Asking
@@ -47,7 +47,7 @@ def test_the_first_question_has_an_answer_of_the_code_of_today(model: str) -> No
 def test_the_page_s_controls_ask_that_question() -> None:
     choices = Choices(("gpt",), ("auto",), ("H100-80GB",))
     shown = with_first_question(parse_query("", choices))
-    assert asked_by(parse(to_dict(shown), choices)).question == first_question("gpt").question
+    assert question_of_session(parse(to_dict(shown), choices)).question == first_question("gpt").question
 
 
 def test_nothing_ships_that_answers_nothing() -> None:

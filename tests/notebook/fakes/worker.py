@@ -64,7 +64,7 @@ class ListedWidget(PlacementWidget):
 
 def drawn(widget: PlacementWidget) -> dict[str, Any]:
     """What a browser is shown: the traits that are synchronised, as they are sent."""
-    names = ("_graph", "_overlay", "_plan", "_selected", "_told", "_controls", "_theme")
+    names = ("_graph", "_overlay", "_plan", "_selected", "_status", "_controls", "_theme")
     return {name: value for name, value in widget.get_state().items() if name in names}
 
 

@@ -11,7 +11,7 @@ from explorer.cli import calibrate
 from explorer.costs.profile_json import load_profile, write_profile
 from explorer.costs.times import store
 from explorer.costs.times.library_json import load_library
-from explorer.costs.times.store import PROFILE, TIMES, found, listed, names, save, store_folder
+from explorer.costs.times.store import PROFILE, TIMES, listed, names, path_of, save, store_folder
 from explorer.question.questions import Question
 from solvers.errors import InvalidProblem
 from tests.explorer.cli.command import Command, workload, write
@@ -41,20 +41,20 @@ def test_the_folder_is_the_users() -> None:
 def test_what_is_saved_is_found_by_name_and_a_file_is_itself(tmp_path: Path) -> None:
     profile, library = profile_of(GRAPH), library_of_linear()
     assert [place.name for place in save("desk", profile, library)] == ["desk.profile.json", "desk.times.json"]
-    assert load_profile(found("desk", PROFILE)) == profile
-    assert load_library(found("desk", TIMES)) == library
+    assert load_profile(path_of("desk", PROFILE)) == profile
+    assert load_library(path_of("desk", TIMES)) == library
     path = tmp_path / "own.json"
     path.write_text(write_profile(profile))
-    assert found(str(path), PROFILE) == str(path)
-    assert found("missing.json", PROFILE) == "missing.json"  # the reader says that it is not there
+    assert path_of(str(path), PROFILE) == str(path)
+    assert path_of("missing.json", PROFILE) == "missing.json"  # the reader says that it is not there
 
 
 def test_again_a_profile_is_replaced_and_times_are_added_to() -> None:
     save("desk", profile_of(GRAPH), library_of_linear(linear_time(1, MS)))
     later = replace(profile_of(GRAPH), date="2026-11-23T08:00:00Z")
     save("desk", later, library_of_linear(linear_time(4, MS)))
-    assert load_profile(found("desk", PROFILE)) == later
-    assert len(load_library(found("desk", TIMES)).times) == 2
+    assert load_profile(path_of("desk", PROFILE)) == later
+    assert len(load_library(path_of("desk", TIMES)).times) == 2
 
 
 def test_times_of_other_hardware_are_not_added() -> None:
@@ -122,8 +122,8 @@ def test_a_calibration_is_saved(command: Command, monkeypatch: pytest.MonkeyPatc
     ran = command("calibrate", "dlrm-small", "--save", "desk")
     assert ran.status == 0, ran.err
     assert f"saved      desk: profile and operator times, in {store.store_folder()}" in ran.out
-    assert load_profile(found("desk", PROFILE)) == profile
-    assert load_library(found("desk", TIMES)).hardware == "Slide Rule (R) 3000"
+    assert load_profile(path_of("desk", PROFILE)) == profile
+    assert load_library(path_of("desk", TIMES)).hardware == "Slide Rule (R) 3000"
 
 
 def test_a_question_asks_for_what_is_saved_by_name_too() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.costs.regions import Recompute, asked_regions
+from explorer.costs.regions import Recompute, with_region_choice
 from explorer.exports.formats import FORMATS, export
 from explorer.words import text
 from solvers.evaluation.evaluate import evaluate
@@ -25,7 +25,7 @@ LAUNCHERS = [name for name, one in FORMATS.items() if one.launches]
 
 def regions(kind: Recompute, firsts: tuple[str, ...] = HALVES, model: str = "gpt-small") -> PlanFile:
     file = planned(model, firsts)
-    return file._replace(problem=recomputing(asked_regions(file.problem, kind, model)))
+    return file._replace(problem=recomputing(with_region_choice(file.problem, kind, model)))
 
 
 def stages(which: tuple[int, ...], firsts: tuple[str, ...] = HALVES) -> PlanFile:

@@ -48,14 +48,14 @@ def busy(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
         _pass(ask.seconds, should_stop)
         emit(events.part({"part": part}))
     _pass(ask.seconds, should_stop)
-    emit(events.told({"name": ask.name, "by": os.getpid(), "stopped": should_stop()}))
+    emit(events.done({"name": ask.name, "by": os.getpid(), "stopped": should_stop()}))
 
 
 def deaf(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Work that heeds nothing."""
     _begin(ask, emit)
     _pass(ask.seconds, lambda: False)
-    emit(events.told({"name": ask.name, "by": os.getpid()}))
+    emit(events.done({"name": ask.name, "by": os.getpid()}))
 
 
 def stuck(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
@@ -71,7 +71,7 @@ def stuck(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
         raise Stopped
     _pass(ask.seconds, should_stop)
     emit(step | {"objective_s": 1.0, "plan": plan | {"objective_s": 1.0}})
-    emit(events.told({"name": ask.name, "by": os.getpid(), "before": ask.before, "stopped": should_stop()}))
+    emit(events.done({"name": ask.name, "by": os.getpid(), "before": ask.before, "stopped": should_stop()}))
 
 
 def unheard(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
@@ -83,7 +83,7 @@ def hungry(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Work that needs memory."""
     _begin(ask, emit)
     kept = bytearray(ask.memory_bytes)
-    emit(events.told({"name": ask.name, "bytes": len(kept)}))
+    emit(events.done({"name": ask.name, "bytes": len(kept)}))
 
 
 def dying(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:

@@ -95,7 +95,7 @@ def test_a_plan_outlives_the_worker_that_found_it(tmp_path):
         reviewed, unknown = Events(), Events()
         jobs.start("review", ReviewRequest(PlanSource(held=held)), reviewed)
         jobs.start("review", ReviewRequest(PlanSource(held="plan-0-1")), unknown)
-        assert reviewed.end()["kind"] == "told"
+        assert reviewed.end()["kind"] == "done"
         assert "no longer held by the solver: solve again" in unknown.end()["message"]
     finally:
         jobs.close()

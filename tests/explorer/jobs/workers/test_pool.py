@@ -73,7 +73,7 @@ def test_two_cancels_that_are_not_heeded_leave_the_job_of_a_third_alone():
         second.until("loading")
         jobs.cancel(second.job)
         assert "ended unexpectedly" in second.end()["message"]
-        assert third.end()["told"]["name"] == "third"
+        assert third.end()["answer"]["name"] == "third"
 
 
 def test_a_job_that_waits_moves_on_when_the_worker_dies_however_often():
@@ -81,7 +81,7 @@ def test_a_job_that_waits_moves_on_when_the_worker_dies_however_often():
         dying = [start(jobs, "export", Ask(str(i))) for i in range(3)]
         waiting = start(jobs, "ask", Ask("waits"))
         assert all("exit code 7" in events.end()["message"] for events in dying)
-        assert waiting.end()["told"]["name"] == "waits"
+        assert waiting.end()["answer"]["name"] == "waits"
 
 
 def test_a_cancel_that_is_not_heeded_kills_one_worker_of_several():
@@ -92,7 +92,7 @@ def test_a_cancel_that_is_not_heeded_kills_one_worker_of_several():
         jobs.cancel(deaf.job)
         assert "ended unexpectedly" in deaf.end()["message"]
         jobs.cancel(busy.job)
-        assert busy.end()["told"]["by"] == worker.pid
+        assert busy.end()["answer"]["by"] == worker.pid
 
 
 def test_a_job_that_waits_ends_as_soon_as_it_is_cancelled():
@@ -102,13 +102,13 @@ def test_a_job_that_waits_ends_as_soon_as_it_is_cancelled():
         jobs.cancel(waiting.job)
         assert waiting.end()["message"] == "the job was cancelled before it began"
         jobs.cancel(running.job)
-        assert running.end()["told"]["stopped"]
+        assert running.end()["answer"]["stopped"]
 
 
 def test_another_worker_starts_when_a_second_job_waits_and_not_before():
     with pool(3) as jobs:
-        assert start(jobs, "ask", Ask("first")).end()["told"]
-        assert start(jobs, "ask", Ask("second")).end()["told"]
+        assert start(jobs, "ask", Ask("first")).end()["answer"]
+        assert start(jobs, "ask", Ask("second")).end()["answer"]
         assert len(jobs.workers) == 1
         one, two = start(jobs, "ask", Ask("one", LONG_S)), start(jobs, "ask", Ask("two", LONG_S))
         one.until("loading")
@@ -116,17 +116,17 @@ def test_another_worker_starts_when_a_second_job_waits_and_not_before():
         assert len(jobs.workers) == 2
         for events in (one, two):
             jobs.cancel(events.job)
-        assert one.end()["told"]["by"] != two.end()["told"]["by"]
+        assert one.end()["answer"]["by"] != two.end()["answer"]["by"]
 
 
 def test_a_brief_job_does_not_wait_behind_searches():
     with pool(1, interactive=True) as jobs:
         running = begun(jobs, "ask", Ask("running", LONG_S), "a")
         waiting = start(jobs, "ask", Ask("waiting"), "a")
-        assert start(jobs, "review", Ask("brief"), "b").end()["told"]["name"] == "brief"
+        assert start(jobs, "review", Ask("brief"), "b").end()["answer"]["name"] == "brief"
         assert not running.ended()
         jobs.cancel(running.job)
-        assert waiting.end()["told"]["name"] == "waiting"
+        assert waiting.end()["answer"]["name"] == "waiting"
         assert [worker.brief_only for worker in jobs.workers] == [False, True]
 
 
@@ -134,11 +134,11 @@ def test_what_takes_long_leaves_a_worker_to_first_plans():
     with pool(2) as jobs:
         compared = [start(jobs, "compare", Ask(str(i), LONG_S), f"v{i}") for i in range(3)]
         compared[0].until("loading")
-        assert start(jobs, "ask", Ask("first plan"), "w").end()["told"]["name"] == "first plan"
+        assert start(jobs, "ask", Ask("first plan"), "w").end()["answer"]["name"] == "first plan"
         assert [events.ended() for events in compared] == [False] * 3
         for events in reversed(compared):  # those that wait first: the end of the first would begin the second
             jobs.cancel(events.job)
-        assert [events.end()["kind"] for events in compared] == ["told", "failed", "failed"]
+        assert [events.end()["kind"] for events in compared] == ["done", "failed", "failed"]
 
 
 def test_the_place_in_the_queue_is_told_and_told_again():
@@ -151,7 +151,7 @@ def test_the_place_in_the_queue_is_told_and_told_again():
         while third.until("waiting")["before"] != 1:
             pass
         jobs.cancel(second.job)
-        assert third.end()["told"]["name"] == "third"
+        assert third.end()["answer"]["name"] == "third"
 
 
 def test_visitors_are_served_in_turn():
@@ -160,7 +160,7 @@ def test_visitors_are_served_in_turn():
         order = []
 
         def note(name):
-            return lambda event: order.append(name) if event["kind"] == "told" else None
+            return lambda event: order.append(name) if event["kind"] == "done" else None
 
         for name in ("a1", "a2", "a3", "b1", "b2", "c1"):
             jobs.start("ask", Ask(name), note(name), name[0])
@@ -175,9 +175,9 @@ def test_the_worker_that_has_a_model_is_asked_about_it_again():
         two = begun(jobs, "ask", Ask("two", LONG_S, model="small"))
         for events in (one, two):
             jobs.cancel(events.job)
-        has = {"big": one.end()["told"]["by"], "small": two.end()["told"]["by"]}
+        has = {"big": one.end()["answer"]["by"], "small": two.end()["answer"]["by"]}
         for model in ("small", "big", "big", "small"):
-            assert start(jobs, "ask", Ask(model=model)).end()["told"]["by"] == has[model]
+            assert start(jobs, "ask", Ask(model=model)).end()["answer"]["by"] == has[model]
 
 
 def test_a_question_in_place_of_another_goes_to_the_worker_that_is_about_to_have_its_model():
@@ -189,7 +189,7 @@ def test_a_question_in_place_of_another_goes_to_the_worker_that_is_about_to_have
         idle.end()
         jobs.cancel(asked.job)
         again = start(jobs, "ask", Ask("again", model="asked for nowhere else"))
-        assert again.end()["told"]["by"] == asked.end()["told"]["by"]
+        assert again.end()["answer"]["by"] == asked.end()["answer"]["by"]
 
 
 def test_a_job_that_shows_no_sign_of_getting_on_is_ended_and_told_why(monkeypatch):
@@ -200,7 +200,7 @@ def test_a_job_that_shows_no_sign_of_getting_on_is_ended_and_told_why(monkeypatc
         assert told["kind"] == "failed"
         assert "time limit of 100 ms, took more than 400 ms and was stopped" in told["message"]
         heeds = start(jobs, "ask", Ask("heeds", LONG_S, time_limit_s=0.1)).end()
-        assert heeds["told"]["stopped"]
+        assert heeds["answer"]["stopped"]
         assert "was stopped" in heeds["cut_off"]
 
 
@@ -217,7 +217,7 @@ def test_who_cannot_hear_keeps_nobody_else_from_it(caplog):
 
     with pool() as jobs:
         jobs.start("ask", Ask("unheard of"), fails)
-        assert start(jobs, "ask", Ask("heard of")).end()["told"]["name"] == "heard of"
+        assert start(jobs, "ask", Ask("heard of")).end()["answer"]["name"] == "heard of"
     assert "broken on purpose" in caplog.text
 
 
@@ -225,8 +225,8 @@ def test_a_job_that_gets_on_may_take_as_long_as_it_likes(monkeypatch):
     monkeypatch.setattr(scheduler, "MARGIN_S", 2.0)
     with pool() as jobs:
         told = start(jobs, "help", Ask("many", 0.2, parts=11)).end()
-        assert told == {"kind": "told", "told": told["told"]}
-        assert not told["told"]["stopped"]
+        assert told == {"kind": "done", "answer": told["answer"]}
+        assert not told["answer"]["stopped"]
 
 
 def test_a_trace_that_never_ends_is_ended(monkeypatch):
@@ -255,10 +255,10 @@ def test_the_best_plan_is_kept_when_the_process_of_a_search_is_ended():
 def test_what_needs_more_memory_than_a_worker_has_is_told_and_the_next_question_answered():
     pytest.importorskip("resource")
     with pool(spec=replace(FAKE, memory_bytes=2**30)) as jobs:
-        assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["told"]["bytes"] == 2**20
+        assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["answer"]["bytes"] == 2**20
         refused = start(jobs, "sweep", Ask("large", memory_bytes=2**30)).end()
         assert "more than the 1 GiB that a worker may take" in refused["message"]
-        assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["told"]["bytes"] == 2**20
+        assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["answer"]["bytes"] == 2**20
 
 
 def test_workers_that_cannot_even_begin_are_told_of(monkeypatch):
@@ -281,7 +281,7 @@ def test_who_waits_for_workers_that_end_while_they_start_is_told_and_answered_on
             while not (told := events.until("waiting", "failed"))["why"]:
                 pass
             assert told["why"] == "the pretending process ended while it started; another is started"
-        assert [events.end()["told"]["name"] for events in waiting] == ["a", "b"]
+        assert [events.end()["answer"]["name"] for events in waiting] == ["a", "b"]
 
 
 def test_who_waits_is_answered_though_starting_workers_are_killed(monkeypatch):
@@ -294,7 +294,7 @@ def test_who_waits_is_answered_though_starting_workers_are_killed(monkeypatch):
         worker.process.kill()
         assert until(lambda worker=worker: worker not in jobs.workers)
         assert not worker.ready
-    assert [events.end()["told"]["name"] for events in waiting] == ["a", "b"]
+    assert [events.end()["answer"]["name"] for events in waiting] == ["a", "b"]
     jobs.close()
 
 
@@ -311,7 +311,7 @@ def test_workers_that_cannot_begin_fail_nobody_while_another_works(monkeypatch):
         assert until(lambda: jobs.failed_starts > 2 and len(jobs.workers) == 1)
         assert not waits.ended()
         jobs.cancel(long.job)
-        assert waits.end()["told"]["name"] == "waits"
+        assert waits.end()["answer"]["name"] == "waits"
 
 
 def test_workers_of_a_server_for_others_are_there_before_anybody_asks_and_again_after_one_ends():
@@ -395,12 +395,12 @@ def test_a_worker_that_has_to_compile_answers_first_and_compiles_when_it_is_idle
     try:
         first, second = Events(), Events()
         jobs.start("ask", Ask("first"), first)
-        assert first.until("told", "compiling")["kind"] == "told"
+        assert first.until("done", "compiling")["kind"] == "done"
         assert until(lambda: jobs.workers[0].task is None)
         time.sleep(LATER.idle_s * 2)
         jobs.start("ask", Ask("second"), second)
-        heard = second.until("compiling", "told")
+        heard = second.until("compiling", "done")
         assert (heard["kind"], heard["kernel"]) == ("compiling", "")  # that what it waited for is done
-        assert second.until("told")["told"]["name"] == "second"
+        assert second.until("done")["answer"]["name"] == "second"
     finally:
         jobs.close()

@@ -55,7 +55,7 @@ def test_equal_questions_are_answered_by_one_search_that_waits_or_goes_on(jobs):
     assert not second.ended()
     jobs.cancel(second.job)
     jobs.cancel(third.job)
-    assert third.end()["told"]["stopped"], "the last one to leave ends it"
+    assert third.end()["answer"]["stopped"], "the last one to leave ends it"
 
 
 def test_a_question_of_its_own_is_searched_alone(jobs):
@@ -64,7 +64,7 @@ def test_a_question_of_its_own_is_searched_alone(jobs):
     alike = [start(jobs, "ask", Ask("x"), "a") for _ in range(2)]
     assert len({id(job) for job in jobs._jobs.values()}) == 6
     jobs.cancel(block.job)
-    assert [one.end()["told"]["name"] for one in (*asked, *alike)] == ["x", "y", "x", "x", "x"]
+    assert [one.end()["answer"]["name"] for one in (*asked, *alike)] == ["x", "y", "x", "x", "x"]
 
 
 def test_nobody_hears_of_the_plan_that_another_had_before(jobs):
@@ -72,14 +72,14 @@ def test_nobody_hears_of_the_plan_that_another_had_before(jobs):
     mine = start(jobs, "solve", Search("same", 0.5, before="plan-1"), "a")
     theirs = start(jobs, "solve", Search("same", 0.5), "b")
     jobs.cancel(block.job)
-    assert [one.end()["told"]["before"] for one in (mine, theirs)] == ["", ""]
+    assert [one.end()["answer"]["before"] for one in (mine, theirs)] == ["", ""]
     going = start(jobs, "solve", Search("same", LONG_S, before="plan-1"), "a")
     going.until("progress")
     other = start(jobs, "solve", Search("same", LONG_S, before="plan-2"), "b")
     assert len({id(job) for job in jobs._jobs.values()}) == 2
     for one in (going, other):
         jobs.cancel(one.job)
-    assert going.end()["told"]["before"] == "plan-1"
+    assert going.end()["answer"]["before"] == "plan-1"
 
 
 def test_all_who_wait_have_a_first_plan_before_one_is_made_better(jobs):
@@ -88,8 +88,8 @@ def test_all_who_wait_have_a_first_plan_before_one_is_made_better(jobs):
 
     def note(name):
         def hear(event):
-            if event["kind"] in ("progress", "told") and event.get("plan", True):
-                order.append((name, "end" if event["kind"] == "told" else event["objective_s"]))
+            if event["kind"] in ("progress", "done") and event.get("plan", True):
+                order.append((name, "end" if event["kind"] == "done" else event["objective_s"]))
             if event["kind"] in events.LAST:
                 done.put(event)
 
@@ -100,7 +100,7 @@ def test_all_who_wait_have_a_first_plan_before_one_is_made_better(jobs):
         jobs.start("solve", Search(name, 0.1), note(name), name)
     jobs.cancel(block.job)
     for _ in "abc":
-        assert done.get(timeout=60)["kind"] == "told"
+        assert done.get(timeout=60)["kind"] == "done"
     assert sorted(order[:3]) == [("a", 2.0), ("b", 2.0), ("c", 2.0)]
     assert [value for name, value in order if name == "a"][-2:] == [1.0, "end"]
 
@@ -112,9 +112,9 @@ def test_what_waits_to_be_made_better_keeps_its_plan_when_it_is_cancelled(jobs):
     first.until("progress")
     assert second.until("progress")["objective_s"] == 2.0
     jobs.cancel(first.job)
-    assert first.end()["kind"] in ("result", "told")
+    assert first.end()["kind"] in ("result", "done")
     jobs.cancel(second.job)
-    assert second.end()["kind"] in ("result", "told")
+    assert second.end()["kind"] in ("result", "done")
 
 
 def test_a_late_listener_hears_of_what_there_is_and_of_one_end_only():

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from explorer.view.instants.played import SpanWords, course
-from explorer.view.instants.waits import LAST, chain, chain_columns, legs, wait_at, wait_told
+from explorer.view.instants.waits import LAST, chain, chain_columns, legs, wait_at, wait_view
 from solvers.errors import InvalidPlan, NoLink
 from solvers.evaluation.simulation import run
 from solvers.problem.problem import Transfers
@@ -133,7 +133,7 @@ def test_idle_from_the_start_is_the_pipeline_filling():
     wait = wait_at(told, 2, 0.0)
     assert [(told["device"][i], told["kind"][i], told["micro_batch"][i]) for i in wait.chain] == [
         (1, "T", 0), (1, "F", 0), (0, "T", 0), (0, "F", 0)]  # fmt: skip
-    said = wait_told(told, wait, words(told))
+    said = wait_view(told, wait, words(told))
     assert said["title"] == "GPU 2 idle 10.3 ms"
     assert said["when"] == "0 s to 10.3 ms, before forward 0"
     assert said["sentence"] == (
@@ -155,7 +155,7 @@ def test_idle_after_the_last_work_waits_for_the_end_of_the_schedule():
     assert told["end_s"][wait.chain[0]] == told["span_s"] == wait.end_s
     assert (
         "after its last work: the schedule ends with backward 7 on GPU 0"
-        in wait_told(told, wait, words(told))["sentence"]
+        in wait_view(told, wait, words(told))["sentence"]
     )
 
 
@@ -177,7 +177,7 @@ def test_a_transfer_says_how_long_it_queued_for_its_link():
         step["note"]
         for device in range(4)
         for a, b in idle_times(told, device)
-        for step in wait_told(told, wait_at(told, device, (a + b) / 2), words(told))["steps"]
+        for step in wait_view(told, wait_at(told, device, (a + b) / 2), words(told))["steps"]
     ]
     assert any("queued" in note and "for GPU 0 → 1" in note for note in notes)
 
@@ -196,7 +196,7 @@ def test_an_update_waits_for_the_all_reduce_of_the_gradients():
         if last in (wait := wait_at(told, device, (a + b) / 2)).chain
     ]
     assert found
-    steps = wait_told(told, found[0], words(told, 7))["steps"]
+    steps = wait_view(told, found[0], words(told, 7))["steps"]
     assert any(step["kind"] == "sync" and step["words"].startswith("all-reduce of the gradients") for step in steps)
 
 
@@ -206,7 +206,7 @@ def test_single_operators_are_told_by_their_names():
     names = [operator.name for operator in problem.graph.operators]
     device, (a, b) = next((d, gap) for d in range(4) for gap in idle_times(told, d) if gap[0] > 0)
     wait = wait_at(told, device, (a + b) / 2)
-    said = wait_told(told, wait, words(told, 4, names))
+    said = wait_view(told, wait, words(told, 4, names))
     assert names[told["operator"][wait.before]] in said["when"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.view.timeline.gantt_rows import Row, Rows, node_groups, rows_told
+from explorer.view.timeline.gantt_rows import Row, Rows, node_groups, row_columns
 
 
 def of(*devices: tuple[int, ...]) -> tuple[Row, ...]:
@@ -32,7 +32,7 @@ def test_links_are_in_no_node():
 
 
 def test_rows_are_told_a_list_a_property():
-    told = rows_told(Rows("devices", of((0,), (1,)), ()), [0, 1])
+    told = row_columns(Rows("devices", of((0,), (1,)), ()), [0, 1])
     assert told["label"] == ["row 0", "row 1"]
     assert told["middle"] == [0.0, 1.0]
     assert {len(told[name]) for name in ("stages", "devices", "height", "link", "groups")} == {2}
