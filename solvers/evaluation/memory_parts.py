@@ -26,7 +26,7 @@ def memory_parts(problem: Problem, plan: Plan, peak_bytes: Sequence[float]) -> t
     """Of every device the bytes of what it holds all the time, by kind, and what else is there at its peak; kinds of
     which it holds nothing are left out. peak_bytes: [devices] B; they are what the parts of a device add up to."""
     held = [on_devices(problem, plan, row) for row in held_by_stage(problem, plan)]
-    names = KINDS if problem.stated_bytes is None else (STATED, *KINDS[1:])
+    names: tuple[str, ...] = KINDS if problem.stated_bytes is None else (STATED, *KINDS[1:])
     if problem.stated_bytes is None:
         caches = on_devices(problem, plan, _cached_by_stage(problem, plan))
         held[KINDS.index(BUFFERS)] = held[KINDS.index(BUFFERS)] - caches

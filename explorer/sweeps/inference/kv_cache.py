@@ -130,8 +130,8 @@ def with_cache(captured: Captured, tokens: int, latent: Latent | None = None) ->
         read = (key.shape[-1], value.shape[-1]) if latent is None else (widths[0], latent.rank)
         names = []
         for which, like, width, base in zip(("key", "value"), (key, value), read, (held[0], held[-1]), strict=True):
-            shape = (*like.shape[:-2], tokens, width)
-            seen = replace(like, name=f"{node.name}.cached_{which}", shape=shape, strides=(0,) * len(shape), base=base)
+            whole = (*like.shape[:-2], tokens, width)
+            seen = replace(like, name=f"{node.name}.cached_{which}", shape=whole, strides=(0,) * len(whole), base=base)
             values[seen.name] = seen
             names.append((which, seen.name))
         rest = [(argument, name) for argument, name in node.tensors if argument not in ("query", "key", "value")]

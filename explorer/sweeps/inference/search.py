@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from explorer.question.clusters import make_cluster
 from explorer.question.nodes.groups import members_of
@@ -156,7 +157,7 @@ def _check(cluster: Cluster) -> None:
 def _split(phases: Phases, settings: Settings, cluster: Cluster, degree: int, stages: int, counts: bool) -> _Split:
     """Raises PlacementError where members of groups or their links do not fit."""
     part = cluster.part(cluster.accelerators[: degree * stages])
-    usual = {one.name: one.default for group in (ClusterSettings, MemorySettings) for one in fields(group)}
+    usual: dict[str, Any] = {one.name: one.default for group in (ClusterSettings, MemorySettings) for one in fields(group)}
     asked = replace(
         settings,
         **usual | {"cluster": part, "times": settings.times, "transfers": Transfers.DUPLEX},

@@ -30,8 +30,8 @@ def outer_groups(graph: OpGraph) -> tuple[tuple[str, ...], ...]:
     may be copied into every stage (tables of angles) are in neither."""
     layers = layer_of(graph)
     after = [layer is not None for layer in layers]
-    for operator in graph.topological_order:
-        after[operator] = after[operator] or any(after[before] for before in graph.predecessors[operator])
+    for position in graph.topological_order:
+        after[position] = after[position] or any(after[before] for before in graph.predecessors[position])
     groups: tuple[list[str], list[str]] = ([], [])
     for i, operator in enumerate(graph.operators):
         if layers[i] is None and not operator.replicable:
