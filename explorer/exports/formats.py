@@ -35,7 +35,8 @@ class Format:
     """name: as on the command line. what: in a few words, for a menu. ending: of a file's name. media_type: of a
     download. writes: "module:function" in this package, a `Write`, loaded when it is asked for; it raises
     PlacementError, in one line, if the plan cannot be said in this format. launches: whether another program runs the
-    plan from it (then it is a `Launch`). divides: whether it says over how many devices tensors are divided."""
+    plan from it (then it is a `Launch`). divides: what it can say that groups of devices divide
+    (values of `solvers.problem.collectives.Axis`)."""
 
     name: str
     what: str
@@ -43,7 +44,7 @@ class Format:
     media_type: str
     writes: str
     launches: bool = False
-    divides: bool = False
+    divides: tuple[str, ...] = ()
 
     @property
     def themed(self) -> bool:
@@ -81,7 +82,8 @@ _ALL = (
     Format("report-html", "a review with pictures, in one file", ".html", "text/html", "drawings:report_of"),
     *(
         Format(name, what, ending, media_type, f"launchers.{module}:{module}", launches=True,
-               divides=name in ("torchtitan", "megatron", "deepspeed", "vllm", "tp-plan", "torch-parallelize"))
+               divides=("tensor", "context", "expert") if name in ("torchtitan", "megatron") else
+               ("tensor",) if name in ("deepspeed", "vllm", "tp-plan", "torch-parallelize") else ())
         for name, what, ending, media_type in (
             ("torch-split", "where torch cuts the model, by module", ".json", "application/json"),
             ("torch-script", "a program that runs it with torch alone", ".py", "text/x-python"),
@@ -117,11 +119,14 @@ def export_bytes(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bo
 def export(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = False) -> Exported:
     """The same with what the file does not say. Raises PlacementError, in one line."""
     one, degree = format_named(to), file.problem.graph.tensor_parallel
-    if one.launches and not one.divides and degree > 1:
-        others = text.listing([name for name, other in FORMATS.items() if other.divides], 8)
+    from solvers.problem.collectives import axis_of
+
+    axis = axis_of(file.problem.graph)
+    if one.launches and axis not in one.divides and degree > 1:
+        others = text.listing([name for name, other in FORMATS.items() if axis in other.divides], 8)
         raise UnsupportedProblem(
-            f"{to}: the plan divides tensors over groups of {degree} devices, which this format does not say; {others}"
-            " do"
+            f"{to}: the plan divides {axis.divides} over groups of {degree} devices, which this format does not say;"
+            f" {others} do"
         )
     if one.launches and len(set(file.problem.graph.degrees)) > 1:
         raise UnsupportedProblem(

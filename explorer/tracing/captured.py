@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from solvers.problem.collectives import Axis
+
 ITEM_BYTES = {
     "float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16, "complex32": 4,
     "float32": 4, "int32": 4, "uint32": 4, "float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2,
@@ -129,7 +131,8 @@ class Captured:
     parameters: value name -> the parameter's name in the module (several names joined by " = " when
     tied). inputs and outputs are value names; so are buffers (with constant tensors). whole: where it is what one
     member of a tensor-parallel group runs, what each value is a part of, and saved_whole what its nodes save; load: of
-    the member whose experts are chosen most, over the mean; sample_step: how many members share out its samples.
+    the member whose experts are chosen most, over the mean; sample_step: how many members share out its samples; axis:
+    what members share out.
     """
 
     name: str
@@ -146,6 +149,7 @@ class Captured:
     saved_whole: tuple[SavedWhole, ...] = ()
     load: float = 1.0
     sample_step: int = 1
+    axis: Axis = Axis.TENSOR
 
     def root(self, value: str) -> str:
         """The value that owns the storage."""

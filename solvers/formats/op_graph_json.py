@@ -13,7 +13,7 @@ from solvers.formats.cluster_json import MAX_OPERATORS
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json
 from solvers.formats.records import reader_of, record_json
-from solvers.problem.collectives import DividedCall, DividedTensor, Division, SavedForBackward
+from solvers.problem.collectives import Axis, DividedCall, DividedTensor, Division, SavedForBackward
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 
 MAX_TENSORS = 4_000_000
@@ -87,6 +87,7 @@ def _division_json(division: Division) -> dict[str, object]:
         **({} if division.saved is None else {"saved": [_record_json(saved) for saved in division.saved]}),
         **({} if division.load == 1.0 else {"load": division.load}),
         **({} if division.sample_step == 1 else {"sample_step": division.sample_step}),
+        **({} if division.axis is Axis.TENSOR else {"axis": division.axis.value}),
     }
 
 
@@ -118,7 +119,7 @@ _read_saved = reader_of(SavedForBackward, tensors=_positions)
 
 
 def _read_division(field: Field, operators: int) -> Division:
-    parts = field.fields(("tensors", "calls", "outputs"), ("saved", "load", "sample_step"))
+    parts = field.fields(("tensors", "calls", "outputs"), ("saved", "load", "sample_step", "axis"))
     tensors = tuple(map(_read_tensor, parts["tensors"].items(MAX_TENSORS)))
     calls = tuple(map(_read_call, parts["calls"].items(MAX_TENSORS)))
     outputs = tuple(item.integer(0, len(tensors) - 1) for item in parts["outputs"].items(MAX_TENSORS))
@@ -135,7 +136,8 @@ def _read_division(field: Field, operators: int) -> Division:
         raise InvalidProblem(f"{parts['saved'].where}: a call that is not there saves something")
     load = parts["load"].number(1.0) if "load" in parts else 1.0
     step = parts["sample_step"].integer(1, MAX_DEGREE) if "sample_step" in parts else 1
-    return Division(tensors, calls, outputs, saved, load, step)
+    axis = parts["axis"].choice(Axis) if "axis" in parts else Axis.TENSOR
+    return Division(tensors, calls, outputs, saved, load, step, axis)
 
 
 def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:

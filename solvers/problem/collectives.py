@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from solvers.problem.graph import Operator, Phase
+from solvers.problem.graph import Operator, OpGraph, Phase
 
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "ring", "point_to_point")
 RING = "ring"
@@ -41,6 +41,11 @@ class Axis(StrEnum):
     @property
     def flag(self) -> str:
         return f"--{self.value}-parallel"
+
+    @property
+    def divides(self) -> str:
+        """In words: what groups divide."""
+        return {"tensor": "tensors", "context": "tokens", "expert": "samples and experts"}[self.value]
 
 
 WHOLE, UNSUMMED, PARTIAL = "R", "R+", "P"
@@ -110,7 +115,7 @@ class Division:
     """How the tensors of a graph lie over its groups: what one member runs, in an order that runs. outputs: tensors
     that the model returns. saved: in the order of the calls; None where that is not stated, as in older files. load:
     of the member whose experts are chosen most, over the mean. sample_step: samples of a micro-batch are a multiple of
-    it, for members share them out."""
+    it, for members share them out. axis: what the members of every group share out."""
 
     tensors: tuple[DividedTensor, ...]
     calls: tuple[DividedCall, ...]
@@ -118,6 +123,12 @@ class Division:
     saved: tuple[SavedForBackward, ...] | None = None
     load: float = 1.0
     sample_step: int = 1
+    axis: Axis = Axis.TENSOR
+
+
+def axis_of(graph: OpGraph) -> Axis:
+    """What the members of a graph's groups share out; tensors where nothing else is stated."""
+    return Axis.TENSOR if graph.division is None else graph.division.axis
 
 
 def exchange_kind(operator: Operator) -> str:

@@ -14,12 +14,14 @@ from explorer.reviews.difference import difference, difference_object
 from explorer.reviews.shown import number_lines
 from explorer.view.versus import EQUAL, factor
 from explorer.words import text
+from solvers.errors import InvalidProblem
 from solvers.evaluation.evaluate import evaluate, judge
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result
+from solvers.problem.collectives import Axis
 from solvers.problem.problem import Problem
 
 
@@ -47,10 +49,21 @@ class Configured:
 
 def named_model(model: str, configuration: Configuration) -> str:
     """The model divided as the configuration says, unless its name says otherwise."""
-    if split_example(model)[1].tensor_parallel is not None or configuration.tensor == 1:
+    example, members = split_example(model)[1], configuration.members
+    if configuration.axis is not Axis.TENSOR:
+        if example.tensor_parallel is not None:
+            raise InvalidProblem(
+                f"{configuration.path} divides by {configuration.axis.value}, and a group of devices divides one thing;"
+                " leave out --tensor-parallel"
+            )
+        if example.degree > 1:
+            return model
+        is_context = configuration.axis is Axis.CONTEXT
+        return join_example(model, **{"context_parallel" if is_context else "expert_parallel": members})
+    if example.tensor_parallel is not None or example.degree > 1 or members == 1:
         return model
     whole = None if configuration.sequence_parallel else 0
-    return join_example(model, tensor_parallel=configuration.tensor, sequence_parallel=whole)
+    return join_example(model, tensor_parallel=members, sequence_parallel=whole)
 
 
 def configured_settings(configuration: Configuration, given: Settings) -> dict[str, object]:
@@ -121,7 +134,7 @@ def beside_object(one: Configured, result: Result) -> dict[str, object]:
         "configuration": configuration.words(_devices(one)),
         "degrees": {
             "data": configuration.replicas(_devices(one)),
-            "tensor": configuration.tensor,
+            configuration.axis.value: configuration.members,
             "pipeline": configuration.pipeline,
         },
         "objective_s": finite_or_none(one.objective_s),
@@ -137,7 +150,7 @@ def beside_object(one: Configured, result: Result) -> dict[str, object]:
 
 
 def _devices(one: Configured) -> int:
-    return len(one.problem.cluster.accelerators) * one.configuration.tensor
+    return len(one.problem.cluster.accelerators) * one.configuration.members
 
 
 def _comparable(one: Configured, result: Result) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explorer.words import text
 from solvers.errors import InvalidProblem
+from solvers.problem.collectives import Axis
 from solvers.problem.problem import Pipeline, Precision
 
 MOST = 2**24
@@ -19,8 +19,10 @@ class Configuration:
 
     launcher: its name, "Megatron-LM".
     path: of the file.
-    tensor, pipeline: degrees; chunks: stages of each pipeline rank (virtual pipeline), at least 1.
-    data: replicas of each stage; None where the file leaves it to the number of devices.
+    tensor, context, expert: degrees, of which one is more than 1 at most, since a group divides one thing here.
+    pipeline: degree; chunks: stages of each pipeline rank (virtual pipeline), at least 1.
+    data: replicas of each stage, with each member of a group that divides experts; None where the file leaves it to
+    the number of devices.
     micro_batch: samples of one replica in a micro-batch.
     of_replica: samples of one replica in an iteration, where the file says that of no whole iteration.
     mini_batch: samples of an iteration; None for those of every replica.
@@ -39,6 +41,8 @@ class Configuration:
     launcher: str
     path: str
     tensor: int = 1
+    context: int = 1
+    expert: int = 1
     pipeline: int = 1
     chunks: int = 1
     data: int | None = None
@@ -59,6 +63,33 @@ class Configuration:
     world: int | None = None
     ignored: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        divided = [f"{axis.value} {degree}" for axis, degree in self._degrees if degree > 1]
+        if len(divided) > 1:
+            raise InvalidProblem(
+                f"{self.path}: {' and '.join(divided)}: a group of devices divides one thing here; set all but one to"
+                " 1, and plan with as many devices fewer"
+            )
+
+    @property
+    def _degrees(self) -> tuple[tuple[Axis, int], ...]:
+        return (Axis.TENSOR, self.tensor), (Axis.CONTEXT, self.context), (Axis.EXPERT, self.expert)
+
+    @property
+    def axis(self) -> Axis:
+        """What the members of a group share out."""
+        return next((axis for axis, degree in self._degrees if degree > 1), Axis.TENSOR)
+
+    @property
+    def members(self) -> int:
+        """Devices of a group."""
+        return max(degree for _, degree in self._degrees)
+
+    @property
+    def group_micro_batch(self) -> int:
+        """Samples of a group in a micro-batch: where experts are divided, each member has its own."""
+        return self.micro_batch * self.expert
+
     @property
     def stages(self) -> int:
         """Of the whole pipeline."""
@@ -69,28 +100,30 @@ class Configuration:
 
         Raises InvalidProblem where the degrees do not divide the devices.
         """
-        group = self.tensor * self.pipeline
-        whole = devices or self.world or group * (self.data or 1)
+        group, of = self.members * self.pipeline, f"{self.axis.value} {self.members} x pipeline {self.pipeline}"
+        if self.data is not None and self.data % self.expert:
+            raise InvalidProblem(f"{self.path}: experts over {self.expert} of {text.plural(self.data, 'replica')}")
+        data = None if self.data is None else self.data // self.expert
+        whole = devices or self.world or group * (data or 1)
         if whole % group:
             raise InvalidProblem(
-                f"{self.path}: {whole:,} devices are no multiple of tensor {self.tensor} x pipeline {self.pipeline} ="
-                f" {group:,}; give another --devices"
+                f"{self.path}: {whole:,} devices are no multiple of {of} = {group:,}; give another --devices"
             )
-        if self.data is not None and whole != group * self.data:
+        if data is not None and whole != group * data:
             raise InvalidProblem(
-                f"{self.path}: tensor {self.tensor} x pipeline {self.pipeline} x data {self.data} are"
-                f" {group * self.data:,} devices, and there are {whole:,}; leave out --devices or give as many"
+                f"{self.path}: {of} x data {data} are {group * data:,} devices, and there are {whole:,}; leave out"
+                " --devices or give as many"
             )
         return whole // group
 
     def samples(self, replicas: int) -> int:
         """Of an iteration. Raises InvalidProblem where micro-batches do not divide them."""
-        of_one = self.micro_batch * replicas
-        whole = self.mini_batch or (self.of_replica or self.micro_batch) * replicas
+        of_one = self.group_micro_batch * replicas
+        whole = self.mini_batch or (self.of_replica or self.micro_batch) * self.expert * replicas
         if whole % of_one:
             raise InvalidProblem(
-                f"{self.path}: {whole:,} samples an iteration are no multiple of micro-batches of {self.micro_batch} x"
-                f" {text.plural(replicas, 'replica')}"
+                f"{self.path}: {whole:,} samples an iteration are no multiple of micro-batches of"
+                f" {self.group_micro_batch} x {text.plural(replicas, 'replica')}"
             )
         return whole
 
@@ -98,7 +131,7 @@ class Configuration:
         """Settings of `explorer.plan` that the configuration fixes, on so many devices. Raises InvalidProblem."""
         replicas = self.replicas(devices)
         settings: dict[str, object] = {
-            "devices": replicas * self.tensor * self.pipeline,
+            "devices": replicas * self.members * self.pipeline,
             "mini_batch": self.samples(replicas),
             "dtype": self.dtype,
             "precision": self.precision,
@@ -116,8 +149,8 @@ class Configuration:
         """ "tensor 4, pipeline 8 of 2 chunks, data 2; micro-batches of 1, 128 samples; interleaved"."""
         replicas = self.replicas(devices)
         pipeline = f"pipeline {self.pipeline}" + (f" of {self.chunks} chunks" if self.chunks > 1 else "")
-        parts = [f"tensor {self.tensor}, {pipeline}, data {replicas}"]
-        parts.append(f"micro-batches of {self.micro_batch}")
+        parts = [f"{self.axis.value} {self.members}, {pipeline}, data {replicas}"]
+        parts.append(f"micro-batches of {self.group_micro_batch}")
         parts.append(f"{text.plural(self.samples(replicas), 'sample')} an iteration")
         parts.append(self.schedule.value)
         if self.recompute != "none":
@@ -138,16 +171,6 @@ def whole_number(path: str, name: str, value: object, least: int = 1) -> int:
             f"{path}: {name} must be a whole number from {least} to {MOST:,}, found {str(value)[:40]!r}"
         )
     return number
-
-
-def refuse_divided(path: str, degrees: Mapping[str, int]) -> None:
-    """Raises InvalidProblem where a kind of parallelism is asked that is not planned here. degrees: by flag or key."""
-    for name, degree in degrees.items():
-        if degree > 1:
-            raise InvalidProblem(
-                f"{path}: {name} {degree}: experts and contexts are not divided here; set it to 1, and plan with as"
-                " many devices fewer"
-            )
 
 
 def even_counts(path: str, layers: int, stages: int, ends: tuple[int, int]) -> list[int]:

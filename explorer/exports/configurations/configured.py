@@ -54,7 +54,7 @@ def configured_plan(problem: Problem, configuration: Configuration) -> Plan:
     for stage, operators in enumerate(members):
         if not operators:
             raise InvalidProblem(f"{configuration.path}: nothing of {problem.graph.name} is in stage {stage}")
-    size = configuration.micro_batch * replicas
+    size = configuration.group_micro_batch * replicas
     accelerators = problem.cluster.accelerators
     ranks = [tuple(accelerators[rank * replicas : (rank + 1) * replicas]) for rank in range(configuration.pipeline)]
     stages = tuple(DraftStage(tuple(operators), size, replicas) for operators in members)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from explorer.exports.configurations.configuration import MOST, Configuration, even_counts, refuse_divided, whole_number
+from explorer.exports.configurations.configuration import MOST, Configuration, even_counts, whole_number
 from explorer.exports.configurations.shell_words import words_of
 from solvers.errors import InvalidProblem
 from solvers.problem.problem import Pipeline, Precision
@@ -21,7 +21,6 @@ MAX_LAYOUT = 100_000
 """Characters of a layout once its repetitions are written out."""
 KNOWN = ("--num-layers", "--tensor-model-parallel-size", "--pipeline-model-parallel-size")
 """A file of Megatron-LM has one of these."""
-DIVIDED = ("--context-parallel-size", "--expert-model-parallel-size", "--expert-tensor-parallel-size")
 Flags = dict[str, str | None]
 UNIT = re.compile(r"(?P<kind>[EtLm])(?:\*(?P<times>\d{1,4}))?")
 
@@ -33,7 +32,8 @@ def megatron(text: str, path: str) -> Configuration:
     is set outside of the file, or asks for what is not planned here.
     """
     flags = _flags(words_of(text, path))
-    refuse_divided(path, {flag: _number(path, flags, flag, None) or 1 for flag in DIVIDED})
+    if (parts := _number(path, flags, "--expert-tensor-parallel-size", 1) or 1) > 1:
+        raise InvalidProblem(f"{path}: --expert-tensor-parallel-size {parts}: matrices of an expert are whole here")
     if not any(flag in flags for flag in KNOWN):
         raise InvalidProblem(f"{path}: no flag of Megatron-LM in it, such as {KNOWN[0]} or {KNOWN[1]}")
     pipeline = _number(path, flags, "--pipeline-model-parallel-size", 1)
@@ -47,6 +47,8 @@ def megatron(text: str, path: str) -> Configuration:
         launcher="Megatron-LM",
         path=path,
         tensor=_number(path, flags, "--tensor-model-parallel-size", 1) or 1,
+        context=_number(path, flags, "--context-parallel-size", 1) or 1,
+        expert=_number(path, flags, "--expert-model-parallel-size", 1) or 1,
         pipeline=pipeline or 1,
         chunks=chunks,
         micro_batch=_number(path, flags, "--micro-batch-size", 1) or 1,

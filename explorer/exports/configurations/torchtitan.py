@@ -10,7 +10,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 
-from explorer.exports.configurations.configuration import MOST, Configuration, refuse_divided, whole_number
+from explorer.exports.configurations.configuration import MOST, Configuration, whole_number
 from explorer.exports.launchers.torchtitan import ONE_STAGE, SEVERAL
 from solvers.errors import InvalidProblem
 from solvers.problem.problem import Pipeline, Precision
@@ -40,8 +40,6 @@ def torchtitan(text: str, path: str) -> Configuration:
     if not {"parallelism", "training"} & whole.keys():
         raise InvalidProblem(f"{path}: no [parallelism] or [training] in it, which torchtitan's files have")
     parallel, training = _section(path, whole, "parallelism"), _section(path, whole, "training")
-    degrees = {key: _number(path, parallel, key, 1) for key in ("context_parallel_degree", "expert_parallel_degree")}
-    refuse_divided(path, degrees)
     pipeline = _number(path, parallel, "pipeline_parallel_degree", 1)
     schedule = _name(path, parallel, "pipeline_parallel_schedule", SCHEDULES, "1F1B") if pipeline > 1 else "1F1B"
     names = _names(path, parallel)
@@ -65,6 +63,8 @@ def torchtitan(text: str, path: str) -> Configuration:
         launcher="torchtitan",
         path=path,
         tensor=_number(path, parallel, "tensor_parallel_degree", 1),
+        context=_number(path, parallel, "context_parallel_degree", 1),
+        expert=_number(path, parallel, "expert_parallel_degree", 1),
         pipeline=pipeline,
         chunks=chunks,
         data=data,

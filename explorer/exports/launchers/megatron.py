@@ -14,7 +14,7 @@ from math import gcd
 
 from explorer.exports.launchers.torchtitan import check_count, check_rounds
 from explorer.exports.layers.chain import chain_of, headline, numbers
-from explorer.exports.layers.divided import division_losses, tokens_divided
+from explorer.exports.layers.divided import attention_ways, division_losses, rank_samples, tokens_divided
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.recomputation import Again, not_recomputed, peaks_without, regions_again
 from explorer.exports.layers.units import Layout, counted_layers
@@ -22,6 +22,8 @@ from explorer.exports.layers.written import Written, comments, loss_comments
 from explorer.view.timeline.order import launched_words
 from explorer.words import text
 from solvers.formats.plan_json import PlanFile
+from solvers.problem.collectives import Axis, axis_of
+from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Pipeline
 
 
@@ -41,20 +43,32 @@ def megatron(file: PlanFile, nearest: bool = False) -> Written:
     lost += kept
     lost += numbers(chain.problem) + division_losses(chain, "Megatron")
     lost.append("the model: its layers must be those that were planned")
-    tensor = chain.graph.tensor_parallel
+    members = chain.graph.tensor_parallel
     if chain.replicas > 1:
-        lost.append(f"{chain.replicas} replicas: start {ranks * chain.replicas * tensor} processes, data parallel")
-    groups = f"    --tensor-model-parallel-size {tensor}\n" if tensor > 1 else ""
-    groups += "    --sequence-parallel\n" if tokens_divided(chain.graph) else ""
+        lost.append(f"{chain.replicas} replicas: start {ranks * chain.replicas * members} processes, data parallel")
+    groups = "".join(f"    {flag}\n" for flag in _groups(chain.graph))
     script = comments([headline(file), *loss_comments(lost, changed)]) + (
         "\nPIPELINE_ARGS=(\n"
         f"    --num-layers {sum(counts)}\n{groups}"
         f"    --pipeline-model-parallel-size {ranks}\n"
         f'    --pipeline-model-parallel-layout "{layout_text(counts)}"\n'
-        f"    --micro-batch-size {chain.micro_batch // chain.replicas}\n"
+        f"    --micro-batch-size {rank_samples(chain, chain.micro_batch)}\n"
         f"    --global-batch-size {chain.problem.mini_batch}\n" + (f"    {recompute}\n" if recompute else "") + ")\n"
     )
     return Written(script, tuple(lost), tuple(changed))
+
+
+def _groups(graph: OpGraph) -> list[str]:
+    """Arguments that say what groups of devices divide."""
+    members, axis = graph.tensor_parallel, axis_of(graph)
+    if members == 1:
+        return []
+    if axis is Axis.EXPERT:
+        return [f"--expert-model-parallel-size {members}"]
+    if axis is Axis.CONTEXT:
+        rings, heads = attention_ways(graph)
+        return [f"--context-parallel-size {members}", f"--cp-comm-type {'p2p' if rings >= heads else 'a2a'}"]
+    return [f"--tensor-model-parallel-size {members}", *(["--sequence-parallel"] if tokens_divided(graph) else [])]
 
 
 def _recompute(layout: Layout, counts: list[int]) -> tuple[str, list[str]]:

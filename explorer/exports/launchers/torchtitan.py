@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable
 
 from explorer.exports.layers.chain import Chain, chain_of, headline, losses
-from explorer.exports.layers.divided import division_losses
+from explorer.exports.layers.divided import attention_ways, division_losses, rank_samples
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.recomputation import Again, not_recomputed
 from explorer.exports.layers.units import Layout, Units
@@ -23,6 +23,8 @@ from explorer.exports.layers.written import Written, comments, loss_comments
 from explorer.view.timeline.order import launched_words
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
+from solvers.problem.collectives import Axis, axis_of
+from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Pipeline
 from solvers.schedules.ordering.v_shaped import is_pattern
 
@@ -59,22 +61,40 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
         lost += filter(None, [launched_words(chain.problem, chain.plan, "torch", Pipeline.ONE_F_ONE_B)])
     mode, kept = _checkpointing(layout)
     lost += kept + layout.loose() + losses(chain, ("order", "recompute", "replicas"))
-    lost += division_losses(chain, "torchtitan", tokens=True)
-    tensor = chain.graph.tensor_parallel
+    keys, shards = _groups(chain.graph)
+    lost += division_losses(chain, "torchtitan", tokens=True) + shards
     parts = ",\n".join("    " + json.dumps(list(names)) for names in layout.names(copied=True))
     text = comments([headline(file), *loss_comments(lost, changed)]) + (
         "\n[parallelism]\n"
         f"pipeline_parallel_degree = {len(chain.devices)}\n"
         f"data_parallel_replicate_degree = {chain.replicas}\n"
-        + (f"tensor_parallel_degree = {tensor}\n" if tensor > 1 else "")
-        + f'pipeline_parallel_schedule = "{schedule}"\n'
-        f"pipeline_parallel_microbatch_size = {chain.micro_batch // chain.replicas}\n"
+        f"{keys}"
+        f'pipeline_parallel_schedule = "{schedule}"\n'
+        f"pipeline_parallel_microbatch_size = {rank_samples(chain, chain.micro_batch)}\n"
         f"module_fqns_per_model_part = [\n{parts},\n]\n"
         "\n[training]\n"
-        f"local_batch_size = {chain.problem.mini_batch // chain.replicas}\n"
+        f"local_batch_size = {rank_samples(chain, chain.problem.mini_batch)}\n"
         f"{mode}"
     )
     return Written(text, tuple(lost), tuple(changed))
+
+
+def _groups(graph: OpGraph) -> tuple[str, list[str]]:
+    """Keys that say what groups of devices divide, and a sentence on what torchtitan then does besides
+    (distributed/parallel_dims.py: its shards of data are those of experts and of contexts, too)."""
+    members, axis = graph.tensor_parallel, axis_of(graph)
+    if members == 1:
+        return "", []
+    if axis is Axis.TENSOR:
+        return f"tensor_parallel_degree = {members}\n", []
+    lost = [f"parameters that the plan has whole at every device: torchtitan shards them over the {members} of a group"]
+    if axis is Axis.EXPERT:
+        return f"data_parallel_shard_degree = {members}\nexpert_parallel_degree = {members}\n", lost
+    rings, heads = attention_ways(graph)
+    if heads > rings:
+        lost.append("attention by heads (Ulysses): torchtitan sends keys and values to all tokens")
+    rotate = 'context_parallel_rotate_method = "alltoall"\n'
+    return f"data_parallel_shard_degree = 1\ncontext_parallel_degree = {members}\n{rotate}", lost
 
 
 def _checkpointing(layout: Layout) -> tuple[str, list[str]]:

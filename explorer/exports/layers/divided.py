@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from explorer.exports.layers.chain import Chain
 from explorer.words import text
-from solvers.problem.graph import OpGraph
+from solvers.problem.collectives import ATTENTION, RING, Axis, axis_of, exchange_kind
+from solvers.problem.graph import OpGraph, Phase
 
 
 def tokens_divided(graph: OpGraph) -> bool:
@@ -26,6 +27,8 @@ def division_losses(chain: Chain, launcher: str, *, tokens: bool | None = None) 
     graph = chain.graph
     if graph.tensor_parallel == 1:
         return []
+    if axis_of(graph) is not Axis.TENSOR:
+        return _other_losses(graph, launcher)
     own = f"which tensors are divided over the {graph.tensor_parallel} devices of a group: {launcher} has its own rule"
     if graph.division is not None:
         parameters = [tensor for tensor in graph.division.tensors if tensor.parameter]
@@ -36,3 +39,31 @@ def division_losses(chain: Chain, launcher: str, *, tokens: bool | None = None) 
         has = "divides" if tokens else "does not divide"
         losses.append(f"tokens between the products: {launcher} {has} them, the plan {'not' if tokens else 'does'}")
     return losses
+
+
+def rank_samples(chain: Chain, samples: int) -> int:
+    """Those of one process, of ``samples`` of all replicas: members of a group that divides experts have their own."""
+    return samples // chain.replicas // chain.graph.sample_step
+
+
+def attention_ways(graph: OpGraph) -> tuple[int, int]:
+    """(how many calls of attention send keys and values round a ring, how many are divided by heads), where tokens are
+    divided."""
+    calls = [o for o in graph.operators if o.op_type == ATTENTION and o.phase is Phase.FORWARD]
+    rings = sum(one.exchange_steps > 0 and exchange_kind(one) == RING for one in calls)
+    return rings, len(calls) - rings
+
+
+def _other_losses(graph: OpGraph, launcher: str) -> list[str]:
+    """Of groups that divide tokens, or samples and experts."""
+    if axis_of(graph) is Axis.CONTEXT:
+        rings, heads = attention_ways(graph)
+        mixed = (
+            f"the plan sends keys and values of {rings} calls of attention round a ring and divides {heads} by heads"
+        )
+        return [f"both ways of attention: {mixed}, and {launcher} is told one"] if rings and heads else []
+    sentences = [f"which experts stand where: {launcher} has them in order"]
+    load = 1.0 if graph.division is None else graph.division.load
+    if load > 1:
+        sentences.append(f"the load: the plan counts {load:g} times the mean of rows on the busiest device")
+    return sentences

@@ -157,7 +157,9 @@ def _check(cluster: Cluster) -> None:
 def _split(phases: Phases, settings: Settings, cluster: Cluster, degree: int, stages: int, counts: bool) -> _Split:
     """Raises PlacementError where members of groups or their links do not fit."""
     part = cluster.part(cluster.accelerators[: degree * stages])
-    usual: dict[str, Any] = {one.name: one.default for group in (ClusterSettings, MemorySettings) for one in fields(group)}
+    usual: dict[str, Any] = {
+        one.name: one.default for group in (ClusterSettings, MemorySettings) for one in fields(group)
+    }
     asked = replace(
         settings,
         **usual | {"cluster": part, "times": settings.times, "transfers": Transfers.DUPLEX},

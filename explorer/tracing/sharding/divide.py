@@ -25,7 +25,6 @@ SHARED_OUT = {
     Axis.EXPERT: "the samples of a micro-batch (--batch) and experts",
 }
 """What a degree must divide."""
-WHAT = {Axis.TENSOR: "tensors", Axis.CONTEXT: "tokens", Axis.EXPERT: "samples and experts"}
 SHOWN = 4
 """Kinds of calls that a note names."""
 
@@ -118,7 +117,7 @@ class Group:
         )
         rest = f"; run whole, having no division by {self.degree}: {named}" if named else ""
         return (
-            f"{WHAT[self.axis]} are divided over {self.degree} devices: {divided} of {len(labels)} calls, in {proved}"
+            f"{self.axis.divides} are divided over {self.degree} devices: {divided} of {len(labels)} calls, in {proved}"
             f" time of one after the other on {self.device} at {self.link.bandwidth_bytes_per_s / 1e9:g} GB/s"
             f"{' without dividing sequences' if not self.sequence else ''}{rest}",
         )

@@ -7,6 +7,7 @@ import pytest
 from explorer.exports.configurations.megatron import layout_counts, megatron
 from explorer.exports.launchers.megatron import layout_text
 from solvers.errors import InvalidProblem
+from solvers.problem.collectives import Axis
 from solvers.problem.problem import Pipeline, Precision
 
 SCRIPT = """#!/bin/bash
@@ -80,7 +81,8 @@ def test_a_layout_that_is_written_is_read(counts: tuple[int, ...]) -> None:
         ("--num-layers eight", "--num-layers must be a whole number"),
         ("--num-layers -8", "--num-layers must be a whole number"),
         ("--num-layers", "--num-layers must be a whole number"),
-        ("--num-layers 8 --context-parallel-size 2", "experts and contexts are not divided here"),
+        ("--num-layers 8 --context-parallel-size 2 --expert-model-parallel-size 4", "context 2 and expert 4: a group"),
+        ("--num-layers 8 --expert-tensor-parallel-size 2", "matrices of an expert are whole"),
         ("--num-layers 7 --pipeline-model-parallel-size 2", "Megatron-LM wants a multiple of 2 layers, found 7"),
         ("--num-layers 8 --optimizer muon", "--optimizer muon: only adam, sgd"),
         ("--num-layers 8 --num-layers-per-virtual-pipeline-stage 3", "8 layers are no multiple of 3"),
@@ -96,3 +98,13 @@ def test_a_layout_that_is_written_is_read(counts: tuple[int, ...]) -> None:
 def test_what_is_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidProblem, match=why):
         megatron(text, "f")
+
+
+def test_contexts_and_experts_are_read_as_groups() -> None:
+    tokens = megatron("--num-layers 8 --context-parallel-size 4 --pipeline-model-parallel-size 2", "f")
+    assert (tokens.axis, tokens.members, tokens.replicas(16)) == (Axis.CONTEXT, 4, 2)
+    experts = megatron("--num-layers 8 --expert-model-parallel-size 4 --micro-batch-size 2 --global-batch-size 64", "f")
+    assert (experts.axis, experts.members, experts.replicas(16)) == (Axis.EXPERT, 4, 4)
+    assert experts.group_micro_batch == 8
+    assert experts.settings(16)["mini_batch"] == 64
+    assert experts.words(16).startswith("expert 4, pipeline 1, data 4, micro-batches of 8")

@@ -10,6 +10,7 @@ import pytest
 
 from explorer.exports.configurations.configured import configured_plan, read_configuration
 from explorer.exports.formats import FORMATS, export
+from explorer.exports.layers.divided import attention_ways
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
 from solvers.plan.plan import Plan
@@ -88,3 +89,50 @@ def test_it_lists_how_much_is_divided_and_no_exchange_as_a_module() -> None:
 def test_other_launchers_refuse_and_name_those_that_take_it(name: str) -> None:
     with pytest.raises(UnsupportedProblem, match=r"groups of 2 devices, .* megatron, deepspeed, vllm, tp-plan and"):
         export(halves(), name)
+
+
+CONTEXT, EXPERT = "gpt-small,context-parallel=2", "moe-small,expert-parallel=2"
+AXES = {
+    CONTEXT: ("context", "--context-parallel-size", "context_parallel_degree", "blocks.2.norm1/layer_norm"),
+    EXPERT: ("expert", "--expert-model-parallel-size", "expert_parallel_degree", "blocks.1.norm1/rms_norm"),
+}
+
+
+def along(model: str) -> PlanFile:
+    return planned(model, [AXES[model][3]], devices=[(0, 1), (2, 3)], max_replicas=2, mini_batch=32)
+
+
+@pytest.mark.parametrize("model", AXES)
+def test_groups_of_tokens_and_of_experts_come_back(model: str, tmp_path: Path) -> None:
+    file, (axis, flag, key, _) = along(model), AXES[model]
+    for launcher in ("megatron", "torchtitan"):
+        written = export(file, launcher)
+        path = tmp_path / launcher
+        path.write_bytes(written.data)
+        read = read_configuration(f"{launcher}:{path}")
+        assert (read.axis.value, read.members, read.pipeline, read.replicas(8)) == (axis, 2, 2, 2)
+        assert read.samples(2) == 32
+        plan = configured_plan(file.problem, read)
+        assert [stage.devices for stage in plan.stages] == [(0, 1), (2, 3)]
+        assert export(file._replace(plan=plan), launcher).data == written.data
+        assert not any("tensor" in line for line in written.data.decode().splitlines() if "#" not in line)
+    words = in_a_shell(export(file, "megatron").data, '"${PIPELINE_ARGS[@]}"', tmp_path)
+    assert flags(words)[flag] == "2"
+    of_rank = 2 * (2 if axis == "expert" else 1)
+    assert int(flags(words)["--micro-batch-size"]) * of_rank * 4 == 32
+    assert tomllib.loads(export(file, "torchtitan").data.decode())["parallelism"][key] == 2
+
+
+@pytest.mark.parametrize("name", ["vllm", "deepspeed", "tp-plan"])
+def test_what_divides_tensors_alone_refuses_tokens_and_experts(name: str) -> None:
+    with pytest.raises(UnsupportedProblem, match=r"divides tokens over groups of 2 .*; torchtitan and megatron do"):
+        export(along(CONTEXT), name)
+    with pytest.raises(UnsupportedProblem, match="samples and experts"):
+        export(along(EXPERT), name)
+
+
+def test_attention_by_heads_and_by_rings_is_said() -> None:
+    text = export(along(CONTEXT), "megatron").data.decode()
+    rings, heads = attention_ways(along(CONTEXT).problem.graph)
+    assert rings + heads == 4
+    assert ("--cp-comm-type p2p" in text) == (rings >= heads)
