@@ -34,8 +34,6 @@ def not_run(problem: Problem, plan: Plan, asked: str | None) -> Iterator[str]:
         yield "degrees by part are planned for and not run; plan with one degree (--tensor-parallel)"
     elif problem.graph.tensor_parallel > 1 and problem.graph.division is None:
         yield "the plan does not state how its tensors are divided, as older ones did not; plan it again"
-    elif problem.graph.division is not None and any(one.placement[:1] == "E" for one in problem.graph.division.tensors):
-        yield "experts over a group are planned for and not run; plan with tensors whole"
     elif any(one.exchange_steps and exchange_kind(one) == RING for one in problem.graph.operators):
         yield (
             "attention whose keys and values go round a ring is planned for and not run; plan with a degree for which"

@@ -132,7 +132,9 @@ def loss_over_rows(machine: Machine) -> bool:
 
 def exchanged(machine: Machine) -> list[dict[str, float]]:
     """By rank and kind, the bytes that are sent within groups in an iteration, of as many collectives as torch was
-    asked for; all-reduces are added by replicas, and where the rows of a loss are divided, by the number of targets."""
+    asked for; all-reduces are added by replicas, and where the rows of a loss are divided, by the number of targets;
+    all-gathers where members exchange how many rows experts have."""
+    counts = machine.members.counts
     with Collectives() as counted:
         machine.iterate()
     mine: dict[str, float] = {}
@@ -140,6 +142,7 @@ def exchanged(machine: Machine) -> list[dict[str, float]]:
     for each in machine.members.exchanged:
         mine[each.kind] = mine.get(each.kind, 0.0) + each.sent_bytes
         times[each.kind] = times.get(each.kind, 0) + 1
+    counted.times["all_gather"] -= machine.members.counts - counts
     for kind in KINDS[:-1]:
         assert counted.times[kind] == times.get(kind, 0) or kind == "all_reduce"
     assert counted.times["all_reduce"] >= times.get("all_reduce", 0)
