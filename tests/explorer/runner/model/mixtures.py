@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tests.explorer.tracing.grouped import product
 
-WORDS, WIDTH, HIDDEN, HEADS, SAMPLES, TOKENS, EXPERTS, CHOSEN = 32, 16, 24, 2, 4, 8, 8, 2
+WORDS, WIDTH, HIDDEN, HEADS, SAMPLES, TOKENS, EXPERTS, CHOSEN = 32, 16, 24, 4, 4, 8, 8, 2
 Made = tuple[nn.Module, tuple[Tensor, Tensor]]
 
 
