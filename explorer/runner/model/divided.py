@@ -282,8 +282,23 @@ class _Routed:
                 raise RunError(f"{value} has rows of experts in another dimension than its first, which is not run")
             return routed.BY_EXPERT
         along = group.divided_along(placement)
-        shared_out = along is not None and along[0] == 0 and self.choices.is_sorted(value, 0)
-        return routed.BY_TOKEN if shared_out else placement
+        if along is None or along[0] or not self.choices.is_sorted(value, 0):
+            return placement
+        self._check_tokens(value, placement)
+        return routed.BY_TOKEN
+
+    def _check_tokens(self, value: str, placement: str) -> None:
+        """Members have the rows of tokens, all their choices, and sort them; no others."""
+        name = self._sorted(self._rows_of(value))
+        rows, stated = self.whole.values[name].shape[0], self.member.whole[name].placement
+        pieces = (group.divided_along(placement) or (0, 1))[1]
+        chosen = self.choices.leaves(self.choices.captured.nodes[self.choices.made_by[name]].tensors[0][1], 0)
+        each = self.choices.known.dimensions.length(chosen[-1:])
+        if placement != stated or rows // pieces // self.choices.degree % each:
+            raise RunError(
+                f"{value}: members have rows by something else than the tokens that they sorted, which is not run; plan"
+                " with another degree, or with --expert-parallel"
+            )
 
     def _rows_of(self, value: str) -> int:
         """The leaf of the sorted rows that a value has, or says something of."""
