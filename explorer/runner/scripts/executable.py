@@ -39,6 +39,11 @@ def not_run(problem: Problem, plan: Plan, asked: str | None) -> Iterator[str]:
             "attention whose keys and values go round a ring is planned for and not run; plan with a degree for which"
             " attention is divided by heads (--context-parallel)"
         )
+    elif crossing := _rows_between(problem, plan):
+        yield (
+            f"rows of experts ({crossing}) go from one stage to another, and how many there are is known only as it"
+            " runs; plan with mixtures whole in a stage (--whole-modules)"
+        )
     if not problem.training:
         return
     if problem.precision is not Precision.PURE:
@@ -57,3 +62,22 @@ def not_run(problem: Problem, plan: Plan, asked: str | None) -> Iterator[str]:
             f"optimizer {named} is planned for and not run: run with --optimizer {', '.join(OPTIMIZERS[:-1])} or"
             f" {OPTIMIZERS[-1]}"
         )
+
+
+def _rows_between(problem: Problem, plan: Plan) -> str:
+    """A tensor of which a member has the rows of its experts, that one stage makes and another reads; "" for none."""
+    division = problem.graph.division
+    if division is None:
+        return ""
+    stage_of = {operator: number for number, stage in enumerate(plan.stages) for operator in stage.operators}
+    made_in = {
+        tensor: stage_of[call.operator]
+        for call in division.calls
+        for tensor in (call.outputs if call.operator in stage_of else ())
+        if division.tensors[tensor].placement.startswith("E")
+    }
+    for call in division.calls:
+        for tensor in call.inputs if call.operator in stage_of else ():
+            if made_in.get(tensor, stage_of[call.operator]) != stage_of[call.operator]:
+                return division.tensors[tensor].name
+    return ""

@@ -211,6 +211,20 @@ def apart(machine: Machine) -> None:
     machine._partial = lambda segment: []  # type: ignore[method-assign]
 
 
+def disordered(machine: Machine) -> None:
+    """Rows that came to experts stay in the order of who sent them."""
+    iterate, arrival = machine.iterate, routed.Rows.arrival
+
+    def iterated() -> None:
+        routed.Rows.arrival = lambda rows: torch.arange(int(rows.of_experts().sum()))  # type: ignore[method-assign]
+        try:
+            iterate()
+        finally:
+            routed.Rows.arrival = arrival  # type: ignore[method-assign]
+
+    machine.iterate = iterated  # type: ignore[method-assign]
+
+
 def not_gathered(machine: Machine) -> None:
     """What other replicas have updated never comes here."""
     for shards in machine.every_shards():
@@ -245,6 +259,7 @@ FAULTS: dict[str, Callable[[Machine], None]] = {
     "sums": forgotten_sum,
     "shares": wrong_share,
     "parts": apart,
+    "rows": disordered,
     "gathered": not_gathered,
     "summed": not_summed,
 }
