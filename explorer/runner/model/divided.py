@@ -292,8 +292,8 @@ class _Routed:
         name = self._sorted(self._rows_of(value))
         rows, stated = self.whole.values[name].shape[0], self.member.whole[name].placement
         pieces = (group.divided_along(placement) or (0, 1))[1]
-        chosen = self.choices.leaves(self.choices.captured.nodes[self.choices.made_by[name]].tensors[0][1], 0)
-        each = self.choices.known.dimensions.length(chosen[-1:])
+        tokens = (token for token, route in self.choices.known.routes.items() if route is Route.TOKEN)
+        each = max((self._each(token) for token in tokens), default=1)
         if placement != stated or rows // pieces // self.choices.degree % each:
             raise RunError(
                 f"{value}: members have rows by something else than the tokens that they sorted, which is not run; plan"
@@ -332,9 +332,13 @@ class _Routed:
         if route in (None, Route.EXPERT):
             return None
         along = group.divided_along(self.member.whole[self._sorted(rows)].placement)
-        maker = self.whole.nodes[self.choices.made_by[value]]
-        each: Any = maker.constants.get("other", 1) if route is Route.TOKEN else 1
+        each = self._each(value) if route is Route.TOKEN else 1
         return routed.Numbers(route is Route.BACK, each, 1 if along is None else along[1])
+
+    def _each(self, tokens: str) -> int:
+        """How many choices each token has."""
+        each: Any = self.whole.nodes[self.choices.made_by[tokens]].constants.get("other", 1)
+        return int(each)
 
     def call(
         self, call: Node, origin: Node, given: Mapping[str, Any]

@@ -83,7 +83,7 @@ class Program:
         if self.divided is None:
             return False
         made = self.calls[call].outputs
-        return any(self.captured.whole[name].placement[:1] in "SE" for name in made)
+        return any(self.captured.whole[name].placement.startswith(("S(", "E(")) for name in made)
 
     def undivided(self, operators: Sequence[int]) -> tuple[int, ...]:
         """Those of the whole model whose calls these make; themselves where tensors are whole."""

@@ -1,5 +1,5 @@
-"""Rows of tokens, sorted by the expert that these chose, on the members of a group: who has tokens sorts their rows, who
-has experts gets the rows of these, and sends back what it made of them.
+"""Rows of tokens, sorted by the expert that these chose, on the members of a group: who has tokens sorts their rows,
+who has experts gets the rows of these, and sends back what it made of them.
 
 Rows of all members together are in the order of experts, of one expert in that of the members, of one member in its
 own; so whoever knows how many rows each expert has at each member (`counted`) knows where every row is. A member that

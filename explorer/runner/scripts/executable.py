@@ -42,7 +42,7 @@ def not_run(problem: Problem, plan: Plan, asked: str | None) -> Iterator[str]:
     elif crossing := _rows_between(problem, plan):
         yield (
             f"rows of experts ({crossing}) go from one stage to another, and how many there are is known only as it"
-            " runs; plan with mixtures whole in a stage (--whole-modules)"
+            " runs; plan with layers whole (--whole layers)"
         )
     if not problem.training:
         return
@@ -70,14 +70,13 @@ def _rows_between(problem: Problem, plan: Plan) -> str:
     if division is None:
         return ""
     stage_of = {operator: number for number, stage in enumerate(plan.stages) for operator in stage.operators}
-    made_in = {
-        tensor: stage_of[call.operator]
-        for call in division.calls
-        for tensor in (call.outputs if call.operator in stage_of else ())
-        if division.tensors[tensor].placement.startswith("E")
-    }
+    made_in: dict[int, int] = {}
     for call in division.calls:
-        for tensor in call.inputs if call.operator in stage_of else ():
-            if made_in.get(tensor, stage_of[call.operator]) != stage_of[call.operator]:
+        if call.operator is None or call.operator not in stage_of:
+            continue
+        here = stage_of[call.operator]
+        for tensor in call.inputs:
+            if made_in.get(tensor, here) != here:
                 return division.tensors[tensor].name
+        made_in |= {made: here for made in call.outputs if division.tensors[made].placement.startswith("E")}
     return ""

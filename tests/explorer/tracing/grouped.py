@@ -25,7 +25,9 @@ def _register() -> None:
     try:
         import transformers.integrations.moe  # noqa: F401
     except ImportError:
-        torch.library.custom_op(NAME, _product, mutates_args=(), schema="(Tensor input, Tensor weight, Tensor offs) -> Tensor")
+        torch.library.custom_op(
+            NAME, _product, mutates_args=(), schema="(Tensor input, Tensor weight, Tensor offs) -> Tensor"
+        )
         torch.library.custom_op(
             f"{NAME}_backward", _gradients, mutates_args=(),
             schema="(Tensor input, Tensor weight, Tensor offs, Tensor grad_output) -> (Tensor, Tensor)",

@@ -40,8 +40,9 @@ def batches(model: str) -> Iterator[tuple[Tensor, ...]]:
     draw = torch.Generator().manual_seed(3)
     with torch.device("meta"):
         _, inputs = build_of(model)()
+    words = WORDS if ":" in model else 50
     for _ in range(2 * STEPS):
-        yield tuple(torch.randint(WORDS if ":" in model else 50, (SAMPLES, *each.shape[1:]), generator=draw) for each in inputs)
+        yield tuple(torch.randint(words, (SAMPLES, *each.shape[1:]), generator=draw) for each in inputs)
 
 
 def trained(folder: Path, model: str, plan: str, count: int, resume: str, keep: str) -> dict[str, Any]:
