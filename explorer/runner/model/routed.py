@@ -173,11 +173,11 @@ def _of_experts(rows: Rows, tensor: Tensor, before: str, after: str) -> Tensor:
         return _sent(members, tensor.repeat(every, *[1] * (tensor.dim() - 1)), [mine] * every, held, "all_gather")
     if (share := divided_along(before)) is not None:
         arrived = _sent(members, tensor, held, [mine] * every)
-        return joined(arrived.split([mine] * every), *share)
+        return joined(torch.split(arrived, [mine] * every), *share)
     if before == PARTIAL:
         arrived = _sent(members, tensor, held, [mine] * every, "reduce_scatter")
-        return torch.stack(arrived.split([mine] * every)).sum(0)
-    return tensor.split(held)[members.member].clone()
+        return torch.stack(torch.split(arrived, [mine] * every)).sum(0)
+    return torch.split(tensor, held)[members.member].clone()
 
 
 def _sent(
@@ -255,5 +255,5 @@ def product(rows: Tensor, matrices: Tensor, counts: Tensor, by: str) -> Tensor:
         ends = each.cumsum(0).to(rows.device, torch.int32)
         result: Tensor = torch._grouped_mm(rows, matrices, offs=ends)
         return result
-    parts = rows.split(each.tolist())
+    parts = torch.split(rows, each.tolist())
     return torch.cat([part @ matrix for part, matrix in zip(parts, matrices, strict=True)])
