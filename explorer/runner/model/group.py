@@ -99,7 +99,7 @@ class Members:
         """That of this process."""
         return share_of(whole, dim, pieces, self.members, self.member)
 
-    def note(self, kind: str, sent_bytes: float, began: Any) -> None:
+    def note(self, kind: str, sent_bytes: float, began: object) -> None:
         """Keeps an exchange that ends now."""
         self.exchanged.append(Exchanged(kind, sent_bytes, began, self.now()))
 
