@@ -11,13 +11,15 @@ from torch import Tensor, fx, nn
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from explorer.runner.model import group
+from explorer.runner.model import group, routed
 from explorer.runner.model.flat import Flat, inside, nodes_in
 from explorer.runner.model.weights import Held
 from explorer.tracing.captured import Captured, Node
-from explorer.tracing.sharding.choices import PARTIAL, WHOLE, Option, partial_gradients
+from explorer.tracing.sharding.choices import PARTIAL, WHOLE, Choices, Option, partial_gradients
 from explorer.tracing.sharding.local import Part, member_of
+from explorer.tracing.sharding.loops import Route
 from solvers.errors import RunError
+from solvers.problem import collectives
 from solvers.problem.collectives import COLLECTIVE
 
 SHAPES = ("size", "shape")
@@ -125,6 +127,7 @@ class _Dividing:
         self.new = Flat(fx.Graph(), constants=flat.constants)
         self.call_of = {output: node for node in whole.nodes for output in node.outputs}
         self.named = {node.name: node for node in whole.nodes}
+        self.routed = _Routed(divided.part.choices, whole, member, self.new)
 
     def divided(self) -> Flat:
         for old, source in self.old.sources.items():
@@ -145,7 +148,8 @@ class _Dividing:
     def _exchange(self, call: Node) -> None:
         (_, read), (made,) = call.tensors[0], call.outputs
         placements = [self.member.whole[name].placement for name in (read, made)]
-        node = self.new.graph.call_function(group.exchange, (self.new.values[read], *placements))
+        target, more = self.routed.exchange(made.partition("@")[0], placements) or (group.exchange, tuple(placements))
+        node = self.new.graph.call_function(target, (self.new.values[read], *more))
         self._called(call.name, node)
         self._gives(made, node)
 
@@ -206,6 +210,8 @@ class _Dividing:
         if option is not None and option.leaf != WHOLE:
             if option.outputs[0] == PARTIAL and isinstance(given.get("bias"), fx.Node):
                 given["bias"] = self.new.graph.call_function(group.on_one, (given["bias"],))
+            if made := self.routed.call(call, origin, given):
+                return *made, {}
             if special := self._special(origin.target, option):
                 return special, tuple(given[name] for name in names if name in given), {}
         positional = tuple(given[name] for name in names[: len(args)])
@@ -223,6 +229,10 @@ class _Dividing:
         found: dict[str, Any] = {
             key: made for key in SHAPES if isinstance(given.get(key), (list, tuple)) and name != "cat"
         }
+        if call.outputs and (by := self.member.whole[call.outputs[0]].placement).startswith("E("):
+            if found and not call.tensors:
+                raise RunError(f"{call.name} states how many rows experts have, which no run knows before")
+            made[int(by[2:-1])] = -1  # as many as were chosen
         if not call.tensors:
             return found
         local, shape = (
@@ -245,3 +255,130 @@ class _Dividing:
 def _scaled(value: Any, share: int, whole: int) -> Any:
     """A length, or several, of what is divided."""
     return pytree.tree_map(lambda length: length if abs(length) > whole else length * share // whole, value)
+
+
+class _Routed:
+    """What is called for rows of tokens that were sorted by the experts that these chose (`routed`)."""
+
+    def __init__(self, choices: Choices, whole: Captured, member: Captured, new: Flat) -> None:
+        self.choices, self.whole, self.member, self.new = choices, whole, member, new
+        self.counted: dict[int, fx.Node] = {}
+
+    def exchange(self, value: str, placements: Sequence[str]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        """The exchange of a value of the whole model, and what it takes beside the value; None for one of another kind.
+        placements: before and after."""
+        route = self.choices.known.routes.get(value)
+        before, after = (self._placement(value, placement) for placement in placements)
+        sorted_rows = {before, after} & {routed.BY_TOKEN, routed.BY_EXPERT}
+        if not sorted_rows and route is not Route.BACK:
+            return None
+        rows = self._rows_of(value)
+        return routed.exchange, (self.counts(rows), before, after, self._numbers(value, rows))
+
+    def _placement(self, value: str, placement: str) -> str:
+        """With rows of tokens apart from other shares."""
+        if placement.startswith("E("):
+            if placement != collectives.by_expert(0):
+                raise RunError(f"{value} has rows of experts in another dimension than its first, which is not run")
+            return routed.BY_EXPERT
+        along = group.divided_along(placement)
+        if along is None or along[0] or not self.choices.is_sorted(value, 0):
+            return placement
+        self._check_tokens(value, placement)
+        return routed.BY_TOKEN
+
+    def _check_tokens(self, value: str, placement: str) -> None:
+        """Members have the rows of tokens, all their choices, and sort them; no others."""
+        name = self._sorted(self._rows_of(value))
+        rows, stated = self.whole.values[name].shape[0], self.member.whole[name].placement
+        pieces = (group.divided_along(placement) or (0, 1))[1]
+        tokens = (token for token, route in self.choices.known.routes.items() if route is Route.TOKEN)
+        each = max((self._each(token) for token in tokens), default=1)
+        if placement != stated or rows // pieces // self.choices.degree % each:
+            raise RunError(
+                f"{value}: members have rows by something else than the tokens that they sorted, which is not run; plan"
+                " with another degree, or with --expert-parallel"
+            )
+
+    def _rows_of(self, value: str) -> int:
+        """The leaf of the sorted rows that a value has, or says something of."""
+        known = self.choices.known
+        if known.routes.get(value) is Route.BACK:
+            maker = self.whole.nodes[self.choices.made_by[value]]
+            value = next(name for _, name in maker.tensors if known.routes.get(name) is Route.ORDER)
+        return self.choices.leaves(value, 0)[-1]
+
+    def _sorted(self, rows: int) -> str:
+        """The value that says of which expert each of the sorted rows is."""
+        routes = self.choices.known.routes.items()
+        of = (name for name, route in routes if route is Route.EXPERT and self.choices.leaves(name, 0)[-1:] == (rows,))
+        if (found := next(of, None)) is None:
+            raise RunError("rows are sorted by expert and nothing says of which each is, which is not run")
+        return found
+
+    def counts(self, rows: int) -> fx.Node:
+        """The call that counts, for sorted rows, those of each expert at each member."""
+        if rows not in self.counted:
+            name = self._sorted(rows)
+            experts = self.choices.known.dimensions.length(self.choices.leaves(name, 0)[:-1])
+            everywhere = self._placement(name, self.member.whole[name].placement) != routed.BY_TOKEN
+            self.counted[rows] = self.new.graph.call_function(
+                routed.counted, (self.new.values[name], experts, everywhere)
+            )
+        return self.counted[rows]
+
+    def _numbers(self, value: str, rows: int) -> routed.Numbers | None:
+        route = self.choices.known.routes.get(value)
+        if route in (None, Route.EXPERT):
+            return None
+        along = group.divided_along(self.member.whole[self._sorted(rows)].placement)
+        each = self._each(value) if route is Route.TOKEN else 1
+        return routed.Numbers(route is Route.BACK, each, 1 if along is None else along[1])
+
+    def _each(self, tokens: str) -> int:
+        """How many choices each token has."""
+        each: Any = self.whole.nodes[self.choices.made_by[tokens]].constants.get("other", 1)
+        return int(each)
+
+    def call(
+        self, call: Node, origin: Node, given: Mapping[str, Any]
+    ) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        """What is called in place of a call on such rows; None where it works as it is. call: of the member, origin:
+        the same of the whole."""
+        routes = self.choices.known.routes
+        if origin.target in ("aten._grouped_mm", "transformers.grouped_mm_fallback"):
+            if given.get("bias") is not None or given.get("out_dtype") is not None:
+                raise RunError(f"{call.name}: a product by expert with a bias or a type of its own is not run divided")
+            made = origin.outputs[0]
+            by = self._placement(made, self.member.whole[call.outputs[0]].placement)
+            operands = list(given.values())[:2]
+            return routed.product, (*operands, self.counts(self._rows_of(made)), by)
+        if origin.target in ("aten.index_put", "aten.index_put_"):
+            return self._put(call, origin, given)
+        if origin.target != "aten.index" or len(origin.tensors) != 2:
+            return None
+        (_, table), (_, numbers) = origin.tensors
+        route = routes.get(numbers)
+        at = [self.member.whole[name].placement for _, name in call.tensors]
+        args = given["self"], given["indices"][0]
+        if route is Route.BACK and self._placement(table, at[0]) == routed.BY_EXPERT:
+            return routed.put_back, (*args, self.counts(self._rows_of(numbers)))
+        if route is Route.EXPERT and self._placement(numbers, at[1]) == routed.BY_EXPERT and at[0].startswith("S("):
+            return routed.of_experts, args
+        whole = at[0] in (collectives.WHOLE, collectives.UNSUMMED)
+        if route in (Route.TOKEN, Route.ORDER) and whole and self._placement(numbers, at[1]) == routed.BY_TOKEN:
+            rows = self._rows_of(numbers)
+            return routed.picked, (*args, self.counts(rows), self._numbers(numbers, rows))
+        return None
+
+    def _put(
+        self, call: Node, origin: Node, given: Mapping[str, Any]
+    ) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        """Which row each choice of a member has become: its own rows, not those of all that the call would put."""
+        order = next((name for _, name in origin.tensors if self.choices.known.routes.get(name) is Route.ORDER), None)
+        if order is None:
+            return None
+        values = self.choices.made_by.get(self.choices.source(origin.tensors[-1][1]))
+        if values is None or self.whole.nodes[values].target != "aten.arange":
+            raise RunError(f"{call.name} puts other numbers than those of rows where an order says, which is not run")
+        return routed.row_of_choice, (given["self"], given["indices"][0])

@@ -35,20 +35,22 @@ class Exchanged(NamedTuple):
 class Members:
     """member: the place of this process among so many. group: of the processes; None: there are no others, and what
     they would send is taken to be what this one has, so that its own work can be timed. exchanged: those of this
-    process since it was cleared. now: what stamps their times."""
+    process since it was cleared. now: what stamps their times. counts: how often it exchanged how many rows experts
+    have, a few bytes that no plan counts."""
 
     member: int = 0
     members: int = 1
     group: dist.ProcessGroup | None = None
     exchanged: list[Exchanged] = field(default_factory=list)
     now: Callable[[], Any] = time.perf_counter
+    counts: int = 0
 
     def add_up(self, tensor: Tensor, how: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM) -> Tensor:
         """A new tensor."""
         began, total = self.now(), tensor.contiguous().clone()
         if self.group is not None:
             dist.all_reduce(total, how, group=self.group)
-        self._note("all_reduce", 2 * (self.members - 1) / self.members * _bytes(total), began)
+        self.note("all_reduce", 2 * (self.members - 1) / self.members * _bytes(total), began)
         return total
 
     def gather(self, share: Tensor, dim: int, pieces: int) -> Tensor:
@@ -59,7 +61,7 @@ class Members:
             parts = mine.view(-1).repeat(self.members)
         else:
             dist.all_gather_into_tensor(parts, mine.view(-1), group=self.group)
-        self._note("all_gather", (self.members - 1) * _bytes(mine), began)
+        self.note("all_gather", (self.members - 1) * _bytes(mine), began)
         if (dim, pieces) == (0, 1):  # as they lie
             return parts.view(self.members * mine.shape[0], *mine.shape[1:])
         return joined(parts.view(self.members, *mine.shape).unbind(), dim, pieces)
@@ -74,7 +76,7 @@ class Members:
         mine = parts[0].clone() if self.group is None else torch.empty_like(parts[0])
         if self.group is not None:
             dist.reduce_scatter_tensor(mine.view(-1), parts.view(-1), group=self.group)
-        self._note("reduce_scatter", (self.members - 1) * _bytes(mine), began)
+        self.note("reduce_scatter", (self.members - 1) * _bytes(mine), began)
         return mine
 
     def redistribute(self, share: Tensor, before: tuple[int, int], after: tuple[int, int]) -> Tensor:
@@ -90,14 +92,15 @@ class Members:
         parts = sent.clone() if self.group is None else torch.empty_like(sent)
         if self.group is not None:
             dist.all_to_all_single(parts, sent, group=self.group)
-        self._note("all_to_all", (self.members - 1) / self.members * _bytes(sent), began)
+        self.note("all_to_all", (self.members - 1) / self.members * _bytes(sent), began)
         return joined(parts.unbind(), dim, outer)
 
     def share(self, whole: Tensor, dim: int, pieces: int) -> Tensor:
         """That of this process."""
         return share_of(whole, dim, pieces, self.members, self.member)
 
-    def _note(self, kind: str, sent_bytes: float, began: Any) -> None:
+    def note(self, kind: str, sent_bytes: float, began: object) -> None:
+        """Keeps an exchange that ends now."""
         self.exchanged.append(Exchanged(kind, sent_bytes, began, self.now()))
 
 
@@ -154,14 +157,15 @@ class _Exchange(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, before: str, after: str) -> Tensor:
         ctx.members, ctx.before, ctx.after = here(), before, after
-        return _forward(here(), tensor, before, after)
+        return changed(here(), tensor, before, after)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return _backward(ctx.members, gradients[0], ctx.before, ctx.after), None, None
+        return changed_back(ctx.members, gradients[0], ctx.before, ctx.after), None, None
 
 
-def _forward(members: Members, tensor: Tensor, before: str, after: str) -> Tensor:
+def changed(members: Members, tensor: Tensor, before: str, after: str) -> Tensor:
+    """`exchange` without its gradient."""
     source, target = divided_along(before), divided_along(after)
     if before == PARTIAL:
         return members.add_up(tensor) if target is None else members.scatter_sum(tensor, *target)
@@ -170,7 +174,8 @@ def _forward(members: Members, tensor: Tensor, before: str, after: str) -> Tenso
     return tensor.view_as(tensor) if target is None else members.share(tensor, *target).clone()
 
 
-def _backward(members: Members, gradient: Tensor, before: str, after: str) -> Tensor:
+def changed_back(members: Members, gradient: Tensor, before: str, after: str) -> Tensor:
+    """The gradient of what was exchanged, by that of what came of it."""
     source, target = divided_along(before), divided_along(after)
     if target is not None:
         if source is not None:

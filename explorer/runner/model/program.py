@@ -17,7 +17,7 @@ from explorer.question.models.libraries import graph_name, library_of
 from explorer.runner.model.construct import Built, construct
 from explorer.runner.model.divided import Divided, Placed, placed
 from explorer.runner.model.flat import Flat, From, Source, flatten
-from explorer.runner.model.group import divided_along, here
+from explorer.runner.model.group import here
 from explorer.runner.model.optimizers import DTYPES, floating
 from explorer.runner.model.recomputation import Region
 from explorer.runner.model.same_model import check_same
@@ -83,7 +83,7 @@ class Program:
         if self.divided is None:
             return False
         made = self.calls[call].outputs
-        return any(divided_along(self.captured.whole[name].placement) is not None for name in made)
+        return any(self.captured.whole[name].placement.startswith(("S(", "E(")) for name in made)
 
     def undivided(self, operators: Sequence[int]) -> tuple[int, ...]:
         """Those of the whole model whose calls these make; themselves where tensors are whole."""

@@ -34,12 +34,15 @@ def not_run(problem: Problem, plan: Plan, asked: str | None) -> Iterator[str]:
         yield "degrees by part are planned for and not run; plan with one degree (--tensor-parallel)"
     elif problem.graph.tensor_parallel > 1 and problem.graph.division is None:
         yield "the plan does not state how its tensors are divided, as older ones did not; plan it again"
-    elif problem.graph.division is not None and any(one.placement[:1] == "E" for one in problem.graph.division.tensors):
-        yield "experts over a group are planned for and not run; plan with tensors whole"
     elif any(one.exchange_steps and exchange_kind(one) == RING for one in problem.graph.operators):
         yield (
             "attention whose keys and values go round a ring is planned for and not run; plan with a degree for which"
             " attention is divided by heads (--context-parallel)"
+        )
+    elif crossing := _rows_between(problem, plan):
+        yield (
+            f"rows of experts ({crossing}) go from one stage to another, and how many there are is known only as it"
+            " runs; plan with layers whole (--whole layers)"
         )
     if not problem.training:
         return
@@ -59,3 +62,21 @@ def not_run(problem: Problem, plan: Plan, asked: str | None) -> Iterator[str]:
             f"optimizer {named} is planned for and not run: run with --optimizer {', '.join(OPTIMIZERS[:-1])} or"
             f" {OPTIMIZERS[-1]}"
         )
+
+
+def _rows_between(problem: Problem, plan: Plan) -> str:
+    """A tensor of which a member has the rows of its experts, that one stage makes and another reads; "" for none."""
+    division = problem.graph.division
+    if division is None:
+        return ""
+    stage_of = {operator: number for number, stage in enumerate(plan.stages) for operator in stage.operators}
+    made_in: dict[int, int] = {}
+    for call in division.calls:
+        if call.operator is None or call.operator not in stage_of:
+            continue
+        here = stage_of[call.operator]
+        for tensor in call.inputs:
+            if made_in.get(tensor, here) != here:
+                return division.tensors[tensor].name
+        made_in |= {made: here for made in call.outputs if division.tensors[made].placement.startswith("E")}
+    return ""

@@ -155,13 +155,13 @@ def _local(
     strides, step = [0] * len(shape), 1
     for axis in sorted(range(len(shape)), key=lambda axis: (made.of.values[name].strides[axis], -axis)):
         strides[axis], step = step, step * max(shape[axis], 1)
-    placement = laid_out(choices, name, state, place)
+    placement = laid_out(choices, name, state, place, made.of)
     made.whole[new or name] = Whole(made.of.values[name].shape, placement, made.members(degree))
     return replace(made.of.values[name], name=new or name, shape=shape, strides=tuple(strides), base=base)
 
 
-def laid_out(choices: Choices, name: str, state: State, place: int | None) -> str:
-    """A state in the words of a graph. place: as in `Choices.local_shape`."""
+def laid_out(choices: Choices, name: str, state: State, place: int | None, of: Captured | None = None) -> str:
+    """A state in the words of a graph. place, of: as in `Choices.local_shape`."""
     if state < 0:
         return {WHOLE: collectives.WHOLE, SHARED: collectives.UNSUMMED, PARTIAL: collectives.PARTIAL}[state]
     axes = [axis for axis in range(len(choices.captured.values[name].shape)) if state in choices.ways(name, axis)]
@@ -171,7 +171,11 @@ def laid_out(choices: Choices, name: str, state: State, place: int | None) -> st
     leaves = choices.leaves(name, dim)
     if state not in leaves:
         leaves = choices.known.dimensions.sorted_from(choices.known.of[name][dim])
-    return collectives.shard(dim, choices.known.dimensions.length(leaves[: leaves.index(state)]))
+    before = leaves[: leaves.index(state)]
+    pieces = choices.known.dimensions.length(before)
+    if of is not None and choices.samples & set(before):  # there are as many as samples, or tokens of them
+        pieces = pieces * of.samples // choices.captured.samples
+    return collectives.shard(dim, pieces)
 
 
 def _native(made: Member, source: str) -> tuple[int, State]:

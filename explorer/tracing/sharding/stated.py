@@ -9,7 +9,7 @@ from explorer.tracing.sharding.loops import Where
 from explorer.tracing.sharding.rules import analyse
 from solvers.errors import InvalidProblem
 from solvers.problem import collectives
-from solvers.problem.collectives import DividedCall, Division
+from solvers.problem.collectives import Axis, DividedCall, Division
 
 
 def as_stated(division: Division, degree: int, small: Captured, large: Captured) -> Part:
@@ -18,7 +18,8 @@ def as_stated(division: Division, degree: int, small: Captured, large: Captured)
     division: as a graph of the model states it. small, large: the whole model at two batches. Raises InvalidProblem for
     a call that allows nothing of the kind; that all else is as stated is for whoever divides by it to compare.
     """
-    choices = Choices(analyse(small), large, degree, axis=None)
+    axis = Axis.EXPERT if division.sample_step > 1 else None
+    choices = Choices(analyse(small), large, degree, axis=axis, load=division.load)
     made_by = {division.tensors[output].name: call for call in division.calls for output in call.outputs[:1]}
     labels = {}
     for at, options in choices.options.items():

@@ -28,6 +28,7 @@ from explorer.runner.engine.gather import gather
 from explorer.runner.engine.machine import Machine, make_machine
 from explorer.runner.engine.measure import measure, operator_seconds
 from explorer.runner.engine.shards import Shards
+from explorer.runner.model import routed
 from explorer.runner.model.group import loss_of_rows
 from explorer.runner.model.program import Program
 from explorer.runner.verifying.verify import verify
@@ -125,14 +126,20 @@ def sent(machine: Machine) -> tuple[list[dict[str, float]], list[int]]:
     return [each for each, _ in every], [kept for _, kept in every]
 
 
-def loss_over_rows(machine: Machine) -> bool:
+def calls(machine: Machine, target: object) -> bool:
     nodes = (node for stage in machine.stages.values() for node in stage.program.module.graph.nodes)
-    return any(node.target is loss_of_rows for node in nodes)
+    return any(node.target is target for node in nodes)
+
+
+def loss_over_rows(machine: Machine) -> bool:
+    return calls(machine, loss_of_rows)
 
 
 def exchanged(machine: Machine) -> list[dict[str, float]]:
     """By rank and kind, the bytes that are sent within groups in an iteration, of as many collectives as torch was
-    asked for; all-reduces are added by replicas, and where the rows of a loss are divided, by the number of targets."""
+    asked for; all-reduces are added by replicas, and where the rows of a loss are divided, by the number of targets;
+    all-gathers where members exchange how many rows experts have."""
+    counts = machine.members.counts
     with Collectives() as counted:
         machine.iterate()
     mine: dict[str, float] = {}
@@ -140,8 +147,11 @@ def exchanged(machine: Machine) -> list[dict[str, float]]:
     for each in machine.members.exchanged:
         mine[each.kind] = mine.get(each.kind, 0.0) + each.sent_bytes
         times[each.kind] = times.get(each.kind, 0) + 1
-    for kind in KINDS[:-1]:
-        assert counted.times[kind] == times.get(kind, 0) or kind == "all_reduce"
+    counted.times["all_gather"] -= machine.members.counts - counts
+    if calls(machine, routed.exchange):  # of unequal rows all are all-to-alls
+        assert sum(counted.times[kind] for kind in KINDS[1:4]) == sum(times.get(kind, 0) for kind in KINDS[1:4])
+    else:
+        assert all(counted.times[kind] == times.get(kind, 0) for kind in KINDS[1:4])
     assert counted.times["all_reduce"] >= times.get("all_reduce", 0)
     if not machine.groups and not loss_over_rows(machine):
         assert counted.times["all_reduce"] == times.get("all_reduce", 0)
@@ -201,6 +211,20 @@ def apart(machine: Machine) -> None:
     machine._partial = lambda segment: []  # type: ignore[method-assign]
 
 
+def disordered(machine: Machine) -> None:
+    """Rows that came to experts stay in the order of who sent them."""
+    iterate, arrival = machine.iterate, routed.Rows.arrival
+
+    def iterated() -> None:
+        routed.Rows.arrival = lambda rows: torch.arange(int(rows.of_experts().sum()))  # type: ignore[method-assign]
+        try:
+            iterate()
+        finally:
+            routed.Rows.arrival = arrival  # type: ignore[method-assign]
+
+    machine.iterate = iterated  # type: ignore[method-assign]
+
+
 def not_gathered(machine: Machine) -> None:
     """What other replicas have updated never comes here."""
     for shards in machine.every_shards():
@@ -235,6 +259,7 @@ FAULTS: dict[str, Callable[[Machine], None]] = {
     "sums": forgotten_sum,
     "shares": wrong_share,
     "parts": apart,
+    "rows": disordered,
     "gathered": not_gathered,
     "summed": not_summed,
 }

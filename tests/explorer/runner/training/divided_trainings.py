@@ -6,10 +6,11 @@ keep]. They are run one after the other; process 0 writes FOLDER/results.json: n
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from torch import Tensor
 
 import explorer
 from demo_models import MODELS
+from tests.explorer.runner.model.mixtures import WORDS
 from tests.explorer.runner.training import models
 
 STEPS = 6
@@ -27,18 +29,25 @@ STEPS = 6
 SAMPLES = 8
 
 
+def build_of(model: str) -> Callable[[], Any]:
+    """A demo's, or that of a module:function."""
+    module, _, name = model.rpartition(":")
+    return getattr(importlib.import_module(module), name) if module else MODELS[model].build
+
+
 def batches(model: str) -> Iterator[tuple[Tensor, ...]]:
     """Words, and the words to find."""
     draw = torch.Generator().manual_seed(3)
     with torch.device("meta"):
-        _, inputs = MODELS[model].build()
+        _, inputs = build_of(model)()
+    words = WORDS if ":" in model else 50
     for _ in range(2 * STEPS):
-        yield tuple(torch.randint(50, (SAMPLES, *each.shape[1:]), generator=draw) for each in inputs)
+        yield tuple(torch.randint(words, (SAMPLES, *each.shape[1:]), generator=draw) for each in inputs)
 
 
 def trained(folder: Path, model: str, plan: str, count: int, resume: str, keep: str) -> dict[str, Any]:
     training = explorer.launch(
-        str(folder / plan), model=MODELS[model].build, optimizer=models.adamw, batches=batches(model), clip=0.5,
+        str(folder / plan), model=build_of(model), optimizer=models.adamw, batches=batches(model), clip=0.5,
         accumulate=2, seed=1, schedule=models.warm_up, resume=folder / resume if resume else None,
     )  # fmt: skip
     steps = [astuple(step) for step in training.steps(count)]

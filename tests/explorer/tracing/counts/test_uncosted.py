@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from explorer.tracing import trace_module
 from explorer.tracing.flops import PRODUCTS
+from tests.explorer.tracing import grouped
 from tests.explorer.tracing.models import BATCH, WIDTH, Function, forward, trace
 
 EXPERTS, TOKENS = 4, 6
@@ -17,7 +18,7 @@ EXPERTS, TOKENS = 4, 6
 
 @pytest.fixture
 def library() -> Iterator[torch.library.Library]:
-    """Operators of somebody's own, as transformers registers its fallback."""
+    """Operators of somebody's own."""
     with torch.library._scoped_library("placement_test", "FRAGMENT") as made:
         yield made
 
@@ -66,11 +67,9 @@ def test_an_operator_that_reads_weights_without_a_formula_is_named(library: torc
     assert f"{EXPERTS * WIDTH * 2 * WIDTH:,}" in note
 
 
-def test_the_fallback_of_transformers_is_a_product(library: torch.library.Library) -> None:
-    with torch.library._scoped_library("transformers", "FRAGMENT") as theirs:
-        define(theirs, "grouped_mm_fallback")
-        module = Experts(lambda rows, weight, ends: torch.ops.transformers.grouped_mm_fallback(rows, weight, ends))
-        workload = trace_module(module, (torch.randn(BATCH, TOKENS, WIDTH),), name="tiny", training=False)
+def test_the_fallback_of_transformers_is_a_product() -> None:
+    module = Experts(grouped.product)
+    workload = trace_module(module, (torch.randn(BATCH, TOKENS, WIDTH),), name="tiny", training=False)
     (product,) = [o for o in forward(workload) if "grouped_mm" in o.op_type]
     assert product.flops.at(BATCH) == 2 * BATCH * TOKENS * WIDTH * 2 * WIDTH
 
