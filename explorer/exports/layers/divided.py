@@ -58,10 +58,8 @@ def _other_losses(graph: OpGraph, launcher: str) -> list[str]:
     """Of groups that divide tokens, or samples and experts."""
     if axis_of(graph) is Axis.CONTEXT:
         rings, heads = attention_ways(graph)
-        mixed = (
-            f"the plan sends keys and values of {rings} calls of attention round a ring and divides {heads} by heads"
-        )
-        return [f"both ways of attention: {mixed}, and {launcher} is told one"] if rings and heads else []
+        mixed = f"the plan has {rings} calls round a ring and {heads} by heads, and {launcher} takes one way for all"
+        return [f"both ways of attention: {mixed}"] if rings and heads else []
     sentences = [f"which experts stand where: {launcher} has them in order"]
     load = 1.0 if graph.division is None else graph.division.load
     if load > 1:

@@ -18,7 +18,7 @@ def as_stated(division: Division, degree: int, small: Captured, large: Captured)
     division: as a graph of the model states it. small, large: the whole model at two batches. Raises InvalidProblem for
     a call that allows nothing of the kind; that all else is as stated is for whoever divides by it to compare.
     """
-    axis = Axis.EXPERT if division.sample_step > 1 else None
+    axis = Axis.EXPERT if division.axis is Axis.EXPERT else None
     choices = Choices(analyse(small), large, degree, axis=axis, load=division.load)
     made_by = {division.tensors[output].name: call for call in division.calls for output in call.outputs[:1]}
     labels = {}
