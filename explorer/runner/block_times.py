@@ -92,9 +92,9 @@ def blocks_of(program: Program, sizes: Sequence[float], room_bytes: float) -> tu
     return (*blocks, range(first, count))
 
 
-def room_for(sizes: Sequence[float], asked: int | None, free_bytes: float) -> float:
+def room_for(sizes: Sequence[float], blocks: int | None, free_bytes: float) -> float:
     """Bytes of a block: an equal share of all where a number of blocks is asked for, else what is free."""
-    return free_bytes if asked is None else math.ceil(sum(sizes) / asked)
+    return free_bytes if blocks is None else math.ceil(sum(sizes) / blocks)
 
 
 class Boundaries:

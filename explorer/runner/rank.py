@@ -136,7 +136,7 @@ def _fail(bundle: Path, rank: int, error: BaseException) -> None:
     message, cause = first_line(error), first_line(root)
     if cause not in message:  # torch wraps what a backward raised
         message = f"{message.removesuffix(':')}: {cause}"
-    told = {
+    failure = {
         "rank": rank,
         "type": type(error).__name__,
         "message": message[:500],
@@ -146,7 +146,7 @@ def _fail(bundle: Path, rank: int, error: BaseException) -> None:
         "expected": isinstance(error, PlacementError),
     }  # fmt: skip
     try:
-        write_file(bundle / f"failure-{rank}.json", json.dumps(told), "saving why the rank failed")
+        write_file(bundle / f"failure-{rank}.json", json.dumps(failure), "saving why the rank failed")
     except NotWritten as problem:
         print(f"rank {rank}: {problem}", file=sys.stderr)
 

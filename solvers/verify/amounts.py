@@ -113,9 +113,9 @@ def saved_bytes(problem: Problem, jobs: Jobs, only: Bools | None = None) -> Floa
     """[jobs] B that a turn of a forward job keeps for the backward, where there is one. only: [members] those of which
     that is asked, all by default."""
     size, count = _columns(recomputation.saved(problem)), len(jobs.stage)
-    asked = np.ones(len(jobs.members)) if only is None else only.astype(np.float64)
-    kept = sums(jobs.member_of, size.fixed[jobs.members] * asked, count)
-    kept += sums(jobs.member_of, size.per_sample[jobs.members] * asked, count) * jobs.samples
+    counts = np.ones(len(jobs.members)) if only is None else only.astype(np.float64)
+    kept = sums(jobs.member_of, size.fixed[jobs.members] * counts, count)
+    kept += sums(jobs.member_of, size.per_sample[jobs.members] * counts, count) * jobs.samples
     return np.where((jobs.kind == FORWARD) & problem.has_backward(), kept, 0.0)
 
 
@@ -154,31 +154,31 @@ def received_here_bytes(problem: Problem, plan: Plan, jobs: Jobs) -> Floats:
     """[jobs] B of what a forward job that runs again reads of other stages of its own devices; and of what a job with
     a part of a region reads there, or of its own stage, that no operator of the stage keeps."""
     graph, kept = problem.graph, np.zeros(len(jobs.stage))
-    told = None if problem.plain is None else regions_of(problem.plain.graph)
+    regions = None if problem.plain is None else regions_of(problem.plain.graph)
     for index, stage in enumerate(plan.stages):
-        if not stage.recompute and told is None:
+        if not stage.recompute and regions is None:
             continue
         mine = set(stage.operators)
         here = {o for other in plan.stages if other.devices == stage.devices for o in other.operators}
         for job in np.flatnonzero((jobs.stage == index) & (jobs.kind == FORWARD)).tolist():
             read = [(o, t) for o in jobs.members[jobs.member_of == job].tolist() for t in graph.inputs[o]]
             read = [(o, t) for o, t in read if graph.tensors[t].producer in here]
-            if stage.recompute or told is None:
+            if stage.recompute or regions is None:
                 chosen = {t for _, t in read if graph.tensors[t].producer not in mine}
             else:
-                chosen = {t for o, t in read if _lacks(graph, told, mine, o, t)}
+                chosen = {t for o, t in read if _lacks(graph, regions, mine, o, t)}
             kept[job] = sum(graph.tensors[t].nbytes.at(float(jobs.samples[job])) for t in chosen)
     return kept
 
 
-def _lacks(graph: OpGraph, told: Regions, mine: set[int], reader: int, tensor: int) -> bool:
+def _lacks(graph: OpGraph, regions: Regions, mine: set[int], reader: int, tensor: int) -> bool:
     """Whether nobody of a stage has what one of its operators in a region needs of its own devices to run again."""
     producer = graph.tensors[tensor].producer
     saver = graph.tensors[tensor].saver
-    keeper = told.keeper.get(tensor, -1 if saver in told.name else saver)
-    if reader not in told.name or keeper == producer:
+    keeper = regions.keeper.get(tensor, -1 if saver in regions.name else saver)
+    if reader not in regions.name or keeper == producer:
         return False
-    if told.name.get(producer) == told.name[reader]:
+    if regions.name.get(producer) == regions.name[reader]:
         return producer not in mine
     return keeper not in mine
 

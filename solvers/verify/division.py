@@ -200,8 +200,8 @@ def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[st
         return
     members = derived.members(call)
     if not any(one.differentiable for one in (*inputs[:1], *outputs)):
-        told = {name: derived.routes.get(at, "") for name, at in zip(call.arguments, call.inputs, strict=True)}
-        derived.routes |= dict(zip(call.outputs, routes_of(call.target, told, len(outputs)), strict=True))
+        of_input = {name: derived.routes.get(at, "") for name, at in zip(call.arguments, call.inputs, strict=True)}
+        derived.routes |= dict(zip(call.outputs, routes_of(call.target, of_input, len(outputs)), strict=True))
     if any(one.members not in (0, call.members) for one in (*inputs, *outputs)):
         yield f"{where}: some of its tensors are of a group of another size"
     placements, stated = [one.placement for one in inputs], [one.placement for one in outputs]
@@ -215,13 +215,13 @@ def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[st
     else:
         shapes = tuple(one.shape for one in inputs), tuple(one.shape for one in outputs)
         routes = tuple(derived.routes.get(number, "") for number in call.inputs)
-        asked = Call(call.target, members, call.arguments, *shapes, call.integers, routes)
-        allowed = _allowed(asked, placements)
-        attended = along_tokens(asked, placements) if allowed is None else None
+        judged = Call(call.target, members, call.arguments, *shapes, call.integers, routes)
+        allowed = _allowed(judged, placements)
+        attended = along_tokens(judged, placements) if allowed is None else None
         if attended is not None and [attended[0]] == stated:
             if attended[1]:
                 _goes_round(derived, call)
-        elif repeats(asked, placements[0], stated[0]):
+        elif repeats(judged, placements[0], stated[0]):
             pass
         elif allowed is None or allowed[0] != stated:
             read = ", ".join(f"{name} {each}" for name, each in zip(call.arguments, placements, strict=True))

@@ -204,13 +204,13 @@ def _curve(static: float, holds: Holds) -> _Curve:
     return _Curve(times, level, float(max(level.max(), (level - taken + brief)[brief > 0].max(initial=static))))
 
 
-def _compare(device: int, static: float, counted: _Curve, told: MemoryCurve, makespan_s: float) -> list[str]:
+def _compare(device: int, static: float, counted: _Curve, stated: MemoryCurve, makespan_s: float) -> list[str]:
     slack = SLACK * counted.peak_bytes
-    if not abs(told.static_bytes - static) <= slack:
-        return [f"device {device}: {told.static_bytes} bytes are held throughout, expected {static}"]
-    if not abs(told.peak_bytes - counted.peak_bytes) <= slack:
-        return [f"device {device}: the memory curve peaks at {told.peak_bytes} bytes, expected {counted.peak_bytes}"]
-    times, nbytes = np.array(told.times_s), np.array(told.nbytes)
+    if not abs(stated.static_bytes - static) <= slack:
+        return [f"device {device}: {stated.static_bytes} bytes are held throughout, expected {static}"]
+    if not abs(stated.peak_bytes - counted.peak_bytes) <= slack:
+        return [f"device {device}: the memory curve peaks at {stated.peak_bytes} bytes, expected {counted.peak_bytes}"]
+    times, nbytes = np.array(stated.times_s), np.array(stated.nbytes)
     if len(times) != len(nbytes) or (np.diff(times) < 0).any():
         return [f"device {device}: the times of its memory curve do not ascend"]
     moments = np.unique(np.concatenate([times, counted.times_s]))

@@ -185,8 +185,8 @@ def _micro_batches(problem: Problem, plan: Plan) -> list[str]:
                 f" {problem.mini_batch}"
             )
         elif problem.objective is not Objective.MAKESPAN and not _may_have(problem, count):
-            asked = "a power of two" if problem.micro_batches is None else f"{problem.micro_batches}"
-            found.append(f"stage {index} has {count} micro-batches, and {asked} is asked for")
+            wanted = "a power of two" if problem.micro_batches is None else f"{problem.micro_batches}"
+            found.append(f"stage {index} has {count} micro-batches, and {wanted} is asked for")
     if problem.objective is not Objective.MAKESPAN and problem.pipeline not in IN_PARTS:
         rows = {id(row): row for row in plan.order}.values()  # devices that do the same have one
         parts = next((action for row in rows for action in row if action.kind in "IW"), None)

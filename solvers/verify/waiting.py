@@ -172,14 +172,14 @@ def _first_from(start: Floats, instant_s: Floats, resource: Ints) -> Ints:
 def _largest(values: Floats, low: Ints, high: Ints) -> Floats:
     """The largest of ``values[low : high]`` for every pair, -inf where there is none."""
     found = np.full(len(low), -np.inf)
-    asked = np.flatnonzero(low < high)
+    pending = np.flatnonzero(low < high)
     level, width = values, 1
     while True:
-        span = high[asked] - low[asked]
-        mine = asked[span < 2 * width]  # two windows of this width cover it
+        span = high[pending] - low[pending]
+        mine = pending[span < 2 * width]  # two windows of this width cover it
         found[mine] = np.maximum(level[low[mine]], level[high[mine] - width])
-        asked = asked[span >= 2 * width]
-        if not len(asked):
+        pending = pending[span >= 2 * width]
+        if not len(pending):
             break
         level = np.maximum(level[: len(level) - width], level[width:])
         width *= 2

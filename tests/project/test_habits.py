@@ -73,10 +73,6 @@ def test_the_list_of_identifiers_that_are_out_is_read_from_its_table() -> None:
     assert len(words.names()) >= 10_000
 
 
-def test_folders_that_are_not_read_yet_are_there() -> None:
-    assert all((ROOT / folder).is_dir() for folder in words.NOT_YET)
-
-
 @pytest.mark.parametrize(
     ("phrase", "text", "found"),
     [

@@ -35,9 +35,9 @@ def _free(address: str) -> int:
 
 
 def main(argv: list[str]) -> int:
-    told = trouble(*argv) if len(argv) == 2 else "usage: python -m explorer.runner.bundles.free_port ADDRESS PORT"
-    if told:
-        print(f"run.sh: {told}", file=sys.stderr)
+    message = trouble(*argv) if len(argv) == 2 else "usage: python -m explorer.runner.bundles.free_port ADDRESS PORT"
+    if message:
+        print(f"run.sh: {message}", file=sys.stderr)
         return 2
     return 0
 

@@ -107,21 +107,21 @@ def command_line(folder: Path) -> str:
 
 def summary(outcome: Outcome) -> str:
     """What came of a run, in a line for whoever started it."""
-    told = [outcome.status.value]
+    words = [outcome.status.value]
     if outcome.iterations_s:
         middle = text.seconds(median(outcome.iterations_s))
-        told.append(f"{middle} an iteration (median of {len(outcome.iterations_s)})")
+        words.append(f"{middle} an iteration (median of {len(outcome.iterations_s)})")
     if outcome.losses:
-        told.append(f"loss {outcome.losses[0]:.6g}, at last {outcome.losses[-1]:.6g}")
+        words.append(f"loss {outcome.losses[0]:.6g}, at last {outcome.losses[-1]:.6g}")
     agreement = outcome.agreement
     if agreement is not None and agreement.holds:
         errors = f"{max(agreement.loss, agreement.gradient, agreement.parameter):.1e}"
-        told.append(
+        words.append(
             f"agrees with {agreement.true_model} (relative differences up to {errors}){agreement.undefined_words}"
         )
     if outcome.reason:
-        told.append(outcome.reason)
-    return f"{'; '.join(told)}; all of it in result.json"
+        words.append(outcome.reason)
+    return f"{'; '.join(words)}; all of it in result.json"
 
 
 def _in_environment() -> bool:

@@ -114,8 +114,8 @@ def _actions(found: list[Any]) -> tuple[MeasuredAction, ...]:
     for rank, each in enumerate(found):
         for iteration, record in enumerate(each["records"]):
             before = 0.0
-            for action, asked, began, ended in record["actions"]:
-                wait_s, engine_s = max(0.0, began - asked), max(0.0, asked - before)
+            for action, requested, began, ended in record["actions"]:
+                wait_s, engine_s = max(0.0, began - requested), max(0.0, requested - before)
                 actions.append(MeasuredAction(rank, iteration, action, began, ended, wait_s, engine_s))
                 before = ended
     return tuple(actions)

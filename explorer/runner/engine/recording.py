@@ -107,14 +107,14 @@ class Recorder:
         """The end of an iteration: once its work is done."""
         self.clock.finish()
 
-    def action(self, step: Step, asked: float, began: float, ended: float) -> None:
-        self.actions.append((step, asked, began, ended))
+    def action(self, step: Step, requested: float, began: float, ended: float) -> None:
+        self.actions.append((step, requested, began, ended))
 
     def posted(self, channel: int, piece: int, gradient: bool) -> None:
         self.sent[channel, piece, gradient] = self.now()
 
-    def message(self, channel: int, piece: int, gradient: bool, asked: float, there: float) -> None:
-        self.arrived[channel, piece, gradient] = (asked, there)
+    def message(self, channel: int, piece: int, gradient: bool, requested: float, there: float) -> None:
+        self.arrived[channel, piece, gradient] = (requested, there)
 
     def iteration(self, start: float, exchanged: Sequence[Exchanged] = ()) -> dict[str, list[list[object]]]:
         """The records of an iteration that was finished, in seconds since ``start``. Of a message also whether it had
@@ -125,8 +125,8 @@ class Recorder:
             "exchanged": [[e.kind, e.sent_bytes, at(e.began) - start, at(e.ended) - start] for e in exchanged],
             "sent": [[*key, at(stamp) - start] for key, stamp in self.sent.items()],
             "arrived": [
-                [*key, at(there) - start, at(there) - at(asked) > WAITED_S]
-                for key, (asked, there) in self.arrived.items()
+                [*key, at(there) - start, at(there) - at(requested) > WAITED_S]
+                for key, (requested, there) in self.arrived.items()
             ],
         }
 
@@ -156,11 +156,11 @@ def clock_offsets(ranks: int, rank: int, device: torch.device) -> float:
                 before = time.perf_counter()
                 dist.send(stamp, 0)
                 dist.recv(stamp, 0)
-                told = stamp.item()
+                there = stamp.item()
                 after = time.perf_counter()
                 if after - before < fastest:
                     fastest = after - before
-                    offset = told - (before + after) / 2
+                    offset = there - (before + after) / 2
     return offset
 
 

@@ -133,7 +133,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
             raise
 
     def _take(self, segment: int, step: Step) -> None:
-        asked = self.recorder.now()
+        requested = self.recorder.now()
         heartbeats.at(step, waits=True)
         if step.do is Do.FORWARD:
             self._wait(self.fwd_recv_ops, self.work.exchange.incoming[segment, step.number], 1)
@@ -156,7 +156,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
             self.work.update(segment)
         else:
             self._backward(segment, step)
-        self.recorder.action(step, asked, began, self.recorder.now())
+        self.recorder.action(step, requested, began, self.recorder.now())
         if step in self._copies.leaves:
             of, micro_batch = self._copies.leaves[step]
             self.work.stages[of].leave(micro_batch)

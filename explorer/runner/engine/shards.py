@@ -151,14 +151,14 @@ class Shards:
         """What an optimizer keeps of each parameter, whole. state: what it keeps of the pieces. Raises RunError for
         what is neither as large as a piece nor a single number."""
         mine = [state.get(piece.value, {}) for piece in self.pieces]
-        told: list[Any] = [None] * self.replicas
+        plain_of: list[Any] = [None] * self.replicas
         kept = zip(self.pieces, mine, strict=True)
         plain = [
             (piece.of, {key: _as_exchanged(key, value, piece) for key, value in each.items()}) for piece, each in kept
         ]
-        dist.all_gather_object(told, plain, group=self.group)
+        dist.all_gather_object(plain_of, plain, group=self.group)
         found: list[dict[str, Any]] = [{} for _ in self.parameters]
-        for of, values in (each for of_replica in told for each in of_replica):
+        for of, values in (each for of_replica in plain_of for each in of_replica):
             found[of].update({key: value for key, value in values.items() if key not in found[of]})
         for key in sorted({key for each in found for key, value in each.items() if isinstance(value, torch.dtype)}):
             dtype = next(each[key] for each in found if isinstance(each.get(key), torch.dtype))

@@ -76,8 +76,8 @@ def builder(reference: str, *, allow_model: bool, batch: int | None = None) -> B
 
 def _of_library(reference: str, batch: int | None) -> Builder:
     """What really makes a model that was traced on meta, for training. batch: samples of its example."""
-    name, said = split_example(reference)
-    example = said if batch is None else replace(said, batch=batch)
+    name, written = split_example(reference)
+    example = written if batch is None else replace(written, batch=batch)
 
     def make() -> tuple[nn.Module, tuple[()], dict[str, Any]]:
         module, inputs, _ = make_of_library(name, example, training=True, real=True)

@@ -22,12 +22,12 @@ def answers(script: Script, rank: int) -> Mapping[Message, tuple[Message, ...]]:
         if peer == here:
             continue
         reads, feeds = pieces_of(script, peer)
-        asked: set[Message] = set()
+        requested: set[Message] = set()
         arrived: list[Message] = []
         for step in steps:
             if step.do not in MESSAGES:
-                come = [m for m in _read(step, reads, feeds) if m in asked]
-                asked.difference_update(come)
+                come = [m for m in _read(step, reads, feeds) if m in requested]
+                requested.difference_update(come)
                 arrived += come
                 continue
             channel = script.channels[step.index]
@@ -35,7 +35,7 @@ def answers(script: Script, rank: int) -> Mapping[Message, tuple[Message, ...]]:
             if here not in (channel.src_device, channel.dst_device):
                 continue
             if step.do in RECEIVED:
-                asked.add(message)
+                requested.add(message)
             else:
                 found[message] = tuple(arrived)
                 arrived.clear()

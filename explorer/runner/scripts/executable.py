@@ -18,9 +18,9 @@ def processes(problem: Problem, plan: Plan) -> int:
     return len(plan.devices_used()) * problem.graph.tensor_parallel
 
 
-def optimizer_of(problem: Problem, asked: str | None) -> str:
+def optimizer_of(problem: Problem, optimizer: str | None) -> str:
     """The one that a run executes: what was asked for, or the plan's; plain SGD where the plan counts none."""
-    return asked or (problem.optimizer.value if problem.optimizer is not Optimizer.NONE else "sgd")
+    return optimizer or (problem.optimizer.value if problem.optimizer is not Optimizer.NONE else "sgd")
 
 
 def shares_states(problem: Problem, plan: Plan) -> bool:
@@ -28,8 +28,8 @@ def shares_states(problem: Problem, plan: Plan) -> bool:
     return problem.zero >= ZERO_STATES and any(len(stage.devices) > 1 for stage in plan.stages)
 
 
-def not_run(problem: Problem, plan: Plan, asked: str | None) -> Iterator[str]:
-    """What was planned and cannot be run, a line each; asked: an optimizer in place of the plan's."""
+def not_run(problem: Problem, plan: Plan, optimizer: str | None) -> Iterator[str]:
+    """What was planned and cannot be run, a line each; optimizer: an optimizer in place of the plan's."""
     if len(set(problem.graph.degrees)) > 1:
         yield "degrees by part are planned for and not run; plan with one degree (--tensor-parallel)"
     elif problem.graph.tensor_parallel > 1 and problem.graph.division is None:
@@ -57,7 +57,7 @@ def not_run(problem: Problem, plan: Plan, asked: str | None) -> Iterator[str]:
             f"ZeRO-{problem.zero} is planned for and not run: replicas of a run shard the optimizer's states and"
             f" hold {whole} whole; plan with --zero 1"
         )
-    if (named := optimizer_of(problem, asked)) not in OPTIMIZERS:
+    if (named := optimizer_of(problem, optimizer)) not in OPTIMIZERS:
         yield (
             f"optimizer {named} is planned for and not run: run with --optimizer {', '.join(OPTIMIZERS[:-1])} or"
             f" {OPTIMIZERS[-1]}"

@@ -107,13 +107,13 @@ def _extra_seconds(problem: Problem, script: Script, engine: EngineCosts) -> dic
     mirrors: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(graph.operators):
         mirrors[position if operator.forward_of is None else operator.forward_of].append(position)
-    told = duties(script, lambda tensor, samples: graph.tensors[tensor].nbytes.at(samples))
+    duty_of = duties(script, lambda tensor, samples: graph.tensors[tensor].nbytes.at(samples))
     forwards: Counter[int] = Counter()
-    for (_, kind, device), duty in told.items():
+    for (_, kind, device), duty in duty_of.items():
         forwards[device] += int(duty.runs) * (kind == "F")
     found: dict[tuple[int, int], float] = defaultdict(float)
     held: Counter[tuple[int, int]] = Counter()
-    for (s, kind, device), duty in told.items():
+    for (s, kind, device), duty in duty_of.items():
         segment = script.segments[s]
         operators = [
             o for home in segment.operators for o in mirrors[home] if graph.operators[o].phase in PHASES_OF[kind]
@@ -121,7 +121,9 @@ def _extra_seconds(problem: Problem, script: Script, engine: EngineCosts) -> dic
         left = sum(graph.operators[o].trained_bytes for o in segment.operators)
         seconds = _each_s(engine, kind, duty) + engine.adding_s(kind, duty.runs, left)
         if segment.recompute and kind in "BI":  # the forward runs again, the engine's part of it does not
-            seconds -= _each_s(engine, "F", told.get((s, "F", device), Duty())) + engine.iteration_s / forwards[device]
+            seconds -= (
+                _each_s(engine, "F", duty_of.get((s, "F", device), Duty())) + engine.iteration_s / forwards[device]
+            )
         if kind == "F":
             seconds += engine.iteration_s / forwards[device]
         times = problem.compute.at(problem.cluster.devices[device].kind, segment.share)[operators]

@@ -26,26 +26,26 @@ def here() -> tuple[int, int]:
     return ranks, torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
-def decided(asked: Backend, told: Sequence[tuple[int, int]]) -> str:
-    """NCCL where every rank has a GPU of its own, else GLOO. told: by rank, what `here` gave on it.
+def decided(backend: Backend, devices: Sequence[tuple[int, int]]) -> str:
+    """NCCL where every rank has a GPU of its own, else GLOO. devices: by rank, what `here` gave on it.
 
     Raises RunError, the same on all ranks, where GPUs are asked for and a host has too few.
     """
-    short = next(((rank, ranks, gpus) for rank, (ranks, gpus) in enumerate(told) if gpus < ranks), None)
-    if asked is Backend.CUDA and short is not None:
+    short = next(((rank, ranks, gpus) for rank, (ranks, gpus) in enumerate(devices) if gpus < ranks), None)
+    if backend is Backend.CUDA and short is not None:
         rank, ranks, gpus = short
-        host = "this host" if len(told) == ranks else f"the host of rank {rank}"
+        host = "this host" if len(devices) == ranks else f"the host of rank {rank}"
         raise RunError(f"{ranks} ranks need {ranks} GPUs on {host}, found {gpus}; run with --backend cpu")
-    return GLOO if asked is Backend.CPU or short is not None else NCCL
+    return GLOO if backend is Backend.CPU or short is not None else NCCL
 
 
-def device_of(asked: Backend, ranks: int) -> torch.device:
+def device_of(backend: Backend, ranks: int) -> torch.device:
     """Where this rank computes among ``ranks`` of which all hosts are alike. Raises RunError as `decided`."""
-    kind = decided(asked, [here()] * ranks)
+    kind = decided(backend, [here()] * ranks)
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if kind == NCCL else torch.device("cpu")
 
 
-def connect(asked: Backend, timeout_s: float) -> torch.device:
+def connect(backend: Backend, timeout_s: float) -> torch.device:
     """Makes the process group of the ranks that the environment names (torchrun's variables); where this rank computes.
 
     The group of GPUs is bound to the rank's own, so that nothing of it is made on another one. Raises RunError where
@@ -54,8 +54,8 @@ def connect(asked: Backend, timeout_s: float) -> torch.device:
     store, rank, ranks = next(iter(rendezvous("env://", timeout=timedelta(seconds=MEET_S))))
     mine = here()
     store.set(f"explorer/here/{rank}", json.dumps(mine))
-    told = [_pair(store.get(f"explorer/here/{each}")) for each in range(ranks)]
-    kind = decided(asked, told)
+    devices = [_pair(store.get(f"explorer/here/{each}")) for each in range(ranks)]
+    kind = decided(backend, devices)
     bound: dict[str, Any] = {}
     device = torch.device("cpu")
     if kind == NCCL:
@@ -70,6 +70,6 @@ def connect(asked: Backend, timeout_s: float) -> torch.device:
     return device
 
 
-def _pair(told: bytes) -> tuple[int, int]:
-    ranks, gpus = json.loads(told)
+def _pair(written: bytes) -> tuple[int, int]:
+    ranks, gpus = json.loads(written)
     return int(ranks), int(gpus)

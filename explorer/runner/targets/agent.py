@@ -28,10 +28,10 @@ STOPPED = 143
 
 def main(argv: list[str]) -> int:
     parent, command = int(argv[0]), argv[1:]
-    asked: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
-        asked.append(number)
+        signals.append(number)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
     adopt_orphans()
     launcher = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
     status: int | None = None
-    while status is None and not asked and os.getppid() == parent:
+    while status is None and not signals and os.getppid() == parent:
         time.sleep(POLL_S)
         status = _reap(launcher.pid)
     if status is None:  # torchrun ends its ranks then, also where marks cannot be read

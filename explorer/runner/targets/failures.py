@@ -80,10 +80,10 @@ def exit_line(rank: int, code: int) -> str:
     return EXIT + json.dumps({"rank": rank, "code": code})
 
 
-def read_exit(told: str) -> Exit | None:
+def read_exit(text: str) -> Exit | None:
     """The exit that follows the mark in a line of a launcher, if it does."""
     try:
-        return read_record(Field(parse_json(told, "exit"), "exit:"), Exit)
+        return read_record(Field(parse_json(text, "exit"), "exit:"), Exit)
     except InvalidProblem:
         return None
 
@@ -138,11 +138,11 @@ def _killed(end: Exit, predicted_peak: Callable[[int], float | None], during: st
         name = signal.Signals(number).name
     except ValueError:
         name = "unknown"
-    told = f"rank {end.rank} was killed (signal {number}, {name}){f' while {during}' if during else ''}"
+    words = f"rank {end.rank} was killed (signal {number}, {name}){f' while {during}' if during else ''}"
     if number == signal.SIGKILL and memory_kills:
         ended = "a process" if memory_kills == 1 else f"{memory_kills} processes"
-        return f"{told}: the kernel ended {ended} for want of memory{_peak_words(end.rank, predicted_peak)}"
-    return told
+        return f"{words}: the kernel ended {ended} for want of memory{_peak_words(end.rank, predicted_peak)}"
+    return words
 
 
 def _failed(failure: Failure, predicted_peak: Callable[[int], float | None], during: str) -> str:

@@ -97,22 +97,22 @@ class RunLog:
         line = data.decode("utf-8", "replace").rstrip("\r")
         for mark, hear in ((EXIT, self._hear_exit), (PROGRESS, self._hear_progress)):
             # All processes write to one pipe: another one may have left its line open, or begun its own in this one.
-            before, found, told = line.partition(mark)
-            value, brace, after = told.partition("}")
+            before, found, rest = line.partition(mark)
+            value, brace, after = rest.partition("}")
             if found and hear(value + brace):
                 line = before + after
                 if not line.strip():
                     return
         self._log(line)
 
-    def _hear_exit(self, told: str) -> bool:
-        end = read_exit(told)
+    def _hear_exit(self, text: str) -> bool:
+        end = read_exit(text)
         if end is not None:
             self.exits.append(end)
         return end is not None
 
-    def _hear_progress(self, told: str) -> bool:
-        progress = read_progress(told)
+    def _hear_progress(self, text: str) -> bool:
+        progress = read_progress(text)
         if progress is not None:
             self.progress = progress
             self._on_progress(progress)
@@ -149,10 +149,10 @@ class RunLog:
         return f"could not write {self._path} while keeping the log of the run: {os_words(error)}"
 
 
-def read_progress(told: str) -> RunProgress | None:
+def read_progress(text: str) -> RunProgress | None:
     """What follows the mark of a progress line; None if it is no such thing, which is then log."""
     try:
-        parts = Field(parse_json(told, "progress"), "progress:").fields(("phase", "done", "of"))
+        parts = Field(parse_json(text, "progress"), "progress:").fields(("phase", "done", "of"))
         return record_of(RunProgress, parts)
     except InvalidProblem:
         return None

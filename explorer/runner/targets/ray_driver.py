@@ -181,7 +181,7 @@ def by_host(nodes: Sequence[str]) -> list[int]:
 def environments(places: Sequence[Place], port: int, request: RunRequest) -> list[dict[str, str]]:
     """What torchrun would tell each rank, places[0] being rank 0's. All GPUs of its peers on a host are visible to a
     rank, in the order of the local ranks, so that the ranks of a host can reach each other's memory."""
-    told = []
+    variables = []
     nodes = list(dict.fromkeys(place.node for place in places))
     for rank, place in enumerate(places):
         peers = [other for other in range(len(places)) if places[other].node == place.node]
@@ -200,8 +200,8 @@ def environments(places: Sequence[Place], port: int, request: RunRequest) -> lis
         }
         if alone and os.path.isdir("/sys/class/net/lo"):
             own["GLOO_SOCKET_IFNAME"] = "lo"  # ranks of one host need no other interface
-        told.append(own)
-    return told
+        variables.append(own)
+    return variables
 
 
 def _room(ray: ModuleType, ranks: int, hosts: int, request: RunRequest, wait_s: float) -> Any:

@@ -93,8 +93,8 @@ class RayJobs:
         runtime: dict[str, object] = {"working_dir": f"gcs://{package_name}", "env_vars": environment}
         if modules:
             runtime["py_modules"] = [f"gcs://{modules}"]
-        asked = {"submission_id": job, "entrypoint": entrypoint, "runtime_env": runtime}
-        self._ask("POST", "/api/jobs/", dump_json(asked).encode(), timeout_s=SUBMIT_S)
+        submission = {"submission_id": job, "entrypoint": entrypoint, "runtime_env": runtime}
+        self._ask("POST", "/api/jobs/", dump_json(submission).encode(), timeout_s=SUBMIT_S)
 
     def has_job(self, job: str) -> bool:
         """Whether the cluster knows a job of that name, however it is."""
@@ -205,10 +205,10 @@ class RayJobs:
             )
         if status == 403:
             raise Refused(f"{place}: does not accept this token (HTTP 403)")
-        said = _last_line(reply.body)
+        message = _last_line(reply.body)
         if status >= 500 or status == 429:
-            raise Unreachable(f"{place}: cannot serve {method} {path} at the moment (HTTP {status}): {said}")
-        raise Refused(f"{place}: refuses {method} {path} (HTTP {status}): {said}")
+            raise Unreachable(f"{place}: cannot serve {method} {path} at the moment (HTTP {status}): {message}")
+        raise Refused(f"{place}: refuses {method} {path} (HTTP {status}): {message}")
 
 
 def _fields(reply: Reply, *names: str) -> dict[str, Field]:

@@ -59,9 +59,9 @@ class Targets:
 def load_targets(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Targets:
     """The targets of a file (``path``, else $PLACEMENT_EXPLORER_TARGETS, else targets.toml in the person's
     configuration, which need not be there). Raises InvalidProblem that names file and key."""
-    asked = path or environ.get("PLACEMENT_EXPLORER_TARGETS") or ""
-    file = Path(asked) if asked else default_file(environ)
-    if not asked and not file.is_file():
+    given = path or environ.get("PLACEMENT_EXPLORER_TARGETS") or ""
+    file = Path(given) if given else default_file(environ)
+    if not given and not file.is_file():
         return Targets({LOCAL: LocalSetup(LOCAL)}, environ)
     declared = read_target_file(file)
     local = declared.pop(LOCAL, LocalSetup(LOCAL))

@@ -52,8 +52,8 @@ class Catalogue:
     @property
     def owned(self) -> dict[str, Tensor]:
         """What this rank tells, whole. All members of a group call it together."""
-        told = {n: self.placed.together(n, v.detach()) for n, v in self.tensors.items() if self.is_gathered_here(n)}
-        return {name: value for name, value in told.items() if self.owners[name] == self.ranks.rank}
+        whole = {n: self.placed.together(n, v.detach()) for n, v in self.tensors.items() if self.is_gathered_here(n)}
+        return {name: value for name, value in whole.items() if self.owners[name] == self.ranks.rank}
 
     def whole(self) -> dict[str, Tensor]:
         """The model's state dict, on rank 0 and on the CPU; {} elsewhere. Every rank must call it."""
@@ -82,10 +82,10 @@ def make_catalogue(machine: Machine, ranks: Ranks, built: Built, idle: dict[str,
     operators = [operator for segment in machine.stages for operator in machine.script.segments[segment].operators]
     written = {id(machine.held.buffers[name]) for name in machine.program.buffer_names_changed(operators)}
     placed = machine.program.placed
-    told = ranks.all_of(
+    names_of = ranks.all_of(
         {name: (placed.whole_shape(name, t.shape), t.dtype, id(t) in written) for name, t in mine.items()}
     )
-    each = [(name, rank, *meta) for rank, names in enumerate(told) for name, meta in names.items()]
+    each = [(name, rank, *meta) for rank, names in enumerate(names_of) for name, meta in names.items()]
     metas: dict[str, Meta] = {name: (shape, dtype) for name, _, shape, dtype, _ in each}
     owners: dict[str, int] = {}
     for name, rank, *_ in sorted(each, key=lambda one: not one[-1]):

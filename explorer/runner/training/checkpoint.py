@@ -54,7 +54,7 @@ def save(folder: Path, catalogue: Catalogue, updater: Updater, progress: Progres
     try:
         tensors, numbers = ranks.agreed(lambda: _states(catalogue, updater), what)
         plain = ranks.agreed(lambda: _plain(updater), what)
-        told = ranks.all_of((numbers, {name: meta_json(value) for name, value in tensors.items()}, plain))
+        parts = ranks.all_of((numbers, {name: meta_json(value) for name, value in tensors.items()}, plain))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what torch is about to change inside
             ranks.agreed(lambda: _together(folder, lambda: save_tensors(tensors, storage_writer=Writer(part))))
@@ -64,9 +64,9 @@ def save(folder: Path, catalogue: Catalogue, updater: Updater, progress: Progres
             "steps": progress.steps,
             "mini_batches": progress.mini_batches,
             "seed": progress.seed,
-            "tensors": {name: meta for _, metas, _ in told for name, meta in metas.items()},
-            "numbers": {name: value for found, _, _ in told for name, value in found.items()},
-            **next((each for _, _, each in told if each), {}),
+            "tensors": {name: meta for _, metas, _ in parts for name, meta in metas.items()},
+            "numbers": {name: value for found, _, _ in parts for name, value in found.items()},
+            **next((each for _, _, each in parts if each), {}),
         }
         ranks.agreed(lambda: _finish(folder, part, content) if ranks.rank == 0 else None)
     except BaseException:
@@ -138,8 +138,8 @@ def _together(folder: Path, doing: Callable[[], object]) -> None:
         doing()
     except CheckpointException as error:
         first, _ = next(iter(error.failures.values()))
-        told = _not_saved(folder, first) if isinstance(first, OSError) else one_line(first, f"checkpoint {folder}")
-        raise RunError(told) from error
+        message = _not_saved(folder, first) if isinstance(first, OSError) else one_line(first, f"checkpoint {folder}")
+        raise RunError(message) from error
 
 
 def _make(folder: Path) -> str:
@@ -235,15 +235,15 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _meta(folder: Path, content: Mapping[str, Any], name: str) -> Meta:
-    told = content["tensors"].get(name)
+    meta = content["tensors"].get(name)
     try:
-        dtype, shape = told
+        dtype, shape = meta
         found = getattr(torch, dtype)
         if isinstance(found, torch.dtype) and all(type(n) is int and n >= 0 for n in shape) and len(shape) < 65:
             return tuple(shape), found
     except (TypeError, ValueError, AttributeError):
         pass
-    raise RunError(f"checkpoint {folder}: {name}: expected [dtype, shape], found {told!r:.50}")
+    raise RunError(f"checkpoint {folder}: {name}: expected [dtype, shape], found {meta!r:.50}")
 
 
 def _check_model(folder: Path, content: Mapping[str, Any], catalogue: Catalogue) -> None:
@@ -307,8 +307,8 @@ def _restore(content: Mapping[str, Any], updater: Updater, states: dict[str, dic
         }
     order = [kept[id(p)] for group in optimizer.param_groups for p in group["params"]]
     groups = [
-        {key: _like(told.get(key, value), value) if key != "params" else value for key, value in group.items()}
-        for group, told in zip(fresh["param_groups"], content["groups"], strict=True)
+        {key: _like(stored.get(key, value), value) if key != "params" else value for key, value in group.items()}
+        for group, stored in zip(fresh["param_groups"], content["groups"], strict=True)
     ]
     optimizer.load_state_dict(
         {"state": {k: values for k, values in enumerate(order) if values is not None}, "param_groups": groups}

@@ -78,14 +78,14 @@ def launch(file: PlanFile, wanted: Wanted, backend: str = "auto") -> Training:
 
 
 def _launched(ranks: Ranks, file: PlanFile, wanted: Wanted) -> Training:
-    def asked() -> str:
+    def checked() -> str:
         check_plan(file, ranks.count)
         check_autocast()
         wanted.check()
         check_optimizer(wanted.optimizer, file, ranks.device)
         return f"{identity(file)} {wanted.accumulate} {wanted.clip} {wanted.seed} {wanted.resume}"
 
-    _same(ranks, ranks.agreed(asked, "optimizer"), "the plan, accumulate, clip, seed or resume")
+    _same(ranks, ranks.agreed(checked, "optimizer"), "the plan, accumulate, clip, seed or resume")
     resume, seed = None if wanted.resume is None else Path(wanted.resume), wanted.seed
     progress = None if resume is None else ranks.agreed(lambda: checkpoint.progress_of(resume))
     feed = Feed(wanted.batches, ranks, 0 if progress is None else progress.mini_batches)

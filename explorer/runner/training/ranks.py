@@ -71,10 +71,10 @@ class Ranks:
 def one_line(error: BaseException, what: str) -> str:
     """The first line of an error, as a person can use it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = (lines or ["no message"])[0][:LONGEST]
+    first = (lines or ["no message"])[0][:LONGEST]
     if isinstance(error, PlacementError):
-        return said
-    return f"{what + ': ' if what else ''}{type(error).__name__}: {said}"
+        return first
+    return f"{what + ': ' if what else ''}{type(error).__name__}: {first}"
 
 
 @contextmanager

@@ -102,7 +102,7 @@ class InTurn:
         self._losses: dict[int, list[Tensor]] = {}
         self._back: dict[int, Tensor] = {}
         self._known: dict[tuple[int, int, bool], bool] = {}
-        self._said: set[tuple[int, int, bool]] = set()
+        self._announced: set[tuple[int, int, bool]] = set()
 
     @property
     def trained(self) -> dict[str, nn.Parameter]:
@@ -186,7 +186,7 @@ class InTurn:
             dist.send(value.detach().contiguous(), self.given.process_of(reader))
             return
         elif here == reader:
-            flows = self._told((tensor, number, False), source)
+            flows = self._flows((tensor, number, False), source)
             value = self._room(tensor)
             dist.recv(value, self.given.process_of(source))
         else:
@@ -203,7 +203,7 @@ class InTurn:
                 self._tell((tensor, number, True), gradient is not None, source)
                 if gradient is not None:
                     dist.send(gradient.contiguous(), self.given.process_of(source))
-        elif here == source and self._told((tensor, number, True), reader):
+        elif here == source and self._flows((tensor, number, True), reader):
             gradient = self._room(tensor)
             dist.recv(gradient, self.given.process_of(reader))
         if here == source and gradient is not None:
@@ -219,11 +219,11 @@ class InTurn:
         the first share; all have the same graph."""
         if self._known.setdefault(what, flag) is not flag:
             raise RunError(f"the model makes other gradients of one share than of another (tensor {what[0]})")
-        if what not in self._said:
-            self._said.add(what)
+        if what not in self._announced:
+            self._announced.add(what)
             dist.send(torch.tensor([int(flag)], device=self.given.device), self.given.process_of(rank))
 
-    def _told(self, what: tuple[int, int, bool], rank: int) -> bool:
+    def _flows(self, what: tuple[int, int, bool], rank: int) -> bool:
         if what not in self._known:
             flag = torch.empty(1, dtype=torch.int64, device=self.given.device)
             dist.recv(flag, self.given.process_of(rank))

@@ -121,23 +121,23 @@ def _in_turn(machine: Machine, reference: str, problem: Problem, request: RunReq
 def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, float], str, torch.dtype]:
     """(the largest errors of the parameters that this rank updates, the one whose gradient it is, the dtype)."""
     trained = true.trained if true.given.training else {}
-    told: list[Any] = [None] * machine.ranks
+    ranks_have: list[Any] = [None] * machine.ranks
     placed, member = machine.program.placed, machine.members.member
     sizes = {name: (tuple(p.shape), p.dtype) for name, p in trained.items()}
     mine = sizes, largest(true.gradients.values()), sorted(ran.parameters)
-    dist.all_gather_object(told, mine, group=machine.column)
-    home = {name: rank for rank, each in enumerate(told) for name in each[0]}
-    dtypes = {dtype for each in told for _, dtype in each[0].values()} or {torch.float32}
+    dist.all_gather_object(ranks_have, mine, group=machine.column)
+    home = {name: rank for rank, each in enumerate(ranks_have) for name in each[0]}
+    dtypes = {dtype for each in ranks_have for _, dtype in each[0].values()} or {torch.float32}
     if len(dtypes) > 1:
         raise RunError(f"a model with parameters of several dtypes cannot be compared: {sorted(map(str, dtypes))}")
-    forgotten = home.keys() - {name for each in told for name in each[2]}
+    forgotten = home.keys() - {name for each in ranks_have for name in each[2]}
     if forgotten:
         raise RunError(f"no rank updates the parameter {min(forgotten)}: plan again")
-    largest_gradient = max(each[1] for each in told)
+    largest_gradient = max(each[1] for each in ranks_have)
     most = [largest(p.detach() for p in trained.values())]
     largest_parameter = reduced(most, machine.device, dist.ReduceOp.MAX)[0]
     worst, culprit = {"gradient": 0.0, "parameter": 0.0, "undefined": 0.0}, ""
-    for name, *whole in _true_ones(machine, true, told, home):
+    for name, *whole in _true_ones(machine, true, ranks_have, home):
         gradient, parameter = (placed.share(name, each, member) for each in whole)
         floor = NOTHING * largest_gradient
         known = ran.gradients.get(name, torch.zeros_like(gradient)).to(gradient.device)
@@ -159,14 +159,14 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
 
 
 def _true_ones(
-    machine: Machine, true: InTurn, told: list[Any], home: dict[str, int]
+    machine: Machine, true: InTurn, ranks_have: list[Any], home: dict[str, int]
 ) -> Iterator[tuple[str, Tensor, Tensor]]:
     """(parameter, its gradient, its value), both whole, of those that this rank updates, from the rank that computed
     them; all ranks send in one order."""
     here, process_of = machine.rank, machine.process_of
     for name in sorted(home):
-        shape, dtype = told[home[name]][0][name]
-        wants = [rank for rank, each in enumerate(told) if name in each[2]]
+        shape, dtype = ranks_have[home[name]][0][name]
+        wants = [rank for rank, each in enumerate(ranks_have) if name in each[2]]
         if here == home[name]:
             value = true.trained[name].detach()
             gradient = true.gradients.get(name, torch.zeros_like(value))
@@ -182,11 +182,11 @@ def _true_ones(
             yield name, gradient, value
 
 
-def way_of(asked: Way | None, machine: Machine, problem: Problem, optimizer: str | None) -> Way:
+def way_of(way: Way | None, machine: Machine, problem: Problem, optimizer: str | None) -> Way:
     """The one asked for, or in one piece if rank 0 has room for it: the stronger one, since there the model is not cut.
     Every rank calls it and gets the same."""
-    if asked is not None:
-        return asked
+    if way is not None:
+        return way
     share = min(segment.share for segment in machine.script.segments)
     needs = whole_bytes(machine.program.whole_model, problem, share, optimizer)
     cap = problem.cluster.devices[machine.script.devices[0]].memory_bytes

@@ -160,14 +160,14 @@ def _split(phases: Phases, settings: Settings, cluster: Cluster, degree: int, st
     usual: dict[str, Any] = {
         one.name: one.default for group in (ClusterSettings, MemorySettings) for one in fields(group)
     }
-    asked = replace(
+    question = replace(
         settings,
         **usual | {"cluster": part, "times": settings.times, "transfers": Transfers.DUPLEX},
         training=False, objective=Objective.MAX_LOAD, mini_batch=stages, micro_batches=stages, max_replicas=1,
         whole=Unit.LAYERS, in_sequence=True,
     )  # fmt: skip
-    decode = make_problem(phases.decode, replace(asked, together=outer_groups(phases.decode.graph)))
-    alone = replace(asked, objective=Objective.ITERATION, mini_batch=1, micro_batches=1, transfers=None)
+    decode = make_problem(phases.decode, replace(question, together=outer_groups(phases.decode.graph)))
+    alone = replace(question, objective=Objective.ITERATION, mini_batch=1, micro_batches=1, transfers=None)
     prefill = make_problem(phases.prefill, replace(alone, in_sequence=False, whole=None))
     return _Split(degree, stages, decode, prefill, phases, counts)
 
@@ -239,8 +239,8 @@ def partitioned(problem: Problem) -> Result:
     free = solve(replace(problem, cluster=roomy(problem.cluster)), DownsetDP(), time_limit_s=LIMIT_S)
     if free.plan is None:
         return result
-    told = evaluate(free.problem, free.plan)
-    comes = max(peak - held for peak, held in zip(told.peak_memory_bytes, told.static_bytes, strict=True))
+    metrics = evaluate(free.problem, free.plan)
+    comes = max(peak - held for peak, held in zip(metrics.peak_memory_bytes, metrics.static_bytes, strict=True))
     for share in SHARES_LEFT:
         plan = _held_within(problem, comes * share)
         if plan is not None and _fits(problem, plan):
