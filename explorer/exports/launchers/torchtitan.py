@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable
 
 from explorer.exports.layers.chain import Chain, chain_of, headline, losses
-from explorer.exports.layers.divided import attention_ways, division_losses, rank_samples
+from explorer.exports.layers.divided import division_losses, rank_samples
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.recomputation import Again, not_recomputed
 from explorer.exports.layers.units import Layout, Units
@@ -90,11 +90,8 @@ def _groups(graph: OpGraph) -> tuple[str, list[str]]:
     lost = [f"parameters that the plan has whole at every device: torchtitan shards them over the {members} of a group"]
     if axis is Axis.EXPERT:
         return f"data_parallel_shard_degree = {members}\nexpert_parallel_degree = {members}\n", lost
-    rings, heads = attention_ways(graph)
-    if heads > rings:
-        lost.append("attention by heads (Ulysses): torchtitan sends keys and values to all tokens")
-    rotate = 'context_parallel_rotate_method = "alltoall"\n'
-    return f"data_parallel_shard_degree = 1\ncontext_parallel_degree = {members}\n{rotate}", lost
+    lost.append("how attention sees all tokens: torch gathers keys and values, or sends them round (set_rotate_method)")
+    return f"data_parallel_shard_degree = 1\ncontext_parallel_degree = {members}\n", lost
 
 
 def _checkpointing(layout: Layout) -> tuple[str, list[str]]:

@@ -15,6 +15,7 @@ import pytest
 from demo_models import MODELS
 from explorer.costs.regions import Recompute
 from explorer.exports.formats import export
+from tests.explorer.exports.launchers.test_divided import AXES, along
 from tests.explorer.exports.launchers.test_grammars import HALVES, flags, in_a_shell, interleaved
 from tests.explorer.exports.launchers.test_recomputation import megatron, regions
 from tests.explorer.exports.planned import planned
@@ -163,3 +164,22 @@ def on_two(folder: Path, written: bytes, program: str) -> str:
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     return ran.stdout
+
+
+@pytest.mark.parametrize("model", AXES)
+def test_groups_of_tokens_and_experts_are_taken(model: str, tmp_path: Path) -> None:
+    file, members = along(model), 2
+    config = parser("torchtitan.config", "torchtitan")
+    keys = tomllib.loads(export(file, "torchtitan").data.decode())
+    read = config.ParallelismConfig(**keys["parallelism"])
+    config.TrainingConfig(**keys["training"])
+    assert {read.context_parallel_degree, read.expert_parallel_degree} == {1, members}
+    core = parser("megatron.core.transformer.transformer_config", "megatron-core").TransformerConfig
+    words = flags(in_a_shell(export(file, "megatron").data, '"${PIPELINE_ARGS[@]}"', tmp_path))
+    named = {"--context-parallel-size": "context_parallel_size", "--cp-comm-type": "cp_comm_type"}
+    named["--expert-model-parallel-size"] = "expert_model_parallel_size"
+    given = {name: words[flag] for flag, name in named.items() if flag in words}
+    sizes = {name: int(value) if value.isdigit() else value for name, value in given.items()}
+    more = {"num_moe_experts": 4} if "expert_model_parallel_size" in sizes else {}
+    taken = core(num_layers=4, hidden_size=32, num_attention_heads=4, **sizes, **more)
+    assert {taken.context_parallel_size, taken.expert_model_parallel_size} == {1, members}
