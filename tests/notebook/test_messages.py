@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from explorer.notebook.messages import CHECKS, SETTABLE, heard, value_of
-from explorer.notebook.widget import ASKED, PlacementWidget
+from explorer.notebook.widget import QUESTION_TRAITS, PlacementWidget
 from tests.notebook.fakes.worker import drawn, say
 
 
@@ -70,7 +70,7 @@ def test_what_is_typed_becomes_a_value_of_its_trait(name, typed, value):
 
 def test_every_message_has_an_answer():
     assert [kind for kind in CHECKS if not callable(getattr(PlacementWidget, f"_on_{kind}", None))] == []
-    assert [name for name in (*SETTABLE, *ASKED) if name not in PlacementWidget.class_trait_names()] == []
+    assert [name for name in (*SETTABLE, *QUESTION_TRAITS) if name not in PlacementWidget.class_trait_names()] == []
 
 
 def test_a_browser_cannot_write_the_traits_that_are_drawn(widget):
