@@ -31,6 +31,7 @@ def as_stated(division: Division, degree: int, small: Captured, large: Captured)
                 " states; plan it again"
             )
         labels[at] = found
+    choices.axis = division.axis  # all options are known now: from here on it is what the graph states again
     return Part(choices, labels)
 
 
