@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import explorer
 from explorer.costs.devices import DEVICES
 from explorer.costs.efficiency import _FOUND, SHARES, WorkClass, published
+from explorer.costs.regions import COSTLY
+from explorer.costs.shapes import ring_rounds
+from solvers.problem.collectives import ATTENTION
+from solvers.problem.graph import CACHED_ATTENTION
 from tests.explorer.cli.command import Command
 
 OUTSIDE = {
@@ -44,3 +49,15 @@ def test_the_list_of_devices_tells_them(capsys) -> None:
     other = kinds["L4-24GB"]["efficiency"]["products"]
     assert (other["share"], other["published"], other["measured"]["device"]) == (0.8, None, "L40S-48GB")
     assert kinds["cpu"]["efficiency"]["products"] == {"share": 0.8, "published": None, "measured": None}
+
+
+def test_attention_is_kept_where_cheap_operators_run_again() -> None:
+    assert {ATTENTION, CACHED_ATTENTION, "aten.linear"} <= COSTLY
+    assert {type(op_type) for op_type in COSTLY} == {str}
+
+
+def test_attention_round_a_ring_is_a_kernel_for_every_member() -> None:
+    graph = explorer.trace("llama-small,context-parallel=2").graph
+    rings = [i for i, one in enumerate(graph.operators) if one.op_type == ATTENTION and one.exchange_steps]
+    assert rings, "by the links of an H100 a ring is the cheaper way here"
+    assert set(ring_rounds(graph)[rings]) == {2.0}
