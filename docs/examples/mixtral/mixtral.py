@@ -38,14 +38,14 @@ class Mixtral(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.tokens = nn.Embedding(VOCABULARY, WIDTH)
-        self.rotary = Rotary(TOKENS, WIDTH // HEADS)
+        self.rotary = Rotary(WIDTH // HEADS)
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
         self.norm = nn.RMSNorm(WIDTH, eps=1e-5)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
         x = self.tokens(tokens)
-        cos, sin = self.rotary()
+        cos, sin = self.rotary(tokens.shape[1])
         for layer in self.layers:
             x = layer(x, cos, sin)
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())

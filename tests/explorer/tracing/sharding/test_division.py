@@ -119,13 +119,17 @@ def halved(parts: Parts) -> Iterator[OpGraph]:
 
 
 def placed_anew(parts: Parts, chance: random.Random) -> Iterator[OpGraph]:
-    """A tensor that is placed otherwise, with the sizes that it had."""
+    """A tensor that is placed otherwise, with the sizes that it had. Whether a whole tensor's gradient is whole or a
+    part is no fault where no reader gives it any."""
     graph = graph_of(parts)
     stated = graph.division
     assert stated is not None
     for at, tensor in enumerate(stated.tensors):
         dims = [shard(dim) for dim, length in enumerate(tensor.shape) if length > 1 and length % 2 == 0]
-        other = [one for one in (WHOLE, UNSUMMED, PARTIAL, *dims) if one != tensor.placement]
+        readers = [call for call in stated.calls if at in call.inputs]
+        flows = any(stated.tensors[made].differentiable for call in readers for made in call.outputs)
+        alike = {WHOLE, UNSUMMED} if not flows and tensor.placement in (WHOLE, UNSUMMED) else {tensor.placement}
+        other = [one for one in (WHOLE, UNSUMMED, PARTIAL, *dims) if one not in alike]
         if tensor.differentiable:
             new = replace(tensor, placement=chance.choice(other))
             yield replace(
