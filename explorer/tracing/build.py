@@ -110,7 +110,7 @@ def division_of(small: Captured, large: Captured, folded: Folded) -> Division:
         for one in small.saved_whole
     ]
     outputs = tuple(number[name] for name in small.outputs)
-    return Division(tuple(tensors), tuple(calls), outputs, tuple(saved), small.load, small.sample_step, small.axis)
+    return Division(tuple(tensors), tuple(calls), outputs, tuple(saved), small.load, small.axis)
 
 
 def _integers(value: object) -> tuple[int, ...]:

@@ -131,8 +131,7 @@ class Captured:
     parameters: value name -> the parameter's name in the module (several names joined by " = " when
     tied). inputs and outputs are value names; so are buffers (with constant tensors). whole: where it is what one
     member of a tensor-parallel group runs, what each value is a part of, and saved_whole what its nodes save; load: of
-    the member whose experts are chosen most, over the mean; sample_step: how many members share out its samples; axis:
-    what members share out.
+    the member whose experts are chosen most, over the mean; axis: what members share out.
     """
 
     name: str
@@ -148,7 +147,6 @@ class Captured:
     whole: Mapping[str, Whole] = field(default_factory=dict)
     saved_whole: tuple[SavedWhole, ...] = ()
     load: float = 1.0
-    sample_step: int = 1
     axis: Axis = Axis.TENSOR
 
     def root(self, value: str) -> str:

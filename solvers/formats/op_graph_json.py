@@ -86,7 +86,6 @@ def _division_json(division: Division) -> dict[str, object]:
         "outputs": list(division.outputs),
         **({} if division.saved is None else {"saved": [_record_json(saved) for saved in division.saved]}),
         **({} if division.load == 1.0 else {"load": division.load}),
-        **({} if division.sample_step == 1 else {"sample_step": division.sample_step}),
         **({} if division.axis is Axis.TENSOR else {"axis": division.axis.value}),
     }
 
@@ -119,7 +118,7 @@ _read_saved = reader_of(SavedForBackward, tensors=_positions)
 
 
 def _read_division(field: Field, operators: int) -> Division:
-    parts = field.fields(("tensors", "calls", "outputs"), ("saved", "load", "sample_step", "axis"))
+    parts = field.fields(("tensors", "calls", "outputs"), ("saved", "load", "axis"))
     tensors = tuple(map(_read_tensor, parts["tensors"].items(MAX_TENSORS)))
     calls = tuple(map(_read_call, parts["calls"].items(MAX_TENSORS)))
     outputs = tuple(item.integer(0, len(tensors) - 1) for item in parts["outputs"].items(MAX_TENSORS))
@@ -135,9 +134,8 @@ def _read_division(field: Field, operators: int) -> Division:
     if any(one.call >= len(calls) for one in saved or ()):
         raise InvalidProblem(f"{parts['saved'].where}: a call that is not there saves something")
     load = parts["load"].number(1.0) if "load" in parts else 1.0
-    step = parts["sample_step"].integer(1, MAX_DEGREE) if "sample_step" in parts else 1
     axis = parts["axis"].choice(Axis) if "axis" in parts else Axis.TENSOR
-    return Division(tensors, calls, outputs, saved, load, step, axis)
+    return Division(tensors, calls, outputs, saved, load, axis)
 
 
 def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:

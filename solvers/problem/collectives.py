@@ -43,6 +43,11 @@ class Axis(StrEnum):
         return f"--{self.value}-parallel"
 
     @property
+    def shares_samples(self) -> bool:
+        """Whether members have samples of their own."""
+        return self is Axis.EXPERT
+
+    @property
     def divides(self) -> str:
         """In words: what groups divide."""
         return {"tensor": "tensors", "context": "tokens", "expert": "samples and experts"}[self.value]
@@ -114,15 +119,13 @@ class SavedForBackward:
 class Division:
     """How the tensors of a graph lie over its groups: what one member runs, in an order that runs. outputs: tensors
     that the model returns. saved: in the order of the calls; None where that is not stated, as in older files. load:
-    of the member whose experts are chosen most, over the mean. sample_step: samples of a micro-batch are a multiple of
-    it, for members share them out. axis: what the members of every group share out."""
+    of the member whose experts are chosen most, over the mean. axis: what the members of every group share out."""
 
     tensors: tuple[DividedTensor, ...]
     calls: tuple[DividedCall, ...]
     outputs: tuple[int, ...]
     saved: tuple[SavedForBackward, ...] | None = None
     load: float = 1.0
-    sample_step: int = 1
     axis: Axis = Axis.TENSOR
 
 

@@ -213,7 +213,7 @@ class OpGraph(Displayed, Rebuilt):
     @property
     def sample_step(self) -> int:
         """Samples of a micro-batch, of each replica, are a multiple of it: members of groups may share them out."""
-        return 1 if self.division is None else self.division.sample_step
+        return self.tensor_parallel if self.division is not None and self.division.axis.shares_samples else 1
 
     def index_of(self) -> dict[str, int]:
         """Operator name -> position."""

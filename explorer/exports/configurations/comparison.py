@@ -58,8 +58,7 @@ def named_model(model: str, configuration: Configuration) -> str:
             )
         if example.degree > 1:
             return model
-        is_context = configuration.axis is Axis.CONTEXT
-        return join_example(model, **{"context_parallel" if is_context else "expert_parallel": members})
+        return join_example(model, **{f"{configuration.axis.value}_parallel": members})
     if example.tensor_parallel is not None or example.degree > 1 or members == 1:
         return model
     whole = None if configuration.sequence_parallel else 0

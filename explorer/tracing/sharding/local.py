@@ -123,7 +123,6 @@ def members_of(parts: Mapping[int, Part], degree_of: Mapping[int, int], of: Capt
         saved_whole=tuple(_saved_whole(made)),
         load=made.known.load,
         axis=made.known.axis or Axis.TENSOR,
-        sample_step=made.known.degree if made.known.axis is Axis.EXPERT else 1,
     )
 
 
