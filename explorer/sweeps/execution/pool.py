@@ -68,6 +68,7 @@ class Pool(WorkerPool[Search, GraphWorker]):
         self._waiting: deque[Search] = deque()
         self._done: queue.SimpleQueue[Returned | tuple[Search, str] | tuple[str, float]] = queue.SimpleQueue()
         self._graphs: dict[int, tuple[OpGraph, GraphText]] = {}
+        self._unreturned = 0
         self._stopping = False
 
     def processes(self) -> list[int]:
@@ -76,10 +77,11 @@ class Pool(WorkerPool[Search, GraphWorker]):
             return [worker.process.pid for worker in self.workers]
 
     def free(self) -> bool:
-        with self.lock:
-            return len(self._waiting) + sum(worker.task is not None for worker in self.workers) < self.count
+        """A question counts until ``wait`` returns it, though its process may be idle before."""
+        return self._unreturned < self.count
 
     def give(self, position: int, question: Question, start: Plan | None) -> None:
+        self._unreturned += 1
         with self.lock:
             self._waiting.append(Search(position, question, start))
             self.serve()
@@ -97,6 +99,7 @@ class Pool(WorkerPool[Search, GraphWorker]):
                     self.on_compiling(item[0], float(item[1]))
                 item = self._done.get_nowait()
         except queue.Empty:
+            self._unreturned -= len(returned)
             return returned
 
     def stop(self) -> None:

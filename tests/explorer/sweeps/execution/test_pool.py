@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from explorer.question.problems import make_problem
 from explorer.sweeps.execution import workers as workers_room
 from explorer.sweeps.execution.pool import Here, Pool
+from explorer.sweeps.execution.questions import Question
 from explorer.sweeps.execution.queue import Course, Nothing
+from explorer.sweeps.execution.workers import Returned
 from explorer.sweeps.sweep import cell_rows
 from tests.explorer.sweeps.execution.remembered import BASE, LIMITS, Remembered, few, told
 
@@ -31,6 +35,21 @@ def test_two_processes_give_the_rows_of_one_and_what_is_kept_is_not_asked_again(
     with closing(Pool(2)) as pool:
         assert told(cell_rows(asked, BASE, LIMITS, pool, library)) == here
         assert pool.processes() == []  # nobody had to be asked
+
+
+def test_an_answer_that_nobody_has_read_yet_keeps_its_process_taken() -> None:
+    cell = few(("equal",))[0]
+    with closing(Pool(1)) as pool:
+        question = Question(make_problem(cell.workload, cell.point.settings(BASE)), cell.planner, LIMITS)
+        pool.give(0, question, None)
+        while any(worker.task is not None for worker in pool.workers):
+            time.sleep(0.01)
+        assert not pool.free()
+        returned: list[Returned] = []
+        while not returned:
+            returned.extend(pool.wait(1.0))
+        assert [each.position for each in returned] == [0]
+        assert pool.free()
 
 
 def test_a_process_that_is_killed_costs_its_question_another_try() -> None:
