@@ -69,7 +69,7 @@ def ring_rounds(graph: OpGraph) -> Floats:
     """How many kernels run one after the other in an operator, [operators]: of attention whose keys go round a ring one
     for those of every member, which sends all but the last on; else 1."""
     sources = (one if one.forward_of is None else graph.operators[one.forward_of] for one in graph.operators)
-    steps = [each.exchange_steps if each.op_type == ATTENTION else 0 for each in sources]
+    steps = [each.exchange_steps + each.outer_steps if each.op_type == ATTENTION else 0 for each in sources]
     updates = [one.phase is Phase.UPDATE for one in graph.operators]
     return np.where(updates, 1.0, 1.0 + np.array(steps, dtype=np.float64))
 

@@ -119,13 +119,14 @@ def export_bytes(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bo
 def export(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = False) -> Exported:
     """The same with what the file does not say. Raises PlacementError, in one line."""
     one, degree = format_named(to), file.problem.graph.tensor_parallel
-    from solvers.problem.collectives import axis_of
+    from solvers.problem.collectives import axes_of
 
-    axis = axis_of(file.problem.graph)
-    if one.launches and axis not in one.divides and degree > 1:
-        others = text.listing([name for name, other in FORMATS.items() if axis in other.divides], 8)
+    axes = axes_of(file.problem.graph)
+    if one.launches and not axes.keys() <= set(one.divides):
+        others = text.listing([name for name, other in FORMATS.items() if axes.keys() <= set(other.divides)], 8)
+        divided = " and ".join(axis.divides for axis in axes)
         raise UnsupportedProblem(
-            f"{to}: the plan divides {axis.divides} over groups of {degree} devices, which this format does not say;"
+            f"{to}: the plan divides {divided} over groups of {degree} devices, which this format does not say;"
             f" {others} do"
         )
     if one.launches and len(set(file.problem.graph.degrees)) > 1:

@@ -177,8 +177,10 @@ def _divided(
     if max(sizes) > 1:
         whole = workload_of(whole_name(name), training, settings.dtype, emit, should_stop)
         cluster = make_cluster(whole, applicable(settings, whole, request.files))
-        axis = split_example(name)[1].axis
-        members = members_of(cluster, max(sizes), name, in_parts=len(sizes) > 1, axis=axis)
+        example = split_example(name)[1]
+        members = members_of(
+            cluster, max(sizes), name, in_parts=len(sizes) > 1, axis=example.axis, outer_degree=example.outer_degree
+        )
     return workload_of(name, training, settings.dtype, emit, should_stop, members)
 
 

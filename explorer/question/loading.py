@@ -163,7 +163,10 @@ def divider_of(example: Example, dtype: torch.dtype | str | None, members: Membe
         return parts_divider(example.tensor_parallel or 1, parts, example.sequence_parallel, dtype, members)
     example.check_axes("the model")
     degree = example.tensor_parallel if example.axis is Axis.TENSOR else example.degree
-    return divider(degree, example.sequence_parallel, dtype, members, example.axis, example.expert_load or 1.0)
+    return divider(
+        degree, example.sequence_parallel, dtype, members, example.axis, example.expert_load or 1.0,
+        example.outer_degree,
+    )  # fmt: skip
 
 
 def is_traced(model: str) -> bool:

@@ -61,7 +61,15 @@ def unpacked_plan(packed: PackedPlan) -> tuple[Result, str]:
 
 def packed_graph(graph: OpGraph) -> PackedGraph:
     """To be made once for a graph that is asked about again and again."""
-    parts = (graph.operators, graph.tensors, graph.samples, graph.name, graph.tensor_parallel, graph.division)
+    parts = (
+        graph.operators,
+        graph.tensors,
+        graph.samples,
+        graph.name,
+        graph.tensor_parallel,
+        graph.division,
+        graph.outer_degree,
+    )
     content = pickle.dumps(parts, pickle.HIGHEST_PROTOCOL)
     return PackedGraph(hashlib.sha256(content).hexdigest(), content)
 

@@ -63,8 +63,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     precision = _precision(workload, settings)
     compute, costs_from = _compute(workload, whole, dtype, settings, precision)
     measured = collectives_as_measured(settings)
-    cluster, compute, link = in_groups(whole, graph, compute, workload.reference, measured=measured)
-    over, sums_over = _group_links(whole, workload.graph.tensor_parallel, link, settings)
+    cluster, compute, link, across = in_groups(whole, graph, compute, workload.reference, measured=measured)
+    over, sums_over = _group_links(whole, graph.tensor_parallel // graph.outer_degree, link, settings)
     objective, execution = settings.objective or workload.objective, settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1
     default = _stated_samples(objective, cluster) if per_sample else max(MINI_BATCH, workload.graph.samples)
@@ -96,6 +96,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         engine=None if settings.profile is None or settings.profile.engine is None else settings.profile.engine.costs,
         group_link=over,
         group_sum_link=sums_over,
+        outer_link=across,
     )
     if workload.compute is not None:
         _check_times(problem, workload.reference)

@@ -63,7 +63,8 @@ class DividedModel:
         if degree == 1 and of is None:
             return self._traced()
         sequence = split_example(name)[1].sequence_parallel
-        divide = None if of is not None else divider(degree, sequence, self.dtype, members, axis, load)
+        outer = split_example(self.model)[1].outer_degree if degree > 1 else 1
+        divide = None if of is not None else divider(degree, sequence, self.dtype, members, axis, load, outer)
         whole = self._traced()
         if self._captured is None:
             raise InvalidProblem(
@@ -94,7 +95,11 @@ class DividedModel:
             return ANY_MEMBERS
         already = traced_already(whole_name(self.model), self.training is not False, self.dtype, self.graphs)
         cluster = make_cluster(already or self._traced(), self.settings)
-        return members_of(cluster, degree, self._name(degree, None), in_parts=in_parts, axis=self._axis)
+        example = split_example(self.model)[1]
+        return members_of(
+            cluster, degree, self._name(degree, None), in_parts=in_parts, axis=example.axis,
+            outer_degree=example.outer_degree,
+        )  # fmt: skip
 
     @property
     def _axis(self) -> Axis:

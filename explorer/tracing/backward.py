@@ -112,7 +112,7 @@ def _input_gradient(forward: Forward, group: int) -> Operator:
     operator = forward.operators[group]
     carrying = _amount(forward, group, "gradient_bytes")
     exchanges = operator.op_type.startswith(COLLECTIVE)  # it takes as long as that does, and moves nothing beside
-    at, more = (sizes.exchange for sizes in forward.sizes[group])
+    at, more = forward.sizes[group]
     return Operator(
         name=f"{operator.name}/grad_input",
         op_type=operator.op_type,
@@ -131,8 +131,10 @@ def _input_gradient(forward: Forward, group: int) -> Operator:
         forward_of=group,
         members=operator.members,
         causal=operator.causal,
-        exchanged_bytes=forward.line.amount(at.backward_bytes, more.backward_bytes),
-        exchange_steps=at.backward_steps,
+        exchanged_bytes=forward.line.amount(at.exchange.backward_bytes, more.exchange.backward_bytes),
+        exchange_steps=at.exchange.backward_steps,
+        outer_bytes=forward.line.amount(at.outer.backward_bytes, more.outer.backward_bytes),
+        outer_steps=at.outer.backward_steps,
     )
 
 
@@ -181,7 +183,7 @@ def _update(forward: Forward, group: int) -> Operator:
 
     Adam's moments decay everywhere, so it goes through the whole of a table of which few rows have a gradient.
     """
-    operator = forward.operators[group]
+    operator, sizes = forward.operators[group], forward.sizes[group][0]
     return Operator(
         name=f"{operator.name}/update",
         op_type="update",
@@ -192,8 +194,10 @@ def _update(forward: Forward, group: int) -> Operator:
         colocation=operator.colocation,
         forward_of=group,
         members=operator.members,
-        exchanged_bytes=Amount(fixed=forward.sizes[group][0].exchange.update_bytes),
-        exchange_steps=forward.sizes[group][0].exchange.update_steps,
+        exchanged_bytes=Amount(fixed=sizes.exchange.update_bytes),
+        exchange_steps=sizes.exchange.update_steps,
+        outer_bytes=Amount(fixed=sizes.outer.update_bytes),
+        outer_steps=sizes.outer.update_steps,
     )
 
 

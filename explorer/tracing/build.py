@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from explorer.tracing import backward
 from explorer.tracing.captured import ITEM_BYTES, Captured
@@ -47,6 +48,7 @@ def build(small: Captured, large: Captured, *, reference: str, training: bool, t
             name=small.name,
             tensor_parallel=tensor_parallel,
             division=division_of(small, large, folded) if small.whole else None,
+            outer_degree=1 if small.outer is None else small.outer[1],
         ),
         reference=reference,
         training=training,
@@ -66,8 +68,20 @@ def operators(small: Captured, large: Captured) -> tuple[Folded, Forward]:
 
 
 def division_of(small: Captured, large: Captured, folded: Folded) -> Division:
-    """How the values of what one member runs lie over its group, and the calls that it makes."""
+    """How the values of what one member runs lie over its group, and the calls that it makes; of a model that is
+    divided along two axes, over each."""
     operator = {position: group for group, members in enumerate(folded.groups) for position in members}
+    division = _division(small, large, operator)
+    if small.outer is None or large.outer is None:
+        return division
+    within = {output: operator.get(at) for at, node in enumerate(small.nodes) for output in node.outputs}
+    calls = enumerate(small.outer[0].nodes)
+    of_group = {at: within[node.outputs[0]] for at, node in calls if node.outputs and node.outputs[0] in within}
+    return replace(division, outer=_division(small.outer[0], large.outer[0], of_group))
+
+
+def _division(small: Captured, large: Captured, operator: Mapping[int, int | None]) -> Division:
+    """operator: by position of a call, the operator that it is a part of."""
     number = {name: at for at, name in enumerate(small.values)}
     tensors = []
     for name, value in small.values.items():

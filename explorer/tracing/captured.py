@@ -71,7 +71,9 @@ class Node:
     it writes into; region the part of the model that checkpoints its activations, "" for none; exchange what members
     of a tensor-parallel group send for it; placement what its first output is to them (`sharding.names`), "" where
     there is no group; members how many devices run it, where that differs from call to call, else 0; rounds how often
-    a member runs it, one after the other, on tensors of these shapes (attention with keys that come round a ring)."""
+    a member runs it, one after the other, on tensors of these shapes (attention with keys that come round a ring);
+    outer what a member exchanges along the outer axis of a group that is divided twice (`Captured.outer`); update_of
+    the parameters of whose gradients it has a part, which members exchange once an iteration."""
 
     name: str
     target: str
@@ -85,6 +87,8 @@ class Node:
     placement: str = ""
     members: int = 0
     rounds: int = 1
+    outer: Exchange = NO_EXCHANGE
+    update_of: tuple[str, ...] = ()
 
     def tensor(self, argument: str) -> str | None:
         """The name of the value passed as ``argument``, if one is."""
@@ -131,7 +135,9 @@ class Captured:
     parameters: value name -> the parameter's name in the module (several names joined by " = " when
     tied). inputs and outputs are value names; so are buffers (with constant tensors). whole: where it is what one
     member of a tensor-parallel group runs, what each value is a part of, and saved_whole what its nodes save; load: of
-    the member whose experts are chosen most, over the mean; axis: what members share out.
+    the member whose experts are chosen most, over the mean; axis: what members share out. outer: of a model that is
+    divided twice, what each of the groups runs whose members divide it again (its tensors are whole there), and how
+    many groups share out the model; members of different groups that are alike exchange what those groups would.
     """
 
     name: str
@@ -148,6 +154,7 @@ class Captured:
     saved_whole: tuple[SavedWhole, ...] = ()
     load: float = 1.0
     axis: Axis = Axis.TENSOR
+    outer: tuple[Captured, int] | None = None
 
     def root(self, value: str) -> str:
         """The value that owns the storage."""

@@ -120,7 +120,7 @@ def _plumbing(captured: Captured, leader: list[int], producer: dict[str, int]) -
 def is_work(node: Node) -> bool:
     """A product, a call that gives another result each time, one that changes what it reads, or one in which the
     members of a group exchange something: what must not be copied."""
-    exchanges = node.exchange.forward_steps > 0
+    exchanges = node.exchange.forward_steps + node.outer.forward_steps > 0
     return exchanges or bool(node.mutates) or node.target in PRODUCTS or any(word in node.target for word in RANDOM)
 
 

@@ -80,6 +80,8 @@ def forward(small: Captured, large: Captured, folded: Folded, sizes: Sequence[tu
                 causal=any(bool(small.nodes[member].constants.get("is_causal")) for member in folded.groups[group]),
                 exchanged_bytes=line.amount(at.exchange.forward_bytes, more.exchange.forward_bytes),
                 exchange_steps=at.exchange.forward_steps,
+                outer_bytes=line.amount(at.outer.forward_bytes, more.outer.forward_bytes),
+                outer_steps=at.outer.forward_steps,
                 placement=next(
                     (small.nodes[m].placement for m in reversed(folded.groups[group]) if small.nodes[m].placement), ""
                 ),

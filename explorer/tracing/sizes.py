@@ -26,7 +26,7 @@ class Sizes:
     """flops; bytes read of activations and of parameters; bytes written; bytes saved for the backward
     and bytes of outputs that are not; bytes of the activations it reads that carry a gradient; bytes of
     the gradient of a table that holds only the rows looked up and their positions, 0 if it is dense; what members of a
-    tensor-parallel group exchange."""
+    tensor-parallel group exchange, and what they do along the outer axis of one that divides a model twice."""
 
     flops: float
     read_bytes: float
@@ -37,6 +37,7 @@ class Sizes:
     gradient_bytes: float
     sparse_gradient_bytes: float
     exchange: Exchange
+    outer: Exchange
 
 
 def measure(captured: Captured, folded: Folded) -> list[Sizes]:
@@ -108,6 +109,7 @@ def _sizes(
         gradient_bytes=sum(carrying.values()),
         sparse_gradient_bytes=sparse,
         exchange=_total([captured.nodes[position].exchange for position in group]),
+        outer=_total([captured.nodes[position].outer for position in group]),
     )
 
 

@@ -22,11 +22,11 @@ MAX_AMOUNT = sys.float_info.max
 MAX_DEGREE = 4096
 """Members of a tensor-parallel group."""
 
-_AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes", "exchanged_bytes")
+_AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes", "exchanged_bytes", "outer_bytes")
 _OPERATOR = (
     "name", "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "factorable_bytes",
     "colocation", "forward_of", "replicable", "checkpoint", "cached", "buffer_bytes", "gradient_sum_bytes", "causal",
-    "exchange_steps", "placement", "members",
+    "exchange_steps", "placement", "members", "outer_steps",
 )  # fmt: skip
 """In the order in which they are written, and hashed."""
 _UNNAMED = frozenset(
@@ -59,6 +59,7 @@ def graph_json(graph: OpGraph, *, whole: bool = True) -> dict[str, object]:
         "name": graph.name,
         "samples": graph.samples,
         **({"tensor_parallel": graph.tensor_parallel} if graph.tensor_parallel > 1 else {}),
+        **({"outer_degree": graph.outer_degree} if graph.outer_degree > 1 else {}),
         **({"division": _division_json(graph.division)} if whole and graph.division is not None else {}),
         "operators": [_operator_json(operator, whole) for operator in graph.operators],
         "tensors": [
@@ -70,13 +71,14 @@ def graph_json(graph: OpGraph, *, whole: bool = True) -> dict[str, object]:
 
 def read_op_graph(field: Field) -> OpGraph:
     """Raises InvalidProblem."""
-    parts = field.fields(("name", "samples", "operators", "tensors"), ("tensor_parallel", "division"))
+    parts = field.fields(("name", "samples", "operators", "tensors"), ("tensor_parallel", "division", "outer_degree"))
     operators = tuple(_read_operator(item) for item in parts["operators"].items(MAX_OPERATORS))
     tensors = tuple(map(_tensor_reader(len(operators)), parts["tensors"].items(MAX_TENSORS)))
     samples, name = parts["samples"].integer(1), parts["name"].text()
     degree = parts["tensor_parallel"].integer(1, MAX_DEGREE) if "tensor_parallel" in parts else 1
+    outer = parts["outer_degree"].integer(1, MAX_DEGREE) if "outer_degree" in parts else 1
     division = _read_division(parts["division"], len(operators)) if "division" in parts else None
-    return field.located(lambda: OpGraph(operators, tensors, samples, name, degree, division))
+    return field.located(lambda: OpGraph(operators, tensors, samples, name, degree, division, outer))
 
 
 def _division_json(division: Division) -> dict[str, object]:
@@ -87,6 +89,7 @@ def _division_json(division: Division) -> dict[str, object]:
         **({} if division.saved is None else {"saved": [_record_json(saved) for saved in division.saved]}),
         **({} if division.load == 1.0 else {"load": division.load}),
         **({} if division.axis is Axis.TENSOR else {"axis": division.axis.value}),
+        **({} if division.outer is None else {"outer": _division_json(division.outer)}),
     }
 
 
@@ -117,8 +120,9 @@ _read_call = reader_of(
 _read_saved = reader_of(SavedForBackward, tensors=_positions)
 
 
-def _read_division(field: Field, operators: int) -> Division:
-    parts = field.fields(("tensors", "calls", "outputs"), ("saved", "load", "axis"))
+def _read_division(field: Field, operators: int, *, nests: bool = True) -> Division:
+    """nests: whether it may state an outer division."""
+    parts = field.fields(("tensors", "calls", "outputs"), ("saved", "load", "axis", *(("outer",) if nests else ())))
     tensors = tuple(map(_read_tensor, parts["tensors"].items(MAX_TENSORS)))
     calls = tuple(map(_read_call, parts["calls"].items(MAX_TENSORS)))
     outputs = tuple(item.integer(0, len(tensors) - 1) for item in parts["outputs"].items(MAX_TENSORS))
@@ -135,7 +139,8 @@ def _read_division(field: Field, operators: int) -> Division:
         raise InvalidProblem(f"{parts['saved'].where}: a call that is not there saves something")
     load = parts["load"].number(1.0) if "load" in parts else 1.0
     axis = parts["axis"].choice(Axis) if "axis" in parts else Axis.TENSOR
-    return Division(tensors, calls, outputs, saved, load, axis)
+    outer = _read_division(parts["outer"], operators, nests=False) if "outer" in parts else None
+    return Division(tensors, calls, outputs, saved, load, axis, outer)
 
 
 def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:

@@ -24,10 +24,10 @@ _REQUIRED = (
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
     "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied", "group_link", "group_sum_link",
-    "host_links", "state_links", "recompute_operators",
+    "outer_link",    "host_links", "state_links", "recompute_operators",
 )  # fmt: skip
 
-_GROUP_LINKS = ("group_link", "group_sum_link")
+_GROUP_LINKS = ("group_link", "group_sum_link", "outer_link")
 _ALWAYS = (
     "objective", "contiguity", "transfers", "execution", "mini_batch", "micro_batches", "training",
     "optimizer", "max_replicas", "recompute", "mixed_micro_batches", "subgraphs_per_device", "costs_from", "transfer_s",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -53,6 +54,7 @@ class Axis(StrEnum):
         return {"tensor": "tensors", "context": "tokens", "expert": "samples and experts"}[self.value]
 
 
+_SHARD = re.compile(r"S\((\d+)(?:,(\d+))?\)")
 WHOLE, UNSUMMED, PARTIAL = "R", "R+", "P"
 """Placements of a tensor over a group: every member has all of it, and all of its gradient; all of it, and a part of
 its gradient's sum; a part of its sum (DTensor's Replicate and Partial)."""
@@ -62,6 +64,13 @@ def shard(dim: int, outer: int = 1) -> str:
     """Divided along a dimension (DTensor's Shard); outer: into so many pieces first, each of which is divided over all
     members (its _StridedShard)."""
     return f"S({dim})" if outer == 1 else f"S({dim},{outer})"
+
+
+def divided_along(placement: str) -> tuple[int, int] | None:
+    """The dimension along which a tensor is divided, and into how many pieces first; None where it is not, and of rows
+    by expert."""
+    match = _SHARD.fullmatch(placement)
+    return None if match is None else (int(match[1]), int(match[2] or 1))
 
 
 def by_expert(dim: int) -> str:
@@ -119,7 +128,9 @@ class SavedForBackward:
 class Division:
     """How the tensors of a graph lie over its groups: what one member runs, in an order that runs. outputs: tensors
     that the model returns. saved: in the order of the calls; None where that is not stated, as in older files. load:
-    of the member whose experts are chosen most, over the mean. axis: what the members of every group share out."""
+    of the member whose experts are chosen most, over the mean. axis: what the members of every group share out. outer:
+    where they divide a model that is divided already, how that is: its tensors and calls are those of inner groups,
+    with the names that they have here, where they are whole."""
 
     tensors: tuple[DividedTensor, ...]
     calls: tuple[DividedCall, ...]
@@ -127,11 +138,33 @@ class Division:
     saved: tuple[SavedForBackward, ...] | None = None
     load: float = 1.0
     axis: Axis = Axis.TENSOR
+    outer: Division | None = None
+
+
+def along(axis: Axis, target: str) -> str:
+    """How the type of an operator that changes how a tensor is divided is written where it is along the outer axis:
+    "collective.context.all_gather"."""
+    return f"{COLLECTIVE}{axis.value}.{target.removeprefix(COLLECTIVE)}"
+
+
+def is_outer(target: str) -> bool:
+    """Whether an operator of that type changes how a tensor is divided along the outer axis of its group."""
+    return target.startswith(COLLECTIVE) and target.count(".") > 1
+
+
+def axes_of(graph: OpGraph) -> dict[Axis, int]:
+    """What the members of a graph's groups share out, over how many, the outer axis first; tensors where nothing else
+    is stated, and nothing for a model whose tensors are whole."""
+    inner = graph.tensor_parallel // graph.outer_degree
+    found = {Axis.TENSOR if graph.division is None else graph.division.axis: inner} if inner > 1 else {}
+    if graph.division is not None and graph.division.outer is not None:
+        found = {graph.division.outer.axis: graph.outer_degree, **found}
+    return found
 
 
 def axis_of(graph: OpGraph) -> Axis:
-    """What the members of a graph's groups share out; tensors where nothing else is stated."""
-    return Axis.TENSOR if graph.division is None else graph.division.axis
+    """What the members of a graph's groups share out, the outer axis of two; tensors where nothing else is stated."""
+    return next(iter(axes_of(graph)), Axis.TENSOR)
 
 
 def exchange_kind(operator: Operator) -> str:
@@ -142,4 +175,4 @@ def exchange_kind(operator: Operator) -> str:
     if not operator.op_type.startswith(COLLECTIVE) or operator.phase is Phase.UPDATE:
         return "all_reduce"
     kinds = FORWARD_KIND if operator.phase is Phase.FORWARD else BACKWARD_KIND
-    return kinds[operator.op_type.removeprefix(COLLECTIVE)]
+    return kinds[operator.op_type.rpartition(".")[2]]

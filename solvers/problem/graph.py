@@ -78,7 +78,8 @@ class Operator:
     exchange_steps in how many messages, one after the other: the operator takes that long more. placement: what its
     output is to members of such a group, for people: "S(heads)", divided by heads, "R", whole at each, or "P", a sum of
     which each has a part; of forward operators, "" without a group. members: how many devices a group has that runs it,
-    where that differs from operator to operator; 0 where it is the graph's.
+    where that differs from operator to operator; 0 where it is the graph's. outer_bytes, outer_steps: what it exchanges
+    along the outer axis of groups that divide the model twice, with its like in the other inner groups.
     """
 
     name: str
@@ -104,9 +105,21 @@ class Operator:
     exchange_steps: int = 0
     placement: str = ""
     members: int = 0
+    outer_bytes: Amount = NOTHING
+    outer_steps: int = 0
 
     def __post_init__(self) -> None:
         clean_names(self, "name", "op_type", "module_path", "colocation", "checkpoint", "placement")
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether members of a group send one another something for it."""
+        return self.exchange_steps + self.outer_steps > 0
+
+    @property
+    def sent_bytes(self) -> Amount:
+        """All that a member sends to others of its group."""
+        return self.exchanged_bytes + self.outer_bytes if self.outer_steps else self.exchanged_bytes
 
     @property
     def trained_bytes(self) -> float:
@@ -141,7 +154,8 @@ class OpGraph(Displayed, Rebuilt):
     """A directed acyclic graph of operators, traced at a batch of ``samples``.
 
     tensor_parallel: of how many members of a group it is what each runs, the most where operators differ in that; 1 for
-    a model whose tensors are whole.
+    a model whose tensors are whole. outer_degree: how many inner groups a group has along its outer axis, of
+    ``tensor_parallel / outer_degree`` members each; 1 where members divide the model once.
     division: how its tensors lie over the group, where that is stated; `solvers.verify.division` checks it.
 
     Raises InvalidProblem if names repeat, a position is out of range, a size is negative or not
@@ -154,6 +168,7 @@ class OpGraph(Displayed, Rebuilt):
     name: str = "graph"
     tensor_parallel: int = 1
     division: Division | None = field(default=None, repr=False, compare=False)
+    outer_degree: int = 1
     outputs: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
     """Per operator: positions of the tensors it produces."""
     inputs: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
@@ -175,6 +190,11 @@ class OpGraph(Displayed, Rebuilt):
             raise InvalidProblem("the graph has no operators")
         if self.tensor_parallel < 1:
             raise InvalidProblem(f"tensor_parallel must be at least 1, found {self.tensor_parallel}")
+        if self.outer_degree < 1 or self.tensor_parallel % self.outer_degree:
+            raise InvalidProblem(
+                f"tensor_parallel must be a multiple of outer_degree, found {self.tensor_parallel} and"
+                f" {self.outer_degree}"
+            )
         if self.samples < 1:
             raise InvalidProblem(f"the graph's batch must be at least 1 sample, found {self.samples}")
         _check_operators(self.operators)
@@ -213,7 +233,11 @@ class OpGraph(Displayed, Rebuilt):
     @property
     def sample_step(self) -> int:
         """Samples of a micro-batch, of each replica, are a multiple of it: members of groups may share them out."""
-        return self.tensor_parallel if self.division is not None and self.division.axis.shares_samples else 1
+        if self.division is None:
+            return 1
+        inner = self.tensor_parallel // self.outer_degree if self.division.axis.shares_samples else 1
+        outer = self.division.outer
+        return inner * (self.outer_degree if outer is not None and outer.axis.shares_samples else 1)
 
     def index_of(self) -> dict[str, int]:
         """Operator name -> position."""
@@ -347,6 +371,7 @@ def _check_operators(operators: Sequence[Operator]) -> None:
             ("saved_bytes", operator.saved_bytes),
             ("workspace_bytes", operator.workspace_bytes),
             ("exchanged_bytes", operator.exchanged_bytes),
+            ("outer_bytes", operator.outer_bytes),
         ):
             if amount is not NOTHING:
                 check_amount(amount, "operator {!r}: {}", operator.name, what)

@@ -12,9 +12,11 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, DividedCall, DividedTensor, Division
 from solvers.problem.graph import CACHED_ATTENTION, Operator, OpGraph, Phase
+from solvers.verify.across import carried, held
 from solvers.verify.placements import Call, digit_of, digits_of, outputs_of, repeats
 from solvers.verify.routing import ROUTED, routes_of
 from solvers.verify.tokens import ATTENTION, along_tokens, goes_round
@@ -62,14 +64,19 @@ class Sent:
         self.steps += (members - 1) * (2 if kind == REDUCE else 1)
 
 
-@dataclass(slots=True)
+@dataclass
 class _Derived:
     """What follows from the placements of a graph. forward, backward, update: by forward operator. held: bytes of the
     parameters of which it is the first reader; products: operations. routes: what integers say of rows that are sorted
-    by expert, by tensor."""
+    by expert, by tensor. degree: members of a group; exchange: how the types of calls begin that change a placement.
+    inner: of a division among inner groups, that over the members of each; outer: the other way round."""
 
     graph: OpGraph
     division: Division
+    degree: int
+    exchange: str = EXCHANGE
+    inner: _Derived | None = None
+    outer: _Derived | None = None
     found: list[str] = field(default_factory=list)
     forward: dict[int, Sent] = field(default_factory=lambda: defaultdict(Sent))
     backward: dict[int, Sent] = field(default_factory=lambda: defaultdict(Sent))
@@ -80,7 +87,35 @@ class _Derived:
     routes: dict[int, str] = field(default_factory=dict)
 
     def members(self, of: DividedTensor | DividedCall) -> int:
-        return of.members or self.graph.tensor_parallel
+        return of.members or self.degree
+
+    def changes(self, call: DividedCall) -> bool:
+        """Whether a call changes a placement."""
+        return call.target.startswith(self.exchange) and "." not in call.target.removeprefix(self.exchange)
+
+    def of_member(self, call: DividedCall, argument: int) -> float:
+        """Which part of an argument of a call of an inner group each member of it has."""
+        if self.inner is None:
+            return 1.0
+        return self.inner.part_of(self.division.tensors[call.outputs[0]].name, argument)
+
+    def part_of(self, output: str, argument: int) -> float:
+        """Which part of its argument a member has, of the call that makes an output."""
+        return self.part(self.division.tensors[self.makers[output].inputs[argument]])
+
+    def part(self, tensor: DividedTensor) -> float:
+        """Which part of a tensor a member has."""
+        return 1.0 if digit_of(tensor.placement, tensor.shape, self.degree) is None else 1 / self.degree
+
+    @cached_property
+    def makers(self) -> Mapping[str, DividedCall]:
+        """The call that makes a tensor, by its name."""
+        tensors = self.division.tensors
+        return {tensors[output].name: call for call in self.division.calls for output in call.outputs}
+
+    @cached_property
+    def named(self) -> Mapping[str, DividedTensor]:
+        return {tensor.name: tensor for tensor in self.division.tensors}
 
     def tensors(self, numbers: Sequence[int]) -> list[DividedTensor]:
         return [self.division.tensors[number] for number in numbers]
@@ -110,10 +145,19 @@ def division(graph: OpGraph) -> tuple[str, ...]:
     """What is wrong with how a graph is divided, a sentence each, at most MOST; nothing where it states nothing."""
     if graph.division is None:
         return ()
-    derived = _Derived(graph, graph.division)
+    derived = _Derived(graph, graph.division, graph.tensor_parallel // graph.outer_degree)
+    if (outer := graph.division.outer) is not None:
+        along = f"{EXCHANGE}{outer.axis.value}."
+        derived.outer = _Derived(graph, outer, graph.outer_degree, along, inner=derived)
+    elif graph.outer_degree > 1:
+        return ("division: how the model is divided among inner groups is not stated",)
     try:
         derived.found += _placed(derived)
         derived.found += _exchanged(derived)
+        if derived.outer is not None:
+            derived.found += _placed(derived.outer)
+            derived.found += _exchanged(derived.outer)
+            derived.found += _within(derived.outer, derived)
         derived.found += _held(derived)
         derived.found += _computed(derived)
         derived.found += _saved(derived)
@@ -169,7 +213,8 @@ def _placed(derived: _Derived) -> Iterator[str]:
         derived.held[operator] += derived.bytes_of_member(tensor)[0]
         if number in partial and tensor.differentiable:
             members = max(readers[number])
-            derived.update[operator].add(REDUCE, derived.whole_bytes(tensor)[:1] * 2, members)
+            part = 1.0 if derived.inner is None else derived.inner.part(derived.inner.named[tensor.name])
+            derived.update[operator].add(REDUCE, [part * derived.whole_bytes(tensor)[0]] * 2, members)
             derived.update[operator].steps = 2 * (members - 1)
         if tensor.parameter and len(readers[number]) > 1:
             yield f"division: groups of different sizes read {tensor.name!r}"
@@ -187,14 +232,14 @@ def _is_divided(derived: _Derived, call: DividedCall) -> bool:
 
 def _is_look(derived: _Derived, call: DividedCall) -> bool:
     """Whether a call of a parameter only looks at it: it is part of no operator, or of its reader's."""
-    return not call.target.startswith(EXCHANGE) and len(call.inputs) == 1 and call.operator is None
+    return not derived.changes(call) and len(call.inputs) == 1 and call.operator is None
 
 
 def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[str]:
     """One call: whether it is allowed, and what it exchanges and computes."""
     inputs, outputs = derived.tensors(call.inputs), derived.tensors(call.outputs)
     where = f"division: {call.target} of {_name(derived, call)}"
-    if call.target.startswith(EXCHANGE):
+    if derived.changes(call):
         derived.routes |= {number: derived.routes.get(call.inputs[0], "") for number in call.outputs}
         yield from _change(derived, call, where)
         return
@@ -204,6 +249,9 @@ def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[st
         derived.routes |= dict(zip(call.outputs, routes_of(call.target, of_input, len(outputs)), strict=True))
     if any(one.members not in (0, call.members) for one in (*inputs, *outputs)):
         yield f"{where}: some of its tensors are of a group of another size"
+    if call.target.startswith(EXCHANGE):
+        yield from _across(derived, call, where)
+        return
     placements, stated = [one.placement for one in inputs], [one.placement for one in outputs]
     gradients = [
         one for number, one in zip(call.inputs, inputs, strict=True) if one.differentiable and number not in held
@@ -227,7 +275,8 @@ def _called(derived: _Derived, call: DividedCall, held: set[int]) -> Iterator[st
             read = ", ".join(f"{name} {each}" for name, each in zip(call.arguments, placements, strict=True))
             yield f"{where} does not make {', '.join(stated)} of {read}"
         elif allowed[1] and call.operator is not None:
-            rows = [size / inputs[1].item_bytes * STATISTIC_BYTES for size in derived.whole_bytes(inputs[1])]
+            each = STATISTIC_BYTES / inputs[1].item_bytes * derived.of_member(call, 1)
+            rows = [size * each for size in derived.whole_bytes(inputs[1])]
             derived.forward[call.operator].add(REDUCE, rows, members)
         unsummed = [one for one in gradients if one.placement == WHOLE]
         if unsummed and any(one.differentiable for one in outputs):
@@ -240,7 +289,8 @@ def _goes_round(derived: _Derived, call: DividedCall) -> None:
     """Keys and values that every member sends to the next, one share a message."""
     tensors, times = goes_round(derived.division, call)
     members = derived.members(call)
-    sizes = [sum(each) for each in zip(*map(derived.whole_bytes, tensors), strict=True)]
+    part = derived.of_member(call, call.arguments.index("key"))
+    sizes = [part * sum(each) for each in zip(*map(derived.whole_bytes, tensors), strict=True)]
     if call.operator is not None:
         derived.forward[call.operator].add(RING, sizes, members)
         for _ in range(times):
@@ -282,7 +332,7 @@ def _change(derived: _Derived, call: DividedCall, where: str) -> Iterator[str]:
     if call.operator is None or before.shape != after.shape:
         yield f"{where} is no operator of the graph, or changes more than a placement"
         return
-    if call.target == EXCHANGE + REGROUP:
+    if call.target == derived.exchange + REGROUP:
         yield from _regrouped(derived, call, where)
         return
     members = derived.members(call)
@@ -292,13 +342,48 @@ def _change(derived: _Derived, call: DividedCall, where: str) -> Iterator[str]:
     if forward is None:
         yield f"{where}: {before.placement} cannot become {after.placement}"
         return
-    may = CALLED.get((call.target.removeprefix(EXCHANGE),), ("", ""))
+    may = CALLED.get((call.target.removeprefix(derived.exchange),), ("", ""))
     if (forward and forward != may[0]) or (backward and before.differentiable and backward != may[1]):
         yield f"{where}: {before.placement} becomes {after.placement} by {forward or backward}"
-    sizes = [size * derived.more(before, after) for size in derived.whole_bytes(before)]
+    part = derived.more(before, after) * derived.of_member(call, 0)
+    sizes = [size * part for size in derived.whole_bytes(before)]
     derived.forward[call.operator].add(forward, sizes, members)
     if before.differentiable:
         derived.backward[call.operator].add(backward, sizes, members)
+
+
+def _across(derived: _Derived, call: DividedCall, where: str) -> Iterator[str]:
+    """A change of placement among inner groups, which every member of one makes of its part."""
+    if derived.outer is None:
+        yield f"{where}: there are no inner groups"
+        return
+    (before,), (after,) = derived.tensors(call.inputs), derived.tensors(call.outputs)
+    change = derived.outer.makers[after.name]
+    one, other = (derived.outer.division.tensors[each[0]] for each in (change.inputs, change.outputs))
+    allowed = carried(one, other, derived.outer.degree, before.placement, derived.degree)
+    if after.placement not in allowed:
+        yield f"{where} does not make {after.placement} of {before.placement}"
+
+
+def _within(outer: _Derived, inner: _Derived) -> Iterator[str]:
+    """What members run that is not what their inner group does: calls that it has not, of other tensors, or tensors of
+    other shapes than those of its parts."""
+    for tensor in inner.division.tensors:
+        whole = outer.named.get(_origin(tensor.name))
+        if whole is None or held(whole, outer.degree) != tensor.shape or whole.item_bytes != tensor.item_bytes:
+            yield f"division: {tensor.name!r} is no tensor of an inner group, or of another shape"
+    for call in inner.division.calls:
+        if inner.changes(call):
+            continue
+        mine = outer.makers.get(_origin(inner.division.tensors[call.outputs[0]].name))
+        names = [_origin(tensor.name) for tensor in inner.tensors(call.inputs)]
+        if mine is None or mine.target != call.target or [one.name for one in outer.tensors(mine.inputs)] != names:
+            yield f"division: {call.target} of {_name(inner, call)} is no call of an inner group"
+
+
+def _origin(name: str) -> str:
+    """Of which tensor of an inner group one is made whose placement over its members is changed."""
+    return name.partition("@~")[0].removesuffix("@")
 
 
 def _regrouped(derived: _Derived, call: DividedCall, where: str) -> Iterator[str]:
@@ -340,7 +425,7 @@ def _kinds(before: str, after: str) -> tuple[str | None, str]:
 
 def _exchanged(derived: _Derived) -> Iterator[str]:
     """Operators that exchange other than what placements ask for."""
-    graph = derived.graph
+    graph, across = derived.graph, derived.inner is not None
     phases: dict[tuple[int, Phase], Operator] = {
         (operator.forward_of, operator.phase): operator
         for operator in graph.operators
@@ -349,17 +434,17 @@ def _exchanged(derived: _Derived) -> Iterator[str]:
     named = {call.target for call in derived.division.calls} | {""}
     for position, operator in enumerate(graph.operators):
         if operator.phase is Phase.FORWARD:
-            yield from _compared(graph, operator, derived.forward.get(position, Sent()))
-            if operator.op_type.startswith(EXCHANGE) and operator.op_type not in named:
+            yield from _compared(graph, operator, derived.forward.get(position, Sent()), across=across)
+            if operator.op_type.startswith(EXCHANGE) and operator.op_type not in named and not across:
                 yield f"{operator.name!r} changes a placement that no tensor has"
             for phase, wanted in ((Phase.BACKWARD_INPUT, derived.backward), (Phase.UPDATE, derived.update)):
                 mirror, sent = phases.get((position, phase)), wanted.get(position, Sent())
                 if mirror is not None:
-                    yield from _compared(graph, mirror, sent)
+                    yield from _compared(graph, mirror, sent, across=across)
                 elif sent.steps and graph.trains and _goes_back(graph, position, phase, phases):
                     yield f"{operator.name!r} has no {phase.value}, in which its members exchange what they have"
         elif operator.phase is Phase.BACKWARD_WEIGHT:
-            yield from _compared(graph, operator, Sent())
+            yield from _compared(graph, operator, Sent(), across=across)
 
 
 def _goes_back(graph: OpGraph, position: int, phase: Phase, phases: Mapping[tuple[int, Phase], Operator]) -> bool:
@@ -368,18 +453,22 @@ def _goes_back(graph: OpGraph, position: int, phase: Phase, phases: Mapping[tupl
     return phase is Phase.UPDATE or any((one, Phase.BACKWARD_INPUT) in phases for one in after)
 
 
-def _compared(graph: OpGraph, operator: Operator, wanted: Sent) -> Iterator[str]:
+def _compared(graph: OpGraph, operator: Operator, wanted: Sent, *, across: bool) -> Iterator[str]:
+    """across: whether what it exchanges among inner groups is meant."""
     fixed = operator.phase is Phase.UPDATE
+    sent, steps = operator.exchanged_bytes, operator.exchange_steps
+    if across:
+        sent, steps = operator.outer_bytes, operator.outer_steps
     for factor, nbytes in zip((1, 1 if fixed else 2), wanted.nbytes, strict=True):
-        stated = operator.exchanged_bytes.at(graph.samples * factor)
+        stated = sent.at(graph.samples * factor)
         if not math.isclose(stated, nbytes, rel_tol=CLOSE):
             yield (
                 f"{operator.name!r} exchanges {stated:,.0f} B for {graph.samples * factor} samples, and by its"
                 f" placements {nbytes:,.0f} B"
             )
             return
-    if operator.exchange_steps != wanted.steps:
-        yield f"{operator.name!r} sends {operator.exchange_steps} messages, and by its placements {wanted.steps}"
+    if steps != wanted.steps:
+        yield f"{operator.name!r} sends {steps} messages, and by its placements {wanted.steps}"
 
 
 def _held(derived: _Derived) -> Iterator[str]:
@@ -475,7 +564,7 @@ def _storages(derived: _Derived) -> list[int]:
     for call in division.calls:
         for number in call.outputs:
             base = division.tensors[number].base
-            if call.target.startswith(EXCHANGE):
+            if derived.changes(call):
                 before, after = (division.tensors[each].placement for each in (call.inputs[0], number))
                 alike = (before, after) == (WHOLE, UNSUMMED) or found[call.inputs[0]] in outside
                 alike = alike and call.target != EXCHANGE + REGROUP

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from solvers.plan.plan import Plan
-from solvers.problem.collectives import Axis, axis_of
+from solvers.problem.collectives import Axis, axes_of
 from solvers.problem.graph import BACKWARD_PHASES, CACHED_ATTENTION, Operator, OpGraph, Phase, per_graph
 from solvers.problem.problem import IN_PARTS, Contiguity, Objective, Pipeline, Problem
 
@@ -126,7 +126,7 @@ def _stages(problem: Problem, plan: Plan) -> list[str]:
         per_sample = len(problem.compute.samples) == 1
         if stage.micro_batch_size % len(stage.devices) and not per_sample:
             found.append(f"stage {index}: its {len(stage.devices)} replicas would have to split a sample")
-        step = problem.graph.tensor_parallel if axis_of(problem.graph) is Axis.EXPERT else 1
+        step = axes_of(problem.graph).get(Axis.EXPERT, 1)
         if stage.micro_batch_size % (step * len(stage.devices)) and not per_sample:
             found.append(f"stage {index}: members of a group would have to split a sample")
         if len(stage.devices) > problem.max_replicas:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, print_pass
@@ -29,6 +29,7 @@ from solvers.formats.result_json import degree_json, options_json
 from solvers.plan.degrees import pipeline_depth, tensor_degrees
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result, Status, StopReason
+from solvers.problem.collectives import Axis, axes_of
 from solvers.problem.problem import Objective, Pipeline, Problem
 
 if TYPE_CHECKING:
@@ -461,9 +462,16 @@ def cluster_words(problem: Problem) -> str:
     if any(device.members for device in problem.cluster.devices):
         shown += ", groups over which tensors are divided as devices"
     elif degree > 1:
-        what = "that divide samples" if problem.graph.sample_step > 1 else "over which tensors are divided"
-        shown += f", each a group of {degree} {what}"
+        axes = axes_of(problem.graph)
+        shown += f", each a group of {degree} over which {_axes_words(axes)} are divided"
     return shown + (f" in {nodes} nodes" if nodes > 1 else "")
+
+
+def _axes_words(axes: Mapping[Axis, int]) -> str:
+    """ "tokens (2) and tensors (8)"."""
+    if len(axes) == 1:
+        return next(iter(axes)).divides
+    return " and ".join(f"{axis.divides} ({degree})" for axis, degree in axes.items())
 
 
 def _nodes(problem: Problem) -> set[int]:

@@ -14,7 +14,6 @@ from explorer.reviews.difference import difference, difference_object
 from explorer.reviews.shown import number_lines
 from explorer.view.versus import EQUAL, factor
 from explorer.words import text
-from solvers.errors import InvalidProblem
 from solvers.evaluation.evaluate import evaluate, judge
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.op_graph_json import graph_hash
@@ -49,20 +48,12 @@ class Configured:
 
 def named_model(model: str, configuration: Configuration) -> str:
     """The model divided as the configuration says, unless its name says otherwise."""
-    example, members = split_example(model)[1], configuration.members
-    if configuration.axis is not Axis.TENSOR:
-        if example.tensor_parallel is not None:
-            raise InvalidProblem(
-                f"{configuration.path} divides by {configuration.axis.value}, and a group of devices divides one thing;"
-                " leave out --tensor-parallel"
-            )
-        if example.degree > 1:
-            return model
-        return join_example(model, **{f"{configuration.axis.value}_parallel": members})
-    if example.tensor_parallel is not None or example.degree > 1 or members == 1:
+    example, axes = split_example(model)[1], configuration.axes
+    if example.tensor_parallel is not None or example.degree > 1 or configuration.members == 1:
         return model
-    whole = None if configuration.sequence_parallel else 0
-    return join_example(model, tensor_parallel=members, sequence_parallel=whole)
+    degrees = {f"{axis.value}_parallel": degree for axis, degree in axes.items()}
+    whole = 0 if Axis.TENSOR in axes and not configuration.sequence_parallel else None
+    return join_example(model, **degrees, sequence_parallel=whole)
 
 
 def configured_settings(configuration: Configuration, given: Settings) -> dict[str, object]:
@@ -133,7 +124,7 @@ def beside_object(one: Configured, result: Result) -> dict[str, object]:
         "configuration": configuration.words(_devices(one)),
         "degrees": {
             "data": configuration.replicas(_devices(one)),
-            configuration.axis.value: configuration.members,
+            **{axis.value: degree for axis, degree in configuration.axes.items()},
             "pipeline": configuration.pipeline,
         },
         "objective_s": finite_or_none(one.objective_s),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from explorer.words import text
 from solvers.errors import InvalidProblem
@@ -19,7 +20,7 @@ class Configuration:
 
     launcher: its name, "Megatron-LM".
     path: of the file.
-    tensor, context, expert: degrees, of which one is more than 1 at most, since a group divides one thing here.
+    tensor, context, expert: degrees; tokens and experts are not both divided here.
     pipeline: degree; chunks: stages of each pipeline rank (virtual pipeline), at least 1.
     data: replicas of each stage, with each member of a group that divides experts; None where the file leaves it to
     the number of devices.
@@ -64,26 +65,26 @@ class Configuration:
     ignored: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        divided = [f"{axis.value} {degree}" for axis, degree in self._degrees if degree > 1]
-        if len(divided) > 1:
+        if self.context > 1 and self.expert > 1:
             raise InvalidProblem(
-                f"{self.path}: {' and '.join(divided)}: a group of devices divides one thing here; set all but one to"
-                " 1, and plan with as many devices fewer"
+                f"{self.path}: context {self.context} and expert {self.expert}: a group of devices divides tokens or"
+                " experts here; set one to 1, and plan with as many devices fewer"
             )
 
     @property
-    def _degrees(self) -> tuple[tuple[Axis, int], ...]:
-        return (Axis.TENSOR, self.tensor), (Axis.CONTEXT, self.context), (Axis.EXPERT, self.expert)
-
-    @property
-    def axis(self) -> Axis:
-        """What the members of a group share out."""
-        return next((axis for axis, degree in self._degrees if degree > 1), Axis.TENSOR)
+    def axes(self) -> dict[Axis, int]:
+        """What the members of a group share out, over how many, the outer axis first."""
+        degrees = {Axis.CONTEXT: self.context, Axis.EXPERT: self.expert, Axis.TENSOR: self.tensor}
+        return {axis: degree for axis, degree in degrees.items() if degree > 1} or {Axis.TENSOR: 1}
 
     @property
     def members(self) -> int:
         """Devices of a group."""
-        return max(degree for _, degree in self._degrees)
+        return prod(self.axes.values())
+
+    @property
+    def _group_words(self) -> str:
+        return " x ".join(f"{axis.value} {degree}" for axis, degree in self.axes.items())
 
     @property
     def group_micro_batch(self) -> int:
@@ -100,7 +101,7 @@ class Configuration:
 
         Raises InvalidProblem where the degrees do not divide the devices.
         """
-        group, of = self.members * self.pipeline, f"{self.axis.value} {self.members} x pipeline {self.pipeline}"
+        group, of = self.members * self.pipeline, f"{self._group_words} x pipeline {self.pipeline}"
         if self.data is not None and self.data % self.expert:
             raise InvalidProblem(f"{self.path}: experts over {self.expert} of {text.plural(self.data, 'replica')}")
         data = None if self.data is None else self.data // self.expert
@@ -149,7 +150,7 @@ class Configuration:
         """ "tensor 4, pipeline 8 of 2 chunks, data 2; micro-batches of 1, 128 samples; interleaved"."""
         replicas = self.replicas(devices)
         pipeline = f"pipeline {self.pipeline}" + (f" of {self.chunks} chunks" if self.chunks > 1 else "")
-        parts = [f"{self.axis.value} {self.members}, {pipeline}, data {replicas}"]
+        parts = [f"{self._group_words}, {pipeline}, data {replicas}"]
         parts.append(f"micro-batches of {self.group_micro_batch}")
         parts.append(f"{text.plural(self.samples(replicas), 'sample')} an iteration")
         parts.append(self.schedule.value)

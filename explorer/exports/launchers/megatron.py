@@ -22,7 +22,7 @@ from explorer.exports.layers.written import Written, comments, loss_comments
 from explorer.view.timeline.order import launched_words
 from explorer.words import text
 from solvers.formats.plan_json import PlanFile
-from solvers.problem.collectives import Axis, axis_of
+from solvers.problem.collectives import Axis, axes_of
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Pipeline
 
@@ -60,15 +60,18 @@ def megatron(file: PlanFile, nearest: bool = False) -> Written:
 
 def _groups(graph: OpGraph) -> list[str]:
     """Arguments that say what groups of devices divide."""
-    members, axis = graph.tensor_parallel, axis_of(graph)
-    if members == 1:
-        return []
-    if axis is Axis.EXPERT:
-        return [f"--expert-model-parallel-size {members}"]
-    if axis is Axis.CONTEXT:
-        rings, heads = attention_ways(graph)
-        return [f"--context-parallel-size {members}", f"--cp-comm-type {'p2p' if rings >= heads else 'a2a'}"]
-    return [f"--tensor-model-parallel-size {members}", *(["--sequence-parallel"] if tokens_divided(graph) else [])]
+    flags = []
+    for axis, members in axes_of(graph).items():
+        if axis is Axis.EXPERT:
+            flags.append(f"--expert-model-parallel-size {members}")
+        elif axis is Axis.CONTEXT:
+            rings, heads = attention_ways(graph)
+            way = "p2p" if rings >= heads else "a2a"
+            flags += [f"--context-parallel-size {members}", f"--cp-comm-type {way}"]
+        else:
+            flags.append(f"--tensor-model-parallel-size {members}")
+            flags += ["--sequence-parallel"] if tokens_divided(graph) else []
+    return flags
 
 
 def _recompute(layout: Layout, counts: list[int]) -> tuple[str, list[str]]:

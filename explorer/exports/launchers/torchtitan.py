@@ -23,7 +23,7 @@ from explorer.exports.layers.written import Written, comments, loss_comments
 from explorer.view.timeline.order import launched_words
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
-from solvers.problem.collectives import Axis, axis_of
+from solvers.problem.collectives import Axis, axes_of
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Pipeline
 from solvers.schedules.ordering.v_shaped import is_pattern
@@ -82,16 +82,20 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
 def _groups(graph: OpGraph) -> tuple[str, list[str]]:
     """Keys that say what groups of devices divide, and a sentence on what torchtitan then does besides
     (distributed/parallel_dims.py: its shards of data are those of experts and of contexts, too)."""
-    members, axis = graph.tensor_parallel, axis_of(graph)
-    if members == 1:
-        return "", []
-    if axis is Axis.TENSOR:
-        return f"tensor_parallel_degree = {members}\n", []
-    lost = [f"parameters that the plan has whole at every device: torchtitan shards them over the {members} of a group"]
-    if axis is Axis.EXPERT:
-        return f"data_parallel_shard_degree = {members}\nexpert_parallel_degree = {members}\n", lost
-    lost.append("how attention sees all tokens: torch gathers keys and values, or sends them round (set_rotate_method)")
-    return f"data_parallel_shard_degree = 1\ncontext_parallel_degree = {members}\n", lost
+    keys, lost = "", list[str]()
+    for axis, members in axes_of(graph).items():
+        if axis is Axis.TENSOR:
+            keys += f"tensor_parallel_degree = {members}\n"
+            continue
+        whole = "parameters that the plan has whole at every device"
+        lost.append(f"{whole}: torchtitan shards them over the {members} of a group")
+        if axis is Axis.EXPERT:
+            keys += f"data_parallel_shard_degree = {members}\nexpert_parallel_degree = {members}\n"
+            continue
+        keys += f"data_parallel_shard_degree = 1\ncontext_parallel_degree = {members}\n"
+        seen = "how attention sees all tokens"
+        lost.append(f"{seen}: torch gathers keys and values, or sends them round (set_rotate_method)")
+    return keys, lost
 
 
 def _checkpointing(layout: Layout) -> tuple[str, list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.exports.layers.chain import Chain
 from explorer.words import text
-from solvers.problem.collectives import ATTENTION, RING, Axis, axis_of, exchange_kind
+from solvers.problem.collectives import ATTENTION, RING, Axis, axes_of, axis_of, exchange_kind
 from solvers.problem.graph import OpGraph, Phase
 
 
@@ -27,14 +27,16 @@ def division_losses(chain: Chain, launcher: str, *, tokens: bool | None = None) 
     graph = chain.graph
     if graph.tensor_parallel == 1:
         return []
-    if axis_of(graph) is not Axis.TENSOR:
-        return _other_losses(graph, launcher)
-    own = f"which tensors are divided over the {graph.tensor_parallel} devices of a group: {launcher} has its own rule"
+    axes = axes_of(graph)
+    others = [] if axis_of(graph) is Axis.TENSOR else _other_losses(graph, launcher)
+    if Axis.TENSOR not in axes:
+        return others
+    own = f"which tensors are divided over the {axes[Axis.TENSOR]} devices of a group: {launcher} has its own rule"
     if graph.division is not None:
         parameters = [tensor for tensor in graph.division.tensors if tensor.parameter]
         divided = sum(tensor.placement.startswith("S(") for tensor in parameters)
         own += f", and the plan divides {divided} of {text.plural(len(parameters), 'parameter')}"
-    losses = [own]
+    losses = [*others, own]
     if tokens is not None and tokens != tokens_divided(graph):
         has = "divides" if tokens else "does not divide"
         losses.append(f"tokens between the products: {launcher} {has} them, the plan {'not' if tokens else 'does'}")
@@ -50,7 +52,7 @@ def attention_ways(graph: OpGraph) -> tuple[int, int]:
     """(how many calls of attention send keys and values round a ring, how many are divided by heads), where tokens are
     divided."""
     calls = [o for o in graph.operators if o.op_type == ATTENTION and o.phase is Phase.FORWARD]
-    rings = sum(one.exchange_steps > 0 and exchange_kind(one) == RING for one in calls)
+    rings = sum(one.exchanges and exchange_kind(one) == RING for one in calls)
     return rings, len(calls) - rings
 
 
@@ -61,7 +63,8 @@ def _other_losses(graph: OpGraph, launcher: str) -> list[str]:
         mixed = f"the plan has {rings} calls round a ring and {heads} by heads, and {launcher} takes one way for all"
         return [f"both ways of attention: {mixed}"] if rings and heads else []
     sentences = [f"which experts stand where: {launcher} has them in order"]
-    load = 1.0 if graph.division is None else graph.division.load
+    division = graph.division and (graph.division.outer or graph.division)
+    load = 1.0 if division is None else division.load
     if load > 1:
         sentences.append(f"the load: the plan counts {load:g} times the mean of rows on the busiest device")
     return sentences

@@ -32,8 +32,8 @@ class Example:
     tensor_parallel: over how many devices each tensor is divided, AUTO_DEGREE to search. sequence_parallel: 0 where
     tokens are not. tensor_parallel_of: parts of the model that are divided over other numbers of devices, as
     `PartDegrees` reads them. context_parallel, expert_parallel: over how many devices tokens, or samples and experts,
-    are divided, in place of tensors. expert_load: of the device of a group whose experts are chosen most, over the
-    mean.
+    are divided: in place of tensors, or over so many inner groups, each of which divides tensors. expert_load: of the
+    device of a group whose experts are chosen most, over the mean.
     """
 
     batch: int | None = None
@@ -50,7 +50,7 @@ class Example:
 
     @property
     def axis(self) -> Axis:
-        """What the members of its groups share out."""
+        """What the members of its groups share out, the outer axis of two."""
         if (self.context_parallel or 1) > 1:
             return Axis.CONTEXT
         return Axis.EXPERT if (self.expert_parallel or 1) > 1 else Axis.TENSOR
@@ -58,22 +58,37 @@ class Example:
     @property
     def degree(self) -> int:
         """Members of its groups, but for those of parts; AUTO_DEGREE where that is to be searched."""
-        if self.axis is Axis.TENSOR:
-            return self.tensor_parallel if self.tensor_parallel is not None else 1
+        inner = self.tensor_parallel if self.tensor_parallel is not None else 1
+        return inner if self.axis is Axis.TENSOR else inner * self.of_axis
+
+    @property
+    def of_axis(self) -> int:
+        """Over how many its axis is divided, where that is not tensors; 1 where it is."""
         return max(self.context_parallel or 1, self.expert_parallel or 1)
 
     @property
+    def outer_degree(self) -> int:
+        """Inner groups of each of its groups, 1 where these divide one thing."""
+        return self.of_axis if (self.tensor_parallel or 1) > 1 else 1
+
+    @property
     def samples(self) -> int | None:
-        """Of the example: as many as members, where these share them out and nobody says how many."""
-        return self.degree if self.batch is None and self.axis is Axis.EXPERT else self.batch
+        """Of the example: as many as share them out, where nobody says how many."""
+        return self.of_axis if self.batch is None and self.axis is Axis.EXPERT else self.batch
 
     def check_axes(self, model: str) -> None:
-        """Raises InvalidProblem where groups would share out two things at once."""
-        parts = self.tensor_parallel_of is not None
+        """Raises InvalidProblem where groups would share out what they cannot at once."""
         flags = [axis.flag for axis in Axis if getattr(self, f"{axis.value}_parallel") not in (None, 1)]
-        flags += ["--tensor-parallel-of"] if parts and flags != ["--tensor-parallel"] else []
-        if len(flags) > 1:
-            raise InvalidProblem(f"{model}: the members of a group divide one thing; give one of {' and '.join(flags)}")
+        if Axis.CONTEXT.flag in flags and Axis.EXPERT.flag in flags:
+            raise InvalidProblem(f"{model}: a group divides tokens or experts; give one of {' and '.join(flags[-2:])}")
+        if self.axis is Axis.TENSOR:
+            return
+        if self.tensor_parallel_of is not None or self.tensor_parallel == AUTO_DEGREE:
+            one = "--tensor-parallel-of" if self.tensor_parallel_of is not None else f"--tensor-parallel {AUTO_WORD}"
+            raise InvalidProblem(
+                f"{model}: {one} is of groups that divide tensors alone; leave out {self.axis.flag}, or give"
+                " --tensor-parallel N"
+            )
 
 
 NAMES = tuple(field.name.replace("_", "-") for field in fields(Example))

@@ -17,6 +17,7 @@ from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster, Device, Link
 from solvers.problem.collectives import RING, Axis, exchange_kind
+from solvers.problem.graph import Amount as Bytes
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable
 
@@ -34,55 +35,94 @@ Amount = TypeVar("Amount", float, Floats)
 class Members:
     """The devices by whose times calls are divided, and the link from a member to the next. By default, where no plan
     says which: an H100 with NVLink 4 in one direction (NVIDIA, H100 data sheet: 900 GB/s in both), and about what
-    NCCL's smallest messages take for a step of a ring inside a node (docs/sharding.md)."""
+    NCCL's smallest messages take for a step of a ring inside a node (docs/sharding.md). outer_...: the link to the like
+    of a member in another inner group, where groups have two axes; by default between nodes, of which each H100 has a
+    network card of 400 Gb/s (NVIDIA, DGX H100 data sheet)."""
 
     kind: str = "H100-80GB"
     bandwidth_bytes_per_s: float = 450e9
     latency_s: float = 5e-6
+    outer_bandwidth_bytes_per_s: float = 50e9
+    outer_latency_s: float = 10e-6
 
 
 ANY_MEMBERS = Members()
 
 
 def members_of(
-    cluster: Cluster, degree: int, reference: str, *, in_parts: bool = False, axis: Axis = Axis.TENSOR
-) -> Members:
+    cluster: Cluster, degree: int, reference: str, *, in_parts: bool = False, axis: Axis = Axis.TENSOR,
+    outer_degree: int = 1,
+) -> Members:  # fmt: skip
     """Those of a cluster's groups: the kind that most accelerators are of, and the slowest link. The default for kinds
     of which no rates are known. in_parts: whether other groups have other sizes, so that only some devices make these.
-    axis: what they share out; tensors within a node alone. Raises InvalidProblem where groups do not fit, in one line.
+    axis: what they share out, the outer axis of two; tensors within a node alone. outer_degree: inner groups of each.
+    Raises InvalidProblem where groups do not fit, in one line.
     """
     from explorer.costs.devices import DEVICES
 
     if in_parts:
         kinds = dict.fromkeys(device.kind for device in cluster.devices)
-        links = (_slowest(cluster, first, degree) for kind in kinds for first in _starts(cluster, degree, kind))
-        link = max((one for one in links if one is not None), key=_seconds_of, default=None)
+        links = (
+            _slowest(cluster, range(first, first + degree))
+            for kind in kinds
+            for first in _starts(cluster, degree, kind)
+        )
+        link = across = max((one for one in links if one is not None), key=_seconds_of, default=None)
     else:
-        link = grouped(cluster, degree, reference, axis=axis)[1]
+        _, link, across = grouped(cluster, degree, reference, axis=axis, outer_degree=outer_degree)
     kind = Counter(cluster.devices[at].kind for at in cluster.accelerators).most_common(1)[0][0]
     if link is None or kind not in DEVICES:
         return ANY_MEMBERS
-    return Members(kind, link.bandwidth_bytes_per_s, link.latency_s)
+    members = Members(kind, link.bandwidth_bytes_per_s, link.latency_s)
+    if outer_degree == 1 or across is None:
+        return members
+    return replace(members, outer_bandwidth_bytes_per_s=across.bandwidth_bytes_per_s, outer_latency_s=across.latency_s)
 
 
 def divider(
     degree: int | None, sequence: int | None, dtype: torch.dtype | str | None, members: Members = ANY_MEMBERS,
-    axis: Axis = Axis.TENSOR, load: float = 1.0,
+    axis: Axis = Axis.TENSOR, load: float = 1.0, outer_degree: int = 1,
 ) -> Divide | None:  # fmt: skip
     """What divides a traced model over ``degree`` devices; None where tensors stay whole. sequence: 0 where tokens are
     not divided, even where nothing needs them together. members: by whose times. axis: what members share out. load:
-    of the member whose experts are chosen most, over the mean. Raises InvalidProblem for a degree that is none."""
+    of the member whose experts are chosen most, over the mean. outer_degree: of how many inner groups each group is,
+    among which the axis is divided, and tensors within each. Raises InvalidProblem for a degree that is none."""
     if degree is None and sequence is not None:
         raise InvalidProblem("--sequence-parallel divides tokens over a tensor-parallel group; add --tensor-parallel N")
     if degree in (None, 1) and load != 1:
         raise InvalidProblem("--expert-load is of the devices of a group; add --expert-parallel N")
     if degree is None or degree == 1:
         return None
+    if outer_degree > 1:
+        return _twice(degree // outer_degree, sequence, dtype, members, axis, load, outer_degree)
     group = group_of(degree, sequence, dtype, members, axis, load)
 
     def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
         divided = group.divide(small, large, training)
         return divided.small, divided.large, degree
+
+    return divide
+
+
+def _twice(
+    degree: int, sequence: int | None, dtype: torch.dtype | str | None, members: Members, axis: Axis, load: float,
+    outer_degree: int,
+) -> Divide:  # fmt: skip
+    """What divides a model among inner groups along an axis, and tensors over the ``degree`` members of each."""
+    across = replace(
+        members, bandwidth_bytes_per_s=members.outer_bandwidth_bytes_per_s, latency_s=members.outer_latency_s
+    )
+    outer = group_of(outer_degree, sequence, dtype, across, axis, load)
+    inner = replace(group_of(degree, sequence, dtype, members), outer=outer.link)
+
+    def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
+        from explorer.tracing.sharding.twice import to_divide_again
+
+        first = outer.divide(small, large, training)
+        divided = inner.divide(
+            to_divide_again(first.small, outer_degree), to_divide_again(first.large, outer_degree), training
+        )
+        return divided.small, divided.large, outer_degree * degree
 
     return divide
 
@@ -138,28 +178,35 @@ def group_of(
 
 def in_groups(
     cluster: Cluster, graph: OpGraph, compute: ComputeTable, reference: str, *, measured: Lines = unmeasured
-) -> tuple[Cluster, ComputeTable, Link | None]:
-    """The groups of a cluster that a graph is divided over, as devices; compute times with what members exchange, and
-    the slowest link from a member to the next; all as it is for a model whose tensors are whole.
+) -> tuple[Cluster, ComputeTable, Link | None, Link | None]:
+    """The groups of a cluster that a graph is divided over, as devices; compute times with what members exchange, the
+    slowest link from a member to the next, and to its like in the next inner group; all as it is for a model whose
+    tensors are whole.
 
     compute: of single devices. measured: see `exchange_links`. Raises InvalidProblem where groups do not fit.
     """
     degrees = sorted(set(graph.degrees), reverse=True)
     if len(degrees) > 1:
-        return _of_sizes(cluster, graph, compute, reference, degrees, measured)
-    groups, link = grouped(cluster, degrees[0], reference)
+        return *_of_sizes(cluster, graph, compute, reference, degrees, measured), None
+    groups, link, across = grouped(cluster, degrees[0], reference, outer_degree=graph.outer_degree)
     if link is None:
-        return groups, compute, None
-    return groups, with_exchanges(compute, graph, link, measured=measured), link
+        return groups, compute, None, None
+    compute = with_exchanges(compute, graph, link, across, measured=measured)
+    return groups, compute, link, across
 
 
-def grouped(cluster: Cluster, degree: int, reference: str, *, axis: Axis | None = None) -> tuple[Cluster, Link | None]:
-    """The groups of a cluster as devices, and the slowest link from a member to the next of its group; the cluster as
-    it is for a degree of 1. Groups are devices that follow one another; each holds what its smallest member does, and
-    sends to other groups member by member. axis: what their members share out, where that is known: tensors within a
-    node, all else also over whole nodes. Raises InvalidProblem where they do not fit, in one line."""
+def grouped(
+    cluster: Cluster, degree: int, reference: str, *, axis: Axis | None = None, outer_degree: int = 1
+) -> tuple[Cluster, Link | None, Link | None]:
+    """The groups of a cluster as devices, the slowest link from a member to the next of its group, and None; of groups
+    of ``outer_degree`` inner groups, which follow one another, that to the next of its inner group, and that to its
+    like in the next inner group. The cluster as it is for a degree of 1.
+
+    Groups are devices that follow one another; each holds what its smallest member does, and sends to other groups
+    member by member. axis: what their members share out, where that is known: tensors within a node, all else also over
+    whole nodes. Raises InvalidProblem where they do not fit, in one line."""
     if degree == 1:
-        return cluster, None
+        return cluster, None, None
     count = len(cluster.accelerators)
     _check_no_cpus(cluster, reference)
     if count % degree:
@@ -168,11 +215,17 @@ def grouped(cluster: Cluster, degree: int, reference: str, *, axis: Axis | None 
             f" degree ({(axis or Axis.TENSOR).flag})"
         )
     bounds = range(0, count + 1, degree)
-    links = [_slowest(cluster, first, degree) for first in bounds[:-1]]
-    if any(link is None for link in links):
+    inner = degree // outer_degree
+    links = [_slowest(cluster, range(first, first + inner)) for first in range(0, count, inner)] if inner > 1 else []
+    across = [
+        _slowest(cluster, range(first + member, first + degree, inner))
+        for first in (bounds[:-1] if outer_degree > 1 else ())
+        for member in range(inner)
+    ]
+    if None in links or None in across:
         raise InvalidProblem(f"{reference}: members of a tensor-parallel group need links to one another")
-    slowest = max((link for link in links if link is not None), key=_seconds_of)
-    return _as_groups(cluster, bounds, spans=axis is not Axis.TENSOR), slowest
+    one, other = (max(filter(None, some), key=_seconds_of, default=None) for some in (links, across))
+    return _as_groups(cluster, bounds, spans=axis is not Axis.TENSOR), one, other
 
 
 def _check_no_cpus(cluster: Cluster, reference: str) -> None:
@@ -187,11 +240,11 @@ def _as_groups(cluster: Cluster, bounds: Sequence[int], *, spans: bool = False) 
     return replace(cluster.part(bounds[:-1]), devices=devices)
 
 
-def _slowest(cluster: Cluster, first: int, degree: int) -> Link | None:
-    """From a member to the next of the group that begins with a device; None where one has no link, or there is one."""
-    links = [cluster.link(first + member, first + (member + 1) % degree) for member in range(degree)]
+def _slowest(cluster: Cluster, devices: Sequence[int]) -> Link | None:
+    """From one to the next of a ring of devices; None where one has no link, or there is one."""
+    links = [cluster.link(one, other) for one, other in zip(devices, (*devices[1:], devices[0]), strict=True)]
     linked = [link for link in links if link is not None]
-    return max(linked, key=_seconds_of) if len(linked) == degree > 1 else None
+    return max(linked, key=_seconds_of) if len(linked) == len(devices) > 1 else None
 
 
 def _seconds_of(link: Link) -> float:
@@ -229,7 +282,7 @@ def _of_sizes(
     work: dict[tuple[str, int], float] = {}
     links: dict[tuple[str, int], Link] = {}
     for degree, kind in product(degrees, compute.seconds):
-        slowest = [_slowest(cluster, i, degree) for i in _starts(cluster, degree, kind)]
+        slowest = [_slowest(cluster, range(i, i + degree)) for i in _starts(cluster, degree, kind)]
         known_links = [link for link in slowest if link is not None]
         if known_links:
             links[kind, degree] = max(known_links, key=_seconds_of)
@@ -302,16 +355,29 @@ def _layouts(cluster: Cluster, degrees: Sequence[int]) -> Iterator[list[int]]:
 
 
 def with_exchanges(
-    compute: ComputeTable, graph: OpGraph, link: Link, *, measured: Lines = unmeasured, degree: int | None = None
+    compute: ComputeTable, graph: OpGraph, link: Link, across: Link | None = None, *, measured: Lines = unmeasured,
+    degree: int | None = None,
+) -> ComputeTable:  # fmt: skip
+    """Compute times with what members of a group exchange during them: steps of a link's latency, and bytes; and what
+    they do with their like in other inner groups, over ``across``. measured: see `exchange_links`; collectives between
+    inner groups are not. degree: of the groups whose operators are meant, by default the graph's."""
+    degree = degree or graph.tensor_parallel // graph.outer_degree
+    inner = [(one.exchanged_bytes, one.exchange_steps) for one in graph.operators]
+    compute = _with_sent(compute, graph, inner, link, degree, measured)
+    if across is None:
+        return compute
+    outer = [(one.outer_bytes, one.outer_steps) for one in graph.operators]
+    return _with_sent(compute, graph, outer, across, graph.outer_degree, unmeasured)
+
+
+def _with_sent(
+    compute: ComputeTable, graph: OpGraph, sent: Sequence[tuple[Bytes, int]], link: Link, degree: int, measured: Lines
 ) -> ComputeTable:
-    """Compute times with what members of a group exchange during them: steps of a link's latency, and bytes. measured:
-    see `exchange_links`. degree: of the groups whose operators are meant, by default the graph's."""
-    degree = degree or graph.tensor_parallel
+    """sent: of every operator the bytes, and messages one after the other, along one axis of so many members."""
     samples = np.array(compute.samples, dtype=np.float64)
-    fixed = np.array([operator.exchanged_bytes.fixed for operator in graph.operators])
-    per_sample = np.array([operator.exchanged_bytes.per_sample for operator in graph.operators])
-    steps = np.array([operator.exchange_steps for operator in graph.operators], dtype=np.float64)
-    rings = np.array([one.exchange_steps > 0 and exchange_kind(one) == RING for one in graph.operators], dtype=bool)
+    fixed, per_sample = (np.array(some) for some in zip(*((b.fixed, b.per_sample) for b, _ in sent), strict=True))
+    steps = np.array([steps for _, steps in sent], dtype=np.float64)
+    rings = np.array([exchange_kind(one) == RING for one in graph.operators], dtype=bool)
     nbytes = fixed[:, None] + per_sample[:, None] * samples
     seconds = {}
     for kind, table in compute.seconds.items():

@@ -34,6 +34,11 @@ def not_run(problem: Problem, plan: Plan, optimizer: str | None) -> Iterator[str
         yield "degrees by part are planned for and not run; plan with one degree (--tensor-parallel)"
     elif problem.graph.tensor_parallel > 1 and problem.graph.division is None:
         yield "the plan does not state how its tensors are divided, as older ones did not; plan it again"
+    elif problem.graph.outer_degree > 1:
+        yield (
+            "groups that divide a model along two axes are planned for and not run; plan with one of --tensor-parallel,"
+            " --context-parallel and --expert-parallel"
+        )
     elif any(one.exchange_steps and exchange_kind(one) == RING for one in problem.graph.operators):
         yield (
             "attention whose keys and values go round a ring is planned for and not run; plan with a degree for which"

@@ -10,7 +10,7 @@ from explorer.tracing.sharding.alike import alike
 from explorer.tracing.sharding.choices import WHOLE, Choices, Option
 from explorer.tracing.sharding.local import Part, member_of, members_of
 from explorer.tracing.sharding.loops import Known
-from explorer.tracing.sharding.prices import seconds_of
+from explorer.tracing.sharding.prices import across_s, seconds_of
 from explorer.tracing.sharding.program import Division, GroupLink, Prices, cheapest
 from explorer.tracing.sharding.rules import analyse
 from explorer.tracing.sharding.ways import check_tokens, notes_of_ways
@@ -45,7 +45,8 @@ class Group:
     """degree: members. seconds: the cost model by which calls are divided; device: what it is of, for people. link:
     what members exchange their parts over. sequence: whether the tokens of a sample may be divided between the calls
     that need them whole (sequence parallelism). axis: what members share out. load: of the member whose experts are
-    chosen most, over the mean."""
+    chosen most, over the mean. outer: the link to the like of a member in other groups, where these share out what each
+    of them divides."""
 
     degree: int
     seconds: Callable[[OpGraph], Floats]
@@ -54,6 +55,7 @@ class Group:
     sequence: bool = True
     axis: Axis = Axis.TENSOR
     load: float = 1.0
+    outer: GroupLink | None = None
 
     def divide(self, small: Captured, large: Captured, training: bool) -> Divided:
         """Raises InvalidProblem where nothing can be divided by the degree, in one line."""
@@ -75,7 +77,11 @@ class Group:
 
     def prices(self, choices: Choices, large: Captured, training: bool) -> Prices:
         """Of every option of every call, and of what is exchanged between them."""
-        return Prices(seconds_of(choices, large, self.seconds, training), self.link, 1, training)
+        seconds = seconds_of(choices, large, self.seconds, training)
+        if self.outer is not None:
+            across = across_s(choices, self.outer, training)
+            seconds = {at: [a + b for a, b in zip(each, across[at], strict=True)] for at, each in seconds.items()}
+        return Prices(seconds, self.link, 1, training)
 
     def check(self, choices: Choices, calls: Collection[int]) -> None:
         """Raises InvalidProblem where none of ``calls`` (positions) can be divided, and where attention would run whole

@@ -28,6 +28,7 @@ from explorer.tracing.sharding.choices import (
 from explorer.tracing.sharding.names import leaf_names, placement_words
 from explorer.tracing.sharding.program import Labels
 from explorer.tracing.sharding.ring import round_exchange, rounds
+from explorer.tracing.sharding.twice import shared_out
 from solvers.errors import InvalidProblem
 from solvers.problem import collectives
 from solvers.problem.collectives import COLLECTIVE, REGROUP, Axis
@@ -77,6 +78,11 @@ class Member:
     def known(self) -> Choices:
         """What all parts know alike: who makes what, and what looks at what."""
         return next(iter(self.parts.values())).choices
+
+    @property
+    def again(self) -> str:
+        """What names of a model that is divided again have, beside those of the first time."""
+        return "" if self.of.outer is None else "~"
 
     def members(self, degree: int) -> int:
         """As nodes and values state it: only where it differs from one to the other."""
@@ -205,7 +211,7 @@ def _looked_at(made: Member, name: str, degree: int, state: State) -> str:
     node = made.of.nodes[at]
     below = SHARED if state >= 0 and made.known.repeats(at, state) else state
     source = _read(made, node.tensors[0][1], degree, below)
-    suffix = "" if made.of.nodes[at].outputs[0] not in made.values else f"@{source}"
+    suffix = "" if made.of.nodes[at].outputs[0] not in made.values else f"@{made.again}{source}"
     tensors = ((node.tensors[0][0], source), *((a, _read(made, v, degree, WHOLE)) for a, v in node.tensors[1:]))
     read = {before: after for (_, before), (_, after) in zip(node.tensors, tensors, strict=True)}
     outputs = []
@@ -290,6 +296,7 @@ def _regrouped(made: Member, source: str, home: int, degree: int, state: State) 
 def _exchange(made: Member, source: str, read: str, degree: int, needed: State, forward: str, backward: str) -> str:
     kind = NAMES.get((forward, backward), forward or backward or "slice")
     mark = "@@" if needed == WHOLE else "@"  # beside one that every member has a part of the gradient of
+    mark += made.again
     of = f":{degree}" if len(made.parts) > 1 else ""
     name = f"{source}{mark}{kind}{needed if needed >= 0 else ''}{of}"
     made.values[name] = _local(made, source, degree, needed, new=name)
@@ -354,7 +361,9 @@ def _run(made: Member, at: int, node: Node, option: Option) -> None:
             exchange=exchange,
             placement=placement,
             members=members,
-            rounds=times,
+            rounds=times * node.rounds,
+            update_of=tuple(sources),
+            outer=shared_out(node, made.of, made.values, names),
         )
     )
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from explorer.tracing.build import build_all
-from explorer.tracing.captured import Captured, Node, Value
-from explorer.tracing.sharding.choices import Choices
+from explorer.tracing.captured import NO_EXCHANGE, Captured, Node, Value
+from explorer.tracing.sharding.choices import Choices, Option
+from explorer.tracing.sharding.program import GroupLink
 from explorer.tracing.sharding.ring import round_exchange, rounds
+from explorer.tracing.sharding.twice import shared_out
 from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph
 
@@ -30,6 +32,32 @@ def seconds_of(choices: Choices, large: Captured, seconds: CostModel, training: 
         for member in members:
             of_call[names[member]] += of_group[group] / len(members)
     return {at: tuple(of_call[at, number] for number in range(len(options))) for at, options in choices.options.items()}
+
+
+def across_s(choices: Choices, link: GroupLink, trains: bool) -> Mapping[int, Sequence[float]]:
+    """By call: what a member exchanges along the outer axis, with each of its options."""
+    nodes = choices.captured.nodes
+    return {
+        at: [
+            _across_s(choices, nodes[at], option, link, trains) if nodes[at].outer != NO_EXCHANGE else 0.0
+            for option in options
+        ]
+        for at, options in choices.options.items()
+    }
+
+
+def _across_s(choices: Choices, node: Node, option: Option, link: GroupLink, trains: bool) -> float:
+    values: dict[str, Value] = {}
+    for (_, name), state, place in zip(node.tensors, option.inputs, option.places, strict=True):
+        for each in (name, choices.source(name)):
+            shape = choices.local_shape(each, state, place if each == name else None)
+            values[each] = replace(choices.captured.values[each], shape=shape)
+    sent = shared_out(node, choices.captured, values, {name: name for _, name in node.tensors})
+    total = link.exchange_s(sent.forward_bytes, sent.forward_steps)
+    if trains:
+        total += link.exchange_s(sent.backward_bytes, sent.backward_steps)
+        total += link.exchange_s(sent.update_bytes, sent.update_steps)
+    return total
 
 
 def _names(choices: Choices) -> list[tuple[int, int]]:

@@ -50,8 +50,11 @@ class GroupLink:
     latency_s: float
 
     def seconds(self, collective: Collective, nbytes: float, degree: int) -> float:
-        sent = collective.sent_bytes(nbytes, degree)
-        return collective.steps(degree) * self.latency_s + sent / self.bandwidth_bytes_per_s
+        return self.exchange_s(collective.sent_bytes(nbytes, degree), collective.steps(degree))
+
+    def exchange_s(self, sent_bytes: float, steps: int) -> float:
+        """Of so many bytes that each member sends, in messages one after the other."""
+        return steps * self.latency_s + sent_bytes / self.bandwidth_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from explorer.tracing.captured import Captured, Node
 from explorer.tracing.sharding.dimensions import Leaves
 from explorer.tracing.sharding.loops import Known, Loop, Rule, Where, loops_of, outer_leaves, rules_named
 from explorer.tracing.sharding.routing import ROUTED
+from explorer.tracing.sharding.twice import loops_across
+from solvers.problem.collectives import is_outer
 
 
 def analyse(captured: Captured) -> Known:
@@ -24,7 +26,8 @@ def analyse(captured: Captured) -> Known:
     for position, node in enumerate(captured.nodes):
         for _, name in node.tensors:
             known.enter(name)
-        rule = RULES.get(node.target.removesuffix("_") if node.mutates else node.target)
+        target = node.target.removesuffix("_") if node.mutates else node.target
+        rule = loops_across if is_outer(target) else RULES.get(target)
         if rule is not None and node.outputs:
             known.loops[position] = rule(known, node)
         for output in node.outputs:

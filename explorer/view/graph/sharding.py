@@ -31,8 +31,8 @@ def sharding_of(graph: OpGraph) -> Sharding | None:
         "members": list(graph.degrees),
         "placements": [operator.placement for operator in graph.operators],
         "before": before,
-        "kinds": [exchange_kind(o).replace("_", "-") if o.exchange_steps else "" for o in graph.operators],
-        "exchanged": [(o.exchanged_bytes.fixed, o.exchanged_bytes.per_sample) for o in graph.operators],
+        "kinds": [exchange_kind(o).replace("_", "-") if o.exchanges else "" for o in graph.operators],
+        "exchanged": [(o.sent_bytes.fixed, o.sent_bytes.per_sample) for o in graph.operators],
     }
 
 

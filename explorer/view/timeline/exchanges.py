@@ -10,6 +10,7 @@ from explorer.question.nodes.groups import all_reduce_steps, exchange_s
 from explorer.words.actions import action_parts
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Span
+from solvers.problem.cluster import Link
 from solvers.problem.collectives import RING, exchange_kind
 from solvers.problem.graph import Operator, Phase
 from solvers.problem.problem import Objective, Problem
@@ -32,21 +33,25 @@ _KIND = {Phase.FORWARD: "F", Phase.BACKWARD_INPUT: "I", Phase.BACKWARD_WEIGHT: "
 
 def exchange_of(problem: Problem, operator: Operator, samples: float) -> Exchange:
     """What an operator exchanges when it runs on so many samples; none where it is not known over what."""
-    link, nbytes = problem.group_link, operator.exchanged_bytes.at(samples)
-    if link is None or not operator.exchange_steps:
+    link, sums_over, graph = problem.group_link, problem.group_sum_link, problem.graph
+    members = operator.members or graph.tensor_parallel // graph.outer_degree
+    if exchange_kind(operator) != RING and operator.exchange_steps >= all_reduce_steps(members):
+        link = link if sums_over is None else sums_over
+    inner = _sent_over(link, operator.exchange_steps, operator.exchanged_bytes.at(samples))
+    outer = _sent_over(problem.outer_link, operator.outer_steps, operator.outer_bytes.at(samples))
+    return Exchange(inner.seconds + outer.seconds, inner.nbytes + outer.nbytes)
+
+
+def _sent_over(link: Link | None, steps: int, nbytes: float) -> Exchange:
+    if link is None or not steps:
         return NO_EXCHANGE
-    adds = exchange_kind(operator) != RING and operator.exchange_steps >= all_reduce_steps(
-        operator.members or problem.graph.tensor_parallel
-    )
-    if adds and problem.group_sum_link is not None:
-        link = problem.group_sum_link
-    return Exchange(exchange_s(operator.exchange_steps, link.latency_s, nbytes, link.bandwidth_bytes_per_s), nbytes)
+    return Exchange(exchange_s(steps, link.latency_s, nbytes, link.bandwidth_bytes_per_s), nbytes)
 
 
 def exchanges(problem: Problem, plan: Plan) -> OfActions:
     """What each action of a stage exchanges for a micro-batch, forwards that run again before their backward once more;
     {} where devices are no groups."""
-    if problem.group_link is None:
+    if problem.group_link is None and problem.outer_link is None:
         return {}
     operators = problem.graph.operators
     again = {
@@ -86,7 +91,7 @@ def of_spans(problem: Problem, plan: Plan) -> OfSpan:
     by_action = exchanges(problem, plan)
 
     def of(span: Span) -> Exchange:
-        if span.is_transfer or problem.group_link is None:
+        if span.is_transfer or not by_action:
             return NO_EXCHANGE
         stage, kind, _ = action_parts(span)
         if span.operator >= 0:
@@ -114,7 +119,7 @@ def exchanges_object(problem: Problem, plan: Plan) -> list[dict[str, object]] | 
     for stage in plan.stages:
         size = problem.mini_batch if problem.objective is Objective.MAKESPAN else stage.micro_batch_size
         for operator in (problem.graph.operators[position] for position in stage.operators):
-            if operator.exchange_steps:
+            if operator.exchanges:
                 seconds, nbytes = exchange_of(problem, operator, size / len(stage.devices))
                 kind = exchange_kind(operator)
                 rows.append({"operator": operator.name, "kind": kind, "bytes": nbytes, "seconds": seconds})

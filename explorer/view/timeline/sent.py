@@ -47,7 +47,7 @@ def within_groups(problem: Problem, plan: Plan) -> dict[str, Floats]:
         passes = problem.mini_batch / stage.micro_batch_size
         for number in stage.operators:
             operator = graph.operators[number]
-            nbytes = operator.exchanged_bytes.at(stage.micro_batch_size / len(stage.devices))
+            nbytes = operator.sent_bytes.at(stage.micro_batch_size / len(stage.devices))
             if not nbytes:
                 continue
             if operator.phase is not Phase.UPDATE:
