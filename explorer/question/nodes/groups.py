@@ -112,7 +112,7 @@ def _twice(
     across = replace(
         members, bandwidth_bytes_per_s=members.outer_bandwidth_bytes_per_s, latency_s=members.outer_latency_s
     )
-    outer = group_of(outer_degree, sequence, dtype, across, axis, load)
+    outer = replace(group_of(outer_degree, sequence, dtype, across, axis, load), again=degree)
     inner = replace(group_of(degree, sequence, dtype, members), outer=outer.link)
 
     def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:

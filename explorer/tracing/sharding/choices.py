@@ -105,13 +105,14 @@ class Choices:
     tokens) may be. whole_weights: whether a matrix of parameters may stay whole where it could be divided, and members
     share out rows instead (as context parallelism does). axis: what members share out; samples where they have
     experts of their own; None: any of these. load: rows of the member whose experts are chosen most, over the mean.
+    again: over how many the heads of a member are divided once more, where it shares out tokens with others.
     """
 
     def __init__(
         self, known: Known, large: Captured, degree: int, *, sequence: bool = True, whole_weights: bool = False,
-        axis: Axis | None = Axis.TENSOR, load: float = 1.0,
+        axis: Axis | None = Axis.TENSOR, load: float = 1.0, again: int = 1,
     ) -> None:  # fmt: skip
-        self.known, self.degree, self.axis, self.load = known, degree, axis, load
+        self.known, self.degree, self.axis, self.load, self.again = known, degree, axis, load, again
         self.whole_weights = whole_weights or axis is not Axis.TENSOR
         self.captured = known.captured
         self.made_by = {output: at for at, node in enumerate(self.captured.nodes) for output in node.outputs}
@@ -233,6 +234,7 @@ class Choices:
                 for name in names
                 for axis in range(len(self.known.of[name]) - 2)
                 for leaf in self.leaves(name, axis)
+                if self.known.dimensions.lengths[leaf] % (self.degree * self.again) == 0
             )
             for copies in (at, *(before for name in names for before, _ in self.copied(name))):
                 found[copies] = found.get(copies, frozenset()) | heads

@@ -45,7 +45,7 @@ class Group:
     """degree: members. seconds: the cost model by which calls are divided; device: what it is of, for people. link:
     what members exchange their parts over. sequence: whether the tokens of a sample may be divided between the calls
     that need them whole (sequence parallelism). axis: what members share out. load: of the member whose experts are
-    chosen most, over the mean. outer: the link to the like of a member in other groups, where these share out what each
+    chosen most, over the mean. again: over how many what a member has is divided once more. outer: the link to the like of a member in other groups, where these share out what each
     of them divides."""
 
     degree: int
@@ -55,11 +55,14 @@ class Group:
     sequence: bool = True
     axis: Axis = Axis.TENSOR
     load: float = 1.0
+    again: int = 1
     outer: GroupLink | None = None
 
     def divide(self, small: Captured, large: Captured, training: bool) -> Divided:
         """Raises InvalidProblem where nothing can be divided by the degree, in one line."""
-        choices = Choices(analyse(small), large, self.degree, sequence=self.sequence, axis=self.axis, load=self.load)
+        choices = Choices(
+            analyse(small), large, self.degree, sequence=self.sequence, axis=self.axis, load=self.load, again=self.again
+        )
         self.check(choices, choices.options)
         prices = self.prices(choices, large, training)
         division = alike(choices, prices, cheapest(choices, prices))

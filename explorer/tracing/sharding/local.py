@@ -369,7 +369,7 @@ def _run(made: Member, at: int, node: Node, option: Option) -> None:
 
 
 def _saved(made: Member) -> list[Saved]:
-    """What is kept for the backward, each storage once, by the first call that keeps it."""
+    """What is kept for the backward, the bytes of each storage once, of the first call that keeps it."""
     found: list[Saved] = []
     charged: set[str] = set()
     for entry in made.of.saved:
@@ -385,9 +385,9 @@ def _saved(made: Member) -> list[Saved]:
         read = (b for (_, a), (_, b) in zip(node.tensors, here.tensors, strict=True) if made.of.root(a) == root)
         made_here = (name for name in here.outputs if made.of.root(name) == root)
         owner = made.storage[next((*read, *made_here, entry.value).__iter__())]
-        if owner not in charged and owner in made.values:
+        if owner in made.values:
+            found.append(Saved(new, owner, 0 if owner in charged else made.values[owner].nbytes))
             charged.add(owner)
-            found.append(Saved(new, owner, made.values[owner].nbytes))
     return found
 
 
