@@ -377,7 +377,7 @@ def _with_sent(
     samples = np.array(compute.samples, dtype=np.float64)
     fixed, per_sample = (np.array(some) for some in zip(*((b.fixed, b.per_sample) for b, _ in sent), strict=True))
     steps = np.array([steps for _, steps in sent], dtype=np.float64)
-    rings = np.array([exchange_kind(one) == RING for one in graph.operators], dtype=bool)
+    rings = np.array([one.exchanges and exchange_kind(one) == RING for one in graph.operators], dtype=bool)
     nbytes = fixed[:, None] + per_sample[:, None] * samples
     seconds = {}
     for kind, table in compute.seconds.items():

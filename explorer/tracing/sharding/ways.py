@@ -87,7 +87,7 @@ def check_tokens(choices: Choices) -> None:
         if all(option.leaf < 0 for option in options[at]):
             reasons = " and ".join(_impossible(choices, {at: node}, name) for name in (RING, HEADS))
             raise InvalidProblem(
-                f"{choices.captured.name}: {node.module_path or node.name} cannot be divided over {_and_again(choices)}"
+                f"{choices.captured.name}: {node.module_path or node.name} cannot be divided over {choices.degree}"
                 f" devices: {reasons}; give another degree (--context-parallel)"
             )
 
@@ -101,10 +101,11 @@ def _impossible(choices: Choices, calls: Mapping[int, Node], name: str) -> str:
     if name == RING:
         if query[-2] != key[-2]:
             return f"{query[-2]:,} tokens attend to {key[-2]:,} others"
-        return f"{query[-2]:,} tokens cannot be divided over {_and_again(choices)}"
+        return f"{query[-2]:,} tokens cannot be divided over {choices.degree}"
     heads = _key_heads(choices, node)
+    again = f" and over {choices.again} again" if choices.again > 1 else ""
     of_keys = " of keys" if heads != query[-3] else ""
-    return f"{heads} heads{of_keys} cannot be divided over {_and_again(choices)}"
+    return f"{heads} heads{of_keys} cannot be divided over {choices.degree}{again}"
 
 
 def _key_heads(choices: Choices, node: Node) -> int:

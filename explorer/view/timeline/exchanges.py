@@ -33,6 +33,8 @@ _KIND = {Phase.FORWARD: "F", Phase.BACKWARD_INPUT: "I", Phase.BACKWARD_WEIGHT: "
 
 def exchange_of(problem: Problem, operator: Operator, samples: float) -> Exchange:
     """What an operator exchanges when it runs on so many samples; none where it is not known over what."""
+    if not operator.exchanges:
+        return NO_EXCHANGE
     link, sums_over, graph = problem.group_link, problem.group_sum_link, problem.graph
     members = operator.members or graph.tensor_parallel // graph.outer_degree
     if exchange_kind(operator) != RING and operator.exchange_steps >= all_reduce_steps(members):
