@@ -14,7 +14,7 @@ from explorer.tracing.captured import Captured, Node, Value
 from explorer.tracing.fold import is_bookkeeping
 from explorer.tracing.sharding.choices import PARTIAL, WHOLE, Choices, Option
 from explorer.tracing.sharding.local import Part
-from solvers.problem.collectives import COLLECTIVE, REGROUP
+from solvers.problem.collectives import COLLECTIVE, REGROUP, divided_along, is_outer
 from tests.explorer.tracing.sharding import routed
 
 SIZES = ("size", "shape")
@@ -83,30 +83,87 @@ def run_members(
 ) -> list[Tensors]:
     """What every member computes of ``part``, which is what one of them runs. given: parameters, buffers, inputs.
     forgotten: the name of an exchange whose partial sums nobody adds up."""
-    degree = choices.degree
     option_of = {choices.captured.nodes[at].name: option for at, option in labels.items()}
-    members: list[Tensors] = [_given(choices, labels, part, given, member) for member in range(degree)]
+    members: list[Tensors] = [_given(choices, labels, part, given, member) for member in range(choices.degree)]
+    for node in part.nodes:
+        if not is_bookkeeping(part, node):
+            _run_call(choices, option_of.get(node.name), part, node, members, add_up=node.name != forgotten)
+    return members
+
+
+def _run_call(
+    choices: Choices, option: Option | None, part: Captured, node: Node, members: list[Tensors], *, add_up: bool
+) -> None:
+    names = (*node.outputs, *(name for _, name in node.tensors))
+    if node.target == f"{COLLECTIVE}all_to_all" and any(routed.is_by_expert(part, name) for name in names):
+        for values, rows_of in zip(members, routed.exchanged(choices, part, node, members), strict=True):
+            values[node.outputs[0]] = rows_of
+    elif node.target.startswith(COLLECTIVE):
+        _exchange(choices, node, members, add_up=add_up)
+    elif option is not None and option.rows:
+        _vocabulary_parallel(node, members)
+    elif option is not None and option.ring:
+        _ring_attention(node, members)
+    else:
+        for member, values in enumerate(members):
+            _keep(values, node, _run_share(choices, part, node, option, members, member))
+
+
+def run_twice(outer: Part, inner: Part, part: Captured, given: Mapping[str, torch.Tensor]) -> list[list[Tensors]]:
+    """What every member of every inner group computes of ``part``, which is what one of them runs.
+
+    outer: how the model is divided among inner groups; inner: how what one of them runs is over its members."""
+    assert part.outer is not None
+    group, count = part.outer
+    options = [
+        {one.choices.captured.nodes[at].name: option for at, option in one.labels.items()} for one in (outer, inner)
+    ]
+    groups = [
+        [_given(inner.choices, inner.labels, part, _given(outer.choices, outer.labels, group, given, one), member)
+         for member in range(inner.choices.degree)]
+        for one in range(count)
+    ]  # fmt: skip
     for node in part.nodes:
         if is_bookkeeping(part, node):
             continue
-        names = (*node.outputs, *(name for _, name in node.tensors))
-        if node.target == f"{COLLECTIVE}all_to_all" and any(routed.is_by_expert(part, name) for name in names):
-            for values, rows_of in zip(members, routed.exchanged(choices, part, node, members), strict=True):
-                values[node.outputs[0]] = rows_of
-            continue
-        if node.target.startswith(COLLECTIVE):
-            _exchange(choices, node, members, add_up=node.name != forgotten)
-            continue
-        option = option_of.get(node.name)
-        if option is not None and option.rows:
-            _vocabulary_parallel(node, members)
-            continue
-        if option is not None and option.ring:
-            _ring_attention(node, members)
-            continue
-        for member, values in enumerate(members):
-            _keep(values, node, _run_share(choices, part, node, option, members, member))
-    return members
+        among = options[0].get(node.name)
+        like = [[members[member] for members in groups] for member in range(inner.choices.degree)]
+        if is_outer(node.target):
+            for members in like:
+                _exchange_across(group, node, members)
+        elif among is not None and among.ring:
+            for members in like:
+                _ring_attention(node, members)
+        else:
+            for members in groups:
+                _run_call(inner.choices, options[1].get(node.name), part, node, members, add_up=True)
+            if among is not None and among.leaf != WHOLE and node.target == "aten.cross_entropy_loss":
+                for values in (values for members in groups for values in members):
+                    values[node.outputs[0]] /= count
+    return groups
+
+
+def _exchange_across(group: Captured, node: Node, members: list[Tensors]) -> None:
+    """A change of placement among inner groups, of what one member of each has. group: what each group runs."""
+    source, output, kind = node.tensors[0][1], node.outputs[0], node.target.rpartition(".")[2]
+    before = next(one.tensors[0][1] for one in group.nodes if output in one.outputs)
+    read, made = (divided_along(group.whole[name].placement) for name in (before, output))
+    tensors = [values[source] for values in members]
+    if kind in ("copy", "slice"):
+        whole = tensors[0]
+    elif kind in ("all_reduce", "reduce_scatter"):
+        whole = torch.stack(tensors).sum(0)
+    else:
+        assert read is not None
+        dim, pieces = read
+        apart = [each.unflatten(dim, (pieces, -1)) for each in tensors]
+        whole = torch.cat(apart, dim + 1).flatten(dim, dim + 1)
+    for number, values in enumerate(members):
+        mine = whole
+        if made is not None:
+            dim, pieces = made
+            mine = whole.unflatten(dim, (pieces, len(members), -1)).select(dim + 1, number).flatten(dim, dim + 1)
+        values[output] = mine.clone()
 
 
 def run_parts(
@@ -259,9 +316,9 @@ def _exchange(
     """
     source, output = node.tensors[0][1], node.outputs[0]
     kind = node.target.removeprefix(COLLECTIVE)
-    value = output.partition("@")[0]
+    value = output.partition("@~" if "@~" in output else "@")[0].removesuffix("@")
     tensors = [values[source] for values in members]
-    leaf = output.rpartition("@")[2].removeprefix(kind).partition(":")[0]
+    leaf = output.rpartition("@")[2].removeprefix("~").removeprefix(kind).partition(":")[0]
     if kind in ("all_reduce", "reduce_scatter"):
         total: torch.Tensor = sum(tensors[1:], tensors[0]) if add_up else tensors[0]
         whole = total
