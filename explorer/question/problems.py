@@ -19,6 +19,7 @@ from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.pipelines.folded import enclosed_share
 from solvers.problem.cluster import Cluster, Link
+from solvers.problem.engine import EngineCosts
 from solvers.problem.gradient_room import states_on_hosts, with_gradient_room
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Precision, Problem
@@ -67,7 +68,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     over, sums_over = _group_links(whole, graph.tensor_parallel // graph.outer_degree, link, settings)
     objective, execution = settings.objective or workload.objective, settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1
-    default = _stated_samples(objective, cluster) if per_sample else max(MINI_BATCH, workload.graph.samples)
+    default = _stated_samples(objective, cluster) if per_sample else max(MINI_BATCH, graph.samples)
     mini_batch, micro_batches = _batches(settings, objective, default, per_sample)
     links_to_hosts = _links_to_hosts(workload, whole, cluster, settings)
     problem = Problem(
@@ -93,7 +94,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         host_links=_host_links(workload, links_to_hosts, objective, settings),
         pins=pins,
         costs_from=costs_from,
-        engine=None if settings.profile is None or settings.profile.engine is None else settings.profile.engine.costs,
+        engine=_engine(settings),
         group_link=over,
         group_sum_link=sums_over,
         outer_link=across,
@@ -101,6 +102,12 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     if workload.compute is not None:
         _check_times(problem, workload.reference)
     return _with_wishes(_with_states(problem, links_to_hosts, settings), workload, settings)
+
+
+def _engine(settings: Settings) -> EngineCosts | None:
+    """What running a plan takes beside its operators, where that was measured."""
+    engine = None if settings.profile is None else settings.profile.engine
+    return None if engine is None else engine.costs
 
 
 def _with_states(problem: Problem, links: Mapping[str, float], settings: Settings) -> Problem:

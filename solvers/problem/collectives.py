@@ -54,6 +54,8 @@ class Axis(StrEnum):
         return {"tensor": "tensors", "context": "tokens", "expert": "samples and experts"}[self.value]
 
 
+BESIDE = ", "
+"""Between what a tensor is among inner groups and what it is to the members of each, for people."""
 _SHARD = re.compile(r"S\((\d+)(?:,(\d+))?\)")
 WHOLE, UNSUMMED, PARTIAL = "R", "R+", "P"
 """Placements of a tensor over a group: every member has all of it, and all of its gradient; all of it, and a part of

@@ -77,9 +77,10 @@ class Operator:
     exchanged_bytes: what each member of a tensor-parallel group sends to the next for this operator, and
     exchange_steps in how many messages, one after the other: the operator takes that long more. placement: what its
     output is to members of such a group, for people: "S(heads)", divided by heads, "R", whole at each, or "P", a sum of
-    which each has a part; of forward operators, "" without a group. members: how many devices a group has that runs it,
-    where that differs from operator to operator; 0 where it is the graph's. outer_bytes, outer_steps: what it exchanges
-    along the outer axis of groups that divide the model twice, with its like in the other inner groups.
+    which each has a part; among inner groups first where there are two axes ("S(tokens), R"); of forward operators, ""
+    without a group. members: how many devices a group has that runs it, where that differs from operator to operator; 0
+    where it is the graph's. outer_bytes, outer_steps: what it exchanges along the outer axis of groups that divide the
+    model twice, with its like in the other inner groups.
     """
 
     name: str

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, DividedCall, DividedTensor, Division
+from solvers.problem.collectives import BESIDE, PARTIAL, UNSUMMED, WHOLE, DividedCall, DividedTensor, Division
 from solvers.problem.graph import CACHED_ATTENTION, Operator, OpGraph, Phase
 from solvers.verify.across import carried, held
 from solvers.verify.placements import Call, digit_of, digits_of, outputs_of, repeats
@@ -497,23 +497,33 @@ def _computed(derived: _Derived) -> Iterator[str]:
     less than their calls'."""
     graph = derived.graph
     targets: dict[int, set[str]] = defaultdict(set)
-    letters: dict[int, set[str]] = defaultdict(set)
     for call in derived.division.calls:
         if call.operator is not None:
             targets[call.operator].add(call.target)
-            letters[call.operator] |= {one.placement[:1].replace("E", "S") for one in derived.tensors(call.outputs)}
+    letters = [_letters(each) for each in (derived.outer, derived) if each is not None]
     for position, operator in enumerate(graph.operators):
         if operator.phase is not Phase.FORWARD:
             continue
         op_type = UNCACHED if operator.op_type == CACHED_ATTENTION else operator.op_type
         if op_type.removesuffix("_") not in {each.removesuffix("_") for each in targets[position]}:
             yield f"{operator.name!r} is {operator.op_type}, of which no divided call is a part"
-        if operator.placement and operator.placement[:1] not in letters[position]:
+        shown = operator.placement.split(BESIDE)[-len(letters) :] if operator.placement else []
+        made = [each.get(position, set(words[:1])) for words, each in zip(shown, letters, strict=False)]
+        if any(words[:1] not in each for words, each in zip(shown, made, strict=False)):
             yield f"{operator.name!r} is said to make {operator.placement}, and no call of it does"
         flops = operator.flops.at(graph.samples)
         if derived.products[position] > flops * (1 + CLOSE):
             wanted = derived.products[position]
             yield f"{operator.name!r} computes {flops:,.0f} operations, and its member's products {wanted:,.0f}"
+
+
+def _letters(derived: _Derived) -> Mapping[int, set[str]]:
+    """By operator, what its calls make: the first letters of placements."""
+    found: dict[int, set[str]] = defaultdict(set)
+    for call in derived.division.calls:
+        if call.operator is not None:
+            found[call.operator] |= {one.placement[:1].replace("E", "S") for one in derived.tensors(call.outputs)}
+    return found
 
 
 def _saved(derived: _Derived) -> Iterator[str]:

@@ -40,7 +40,8 @@ def _tokens(vocabulary: int, context: int, samples: int = 1) -> tuple[Tensor, Te
     return tokens, tokens
 
 
-def _llama(blocks: int, width: int, heads: int, hidden: int, context: int = 8192) -> Made:
+def llama_of(blocks: int, width: int, heads: int, hidden: int, context: int = 8192) -> Made:
+    """A Llama 3 of these sizes, with 8 heads of keys."""
     size = LlamaSize(blocks, width, heads, 8, hidden, 128_256, context, 1)
     with torch.device("meta"):
         return Llama(size), _tokens(size.vocabulary, context)
@@ -48,17 +49,17 @@ def _llama(blocks: int, width: int, heads: int, hidden: int, context: int = 8192
 
 def llama_8b() -> Made:
     """Grattafiori et al., 2024, table 3."""
-    return _llama(32, 4096, 32, 14_336)
+    return llama_of(32, 4096, 32, 14_336)
 
 
 def llama_70b() -> Made:
     """The same, 70B."""
-    return _llama(80, 8192, 64, 28_672)
+    return llama_of(80, 8192, 64, 28_672)
 
 
 def llama_405b() -> Made:
     """The same, 405B."""
-    return _llama(126, 16_384, 128, 53_248)
+    return llama_of(126, 16_384, 128, 53_248)
 
 
 def gpt_175b() -> Made:

@@ -216,6 +216,8 @@ def grouped(
         )
     bounds = range(0, count + 1, degree)
     inner = degree // outer_degree
+    if outer_degree > 1:
+        _as_groups(cluster, range(0, count + 1, inner))  # tensors are divided within a node
     links = [_slowest(cluster, range(first, first + inner)) for first in range(0, count, inner)] if inner > 1 else []
     across = [
         _slowest(cluster, range(first + member, first + degree, inner))

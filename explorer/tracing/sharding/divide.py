@@ -45,8 +45,8 @@ class Group:
     """degree: members. seconds: the cost model by which calls are divided; device: what it is of, for people. link:
     what members exchange their parts over. sequence: whether the tokens of a sample may be divided between the calls
     that need them whole (sequence parallelism). axis: what members share out. load: of the member whose experts are
-    chosen most, over the mean. again: over how many what a member has is divided once more. outer: the link to the like of a member in other groups, where these share out what each
-    of them divides."""
+    chosen most, over the mean. again: over how many what a member has is divided once more. outer: the link to the like
+    of a member in other groups, where these share out what each of them divides."""
 
     degree: int
     seconds: Callable[[OpGraph], Floats]

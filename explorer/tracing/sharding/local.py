@@ -31,7 +31,7 @@ from explorer.tracing.sharding.ring import round_exchange, rounds
 from explorer.tracing.sharding.twice import shared_out
 from solvers.errors import InvalidProblem
 from solvers.problem import collectives
-from solvers.problem.collectives import COLLECTIVE, REGROUP, Axis
+from solvers.problem.collectives import BESIDE, COLLECTIVE, REGROUP, Axis
 
 NAMES = {
     ("all_reduce", ""): "all_reduce",
@@ -317,7 +317,10 @@ def _placement(made: Member, name: str, state: State) -> str:
     """What a value in a state is to the members of the group, for people."""
     axes = range(len(made.of.values[name].shape))
     place = next((axis for axis in axes if state in made.known.ways(name, axis)), None)
-    return placement_words(made.names, state, place)
+    words = placement_words(made.names, state, place)
+    maker = made.known.made_by.get(name)
+    among = "" if made.of.outer is None or maker is None else made.of.nodes[maker].placement
+    return f"{among}{BESIDE}{words}" if among else words
 
 
 def _exchanged(degree: int, forward: str, backward: str, nbytes: float, update_bytes: float = 0.0) -> Exchange:

@@ -23,7 +23,6 @@ def to_divide_again(member: Captured, degree: int) -> Captured:
             target=along(member.axis, node.target) if node.target.startswith(COLLECTIVE) else node.target,
             exchange=NO_EXCHANGE,
             outer=node.exchange,
-            placement="",
         )
         for node in member.nodes
     )

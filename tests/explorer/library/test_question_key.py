@@ -125,6 +125,7 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         "state_links",
         "group_link",
         "group_sum_link",
+        "outer_link",
         "repeats",
     }  # if not default, but repeats: such a part of a question is none that is kept
     assert not asked(replace(chain(), repeats=Repeats(2))).nameable
@@ -137,8 +138,9 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         replace(chain(), engine=EngineCosts(*[0.5] * len(fields(EngineCosts)))),
         replace(chain(), group_link=Link(0, 1, 1e9)),
         replace(chain(), group_sum_link=Link(0, 1, 1e9)),
+        replace(chain(), outer_link=Link(0, 1, 1e9)),
     )
-    assert len({asked(of).hash for of in (chain(), chain(max_replicas=2), *changed)}) == 10
+    assert len({asked(of).hash for of in (chain(), chain(max_replicas=2), *changed)}) == 11
 
 
 def test_what_plans_say_of_what_runs_again_is_part_of_the_question() -> None:

@@ -102,9 +102,12 @@ def test_what_is_refused(text: str, why: str) -> None:
 
 def test_contexts_and_experts_are_read_as_groups() -> None:
     tokens = megatron("--num-layers 8 --context-parallel-size 4 --pipeline-model-parallel-size 2", "f")
-    assert (tokens.axis, tokens.members, tokens.replicas(16)) == (Axis.CONTEXT, 4, 2)
+    assert (tokens.axes, tokens.members, tokens.replicas(16)) == ({Axis.CONTEXT: 4}, 4, 2)
     experts = megatron("--num-layers 8 --expert-model-parallel-size 4 --micro-batch-size 2 --global-batch-size 64", "f")
-    assert (experts.axis, experts.members, experts.replicas(16)) == (Axis.EXPERT, 4, 4)
+    assert (experts.axes, experts.members, experts.replicas(16)) == ({Axis.EXPERT: 4}, 4, 4)
     assert experts.group_micro_batch == 8
     assert experts.settings(16)["mini_batch"] == 64
     assert experts.words(16).startswith("expert 4, pipeline 1, data 4, micro-batches of 8")
+    both = megatron("--num-layers 8 --context-parallel-size 2 --tensor-model-parallel-size 4", "f")
+    assert (both.axes, both.members, both.replicas(16)) == ({Axis.CONTEXT: 2, Axis.TENSOR: 4}, 8, 2)
+    assert both.words(16).startswith("context 2 x tensor 4, pipeline 1, data 2")

@@ -51,7 +51,7 @@ def test_without_pipelines_a_local_batch_is_one_micro_batch() -> None:
         ("a = 1", r"no \[parallelism\] or \[training\]"),
         ("training = 3", r"\[training\] must be a section"),
         ("[parallelism]\npipeline_parallel_degree = true", "must be a whole number"),
-        ("[parallelism]\ncontext_parallel_degree = 2\ntensor_parallel_degree = 4", "tensor 4 and context 2: a group"),
+        ("[parallelism]\ncontext_parallel_degree = 2\nexpert_parallel_degree = 4", "context 2 and expert 4: a group"),
         ('[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = "X"', "'X': only GPipe, 1F1B"),
         ("[parallelism]\nmodule_fqns_per_model_part = [3]", "must be a list of lists of names"),
         ('[training]\ndtype = "int8"', "dtype 'int8': only"),

@@ -14,6 +14,7 @@ from explorer.exports.layers.divided import attention_ways
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
 from solvers.plan.plan import Plan
+from solvers.problem.collectives import Axis
 from tests.explorer.exports.launchers.test_grammars import flags, in_a_shell
 from tests.explorer.exports.planned import planned
 
@@ -95,6 +96,12 @@ CONTEXT, EXPERT = "gpt-small,context-parallel=2", "moe-small,expert-parallel=2"
 AXES = {
     CONTEXT: ("context", "--context-parallel-size", "context_parallel_degree", "blocks.2.norm1/layer_norm"),
     EXPERT: ("expert", "--expert-model-parallel-size", "expert_parallel_degree", "blocks.1.norm1/rms_norm"),
+    f"{CONTEXT},tensor-parallel=2": (
+        "context",
+        "--context-parallel-size",
+        "context_parallel_degree",
+        "blocks.2.norm1/layer_norm",
+    ),
 }
 
 
@@ -105,17 +112,20 @@ def along(model: str) -> PlanFile:
 @pytest.mark.parametrize("model", AXES)
 def test_groups_of_tokens_and_of_experts_come_back(model: str, tmp_path: Path) -> None:
     file, (axis, flag, key, _) = along(model), AXES[model]
+    tensor = {Axis.TENSOR: 2} if "tensor" in model else {}
     for launcher in ("megatron", "torchtitan"):
         written = export(file, launcher)
         path = tmp_path / launcher
         path.write_bytes(written.data)
         read = read_configuration(f"{launcher}:{path}")
-        assert (read.axis.value, read.members, read.pipeline, read.replicas(8)) == (axis, 2, 2, 2)
+        assert read.axes == {Axis(axis): 2, **tensor}
+        assert (read.pipeline, read.replicas(4 * read.members)) == (2, 2)
         assert read.samples(2) == 32
         plan = configured_plan(file.problem, read)
         assert [stage.devices for stage in plan.stages] == [(0, 1), (2, 3)]
         assert export(file._replace(plan=plan), launcher).data == written.data
-        assert not any("tensor" in line for line in written.data.decode().splitlines() if "#" not in line)
+        said = [line for line in written.data.decode().splitlines() if "#" not in line]
+        assert any("tensor" in line for line in said) == bool(tensor)
     words = in_a_shell(export(file, "megatron").data, '"${PIPELINE_ARGS[@]}"', tmp_path)
     assert flags(words)[flag] == "2"
     of_rank = 2 * (2 if axis == "expert" else 1)

@@ -34,7 +34,8 @@ NODES = two_level_cluster(GPUS, 450e9, 2e-6, 50e9, 1e-5)
 
 
 def test_members_that_follow_one_another_are_one_device() -> None:
-    cluster, link = grouped(NODES, 2, "m")
+    cluster, link, across = grouped(NODES, 2, "m")
+    assert across is None
     assert [device.name for device in cluster.devices] == ["GPU 0-1", "GPU 2-3", "GPU 4-5", "GPU 6-7"]
     assert [device.node for device in cluster.devices] == [0, 0, 1, 1]
     assert cluster.devices[0].memory_bytes == 80e9 - 1
@@ -46,7 +47,7 @@ def test_members_that_follow_one_another_are_one_device() -> None:
 
 
 def test_a_degree_of_one_changes_nothing() -> None:
-    assert grouped(NODES, 1, "m") == (NODES, None)
+    assert grouped(NODES, 1, "m") == (NODES, None, None)
     assert divider(None, None, None) is None
     assert divider(1, None, None) is None
 
@@ -66,13 +67,25 @@ def test_groups_that_do_not_fit_are_refused(degree: int, devices: tuple[Device, 
 
 
 def test_groups_of_tokens_or_experts_may_be_whole_nodes() -> None:
-    cluster, link = grouped(NODES, 8, "m", axis=Axis.EXPERT)
+    cluster, link, _ = grouped(NODES, 8, "m", axis=Axis.EXPERT)
     assert [device.name for device in cluster.devices] == ["GPU 0-7"]
     assert link is not None
     assert link.bandwidth_bytes_per_s == 50e9
     six = two_level_cluster((*GPUS[1:5], *GPUS[6:]), 450e9, 2e-6, 50e9, 1e-5)
     with pytest.raises(InvalidProblem, match="devices of whole nodes"):
         grouped(six, 2, "m", axis=Axis.CONTEXT)
+
+
+def test_inner_groups_are_within_nodes_and_their_like_may_be_in_others() -> None:
+    cluster, link, across = grouped(NODES, 8, "m", axis=Axis.CONTEXT, outer_degree=2)
+    assert [device.name for device in cluster.devices] == ["GPU 0-7"]
+    assert link is not None
+    assert across is not None
+    assert [one.bandwidth_bytes_per_s for one in (link, across)] == [450e9, 50e9]
+    both = grouped(NODES, 4, "m", axis=Axis.CONTEXT, outer_degree=2)[1:]
+    assert [one.bandwidth_bytes_per_s for one in both if one is not None] == [450e9, 450e9]
+    with pytest.raises(InvalidProblem, match="devices of one node"):
+        grouped(two_level_cluster((*GPUS[1:], GPUS[0]), 450e9, 2e-6, 50e9, 1e-5), 8, "m", outer_degree=2)
 
 
 def test_members_without_a_link_are_refused() -> None:

@@ -151,12 +151,12 @@ def test_a_plan_of_two_axes_is_not_run_and_what_cannot_be_divided_is_said() -> N
     graph = graph_of(divided("gpt-small", 0)[2])
     seconds = ComputeTable((1,), {"H100-80GB": torch.ones(len(graph), 1).double().numpy()})
     problem = Problem(graph, uniform_cluster(GPUS[:1], 1e9), seconds)
-    assert any("along two axes are planned for and not run" in line for line in not_run(problem, Plan(()), None))
+    assert any("along two axes are planned for and not run" in line for line in not_run(problem, Plan((), ()), None))
     for said, why in (
         ("context-parallel=2,expert-parallel=2", "tokens or experts"),
         ("context-parallel=2,tensor-parallel=auto", "leave out --context-parallel"),
         ("tensor-parallel=2,context-parallel=2,tensor-parallel-of=blocks:1", "leave out --context-parallel"),
-        ("tensor-parallel=64,context-parallel=2", "and over 64 again"),
+        ("tensor-parallel=64,context-parallel=2", "cannot be divided over 64"),
     ):
         with pytest.raises(InvalidProblem, match=why):
             load(f"gpt-small,{said}")
