@@ -13,7 +13,7 @@ from explorer.costs.least_squares import coefficients
 from explorer.costs.profile import COLLECTIVES, CollectiveTimes
 from explorer.runner.measuring.link_times import FASTEST
 from explorer.runner.measuring.place import reduced
-from explorer.runner.model.group import Members
+from explorer.runner.model.exchanges.group import Members
 
 SIZES = tuple(2**power for power in range(12, 25, 3))
 """Bytes of the whole tensor: 4 KiB to 16 MiB."""

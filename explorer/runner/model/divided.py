@@ -11,7 +11,7 @@ from torch import Tensor, fx, nn
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from explorer.runner.model import group, routed
+from explorer.runner.model.exchanges import group, routed
 from explorer.runner.model.flat import Flat, inside, nodes_in
 from explorer.runner.model.weights import Held
 from explorer.tracing.captured import Captured, Node

@@ -16,8 +16,8 @@ from explorer.question.models.example import undivided
 from explorer.question.models.libraries import graph_name, library_of
 from explorer.runner.model.construct import Built, construct
 from explorer.runner.model.divided import Divided, Placed, placed
+from explorer.runner.model.exchanges.group import here
 from explorer.runner.model.flat import Flat, From, Source, flatten
-from explorer.runner.model.group import here
 from explorer.runner.model.optimizers import DTYPES, floating
 from explorer.runner.model.recomputation import Region
 from explorer.runner.model.same_model import check_same

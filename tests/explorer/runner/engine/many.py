@@ -28,8 +28,8 @@ from explorer.runner.engine.gather import gather
 from explorer.runner.engine.machine import Machine, make_machine
 from explorer.runner.engine.measure import measure, operator_seconds
 from explorer.runner.engine.shards import Shards
-from explorer.runner.model import routed
-from explorer.runner.model.group import loss_of_rows
+from explorer.runner.model.exchanges import routed
+from explorer.runner.model.exchanges.group import loss_of_rows
 from explorer.runner.model.program import Program
 from explorer.runner.verifying.verify import verify
 from explorer.tracing.captured import Value

@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from explorer.runner.model import group
-from explorer.runner.model.group import Members, divided_along, here, joined, share_of
+from explorer.runner.model.exchanges import group
+from explorer.runner.model.exchanges.group import Members, divided_along, here, joined, share_of
 from solvers.problem.collectives import PARTIAL, UNSUMMED
 
 BY_EXPERT = "E"

@@ -14,8 +14,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from explorer.runner.model import group
-from explorer.runner.model.routed import BY_EXPERT, BY_TOKEN, Numbers, Rows, counted, exchange, product, put_back
+from explorer.runner.model.exchanges import group
+from explorer.runner.model.exchanges.routed import (
+    BY_EXPERT,
+    BY_TOKEN,
+    Numbers,
+    Rows,
+    counted,
+    exchange,
+    product,
+    put_back,
+)
 
 MEMBERS, EXPERTS, ROWS, WIDTH = 4, 8, 12, 4
 LIKED = {"as they like": tuple(range(EXPERTS)), "one expert": (3,), "all but one member's": (0, 1, 2, 6, 7)}

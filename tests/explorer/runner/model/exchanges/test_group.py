@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from explorer.runner.model import group
-from explorer.runner.model.group import Members, divided_along, joined, share_of
+from explorer.runner.model.exchanges import group
+from explorer.runner.model.exchanges.group import Members, divided_along, joined, share_of
 from solvers.errors import RunError
 
 
