@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from solvers.plan.plan import Plan
-from solvers.problem.collectives import RING, exchange_kind
 from solvers.problem.problem import Optimizer, Precision, Problem
 from solvers.problem.training import ZERO_GRADIENTS, ZERO_PARAMETERS, ZERO_STATES
 
@@ -34,11 +33,6 @@ def not_run(problem: Problem, plan: Plan, optimizer: str | None) -> Iterator[str
         yield "degrees by part are planned for and not run; plan with one degree (--tensor-parallel)"
     elif problem.graph.tensor_parallel > 1 and problem.graph.division is None:
         yield "the plan does not state how its tensors are divided, as older ones did not; plan it again"
-    elif any(one.exchange_steps and exchange_kind(one) == RING for one in problem.graph.operators):
-        yield (
-            "attention whose keys and values go round a ring is planned for and not run; plan with a degree for which"
-            " attention is divided by heads (--context-parallel)"
-        )
     elif crossing := _rows_between(problem, plan):
         yield (
             f"rows of experts ({crossing}) go from one stage to another, and how many there are is known only as it"
