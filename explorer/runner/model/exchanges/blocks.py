@@ -70,8 +70,8 @@ def gradients(
     else:
         nothing = torch.zeros((), dtype=torch.int64, device=query.device)  # no random numbers: nothing is dropped
         result = torch.ops.aten._scaled_dot_product_flash_attention_backward(
-            gradient, query, key, value, found, total, None, None, query.shape[-2], key.shape[-2], 0.0, block.causal,
-            nothing, nothing, scale=block.scale,
+            gradient, query, key, value, found, total.contiguous(), None, None, query.shape[-2], key.shape[-2], 0.0,
+            block.causal, nothing, nothing, scale=block.scale,
         )  # fmt: skip
     first, second, third = result
     return first, second, third

@@ -77,7 +77,7 @@ class Turns:
     dropped: float
     seed: int
     scale: float
-    dealt: Dealt
+    dealt: Dealt = PLAIN
 
     def owner(self, turn: int) -> int:
         """Whose block is here."""
