@@ -26,7 +26,9 @@ from solvers.problem.problem import Pipeline, Problem
 from tests.explorer.runner.engine.divided_plans import both
 from tests.explorer.runner.engine.test_ranks import EXACT
 from tests.explorer.runner.launching import launched
-from tests.explorer.runner.plans import placed, text
+from tests.explorer.runner.plans import placed, problem_of, text
+from tests.explorer.runner.training.divided_trainings import SAMPLES, STEPS
+from tests.explorer.runner.training.test_divided_training import close
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -47,6 +49,7 @@ class Case:
     again: bool = False
     chance: int | None = None
     fault: str = ""
+    mini_batch: int = 16
 
     @property
     def asked(self) -> str | None:
@@ -70,8 +73,8 @@ class Case:
         devices = self.members * self.stages * self.data
         recompute = {"recompute": Recompute.STAGE} if self.again else {}
         settings = Settings(
-            devices=devices, devices_per_node=devices, mini_batch=16, micro_batches=4, max_replicas=self.data,
-            pipeline=self.pipeline, **recompute,
+            devices=devices, devices_per_node=devices, mini_batch=self.mini_batch, micro_batches=4,
+            max_replicas=self.data, pipeline=self.pipeline, **recompute,
         )  # fmt: skip
         problem = make_problem(workload, settings)
         count = sum(operator.forward_of is None for operator in problem.graph.operators)
@@ -164,3 +167,48 @@ def test_exchanges_are_those_of_the_plan(name: str, results: dict[str, Any], mad
         for kind, nbytes in found.items():
             least = 0.9 if CASES[name].again else 1.0
             assert least * expected[kind] * (1 - 1e-9) <= nbytes <= expected[kind] * (1 + 1e-9), kind
+
+
+GRIDS = {
+    "over 4": Case(f"{MODULE}grouped", 4, mini_batch=SAMPLES),
+    "over 2, 2 stages": Case(f"{MODULE}grouped", 2, stages=2, mini_batch=SAMPLES),
+    "over 2, 2 replicas": Case(f"{MODULE}grouped", 2, data=2, mini_batch=SAMPLES),
+}
+CHANGES = (("over 4", "over 2, 2 stages"), ("over 2, 2 replicas", "whole"), ("whole", "over 4"))
+
+
+def whole() -> Made:
+    problem = problem_of(f"{MODULE}grouped", devices=1, mini_batch=SAMPLES, micro_batches=4)
+    count = sum(operator.forward_of is None for operator in problem.graph.operators)
+    return f"{MODULE}grouped", problem, placed(problem, [0] * count, 4)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder, model, half = tmp_path_factory.mktemp("trained"), f"{MODULE}grouped", STEPS // 2
+    every, cases = {"whole": whole(), **{name: case.make() for name, case in GRIDS.items()}}, []
+    for name, (reference, problem, plan) in every.items():
+        (folder / f"{name}.json").write_text(text(problem, plan, reference))
+        cases.append([name, model, f"{name}.json", processes(problem, plan), STEPS, "", ""])
+    for first, second in CHANGES:
+        kept = f"{first} to {second} kept"
+        for name, then, resume, keep in ((first, "", "", kept), (second, ", then", kept, "")):
+            case = f"{first} to {second}{then}"
+            cases.append([case, model, f"{name}.json", processes(*every[name][1:]), half, resume, keep])
+    (folder / "cases.json").write_text(json.dumps(cases))
+    return launched("tests.explorer.runner.training.divided_trainings", folder)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_every_grid_gives_the_curve_of_one_process(grid: str, trained: dict[str, Any]) -> None:
+    assert len(trained["whole"]["curve"]) == STEPS
+    assert close(trained[grid]["curve"], trained["whole"]["curve"])
+    assert trained[grid]["weights"] == pytest.approx(trained["whole"]["weights"], rel=1e-4)
+
+
+@pytest.mark.parametrize(("first", "second"), CHANGES)
+def test_a_training_goes_on_under_another_grid(first: str, second: str, trained: dict[str, Any]) -> None:
+    """Tables of which members have two chunks are put together, and divided again."""
+    before, after = (trained[f"{first} to {second}{end}"] for end in ("", ", then"))
+    assert close(before["curve"] + after["curve"], trained["whole"]["curve"])
+    assert after["weights"] == pytest.approx(trained["whole"]["weights"], rel=1e-4)
