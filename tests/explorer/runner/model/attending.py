@@ -93,3 +93,25 @@ def narrow() -> Made:
     """In bfloat16."""
     module, inputs = grouped()
     return module.bfloat16(), inputs
+
+
+class Unusual(nn.Module):
+    """Attention alone. tiled: whether keys are repeated all heads at once, else a mask is learned."""
+
+    def __init__(self, tiled: bool) -> None:
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH // 2), nn.Linear(WIDTH, WIDTH)
+        self.mask = None if tiled else nn.Parameter(torch.zeros(16, 16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (part(x).unflatten(-1, (-1, WIDTH // HEADS)).transpose(1, 2) for part in (self.q, self.k, self.v))
+        k = k[:, None].expand(-1, 2, -1, -1, -1).flatten(1, 2) if self.mask is None else k.repeat_interleave(2, 1)
+        return F.scaled_dot_product_attention(q, k, v, self.mask).square().sum()
+
+
+def tiled() -> Made:
+    return Unusual(True), (torch.randn(SAMPLES, 16, WIDTH),)
+
+
+def learned() -> Made:
+    return Unusual(False), (torch.randn(SAMPLES, 16, WIDTH),)
