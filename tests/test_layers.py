@@ -85,6 +85,7 @@ LADDER = (
     "explorer.runner.bundles",
     "explorer.runner.start",
     "explorer.runner.targets",
+    "explorer.runner.model.exchanges",
     "explorer.runner.model",
     "explorer.runner.measuring",
     "explorer.runner.engine",

@@ -34,7 +34,7 @@ from explorer.runner.measuring.counted import Counted
 from explorer.runner.measuring.link_times import measure_links
 from explorer.runner.measuring.operator_times import step_overhead, timer_of
 from explorer.runner.measuring.place import Place, probe
-from explorer.runner.model.group import Members, join
+from explorer.runner.model.exchanges.group import Members, join
 from explorer.runner.model.program import Program, trace_for_run
 from solvers.errors import RunError
 from solvers.formats.op_graph_json import graph_hash

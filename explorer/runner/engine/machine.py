@@ -18,9 +18,9 @@ from explorer.runner.engine.runtime import ScriptRuntime, Work, stage_numbers
 from explorer.runner.engine.sending import Sends
 from explorer.runner.engine.shards import Shards, shards_of, share_out
 from explorer.runner.engine.stages import Port, SegmentStage
-from explorer.runner.model import group
 from explorer.runner.model.cuts import check_cuts, check_states
 from explorer.runner.model.drawing import Drawing, seed_calls
+from explorer.runner.model.exchanges import group
 from explorer.runner.model.optimizers import OPTIMIZERS, dense, make_dense, step
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.samples import make_samples

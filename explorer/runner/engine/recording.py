@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.runner.measuring.events import Events
-from explorer.runner.model.group import Exchanged
+from explorer.runner.model.exchanges.group import Exchanged
 from explorer.runner.scripts.script import Step
 
 WAITED_S = 3e-5

@@ -13,7 +13,7 @@ from explorer.costs.least_squares import coefficients
 from explorer.costs.profile import COLLECTIVES, CollectiveTimes
 from explorer.runner.measuring.link_times import FASTEST
 from explorer.runner.measuring.place import reduced
-from explorer.runner.model.group import Members
+from explorer.runner.model.exchanges.group import Along, Members
 
 SIZES = tuple(2**power for power in range(12, 25, 3))
 """Bytes of the whole tensor: 4 KiB to 16 MiB."""
@@ -65,7 +65,7 @@ def _best(members: Members, kind: str, nbytes: int, device: torch.device, now: C
     whole = torch.zeros(members.members, nbytes // 4 // members.members, device=device)
     calls: dict[str, Callable[[], torch.Tensor]] = {
         "all_reduce": lambda: members.add_up(whole),
-        "reduce_scatter": lambda: members.scatter_sum(whole, 0, 1),
+        "reduce_scatter": lambda: members.scatter_sum(whole, Along(0)),
     }
     best = float("inf")
     for done in range(REPEATS):

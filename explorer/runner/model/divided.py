@@ -11,7 +11,8 @@ from torch import Tensor, fx, nn
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from explorer.runner.model import group, routed
+from explorer.runner.model import rings
+from explorer.runner.model.exchanges import group, ring, routed
 from explorer.runner.model.flat import Flat, inside, nodes_in
 from explorer.runner.model.weights import Held
 from explorer.tracing.captured import Captured, Node
@@ -64,6 +65,23 @@ class Divided:
         nodes = self.part.choices.captured.nodes
         return {nodes[at].name: option for at, option in self.part.labels.items()}
 
+    @cached_property
+    def mirrored(self) -> frozenset[int]:
+        """Of dimensions, those whose shares are in two chunks."""
+        return rings.mirrored_leaves(self.part)
+
+    def placement(self, name: str, member: Captured) -> str:
+        """How a value lies over the members. member: what one of them runs at some batch."""
+        return rings.as_dealt(self.part, self.mirrored, name, member)
+
+    def placed(self, member: Captured, flat: Flat) -> Placed:
+        """How what comes from outside lies over the members. flat: the calls of one."""
+        sources = ((source.target, flat.value_of[node]) for node, source in flat.sources.items())
+        found = {target: self.placement(value, member) for target, value in sources if target}
+        for value, names in member.parameters.items():
+            found |= dict.fromkeys(names.split(" = "), self.placement(value, member))
+        return Placed(found, self.members)
+
     def flat(self, whole: Captured, member: Captured, flat: Flat) -> Flat:
         """The calls of a member. whole, flat: of the whole model at a batch; member: `member_of` that."""
         return _Dividing(self, whole, member, flat).divided()
@@ -83,17 +101,17 @@ class Placed:
     def share(self, name: str, tensor: Tensor, member: int) -> Tensor:
         """A member's share of a whole tensor; itself where it is not divided."""
         along = group.divided_along(self.placements.get(name, ""))
-        return tensor if along is None else group.share_of(tensor, *along, self.members, member).clone()
+        return tensor if along is None else group.share_of(tensor, along, self.members, member).clone()
 
     def together(self, name: str, share: Tensor) -> Tensor:
         """The whole of what the members of this process's group have shares of; all of them call it."""
         along = group.divided_along(self.placements.get(name, ""))
-        return share if along is None else group.here().gather(share, *along)
+        return share if along is None else group.here().gather(share, along)
 
     def whole_shape(self, name: str, shape: Sequence[int]) -> tuple[int, ...]:
         """That of the whole of a share."""
         along = group.divided_along(self.placements.get(name, ""))
-        return tuple(size * self.members if along and dim == along[0] else size for dim, size in enumerate(shape))
+        return tuple(size * self.members if along and dim == along.dim else size for dim, size in enumerate(shape))
 
     def held(self, held: Held, member: int) -> Held:
         """What a member holds of what is held whole."""
@@ -111,14 +129,6 @@ class Placed:
                 shared[key] = self.share(name, buffer, member)
             buffers[name] = shared[key]
         return Held(parameters, buffers, held.device, held.notes)
-
-
-def placed(captured: Captured, flat: Flat, members: int) -> Placed:
-    """captured: of a member; flat: its calls."""
-    found = {s.target: captured.whole[flat.value_of[node]].placement for node, s in flat.sources.items() if s.target}
-    for value, names in captured.parameters.items():
-        found |= dict.fromkeys(names.split(" = "), captured.whole[value].placement)
-    return Placed(found, members)
 
 
 class _Dividing:
@@ -147,7 +157,7 @@ class _Dividing:
 
     def _exchange(self, call: Node) -> None:
         (_, read), (made,) = call.tensors[0], call.outputs
-        placements = [self.member.whole[name].placement for name in (read, made)]
+        placements = [self.divided_by.placement(name, self.member) for name in (read, made)]
         target, more = self.routed.exchange(made.partition("@")[0], placements) or (group.exchange, tuple(placements))
         node = self.new.graph.call_function(target, (self.new.values[read], *more))
         self._called(call.name, node)
@@ -212,10 +222,19 @@ class _Dividing:
                 given["bias"] = self.new.graph.call_function(group.on_one, (given["bias"],))
             if made := self.routed.call(call, origin, given):
                 return *made, {}
+            if option.ring:
+                return ring.attention, self._round(call, origin, given), {}
             if special := self._special(origin.target, option):
                 return special, tuple(given[name] for name in names if name in given), {}
         positional = tuple(given[name] for name in names[: len(args)])
         return target, positional, {name: given[name] for name in kwargs}
+
+    def _round(self, call: Node, origin: Node, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What attention takes whose keys and values go round."""
+        placement = self.divided_by.placement(call.tensor("query") or "", self.member)
+        dealt = rings.dealt(self.divided_by.part.choices, call, origin, placement)
+        rest = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None}
+        return *(given[name] for name in ("query", "key", "value")), *(given.get(n, o) for n, o in rest.items()), dealt
 
     def _special(self, target: str, option: Option) -> Callable[..., Any] | None:
         if target == "aten.cross_entropy_loss":

@@ -6,16 +6,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TypeVar
+from inspect import signature
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, fx, nn
 from torch._ops import OpOverload
 
 from explorer.runner.model.deferred_init import mixed
+from explorer.runner.model.exchanges.ring import attention
 from explorer.runner.model.flat import DROPPING, Context, inside, undropped
 
 T = TypeVar("T")
+DROPPED = list(signature(attention).parameters).index("dropped")
 _SEED: ContextVar[int] = ContextVar("seed", default=0)
 """Of the call of a segment that is under way; 0 where a module is only timed."""
 
@@ -30,7 +33,10 @@ def seed_calls(module: fx.GraphModule, apart: Callable[[str], int] = lambda call
             number = zlib.crc32((f"{call} {other}" if (other := apart(call)) else call).encode())
             # The blocks it is in become an argument: of functions that are arguments only operators have a name in code
             contexts, target, *args = node.args if node.target is inside else ((), node.target, *node.args)
-            node.args, node.target = (number, contexts, target, *args), drawn
+            if target is attention:
+                node.args, node.target = (number, *args), drawn_round
+            else:
+                node.args, node.target = (number, contexts, target, *args), drawn
             found = True
     if found:
         module.recompile()
@@ -42,6 +48,8 @@ def draws(target: object, args: tuple[object, ...], kwargs: dict[str, object]) -
     if target is inside:
         _, target, *rest = args
         return draws(target, tuple(rest), kwargs)
+    if target is attention:
+        return bool(args[DROPPED])
     if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False
     if any(part in target._schema.name for part in DROPPING):
@@ -56,6 +64,11 @@ def drawn(number: int, contexts: tuple[Context, ...], target: Callable[..., T], 
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed(seed)
     return inside(contexts, target, *args, **kwargs)
+
+
+def drawn_round(number: int, *args: Any) -> Tensor:
+    """Attention whose keys and values go round a ring, with random numbers of its own."""
+    return drawn(number, (), attention, *args)
 
 
 class Drawing:

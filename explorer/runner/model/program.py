@@ -15,9 +15,9 @@ from demo_models import MODELS
 from explorer.question.models.example import undivided
 from explorer.question.models.libraries import graph_name, library_of
 from explorer.runner.model.construct import Built, construct
-from explorer.runner.model.divided import Divided, Placed, placed
+from explorer.runner.model.divided import Divided, Placed
+from explorer.runner.model.exchanges.group import here
 from explorer.runner.model.flat import Flat, From, Source, flatten
-from explorer.runner.model.group import here
 from explorer.runner.model.optimizers import DTYPES, floating
 from explorer.runner.model.recomputation import Region
 from explorer.runner.model.same_model import check_same
@@ -76,7 +76,7 @@ class Program:
     def placed(self) -> Placed:
         """How parameters, buffers, constants and samples lie over the members of a group."""
         captured, flat = next(iter(self.sized.values()))
-        return Placed({}) if self.divided is None else placed(captured, flat, self.members)
+        return Placed({}) if self.divided is None else self.divided.placed(captured, flat)
 
     def is_share(self, call: str) -> bool:
         """Whether each member makes another part of what a call gives, so that it draws other random numbers."""

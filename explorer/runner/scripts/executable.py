@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from solvers.plan.plan import Plan
-from solvers.problem.collectives import RING, exchange_kind
 from solvers.problem.problem import Optimizer, Precision, Problem
 from solvers.problem.training import ZERO_GRADIENTS, ZERO_PARAMETERS, ZERO_STATES
 
@@ -38,11 +37,6 @@ def not_run(problem: Problem, plan: Plan, optimizer: str | None) -> Iterator[str
         yield (
             "groups that divide a model along two axes are planned for and not run; plan with one of --tensor-parallel,"
             " --context-parallel and --expert-parallel"
-        )
-    elif any(one.exchange_steps and exchange_kind(one) == RING for one in problem.graph.operators):
-        yield (
-            "attention whose keys and values go round a ring is planned for and not run; plan with a degree for which"
-            " attention is divided by heads (--context-parallel)"
         )
     elif crossing := _rows_between(problem, plan):
         yield (

@@ -28,8 +28,8 @@ from explorer.runner.engine.gather import gather
 from explorer.runner.engine.machine import Machine, make_machine
 from explorer.runner.engine.measure import measure, operator_seconds
 from explorer.runner.engine.shards import Shards
-from explorer.runner.model import routed
-from explorer.runner.model.group import loss_of_rows
+from explorer.runner.model.exchanges import ring, routed
+from explorer.runner.model.exchanges.group import loss_of_rows
 from explorer.runner.model.program import Program
 from explorer.runner.verifying.verify import verify
 from explorer.tracing.captured import Value
@@ -211,18 +211,49 @@ def apart(machine: Machine) -> None:
     machine._partial = lambda segment: []  # type: ignore[method-assign]
 
 
-def disordered(machine: Machine) -> None:
-    """Rows that came to experts stay in the order of who sent them."""
-    iterate, arrival = machine.iterate, routed.Rows.arrival
+def only_in_iterations(machine: Machine, owner: Any, name: str, spoilt: Any) -> None:
+    """Something is spoilt while the plan runs, and is not in what it is compared with."""
+    iterate, right = machine.iterate, getattr(owner, name)
 
     def iterated() -> None:
-        routed.Rows.arrival = lambda rows: torch.arange(int(rows.of_experts().sum()))  # type: ignore[method-assign]
+        setattr(owner, name, spoilt)
         try:
             iterate()
         finally:
-            routed.Rows.arrival = arrival  # type: ignore[method-assign]
+            setattr(owner, name, right)
 
     machine.iterate = iterated  # type: ignore[method-assign]
+
+
+def disordered(machine: Machine) -> None:
+    """Rows that came to experts stay in the order of who sent them."""
+    only_in_iterations(machine, routed.Rows, "arrival", lambda rows: torch.arange(int(rows.of_experts().sum())))
+
+
+def skipped(machine: Machine) -> None:
+    """One member does not attend to the keys and values of the one before it."""
+    seen, member = ring.Turns.seen, machine.members.member
+
+    def spoilt(turns: ring.Turns, owner: int, tokens: int) -> ring.Seen | None:
+        return None if member == 1 and owner == 0 else seen(turns, owner, tokens)
+
+    only_in_iterations(machine, ring.Turns, "seen", spoilt)
+
+
+def unreturned(machine: Machine) -> None:
+    """Members keep what they have of the gradients of others' keys and values."""
+    add = ring.Returning.add
+    only_in_iterations(machine, ring.Returning, "add", lambda back, turn, own: add(back, turn, () if turn else own))
+
+
+def unmirrored(machine: Machine) -> None:
+    """Tokens in two chunks a member are attended to as if they followed one another."""
+    seen = ring.Turns.seen
+
+    def spoilt(turns: ring.Turns, owner: int, tokens: int) -> ring.Seen | None:
+        return seen(replace(turns, dealt=ring.PLAIN), owner, tokens)
+
+    only_in_iterations(machine, ring.Turns, "seen", spoilt)
 
 
 def not_gathered(machine: Machine) -> None:
@@ -260,6 +291,9 @@ FAULTS: dict[str, Callable[[Machine], None]] = {
     "shares": wrong_share,
     "parts": apart,
     "rows": disordered,
+    "skipped": skipped,
+    "unreturned": unreturned,
+    "unmirrored": unmirrored,
     "gathered": not_gathered,
     "summed": not_summed,
 }

@@ -13,7 +13,7 @@ from explorer.runner.bundles.outcome import RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine import gather as gathering
 from explorer.runner.engine.measure import Measured
-from explorer.runner.model.group import Members
+from explorer.runner.model.exchanges.group import Members
 
 
 @pytest.mark.parametrize("training", [True, False])

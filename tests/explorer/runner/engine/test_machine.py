@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from explorer.runner.engine import machine as machines
 from explorer.runner.engine.machine import Machine, Sizes
-from explorer.runner.model.group import Members
+from explorer.runner.model.exchanges.group import Members
 
 
 def test_replicas_add_up_alike_where_one_got_no_gradient_and_leave_none_where_none_did(

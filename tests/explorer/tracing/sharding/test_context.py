@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from explorer.question.nodes.groups import with_exchanges
 from explorer.question.nodes.wired import unmeasured
-from explorer.runner.scripts.executable import not_run
 from explorer.tracing.build import build
 from explorer.tracing.captured import Captured, Exchange
 from explorer.tracing.sharding.choices import Choices, Option
@@ -26,7 +25,6 @@ from explorer.tracing.sharding.rules import analyse
 from explorer.tracing.sharding.ways import HEADS, QUERIES, RING, attention_calls, only, way_of
 from explorer.view.timeline.exchanges import exchange_of
 from solvers.errors import InvalidProblem
-from solvers.plan.plan import Plan
 from solvers.problem.cluster import Link, uniform_cluster
 from solvers.problem.collectives import ATTENTION, WHOLE, Axis, exchange_kind
 from solvers.problem.graph import OpGraph, Phase
@@ -358,10 +356,3 @@ def test_a_ring_takes_messages_from_one_to_the_next() -> None:
             graph, uniform_cluster(GPUS[:1], 1e9), table, group_link=link, group_sum_link=Link(0, 1, 1.0, 1.0)
         )
         assert exchange_of(problem, graph.operators[at], 2).seconds == pytest.approx(plain[at, 1])
-
-
-def test_a_ring_is_planned_and_not_run() -> None:
-    graph = ring_graph()
-    table = ComputeTable((1, 2), {"H100-80GB": np.zeros((len(graph), 2))})
-    problem = Problem(graph, uniform_cluster(GPUS[:1], 1e9), table, training=True)
-    assert any("go round a ring" in line for line in not_run(problem, Plan((), ((),)), None))

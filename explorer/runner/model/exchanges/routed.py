@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from explorer.runner.model import group
-from explorer.runner.model.group import Members, divided_along, here, joined, share_of
+from explorer.runner.model.exchanges import group
+from explorer.runner.model.exchanges.group import Along, Members, divided_along, here, joined, share_of
 from solvers.problem.collectives import PARTIAL, UNSUMMED
 
 BY_EXPERT = "E"
@@ -167,13 +167,13 @@ def _of_experts(rows: Rows, tensor: Tensor, before: str, after: str) -> Tensor:
     members, held = rows.members, rows.held
     mine, every = held[members.member], members.members
     if before == BY_EXPERT and (share := divided_along(after)) is not None:
-        parts = torch.cat([share_of(tensor, *share, every, member) for member in range(every)])
+        parts = torch.cat([share_of(tensor, share, every, member) for member in range(every)])
         return _sent(members, parts, [mine] * every, held)
     if before == BY_EXPERT:
         return _sent(members, tensor.repeat(every, *[1] * (tensor.dim() - 1)), [mine] * every, held, "all_gather")
     if (share := divided_along(before)) is not None:
         arrived = _sent(members, tensor, held, [mine] * every)
-        return joined(torch.split(arrived, [mine] * every), *share)
+        return joined(torch.split(arrived, [mine] * every), share)
     if before == PARTIAL:
         arrived = _sent(members, tensor, held, [mine] * every, "reduce_scatter")
         return torch.stack(torch.split(arrived, [mine] * every)).sum(0)
@@ -215,7 +215,7 @@ def _whole_numbers(rows: Rows, of: Numbers) -> Tensor:
     if of.rows:
         return rows.own_places()
     total = torch.arange(int(rows.counts.sum()) // of.each)
-    return share_of(total, 0, of.pieces, rows.members.members, rows.members.member)
+    return share_of(total, Along(0, of.pieces), rows.members.members, rows.members.member)
 
 
 def picked(table: Tensor, numbers: Tensor, counts: Tensor, of: Numbers) -> Tensor:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import torch
 
-from explorer.runner.model.group import Members
-from explorer.runner.model.routed import Rows
+from explorer.runner.model.exchanges.group import Members
+from explorer.runner.model.exchanges.routed import Rows
 from tests.explorer.runner.launching import launched
 
 
 def test_rows_arrive_where_they_should_and_their_gradients_come_back(tmp_path: Path) -> None:
     """Four processes over gloo, every change of placement, in fp64."""
-    found = launched("tests.explorer.runner.model.exchanging", tmp_path)
+    found = launched("tests.explorer.runner.model.exchanges.exchanging", tmp_path)
     least = {name: found.pop(name) for name in list(found) if name.endswith("least rows")}
     assert min(least.values()) == 0  # a member without rows is among them
     print(f"largest error of {len(found)}: {max(found.values()):.1e}")

@@ -3,7 +3,8 @@
 A process is one member of one group. How a tensor lies over the members is a placement (`solvers.problem.collectives`);
 a change of placement exchanges what it needs, and its backward is the mirror image: of a whole tensor (R) every member
 has all of the gradient, of one with a part of its gradient (R+) the members' are added up, a part of a sum (P) has the
-whole sum's gradient, and of a share (S) it is the share's.
+whole sum's gradient, and of a share (S) it is the share's. Tokens whose causal attention goes round a ring are dealt
+out in two chunks a member (`Along.mirrored`), which a run calls Z where a plan says S.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ import torch.distributed as dist
 from torch import Tensor
 
 from solvers.errors import RunError
-from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE
+from solvers.problem.collectives import PARTIAL, RING, UNSUMMED, WHOLE
+
+
+class Along(NamedTuple):
+    """Where a tensor is divided: along a dimension, in so many pieces that are each divided. mirrored: a member has a
+    chunk of the first half of every piece and its mirror image in the second ("zigzag"), else one chunk."""
+
+    dim: int
+    pieces: int = 1
+    mirrored: bool = False
 
 
 class Exchanged(NamedTuple):
@@ -53,7 +63,7 @@ class Members:
         self.note("all_reduce", 2 * (self.members - 1) / self.members * _bytes(total), began)
         return total
 
-    def gather(self, share: Tensor, dim: int, pieces: int) -> Tensor:
+    def gather(self, share: Tensor, along: Along) -> Tensor:
         """The whole of what every member has a share of."""
         began, mine = self.now(), share.contiguous()
         parts = mine.new_empty(self.members * mine.numel())
@@ -62,42 +72,61 @@ class Members:
         else:
             dist.all_gather_into_tensor(parts, mine.view(-1), group=self.group)
         self.note("all_gather", (self.members - 1) * _bytes(mine), began)
-        if (dim, pieces) == (0, 1):  # as they lie
+        if along == Along(0):  # as they lie
             return parts.view(self.members * mine.shape[0], *mine.shape[1:])
-        return joined(parts.view(self.members, *mine.shape).unbind(), dim, pieces)
+        return joined(parts.view(self.members, *mine.shape).unbind(), along)
 
-    def scatter_sum(self, part: Tensor, dim: int, pieces: int) -> Tensor:
+    def scatter_sum(self, part: Tensor, along: Along) -> Tensor:
         """A share of the sum of all members' parts."""
         began = self.now()
-        if (dim, pieces) == (0, 1):  # as they lie
+        if along == Along(0):  # as they lie
             parts = part.contiguous().view(self.members, -1, *part.shape[1:])
         else:
-            parts = torch.stack([share_of(part, dim, pieces, self.members, m) for m in range(self.members)])
+            parts = torch.stack([share_of(part, along, self.members, m) for m in range(self.members)])
         mine = parts[0].clone() if self.group is None else torch.empty_like(parts[0])
         if self.group is not None:
             dist.reduce_scatter_tensor(mine.view(-1), parts.view(-1), group=self.group)
         self.note("reduce_scatter", (self.members - 1) * _bytes(mine), began)
         return mine
 
-    def redistribute(self, share: Tensor, before: tuple[int, int], after: tuple[int, int]) -> Tensor:
-        """From a share along one dimension to the share along another. before, after: (dimension, pieces), of the whole
-        tensor; where one is inside of the other, a share has fewer pieces of it."""
+    def redistribute(self, share: Tensor, before: Along, after: Along) -> Tensor:
+        """From a share along one dimension to the share along another. before, after: of the whole tensor; where one is
+        inside of the other, a share has fewer pieces of it."""
         began = self.now()
-        (dim, outer), (other, pieces) = before, after
-        if dim == other and pieces > outer:
-            pieces //= self.members
-        elif dim == other:
-            outer //= self.members
-        sent = torch.stack([share_of(share, other, pieces, self.members, m) for m in range(self.members)])
+        if before.dim == after.dim and after.pieces > before.pieces:
+            after = after._replace(pieces=after.pieces // self.members)
+        elif before.dim == after.dim:
+            before = before._replace(pieces=before.pieces // self.members)
+        sent = torch.stack([share_of(share, after, self.members, m) for m in range(self.members)])
         parts = sent.clone() if self.group is None else torch.empty_like(sent)
         if self.group is not None:
             dist.all_to_all_single(parts, sent, group=self.group)
         self.note("all_to_all", (self.members - 1) / self.members * _bytes(sent), began)
-        return joined(parts.unbind(), dim, outer)
+        return joined(parts.unbind(), before)
 
-    def share(self, whole: Tensor, dim: int, pieces: int) -> Tensor:
+    def pass_on(self, tensor: Tensor) -> Callable[[], Tensor]:
+        """Begins to send a tensor to the next member, which all do at once. What is returned waits for the one that the
+        member before has sent; the time that is noted is that of the wait, not of what was computed meanwhile."""
+        sent = tensor.contiguous()
+        found = sent.clone() if self.group is None else torch.empty_like(sent)
+        sending: list[dist.Work] = []
+        if self.group is not None:
+            before, after = (dist.get_global_rank(self.group, (self.member + by) % self.members) for by in (-1, 1))
+            both = [dist.P2POp(dist.isend, sent, after, self.group), dist.P2POp(dist.irecv, found, before, self.group)]
+            sending = dist.batch_isend_irecv(both)
+
+        def arrived() -> Tensor:
+            began = self.now()
+            for work in sending:
+                work.wait()
+            self.note(RING, _bytes(sent), began)
+            return found
+
+        return arrived
+
+    def share(self, whole: Tensor, along: Along) -> Tensor:
         """That of this process."""
-        return share_of(whole, dim, pieces, self.members, self.member)
+        return share_of(whole, along, self.members, self.member)
 
     def note(self, kind: str, sent_bytes: float, began: object) -> None:
         """Keeps an exchange that ends now."""
@@ -123,27 +152,41 @@ def _bytes(tensor: Tensor) -> float:
     return float(tensor.numel() * tensor.element_size())
 
 
-def divided_along(placement: str) -> tuple[int, int] | None:
-    """(dimension, pieces of it that are each divided) of a share; None for other placements."""
-    if not placement.startswith("S("):
+def divided_along(placement: str) -> Along | None:
+    """Along what a share lies; None for other placements."""
+    if not placement.startswith(("S(", "Z(")):
         return None
-    dim, _, pieces = placement.removeprefix("S(").removesuffix(")").partition(",")
-    return int(dim), int(pieces or 1)
+    dim, _, pieces = placement[2:-1].partition(",")
+    return Along(int(dim), int(pieces or 1), placement.startswith("Z"))
 
 
-def share_of(whole: Tensor, dim: int, pieces: int, members: int, member: int) -> Tensor:
+def mirrored(placement: str) -> str:
+    """That of a share whose pieces are dealt out in two chunks a member."""
+    return f"Z{placement.removeprefix('S')}"
+
+
+def share_of(whole: Tensor, along: Along, members: int, member: int) -> Tensor:
     """A member's share, dense."""
-    shape = whole.shape
+    (dim, pieces, halves), shape = along, whole.shape
     each = shape[dim] // pieces // members
-    apart = whole.reshape(*shape[:dim], pieces, members * each, *shape[dim + 1 :])
-    return apart.narrow(dim + 1, member * each, each).reshape(*shape[:dim], pieces * each, *shape[dim + 1 :])
+    if halves:
+        chunks = whole.reshape(*shape[:dim], pieces, 2 * members, each // 2, *shape[dim + 1 :])
+        first, second = (chunks.narrow(dim + 1, at, 1) for at in (member, 2 * members - 1 - member))
+        apart = torch.cat([first, second], dim + 1)
+    else:
+        every = whole.reshape(*shape[:dim], pieces, members * each, *shape[dim + 1 :])
+        apart = every.narrow(dim + 1, member * each, each)
+    return apart.reshape(*shape[:dim], pieces * each, *shape[dim + 1 :])
 
 
-def joined(shares: Sequence[Tensor], dim: int, pieces: int) -> Tensor:
+def joined(shares: Sequence[Tensor], along: Along) -> Tensor:
     """The whole from all members' shares, in their order."""
-    shape = shares[0].shape
+    (dim, pieces, halves), shape = along, shares[0].shape
     each = shape[dim] // pieces
     apart = [share.reshape(*shape[:dim], pieces, each, *shape[dim + 1 :]) for share in shares]
+    if halves:
+        cut = [torch.split(share, each // 2, dim + 1) for share in apart]
+        apart = [first for first, _ in cut] + [second for _, second in reversed(cut)]
     return torch.cat(apart, dim + 1).reshape(*shape[:dim], len(shares) * shape[dim], *shape[dim + 1 :])
 
 
@@ -168,10 +211,10 @@ def changed(members: Members, tensor: Tensor, before: str, after: str) -> Tensor
     """`exchange` without its gradient."""
     source, target = divided_along(before), divided_along(after)
     if before == PARTIAL:
-        return members.add_up(tensor) if target is None else members.scatter_sum(tensor, *target)
+        return members.add_up(tensor) if target is None else members.scatter_sum(tensor, target)
     if source is not None:
-        return members.gather(tensor, *source) if target is None else members.redistribute(tensor, source, target)
-    return tensor.view_as(tensor) if target is None else members.share(tensor, *target).clone()
+        return members.gather(tensor, source) if target is None else members.redistribute(tensor, source, target)
+    return tensor.view_as(tensor) if target is None else members.share(tensor, target).clone()
 
 
 def changed_back(members: Members, gradient: Tensor, before: str, after: str) -> Tensor:
@@ -180,11 +223,11 @@ def changed_back(members: Members, gradient: Tensor, before: str, after: str) ->
     if target is not None:
         if source is not None:
             return members.redistribute(gradient, target, source)
-        return members.gather(gradient, *target)
+        return members.gather(gradient, target)
     if source is not None:
         if after == UNSUMMED:
-            return members.scatter_sum(gradient, *source)
-        return members.share(gradient, *source).contiguous()
+            return members.scatter_sum(gradient, source)
+        return members.share(gradient, source).contiguous()
     return members.add_up(gradient) if after == UNSUMMED and before in (WHOLE, PARTIAL) else gradient
 
 

@@ -10,29 +10,46 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from explorer.runner.model import group
-from explorer.runner.model.group import Members, divided_along, joined, share_of
+from explorer.runner.model.exchanges import group
+from explorer.runner.model.exchanges.group import Along, Members, divided_along, joined, share_of
 from solvers.errors import RunError
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize(("dim", "pieces"), [(0, 1), (1, 1), (1, 3), (2, 2)])
 @pytest.mark.parametrize("members", [2, 4])
-def test_shares_put_together_are_the_whole(dim: int, pieces: int, members: int) -> None:
-    whole = torch.arange(8.0 * 24 * 16).reshape(8, 24, 16)
-    shares = [share_of(whole, dim, pieces, members, member) for member in range(members)]
+def test_shares_put_together_are_the_whole(dim: int, pieces: int, members: int, mirrored: bool) -> None:
+    whole, along = torch.arange(8.0 * 24 * 16).reshape(8, 24, 16), Along(dim, pieces, mirrored)
+    shares = [share_of(whole, along, members, member) for member in range(members)]
     assert all(share.shape[dim] == whole.shape[dim] // members for share in shares)
-    assert torch.equal(joined(shares, dim, pieces), whole)
+    assert torch.equal(joined(shares, along), whole)
 
 
 def test_of_a_fused_projection_each_member_has_some_of_each_part() -> None:
     fused = torch.arange(12)  # queries 0-3, keys 4-7, values 8-11
-    assert share_of(fused, 0, 3, 2, 1).tolist() == [2, 3, 6, 7, 10, 11]
+    assert share_of(fused, Along(0, 3), 2, 1).tolist() == [2, 3, 6, 7, 10, 11]
+
+
+def test_of_mirrored_tokens_each_member_has_a_chunk_of_either_half() -> None:
+    tokens = torch.arange(8)
+    assert [share_of(tokens, Along(0, 1, True), 2, member).tolist() for member in range(2)] == [
+        [0, 1, 6, 7],
+        [2, 3, 4, 5],
+    ]
 
 
 @pytest.mark.parametrize(
-    ("placement", "along"), [("S(2)", (2, 1)), ("S(0,3)", (0, 3)), ("R", None), ("R+", None), ("P", None)]
+    ("placement", "along"),
+    [
+        ("S(2)", Along(2)),
+        ("S(0,3)", Along(0, 3)),
+        ("Z(0,3)", Along(0, 3, True)),
+        ("R", None),
+        ("R+", None),
+        ("P", None),
+    ],
 )
-def test_a_placement_says_along_what(placement: str, along: tuple[int, int] | None) -> None:
+def test_a_placement_says_along_what(placement: str, along: Along | None) -> None:
     assert divided_along(placement) == along
 
 
@@ -57,7 +74,7 @@ def test_a_loss_over_divided_classes_is_that_over_all(reduction: str, ignored: b
         targets[1] = -100
     whole = F.cross_entropy(scores, targets, reduction=reduction)
     (gradient,) = torch.autograd.grad(whole, scores)
-    shares = [share_of(scores.detach(), 1, 1, 2, member).requires_grad_() for member in range(2)]
+    shares = [share_of(scores.detach(), Along(1), 2, member).requires_grad_() for member in range(2)]
     number = {"mean": 1, "sum": 2}[reduction]
     largest = scores.detach().amax(1)
     totals = (scores.detach() - largest[:, None]).exp().sum(1)
@@ -77,12 +94,12 @@ def test_rows_of_a_table_are_looked_up_by_the_member_that_has_them() -> None:
     found = []
     for member in range(2):
         group.join(Members(member, 2))
-        share = share_of(table, 0, 1, 2, member).requires_grad_()
+        share = share_of(table, Along(0), 2, member).requires_grad_()
         found.append(group.rows(share, indices, 4))
         (back,) = torch.autograd.grad(found[-1].sum(), share)
         expected = torch.zeros(8, 3, dtype=torch.float64).index_add(0, indices.flatten(), torch.ones(6, 3).double())
         expected[4] = 0.0  # the padding has no gradient
-        assert torch.equal(back, share_of(expected, 0, 1, 2, member))
+        assert torch.equal(back, share_of(expected, Along(0), 2, member))
     group.join(Members())
     assert torch.equal(sum(found), F.embedding(indices, table))
 
@@ -103,8 +120,8 @@ def test_alone_a_member_makes_what_has_the_shapes_of_all() -> None:
     """So its own work can be timed."""
     alone = Members(0, 4)
     share = torch.ones(2, 3)
-    assert alone.gather(share, 0, 1).shape == (8, 3)
-    assert alone.scatter_sum(torch.ones(8, 3), 0, 1).shape == (2, 3)
-    assert alone.redistribute(torch.ones(8, 3), (1, 1), (0, 1)).shape == (2, 12)
+    assert alone.gather(share, Along(0)).shape == (8, 3)
+    assert alone.scatter_sum(torch.ones(8, 3), Along(0)).shape == (2, 3)
+    assert alone.redistribute(torch.ones(8, 3), Along(1), Along(0)).shape == (2, 12)
     assert [each.kind for each in alone.exchanged] == ["all_gather", "reduce_scatter", "all_to_all"]
     assert [each.sent_bytes for each in alone.exchanged] == [3 * 24.0, 3 * 24.0, 0.75 * 96.0]

@@ -14,8 +14,18 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from explorer.runner.model import group
-from explorer.runner.model.routed import BY_EXPERT, BY_TOKEN, Numbers, Rows, counted, exchange, product, put_back
+from explorer.runner.model.exchanges import group
+from explorer.runner.model.exchanges.group import Along
+from explorer.runner.model.exchanges.routed import (
+    BY_EXPERT,
+    BY_TOKEN,
+    Numbers,
+    Rows,
+    counted,
+    exchange,
+    product,
+    put_back,
+)
 
 MEMBERS, EXPERTS, ROWS, WIDTH = 4, 8, 12, 4
 LIKED = {"as they like": tuple(range(EXPERTS)), "one expert": (3,), "all but one member's": (0, 1, 2, 6, 7)}
@@ -35,7 +45,7 @@ def shown(whole: Tensor, experts: Tensor, placement: str, member: int) -> Tensor
     if placement == BY_EXPERT:
         return whole[experts[order] // (EXPERTS // MEMBERS) == member]
     if placement == "S(1)":
-        return group.share_of(whole, 1, 1, MEMBERS, member)
+        return group.share_of(whole, Along(1), MEMBERS, member)
     return whole if placement != "P" else whole * (1 + member) / sum(range(1, MEMBERS + 1))
 
 
@@ -59,7 +69,7 @@ def furthest(before: str, after: str, member: int, counts: Tensor) -> float:
 def mixed(member: int, counts: Tensor) -> float:
     """Rows to their experts, multiplied there, and put where choices find them: as the whole would be."""
     rows, matrices = torch.rand(MEMBERS * ROWS, WIDTH).double(), torch.rand(EXPERTS, WIDTH, 3).double()
-    own = group.share_of(matrices, 0, 1, MEMBERS, member)
+    own = group.share_of(matrices, Along(0), MEMBERS, member)
     mine = EVERY[member * ROWS : (member + 1) * ROWS]
     order = torch.argsort(mine, stable=True)
     there = exchange(rows[member * ROWS : (member + 1) * ROWS][order], counts, BY_TOKEN, BY_EXPERT)

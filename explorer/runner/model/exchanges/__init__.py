@@ -1,0 +1,1 @@
+"""What members of a group exchange as they run a model together."""
