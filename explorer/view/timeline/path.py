@@ -77,15 +77,15 @@ def heaviest(schedule: Schedule, senders: Sequence[tuple[int, int]], most: int =
     order = sorted(
         schedule.critical, key=lambda i: (schedule.spans[i].start_s - schedule.spans[i].end_s, i)
     )  # fmt: skip
-    heaviest = []
+    longest = []
     for position in order[:most]:
         span = schedule.spans[position]
         kind = action_parts(span)[1]
         operator = senders[position][0]
-        heaviest.append(
+        longest.append(
             Heavy(position, operator, kind, span.device, span.to_device, span.end_s - span.start_s, span.nbytes)
         )
-    return heaviest
+    return longest
 
 
 def part_words(part: Part, names: Sequence[str]) -> str:

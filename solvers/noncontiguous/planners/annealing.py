@@ -34,10 +34,10 @@ def clusters(sets: Sets, seed: int, tries: int = 3) -> Rows:
     Pairs with much communication for their work are joined first, with some chance.
     """
     rng = random.Random(seed)
-    clusters: dict[tuple[int, ...], None] = {}
+    joined: dict[tuple[int, ...], None] = {}
     for _ in range(tries):
-        _agglomerate(sets, rng, clusters)
-    return Rows.of(list(clusters))
+        _agglomerate(sets, rng, joined)
+    return Rows.of(list(joined))
 
 
 def _agglomerate(sets: Sets, rng: random.Random, clusters: dict[tuple[int, ...], None]) -> None:
