@@ -150,11 +150,11 @@ class Machine:
         replicas call it together."""
         names = {id(parameter): name for name, parameter in self.held.parameters.items()}
         for segment, owned in sorted(self.owned.items()):
-            found = [(parameter, parameter.grad) for parameter in owned]
+            pairs = [(parameter, parameter.grad) for parameter in owned]
             if segment in self.shards:
                 several = self.shards[segment]
-                found = [pair for each in several for pair in zip(each.parameters, each.gradients(), strict=True)]
-            yield from ((names[id(parameter)], dense(value)) for parameter, value in found if value is not None)
+                pairs = [pair for each in several for pair in zip(each.parameters, each.gradients(), strict=True)]
+            yield from ((names[id(parameter)], dense(value)) for parameter, value in pairs if value is not None)
 
     def _share_sums(self) -> None:
         """Leaves each replica, and each member with a part of a gradient, its share of a sum that all of them have:

@@ -281,12 +281,12 @@ Ends = tuple[list[Tensor], list[Tensor], list[Tensor]]
 
 
 def _ends(subject: Subject, values: Mapping[fx.Node, Any]) -> dict[int, Ends]:
-    found: dict[int, tuple[dict[int, Tensor], dict[int, Tensor], dict[int, Tensor]]] = {}
+    by_operator: dict[int, tuple[dict[int, Tensor], dict[int, Tensor], dict[int, Tensor]]] = {}
     for node in subject.module.graph.nodes:
         operator = subject.owner.get(node.name)
         if operator is None:
             continue
-        reads, parameters, gives = found.setdefault(operator, ({}, {}, {}))
+        reads, parameters, gives = by_operator.setdefault(operator, ({}, {}, {}))
         todo = list(node.all_input_nodes)
         while todo:
             source = todo.pop()
@@ -302,7 +302,7 @@ def _ends(subject: Subject, values: Mapping[fx.Node, Any]) -> dict[int, Ends]:
             gives.update((id(t), t) for t in _differentiable(values.get(node)))
     return {
         operator: (list(reads.values()), list(parameters.values()), list(gives.values()))
-        for operator, (reads, parameters, gives) in found.items()
+        for operator, (reads, parameters, gives) in by_operator.items()
     }
 
 

@@ -60,16 +60,16 @@ class Exit:
 
 def read_failures(folder: Path) -> list[Failure]:
     """The failures that ranks left in the bundle, the earliest first; what is no such thing is passed over."""
-    found = []
+    failures = []
     for path in folder.glob("failure-*.json"):
         match = _NAME.fullmatch(path.name)
         if match is None or int(match[1]) >= MAX_RANKS:
             continue
         try:
-            found.append(_read(int(match[1]), path))
+            failures.append(_read(int(match[1]), path))
         except InvalidProblem:
             continue
-    return sorted(found, key=lambda failure: failure.when_s)
+    return sorted(failures, key=lambda failure: failure.when_s)
 
 
 def has_failures(folder: Path) -> bool:

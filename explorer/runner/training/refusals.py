@@ -121,5 +121,5 @@ def check_loss(
         zeros = torch.zeros(value.shape, dtype=getattr(torch, value.dtype), device=device, requires_grad=True)
         made = loss(zeros, samples_of(targets, 0, share))
         if not isinstance(made, Tensor) or made.dim() != 0 or not made.is_floating_point() or not made.requires_grad:
-            found = f"a tensor {list(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
-            raise RunError(f"loss=: expected one number that depends on the output, found {found}")
+            returned = f"a tensor {list(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
+            raise RunError(f"loss=: expected one number that depends on the output, found {returned}")
