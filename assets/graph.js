@@ -17,7 +17,7 @@
 
   ex.graph = {};
   for (const act of ["draw", "overlay", "colourBy", "fit", "highlight", "byDevice", "showStage", "showKey", "select", "reveal", "centre",
-    "clear", "selection", "bright", "repaint", "told", "values"]) {
+    "clear", "selection", "bright", "repaint", "peeked", "values"]) {
     ex.graph[act] = (...given) => graph()[act](...given);
   }
   /* Finding among the page's operators; the DAG of stages has none. */

@@ -93,8 +93,8 @@
     function read(states) {
       for (const reading of readings) {
         const state = states[reading.device];
-        const told = says(state) + (roomy && state.held.length ? " · " + holds(state) : "");
-        put(reading.element, brief(told));
+        const words = says(state) + (roomy && state.held.length ? " · " + holds(state) : "");
+        put(reading.element, brief(words));
         reading.element.classList.toggle("idle", state.does === null);
       }
       for (const card of cards) {
