@@ -424,7 +424,7 @@ class PlacementWidget(DrawnWidget):
         self._set_pins(pins, words)
 
     def _set_pins(self, pins: Mapping[str, int], words: str) -> None:
-        """Ask with other pins; once there is a plan, what they cost is told. words: what was done."""
+        """Ask with other pins; once there is a plan, what they cost is shown. words: what was done."""
         if self.result is not None and self.result.plan is not None:
             self._pinning = Pinning(words, self._question, self.result.objective_s)
         self.set_trait("pins", dict(pins))

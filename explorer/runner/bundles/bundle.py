@@ -92,7 +92,7 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What bundle.json says. created: UTC, "2026-11-21T16:07:42Z". predicted_s: of an iteration, if told."""
+    """What bundle.json says. created: UTC, "2026-11-21T16:07:42Z". predicted_s: of an iteration, if known."""
 
     model: str
     target: Annotated[str, Within(most=200)]

@@ -21,7 +21,7 @@ from solvers.errors import printable
 
 RANK_MODULE = "explorer.runner.rank"
 PORT = 29511
-"""At which ranks started by hand find one another, unless they are told another one."""
+"""At which ranks started by hand find one another, unless they are given another one."""
 NEEDED = ("torch", "numpy", "numba", "networkx")
 
 _SCRIPT = """\

@@ -180,7 +180,7 @@ class Shards:
 
 
 def _as_exchanged(key: str, value: Any, piece: Piece) -> Any:
-    """A state as others are told of it: its dtype where it is as large as the piece, else itself."""
+    """A state as others are sent it: its dtype where it is as large as the piece, else itself."""
     if not isinstance(value, Tensor) or (value.numel() == 1 and key == COUNT):
         return value
     if value.shape != piece.value.shape:

@@ -19,7 +19,7 @@ LEAST_REPEATS = 5
 SIZE_S = 0.15
 """Seconds for one size, unless the least repeats take longer."""
 FASTEST = 1e15
-"""Bytes per second: where times do not grow with the size, the bandwidth is not told."""
+"""Bytes per second: where times do not grow with the size, the bandwidth is not known."""
 
 
 def fit(nbytes: Sequence[int], seconds: Sequence[float]) -> tuple[float, float]:

@@ -4,7 +4,7 @@ An operator in a loop of its own finds its inputs in the cache and its memory al
 not. So every operator is timed while all of them run, with the marks of `instrument`, and what the marks
 take is taken off. The sum over operators is not what the graph takes without marks: in the forward it is some 10 %
 less, since every operator's lower quartile is its own and they are not undisturbed all at once; in the backward it
-is up to 15 % more before that, since a mark amid a backward costs more than in the chain that its cost is told by.
+is up to 15 % more before that, since a mark amid a backward costs more than in the chain that its cost is measured by.
 Both are kept (`profile.WholeTimes`), and whoever plans brings the operators to the whole (`costs.measured.to_wholes`).
 
 A backward that computes the gradients of inputs and of parameters in one go is divided in two by running it

@@ -228,7 +228,7 @@ def _tiny(problem: Problem, script: Script, schedule: Schedule) -> Iterator[Find
 
 
 def _beside_s(problem: Problem, do: Do) -> float:
-    """Seconds of a step beside its operators: as fitted where the plan's costs were calibrated; messages are told
+    """Seconds of a step beside its operators: as fitted where the plan's costs were calibrated; messages are listed
     apart there, and here not at all."""
     if do in MESSAGES:
         return 0.0

@@ -99,7 +99,7 @@ def explain(
 
     A rank that a signal killed comes before one that says why it failed, and that before one that only
     lost its peer; SIGTERM is what the others get when one of them fails. predicted_peak: rank -> bytes.
-    during: what the run was doing ("measuring (3 of 10)"), told where a rank does not say at which step it was.
+    during: what the run was doing ("measuring (3 of 10)"), shown where a rank does not say at which step it was.
     memory_kills: how many processes the kernel ended meanwhile for want of memory, where it is known.
     """
     killed = [end for end in exits if end.code < 0 and end.code != -signal.SIGTERM]

@@ -30,11 +30,11 @@ from solvers.formats.records import record_of
 MAX_LINE_BYTES = 16 * 1024
 """Longer lines are cut into several."""
 MAX_LOG_BYTES = 64 * 2**20
-"""Kept of a log; what comes later is told, but not kept."""
+"""Kept of a log; what comes later is shown, but not kept."""
 OURS = "# "
 """Begins what is said here and by no process: when the run began and how it ended, so that no log is empty."""
 LAST_WORDS = 300
-"""Characters kept of the last line, which is told where nothing else says why a run failed."""
+"""Characters kept of the last line, which is shown where nothing else says why a run failed."""
 LOOK_S = 1.0
 """Between two looks."""
 SILENT_S = 10.0
@@ -43,7 +43,7 @@ COUNTS = Path("/proc/vmstat")
 
 
 class RunLog:
-    """Takes the output of a run as it comes, line by line. exits: those told so far; last: the last line of log
+    """Takes the output of a run as it comes, line by line. exits: those reported so far; last: the last line of log
     that says something, made fit to be shown; notes: why the file lacks some of it, if it does. A disk that is full
     costs the log and not the run."""
 
@@ -75,7 +75,7 @@ class RunLog:
         self._say(f"ended after {time.monotonic() - self._began_s:.1f} s, while {self.progress.phase}")
         for end in self.exits:
             self._say(f"rank {end.rank} ended with status {end.code}")
-        with contextlib.suppress(OSError):  # told when it was written
+        with contextlib.suppress(OSError):  # reported when it was written
             self._file.close()
 
     def feed(self, data: bytes) -> None:
@@ -223,6 +223,6 @@ def memory_kills() -> int | None:
 
 
 def kills_since(before: int | None) -> int | None:
-    """How many since `memory_kills` told ``before``."""
+    """How many since `memory_kills` returned ``before``."""
     now = memory_kills()
     return None if now is None or before is None else now - before

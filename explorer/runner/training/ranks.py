@@ -18,7 +18,7 @@ from solvers.errors import PlacementError, RunError
 
 T = TypeVar("T")
 LONGEST = 500
-"""Characters of an error that are told."""
+"""Characters of an error that are shown."""
 
 
 @dataclass(frozen=True)

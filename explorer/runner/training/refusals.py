@@ -87,7 +87,7 @@ def check_optimizer(factory: Factory, file: PlanFile, device: torch.device) -> N
 
 
 def loss_position(program: Program, loss: Loss | None, name: str) -> int:
-    """Which of the model's outputs is trained on. Raises RunError if that cannot be told."""
+    """Which of the model's outputs is trained on. Raises RunError if that is not clear."""
     captured = program.captured
     floats = [k for k, value in enumerate(captured.outputs) if captured.values[value].is_float]
     if loss is not None:

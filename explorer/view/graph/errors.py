@@ -46,7 +46,7 @@ def class_of(ratio: float | None) -> str:
 
 def shades(theme: Theme) -> list[dict[str, str]]:
     """For the stylesheet, one a class: class, fill, text (readable on it), border and border_style. The box
-    without a measurement has a dashed border, so that it is not told by its grey alone."""
+    without a measurement has a dashed border, so that it is not marked by its grey alone."""
     surface = SURFACES[theme]
     fast, same, slow = ENDS[theme]
     classes = []

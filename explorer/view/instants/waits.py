@@ -120,7 +120,7 @@ def chain(course: Course, span: int) -> tuple[int, ...]:
 
 
 def legs(course: Course, spans: Sequence[int]) -> list[Leg]:
-    """A chain with what follows on one device as one; transfers are told one by one."""
+    """A chain with what follows on one device as one; transfers are listed one by one."""
     numbered = enumerate(spans)
     merged = []
     for _, several in groupby(numbered, key=lambda pair: _alike(course, *pair)):

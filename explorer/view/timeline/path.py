@@ -16,7 +16,7 @@ from solvers.plan.schedule import Schedule
 
 HEAVIEST = 3
 SHOWN = 3
-"""Parts of a path named one by one; the rest is told as one."""
+"""Parts of a path named one by one; the rest is shown as one."""
 
 
 @dataclass(frozen=True, slots=True)
