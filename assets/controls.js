@@ -580,7 +580,7 @@
     onClick("deeper", () => ex.send({ type: "depth", step: 1 }));
     onClick("graph-fit", () => ex.graph.fit());
     onClick("gantt-fit", () => ex.gantt.fit());
-    const rail = document.querySelector(".rail-scroll"); /* the thumb is made anew whenever the slider's range changes */
+    const rail = document.querySelector(".rail-scroll"); /* the thumb is made again whenever the slider's range changes */
     new MutationObserver(() => nameThumb("")).observe(rail, { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-valuenow"] });
     nameThumb("");
     ex.chooser.listen();

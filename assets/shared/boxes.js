@@ -1,5 +1,5 @@
 /* The operator graph on a cytoscape instance: elements once per model, then only classes and labels per plan.
-   host: instance(), or null while there is none; root(), whose CSS variables are the colours; and what is told:
+   host: instance(), or null while there is none; root(), whose CSS variables are the colours; and callbacks:
    selected(id or null), hovered(keys or null: what the schedule shows), expanded(id), released(), peeked(id): what is known
    of a box that is pointed at is wanted; `peeked` takes the answer. */
 (function () {
@@ -208,7 +208,7 @@
       });
     }
 
-    /* Marked, without telling anybody. */
+    /* Marked, without a callback. */
     function mark(id) {
       selected = id;
       ready(function (cy) {

@@ -2,7 +2,7 @@
    for once, when somebody first wants to be at an instant of it; from then on nobody is asked.
    host: part(name), an element of the controls ("back", "play", ..., "" for all of them); chart: sight(), look(from, to) and
    under(x, y), in seconds; frame(): the element with the chart; cursor: see ex.cursorOf; send(message); playable():
-   whether there is a plan, and its schedule is what is drawn; release(): let go of what is selected. */
+   whether there is a plan, and its schedule is what is drawn; release(): deselect. */
 (function () {
   "use strict";
   const ex = window.explorer;

@@ -1,4 +1,4 @@
-/* What is asked, as native controls, which the kernel lists as they are declared: each tells the kernel its new value, which answers with what now stands. */
+/* What is asked, as native controls, which the kernel lists as they are declared: each sends the kernel its new value, which answers with what now stands. */
 import { made } from "./html.js";
 
 const NUMBER = { type: "text", inputmode: "numeric", size: "4", autocomplete: "off", spellcheck: "false" };

@@ -128,7 +128,7 @@ export function inspector(place, selected, act) {
 }
 
 /* ways: changes under which there is a plan, and how the look for them stands. use(bytes): set the cap at which a plan was
-   found; go(place): ask with a way out. */
+   found; go(place): ask with a remedy. */
 export function banner(place, refusal, ways, use, go) {
   place.hidden = !refusal;
   place.replaceChildren();

@@ -132,7 +132,7 @@ def _load(path: str, training: bool) -> Workload:
 
 
 def workload_of_plan(file: PlanFile, path: str) -> Workload:
-    """What a plan was made for, costs and cluster included, as a workload to plan anew."""
+    """What a plan was made for, costs and cluster included, as a workload to plan again."""
     problem = file.problem
     return Workload(
         problem.as_traced.graph,

@@ -131,7 +131,7 @@ class Captured:
     parameters: value name -> the parameter's name in the module (several names joined by " = " when
     tied). inputs and outputs are value names; so are buffers (with constant tensors). whole: where it is what one
     member of a tensor-parallel group runs, what each value is a part of, and saved_whole what its nodes save; load: of
-    the member whose experts are chosen most, over the mean; axis: what members share out.
+    the member whose experts are chosen most, over the mean; axis: what members divide.
     """
 
     name: str

@@ -41,7 +41,7 @@ from solvers.search.monitor import TIED, Monitor, Stop
 from solvers.search.planner import Planner
 
 EXACT_WORK = 300
-"""Pieces of work, of a few hundredths of a second, of the exact programme at normal effort."""
+"""Pieces of work, of a few hundredths of a second, of the exact program at normal effort."""
 CONVEX_NODES = 2000
 """Nodes of the integer program's tree at normal effort."""
 LADDER_SHARE = 0.9

@@ -45,7 +45,7 @@ class Line:
     width: int = field(default=0, kw_only=True)
 
     def due(self, *, news: bool = False) -> bool:
-        """Whether it is to be drawn anew, which is not sooner than after REDRAW_S unless there is news."""
+        """Whether it is to be drawn again, which is not sooner than after REDRAW_S unless there is news."""
         now = time.perf_counter()
         if not self.stream.isatty() or (not news and now - self.drawn_s < REDRAW_S):
             return False

@@ -50,7 +50,7 @@ class Example:
 
     @property
     def axis(self) -> Axis:
-        """What the members of its groups share out."""
+        """What the members of its groups divide."""
         if (self.context_parallel or 1) > 1:
             return Axis.CONTEXT
         return Axis.EXPERT if (self.expert_parallel or 1) > 1 else Axis.TENSOR
@@ -68,7 +68,7 @@ class Example:
         return self.degree if self.batch is None and self.axis is Axis.EXPERT else self.batch
 
     def check_axes(self, model: str) -> None:
-        """Raises InvalidProblem where groups would share out two things at once."""
+        """Raises InvalidProblem where groups would divide two things at once."""
         parts = self.tensor_parallel_of is not None
         flags = [axis.flag for axis in Axis if getattr(self, f"{axis.value}_parallel") not in (None, 1)]
         flags += ["--tensor-parallel-of"] if parts and flags != ["--tensor-parallel"] else []

@@ -65,7 +65,7 @@ class Subject:
     device: torch.device
 
     def leaves(self) -> tuple[Tensor, ...]:
-        """The inputs, those with a gradient anew: none is added to that of a run before."""
+        """The inputs, those with a gradient as new tensors: none is added to that of a run before."""
         return tuple(value.detach().requires_grad_() if value.requires_grad else value for value in self.inputs)
 
     def run(self) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""What went wrong in a run: what ranks say of their own failure, how they ended, and whom to blame. No torch here."""
+"""What went wrong in a run: what ranks say of their own failure, how they ended, and which caused it. No torch here."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def explain(
     during: str = "",
     memory_kills: int | None = None,
 ) -> tuple[str, int]:
-    """(reason in one line, rank to blame) or ("", -1) where neither says anything.
+    """(reason in one line, rank that caused it) or ("", -1) where neither says anything.
 
     A rank that a signal killed comes before one that says why it failed, and that before one that only
     lost its peer; SIGTERM is what the others get when one of them fails. predicted_peak: rank -> bytes.

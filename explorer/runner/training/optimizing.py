@@ -22,7 +22,7 @@ Schedule = Callable[[torch.optim.Optimizer], LRScheduler]
 
 @dataclass
 class Updater:
-    """One rank's part of it. parameters: those it updates, by name; updated: these, or where replicas share out states
+    """One rank's part of it. parameters: those it updates, by name; updated: these, or where replicas shard states
     its pieces of them, which the optimizer has in their place; counted: of those the ones whose norm it tells, which of
     replicas is one, and of a whole tensor of a group its first member. optimizer and schedule: None where it updates
     none."""

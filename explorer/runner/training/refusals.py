@@ -58,7 +58,7 @@ def check_autocast() -> None:
 
 def check_optimizer(factory: Factory, file: PlanFile, device: torch.device) -> None:
     """Tries the optimizer on two small parameters. Raises RunError if it keeps other states than the plan counts, or is
-    not known to update every entry by itself where replicas share out its states."""
+    not known to update every entry by itself where replicas shard its states."""
     problem = file.problem
     sizes = [(PROBE, PROBE), (PROBE,)]
     parameters = [nn.Parameter(torch.ones(size, device=device)) for size in sizes]

@@ -204,7 +204,7 @@ class _Job:
 
     def _judge(self, name: str, log: AnswerLog, report: JobReport, gave: bool) -> None:
         if not len(self._asking.order) or not self._submitted:
-            return  # of one that was left behind: what it did not answer is asked anew
+            return  # of one that was left behind: what it did not answer is asked again
         reason = log.refusal or f"its last words: {log.last or one_line(report.message, MAX_WORDS)}"
         if "No module named" in reason and self._cluster.setup.installed:
             reason += " (another version is installed there; leave out installed in the target's settings to send ours)"

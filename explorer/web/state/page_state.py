@@ -72,7 +72,7 @@ class RunState:
 @dataclass
 class Changes:
     """Single changes that are tried. turn: of the job that goes on, or 0; of: how many will be answered, None before
-    that is known; answers: so far. none: the result without a plan to which there are ways out, None where
+    that is known; answers: so far. none: the result without a plan to which there are remedies, None where
     changes of a plan's question are tried."""
 
     turn: int = 0

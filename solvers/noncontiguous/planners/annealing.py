@@ -191,7 +191,7 @@ class Annealer:
         return steps
 
     def _offer(self) -> None:
-        """Have the best placement judged if that was not done yet; begin anew if it is no plan."""
+        """Have the best placement judged if that was not done yet; begin again if it is no plan."""
         self._unoffered = 0
         if self.best_s >= self._offered_s:
             return

@@ -1,4 +1,4 @@
-"""Drafts to start from: what the programme over a graph's series-parallel tree finds at one micro-batch size."""
+"""Drafts to start from: what the program over a graph's series-parallel tree finds at one micro-batch size."""
 
 from __future__ import annotations
 
