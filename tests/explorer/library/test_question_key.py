@@ -33,7 +33,7 @@ def test_the_same_question_has_the_same_hash() -> None:
 
 
 def test_the_same_question_has_the_same_hash_in_another_process() -> None:
-    program = "from tests.explorer.library.questions import asked; print(asked().hash)"
+    program = "from tests.explorer.library.questions import search_question; print(search_question().hash)"
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert output.strip() == search_question().hash
 
