@@ -8,15 +8,15 @@
   let announced = "";
   let held = null;
   let newest = null;
-  let asked = false; /* somebody selected something: what is known of it shall be in sight */
+  let selected = false; /* somebody selected something: what is known of it shall be in sight */
   const INCUMBENT_HOLD_MS = 80;
   ex.BUSY = ["waiting", "loading", "solving"];
 
   ex.setProps = function (props) {
     const back = "comparison" in props ? focusedRow() : null;
     for (const id of Object.keys(props)) window.dash_clientside.set_props(id, props[id]);
-    if ("inspector" in props && asked) {
-      asked = false;
+    if ("inspector" in props && selected) {
+      selected = false;
       requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById("inspector").scrollIntoView({ block: "nearest" })));
     }
     if (back !== null) requestAnimationFrame(function () { requestAnimationFrame(function () { focusRow(back, 20); }); });
@@ -52,8 +52,8 @@
   setInterval(tick, TICK_MS);
 
   /* Over the views while there is nothing to show yet. */
-  function veil(told) {
-    for (const place of document.querySelectorAll(".veil")) place.textContent = told;
+  function veil(words) {
+    for (const place of document.querySelectorAll(".veil")) place.textContent = words;
   }
 
   ex.status = function (state, what, more, elapsed) {
@@ -83,7 +83,7 @@
   ex.back = function () { if (stood) ex.status(...stood); };
 
   ex.send = function (message) {
-    if (message.type === "select") asked = message.kind !== "none";
+    if (message.type === "select") selected = message.kind !== "none";
     if (ex.isOpen()) socket.send(JSON.stringify(message));
     else waiting = waiting.filter((m) => m.type !== message.type).concat(message);
   };
@@ -127,7 +127,7 @@
   ex.on = {
     status: function (message) {
       ex.status(message.state, message.what, message.more || ex.files.without(message.what), message.elapsed_s);
-      if (message.asked) ex.scenarios.asked();
+      if (message.asked) ex.scenarios.unlink();
       ex.settled(message);
       ex.scenarios.answered(message);
     },
@@ -135,14 +135,14 @@
     model: function (message) { ex.model(message); },
     query: function (message) { ex.putQuery(message.query); },
     adopt: function (message) { ex.adopt(message); },
-    peeked: function (message) { ex.graph.told(message); },
+    peeked: function (message) { ex.graph.peeked(message); },
     values: function (message) { ex.graph.values(message.values); },
     found: function (message) { ex.find.draw(message); },
     lesson: function (message) { ex.lessons.draw(message); },
     hello: function (message) { ex.files.hello(message); },
     opened: function (message) { ex.files.opened(message); },
     taking: function (message) { ex.take.tell(message); },
-    pins: function (message) { ex.pins.told(message); },
+    pins: function (message) { ex.pins.answered(message); },
     kept: function (message) { ex.scenarios.keep(message); },
     moved: function (message) { ex.scenarios.moved(message); },
     same: function (message) { ex.scenarios.same(message); },

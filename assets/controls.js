@@ -7,7 +7,7 @@
   const HOLD_MS = 400; /* while a solve runs, a newer question waits this long before it replaces it */
   let session = null;
   let solved = null;
-  let told = null; /* the session the server heard of last */
+  let sent = null; /* the session the server heard of last */
   let live = true;
   let timer = null;
   let inFlight = 0;
@@ -17,7 +17,7 @@
   let restored = false;
   let settling = true;
   let query = location.search;
-  let awaited = null; /* turn of the question asked last, once the server has told it */
+  let awaited = null; /* turn of the question asked last, once the server has sent it */
   let drawn = null; /* the question that the plan on the page answers */
 
   /* How each setting's control is found and read, as it is declared: by the setting's name in a link. */
@@ -28,7 +28,7 @@
   }
 
   /* What a question says of a setting whose control has a value, and the other way round. */
-  function said(one, value) {
+  function written(one, value) {
     if (one.shape === "switch") return value === true;
     if (one.shape === "number") return number(value) === null ? null : value * one.unit;
     if (value === "true" || value === "false") return value === "true";
@@ -141,7 +141,7 @@
   }
 
   /* A question as text, however it is drawn. */
-  const question = (asked) => JSON.stringify({ ...asked, theme: "" });
+  const question = (session) => JSON.stringify({ ...session, theme: "" });
 
   /* The picture is of another question than the controls ask: it is dimmed until there is a plan of this one. */
   function markStale() {
@@ -162,7 +162,7 @@
   function canvas() {
     const box = document.querySelector(".graph-card .canvas");
     const size = box ? [box.clientWidth, box.clientHeight] : null;
-    ex.split.toldCanvas(size);
+    ex.split.sentCanvas(size);
     return size;
   }
 
@@ -171,7 +171,7 @@
     ex.askedAt = changedAt || performance.now();
     changedAt = 0;
     askedBy = changedBy;
-    solved = told = JSON.stringify(session);
+    solved = sent = JSON.stringify(session);
     inFlight = performance.now();
     awaited = null;
     markStale();
@@ -271,9 +271,9 @@
     ex.go(found);
     if ("memory" in found) found.memory = ex.exactCap.bytes < ownBytes(values.controls.kind) ? ex.exactCap.bytes : null; /* as the slider says it */
     if ("bandwidth" in found) found.bandwidth = (found.bandwidth / 1e9) * 1e9;
-    const before = JSON.parse(told);
+    const before = JSON.parse(sent);
     for (const key of Object.keys(found)) if (key in before) before[key] = found[key] === "auto" ? null : found[key]; /* of one pass, fewer are asked */
-    solved = told = JSON.stringify(before);
+    solved = sent = JSON.stringify(before);
     awaited = message.turn;
   };
 
@@ -340,8 +340,8 @@
     for (const [name, was, now] of +given.get("v") >= 3 ? [] : first.meant) if (given.get(name) === was) given.set(name, now);
     if (given.get("v") || +given.get("mini_batch") > 0 || !first.models.includes(given.get("model") || model)) return;
     const kinds = given.get("device_kind") || "";
-    const asked = +given.get("devices") || (/,|^\d+x/.test(kinds) ? counted(kinds) : devices);
-    given.set("mini_batch", first.samples * asked);
+    const count = +given.get("devices") || (/,|^\d+x/.test(kinds) ? counted(kinds) : devices);
+    given.set("mini_batch", first.samples * count);
   }
 
   const parted = (text) => text.split(",").map((part) => /^(?:(\d+)x)?(.+)$/.exec(part));
@@ -392,7 +392,7 @@
     });
   }
 
-  /* From now on the page has this theme: link, session and server are told. */
+  /* From now on the page has this theme: link, session and server are updated. */
   function useTheme(next) {
     document.documentElement.dataset.theme = next;
     if (session) session.theme = next;
@@ -402,7 +402,7 @@
       ex.steps.replace("?" + link);
     }
     solved = session && solved ? JSON.stringify({ ...JSON.parse(solved), theme: next }) : solved;
-    if (told) told = JSON.stringify({ ...JSON.parse(told), theme: next });
+    if (sent) sent = JSON.stringify({ ...JSON.parse(sent), theme: next });
     ex.send({ type: "theme", theme: next });
     return next;
   }
@@ -445,7 +445,7 @@
       ex.fleet.follow(devices, each(kinds, devices), Array(devices).fill(cap));
       const next = { model: model };
       for (const one of ex.settings) {
-        if (one.shape !== "own" && one.place !== meaningless) next[one.name] = said(one, inputs[one.id + "." + one.prop]);
+        if (one.shape !== "own" && one.place !== meaningless) next[one.name] = written(one, inputs[one.id + "." + one.prop]);
       }
       if (next.max_replicas === 1) next.zero = 0; /* nobody to share with */
       document.body.classList.toggle("of-inference", next.training === false);
@@ -459,7 +459,7 @@
         clearTimeout(timer);
         timer = null;
         session = next;
-        solved = told = text;
+        solved = sent = text;
         drawn = question(next);
       }
       const fresh = text !== JSON.stringify(session);
@@ -497,7 +497,7 @@
 
     compare: function (clicks, every) {
       if (session && ex.isOpen()) {
-        told = JSON.stringify(session);
+        sent = JSON.stringify(session);
         ex.send({ type: "compare", session: session, every: every === true, canvas: canvas() });
       }
       return nothing();
@@ -580,7 +580,7 @@
     onClick("deeper", () => ex.send({ type: "depth", step: 1 }));
     onClick("graph-fit", () => ex.graph.fit());
     onClick("gantt-fit", () => ex.gantt.fit());
-    const rail = document.querySelector(".rail-scroll"); /* the thumb is made anew whenever the slider's range changes */
+    const rail = document.querySelector(".rail-scroll"); /* the thumb is made again whenever the slider's range changes */
     new MutationObserver(() => nameThumb("")).observe(rail, { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-valuenow"] });
     nameThumb("");
     ex.chooser.listen();

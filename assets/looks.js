@@ -1,4 +1,4 @@
-/* How a plan is drawn: boxes of the graph, rows of the schedule. Kept in the link; the server is told. */
+/* How a plan is drawn: boxes of the graph, rows of the schedule. Kept in the link and sent to the server. */
 (function () {
   "use strict";
   const ex = (window.explorer = window.explorer || {});
@@ -32,16 +32,16 @@
   }
 
   /* Which rows the server chose, and whether stages and links can be rows at all. */
-  function rows(told) {
-    press("gantt-rows", told.kind);
+  function rows(shown) {
+    press("gantt-rows", shown.kind);
     const button = document.querySelector('#gantt-rows [data-value="stages"]');
-    button.disabled = !told.can;
-    button.title = told.can ? "" : "There are too many stages for a row each";
-    for (const part of [document.getElementById("gantt-rows"), document.querySelector(".rows-label")]) part.hidden = !told.can;
+    button.disabled = !shown.can;
+    button.title = shown.can ? "" : "There are too many stages for a row each";
+    for (const part of [document.getElementById("gantt-rows"), document.querySelector(".rows-label")]) part.hidden = !shown.can;
     const links = document.getElementById("gantt-links");
-    links.disabled = !told.can_link;
-    links.setAttribute("aria-pressed", String(told.links));
-    document.getElementById("gantt-path").setAttribute("aria-pressed", String(told.path));
+    links.disabled = !shown.can_link;
+    links.setAttribute("aria-pressed", String(shown.links));
+    document.getElementById("gantt-path").setAttribute("aria-pressed", String(shown.path));
   }
 
   function tell() {

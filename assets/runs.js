@@ -54,14 +54,14 @@
   }
 
   function copy(button) {
-    const told = (words) => {
+    const copied = (words) => {
       const before = button.textContent;
       if (before !== "Copy") return;
       button.textContent = words;
       setTimeout(function () { button.textContent = "Copy"; }, 1600);
     };
     if (!navigator.clipboard) { select(button); return; }
-    navigator.clipboard.writeText(button.dataset.copy).then(() => told("Copied"), () => select(button));
+    navigator.clipboard.writeText(button.dataset.copy).then(() => copied("Copied"), () => select(button));
   }
 
   /* Where there is no clipboard, the words are selected to be copied by hand. */

@@ -3,7 +3,7 @@
   "use strict";
   const ex = (window.explorer = window.explorer || {});
   const TICKED_MS = 480;
-  let told = null;
+  let search = null;
   let now_s = 0;
   let drawn_at = 0;
 
@@ -12,11 +12,11 @@
     if (!place) return;
     place.replaceChildren();
     const [width, height] = [place.clientWidth, place.clientHeight];
-    if (!told || width < 40 || height < 24) return;
-    const curve = told.curve;
+    if (!search || width < 40 || height < 24) return;
+    const curve = search.curve;
     const box = large ? { l: 66, r: 92, t: 12, b: 24 } : { l: 2, r: 2, t: 4, b: 4 };
     const svg = ex.svg("svg", { width: width, height: height, role: "img", "aria-label": "Objective and bound over time: " + curve.words }, place);
-    const spread = told.running && now_s > curve.end_s ? curve.end_s / now_s : 1;
+    const spread = search.running && now_s > curve.end_s ? curve.end_s / now_s : 1;
     const X = (x, last) => box.l + (last ? 1 : x * spread) * (width - box.l - box.r);
     const Y = (y) => height - box.b - y * (height - box.t - box.b);
     const stairs = (corners) => corners.map((c, i) => (i ? "L" : "M") + X(c[0], i === corners.length - 1) + "," + Y(c[1])).join("");
@@ -56,7 +56,7 @@
   }
 
   function draw(message) {
-    told = message;
+    search = message;
     now_s = message.elapsed_s;
     const words = message.curve.words;
     for (const place of document.querySelectorAll(".search-words")) place.textContent = words;
@@ -69,7 +69,7 @@
   /* The right edge of a running search is now. */
   function tick(seconds) {
     now_s = seconds;
-    if (told && told.running && performance.now() - drawn_at > TICKED_MS) redraw();
+    if (search && search.running && performance.now() - drawn_at > TICKED_MS) redraw();
   }
 
   function listen() {

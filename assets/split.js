@@ -70,19 +70,19 @@
   /* -- how large the graph's place is --------------------------------------------------------------- */
 
   let timer = null;
-  let told = null;
+  let sentSize = null;
 
   function tell() {
     const place = document.querySelector(".graph-card .canvas");
     const size = [place.clientWidth, place.clientHeight];
-    const same = told && size.every((side, i) => Math.abs(side - told[i]) <= FRAME_SHARE * told[i]);
+    const same = sentSize && size.every((side, i) => Math.abs(side - sentSize[i]) <= FRAME_SHARE * sentSize[i]);
     if (same || Math.min(...size) < 40) return;
-    if (told) ex.send({ type: "canvas", width: size[0], height: size[1] });
-    told = size;
+    if (sentSize) ex.send({ type: "canvas", width: size[0], height: size[1] });
+    sentSize = size;
   }
 
   ex.split = {
-    toldCanvas: (size) => { told = size; }, /* a question says it too */
+    sentCanvas: (size) => { sentSize = size; }, /* a question says it too */
     listen: function () {
       BARS.forEach(listenTo);
       for (const button of document.querySelectorAll("[data-whole-of]")) button.addEventListener("click", () => toggle(button.dataset.wholeOf));

@@ -31,18 +31,18 @@ def layered(
     names.append("head")
     seconds.append(5.0)
     graph = training_graph(edges, len(names), nbytes=0.01, param_bytes=2.0, saved=1.0)
-    asked = changed or {}
+    question = changed or {}
     operators = []
     for position, operator in enumerate(graph.operators):
         name = names[position % len(names)]
-        fields = {key: value for key, value in asked.get(name, {}).items() if key != "seconds"}
+        fields = {key: value for key, value in question.get(name, {}).items() if key != "seconds"}
         mirrored = position >= len(names)
         made = replace(
             operator, name=name + ("'" if mirrored else ""), module_path=name, op_type=name.rpartition(".")[2],
             param_bytes=0.0 if mirrored else operator.param_bytes,
         )  # fmt: skip
         operators.append(made if mirrored else _with(made, fields))
-    forward_s = [float(asked.get(n, {}).get("seconds", s)) for n, s in zip(names, seconds, strict=True)]  # type: ignore[arg-type]
+    forward_s = [float(question.get(n, {}).get("seconds", s)) for n, s in zip(names, seconds, strict=True)]  # type: ignore[arg-type]
     options = {"objective": Objective.ITERATION, "mini_batch": 8, "micro_batches": 8, **options}
     times = [*forward_s, *(2 * s for s in forward_s)]
     return problem(OpGraph(tuple(operators), graph.tensors, name="layered"), times, devices, **options)

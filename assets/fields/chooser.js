@@ -23,8 +23,8 @@
     panel = ex.element("div", "chooser", "", document.body);
     panel.hidden = true;
     input = ex.element("input", "field", "", panel);
-    const told = { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "chooser-list", autocomplete: "off", spellcheck: "false", maxlength: "80", placeholder: "Search" };
-    for (const name of Object.keys(told)) input.setAttribute(name, told[name]);
+    const attributes = { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "chooser-list", autocomplete: "off", spellcheck: "false", maxlength: "80", placeholder: "Search" };
+    for (const name of Object.keys(attributes)) input.setAttribute(name, attributes[name]);
     list = ex.element("ul", "", "", panel);
     list.id = "chooser-list";
     list.setAttribute("role", "listbox");

@@ -16,10 +16,10 @@
     }, parts);
   }
 
-  const OTHER_MS = 700; /* after what pause in writing a number is told */
+  const OTHER_MS = 700; /* after what pause in writing a number is sent */
 
-  /* Text that is told when its writer pauses, presses Enter or leaves. shown: a value as text; told: a text as a value. */
-  function useTyped(props, shown, told) {
+  /* Text that is sent when its writer pauses, presses Enter or leaves. shown: a value as text; parsed: a text as a value. */
+  function useTyped(props, shown, parsed) {
     const React = window.React;
     const [text, setText] = React.useState(shown(props.value));
     const last = React.useRef(props.value);
@@ -27,7 +27,7 @@
     const forget = function () { clearTimeout(timer.current); timer.current = null; };
     const tell = function (now) {
       forget();
-      const value = told(now);
+      const value = parsed(now);
       if (value === last.current) return;
       last.current = value;
       props.setProps({ value: value });
@@ -55,8 +55,8 @@
     const shown = (value) => (value === null || value === undefined ? "" : String(value));
     const least = props.min === undefined ? -Infinity : props.min;
     const most = props.max === undefined ? Infinity : props.max;
-    const told = (text) => (text === "" || !isFinite(+text) ? "" : Math.min(most, Math.max(least, +text)));
-    const typed = useTyped(props, shown, told);
+    const parsed = (text) => (text === "" || !isFinite(+text) ? "" : Math.min(most, Math.max(least, +text)));
+    const typed = useTyped(props, shown, parsed);
     const kept = props.whole ? /[^0-9]/g : /[^0-9.]/g;
     const field = h("input", {
       ...named(props), ...typed, id: props.id, className: "field", type: "text", autoComplete: "off", placeholder: props.placeholder,
@@ -66,7 +66,7 @@
         const way = { ArrowUp: 1, ArrowDown: -1 }[event.key];
         if (!way || typed.value === "") { typed.onKeyDown(event); return; }
         event.preventDefault();
-        typed.onChange({ target: { value: shown(told(String(+typed.value + way))) } });
+        typed.onChange({ target: { value: shown(parsed(String(+typed.value + way))) } });
       },
     });
     return props.unit ? h("span", { className: "measured-in" }, field, h("i", { "aria-hidden": "true" }, props.unit)) : field;

@@ -1,5 +1,5 @@
 /* Parts of the page that Dash hears nothing of: made as HTML by the server (explorer/web/layout/plain.py), changed here.
-   With a component of Dash's for each of them every change of the page would be told to hundreds that it does not concern. */
+   With a component of Dash's for each of them every change of the page would reach hundreds that it does not concern. */
 (function () {
   "use strict";
   const ex = (window.explorer = window.explorer || {});
@@ -14,7 +14,7 @@
       const inside = VOID.includes(props.tag) ? {} : { dangerouslySetInnerHTML: { __html: props.html } };
       return window.React.createElement(props.tag, { ...props.own, ...inside, "data-plain": "" });
     },
-    Kept: () => null,
+    Stored: () => null,
   });
 
   function put(element, name, value) {
@@ -27,10 +27,10 @@
       }
       return;
     }
-    const told = NAMES[name] || name;
-    if (value === null || value === undefined || (value === false && !told.includes("-"))) element.removeAttribute(told);
-    else if (BOOLEAN.includes(told)) element.toggleAttribute(told, Boolean(value));
-    else element.setAttribute(told, String(value));
+    const attribute = NAMES[name] || name;
+    if (value === null || value === undefined || (value === false && !attribute.includes("-"))) element.removeAttribute(attribute);
+    else if (BOOLEAN.includes(attribute)) element.toggleAttribute(attribute, Boolean(value));
+    else element.setAttribute(attribute, String(value));
   }
 
   const isPart = (part) => part !== null && typeof part === "object";
@@ -72,10 +72,10 @@
     fill(element, props.children);
   }
 
-  /* From now on Dash is told only of what is its own. */
+  /* From now on Dash is notified only of what is its own. */
   function install() {
     const tell = window.dash_clientside.set_props;
-    const able = {}; /* whether controls of Dash's can be used, as told last */
+    const able = {}; /* whether controls of Dash's can be used, as last set */
     window.dash_clientside.set_props = function (id, props) {
       const element = typeof id === "string" ? document.getElementById(id) : null;
       if (element && element.closest("[data-plain]")) {

@@ -1,4 +1,4 @@
-/* Before printing: how wide the middle of the page is and how high its pictures are, which are not drawn anew for paper. */
+/* Before printing: how wide the middle of the page is and how high its pictures are, which are not drawn again for paper. */
 (function () {
   "use strict";
   const PAPER_PX = 1040; /* of A4 across, without margins */

@@ -19,11 +19,11 @@
   };
 
   let shown = null; /* {lesson, step} that is on */
-  let told = null; /* the message that opened it */
+  let current = null; /* the message that opened it */
   let before = null;
   let sheet = null;
 
-  const asked = () => {
+  const linked = () => {
     const given = new URLSearchParams(location.search);
     return given.get("lesson") ? { lesson: given.get("lesson"), step: +given.get("step") || 1 } : null;
   };
@@ -65,7 +65,7 @@
   /* A connection, the first or another one: the server has to know which step is on. */
   function opened() {
     if (shown) { send(shown, true); return; }
-    const at = asked();
+    const at = linked();
     if (!at) { sessionStorage.removeItem(KEPT); return; }
     before = JSON.parse(sessionStorage.getItem(KEPT) || "null");
     send(at);
@@ -130,7 +130,7 @@
 
   function draw(message) {
     const first = !document.body.classList.contains("in-lesson");
-    told = message;
+    current = message;
     shown = { lesson: message.lesson, step: message.step };
     document.body.classList.add("in-lesson");
     document.body.dataset.moves = (message.move || []).join(" ");
@@ -144,7 +144,7 @@
   function leave(back) {
     if (!shown) return;
     const had = before;
-    shown = told = before = null;
+    shown = current = before = null;
     sessionStorage.removeItem(KEPT);
     document.body.classList.remove("in-lesson");
     light([]);
@@ -164,7 +164,7 @@
 
   /* Undo and redo go through the steps of a lesson as through anything else. */
   function follow() {
-    const at = asked();
+    const at = linked();
     if (!at) leave(false);
     else if (!shown || shown.lesson !== at.lesson || shown.step !== at.step) send(at, true);
   }
@@ -195,8 +195,8 @@
       });
     }
     const onClick = (id, act) => document.getElementById(id).addEventListener("click", act);
-    onClick("lesson-back", () => told && told.back && go(told.back));
-    onClick("lesson-next", () => told && go(told.next));
+    onClick("lesson-back", () => current && current.back && go(current.back));
+    onClick("lesson-next", () => current && go(current.next));
     onClick("lesson-again", () => shown && shown.lesson && send(shown));
     onClick("lesson-leave", () => leave(true));
     window.addEventListener("popstate", follow);

@@ -75,7 +75,7 @@
     together: together.length ? JSON.stringify(together) : null,
   });
 
-  function told(message) {
+  function answered(message) {
     document.getElementById("announcer").textContent = message.words;
     ex.putPins({ pins: message.pins, together: message.together });
   }
@@ -126,5 +126,5 @@
     draw();
   }
 
-  ex.pins = { take, read, write, told, listen, all: () => ({ pins, together }), NOTHING };
+  ex.pins = { take, read, write, answered, listen, all: () => ({ pins, together }), NOTHING };
 })();

@@ -30,7 +30,7 @@
   }
 
   /* Another question: what was said of the link's plan no longer holds. */
-  function asked() { document.getElementById("same-plan").hidden = true; }
+  function unlink() { document.getElementById("same-plan").hidden = true; }
 
   function shared(message) {
     const link = new URL(location.href);
@@ -62,5 +62,5 @@
     });
   }
 
-  ex.scenarios = { keep, moved, answered, same, asked, shared, listen };
+  ex.scenarios = { keep, moved, answered, same, unlink, shared, listen };
 })();

@@ -8,7 +8,7 @@
   let gesture = 0;
   let pushed = -1;
   let down = false;
-  let lastly = -1e9; /* when the pointer was let go, or a key was pressed */
+  let lastly = -1e9; /* when the pointer was released, or a key was pressed */
   let keyTarget = null;
   let restoring = 0;
 
@@ -25,7 +25,7 @@
   const current = () => (down || performance.now() - lastly < MERGE_MS ? gesture : 0);
 
   /* A question stands in the address: is it another step, or the same one? now: all that the controls say. of: the
-     gesture that made it, by the time of the change: the answer may come long after the pointer was let go. */
+     gesture that made it, by the time of the change: the answer may come long after the pointer was released. */
   function settle(query, now, of) {
     const state = history.state;
     query = ex.lessons.address(query);
@@ -76,7 +76,7 @@
         if (event.shiftKey ? at() < top() : at() > 0) history.go(event.shiftKey ? 1 : -1);
         return;
       }
-      const named = event.target.closest ? event.target.closest("[id]") : null; /* a thumb is made anew as it moves */
+      const named = event.target.closest ? event.target.closest("[id]") : null; /* a thumb is made again as it moves */
       const target = named ? named.id : "";
       if (target !== keyTarget || now - lastly > MERGE_MS) gesture++;
       keyTarget = target;

@@ -22,7 +22,7 @@
     return list;
   }
 
-  /* What a launcher cannot be told may be moved: every module whole, where most of its work is. */
+  /* What a launcher cannot express may be moved: every module whole, where most of its work is. */
   function whole(name) {
     const button = document.createElement("button");
     button.type = "button";

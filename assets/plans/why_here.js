@@ -5,8 +5,8 @@
   document.addEventListener("click", function (event) {
     if (!event.target.closest || !event.target.closest('[data-act="why-here"]')) return;
     const watch = new MutationObserver(() => requestAnimationFrame(function () {
-      const told = document.querySelector(".why-here");
-      if (told) told.scrollIntoView({ block: "nearest" });
+      const card = document.querySelector(".why-here");
+      if (card) card.scrollIntoView({ block: "nearest" });
     }));
     watch.observe(document.getElementById("inspector"), { childList: true, subtree: true });
     setTimeout(() => watch.disconnect(), FOLLOWED_MS);

@@ -1,7 +1,7 @@
 /* The operator graph on a cytoscape instance: elements once per model, then only classes and labels per plan.
-   host: instance(), or null while there is none; root(), whose CSS variables are the colours; and what is told:
+   host: instance(), or null while there is none; root(), whose CSS variables are the colours; and callbacks:
    selected(id or null), hovered(keys or null: what the schedule shows), expanded(id), released(), peeked(id): what is known
-   of a box that is pointed at is wanted; `told` hears it. */
+   of a box that is pointed at is wanted; `peeked` takes the answer. */
 (function () {
   "use strict";
   const ex = window.explorer;
@@ -17,8 +17,8 @@
   const pen = document.createElement("canvas").getContext("2d");
   const labels = new Map(); /* the same few are asked for again with every plan */
   function fitting(name, beside, font, room) {
-    const asked = [name, beside, font, room].join("\n");
-    if (labels.has(asked)) return labels.get(asked);
+    const key = [name, beside, font, room].join("\n");
+    if (labels.has(key)) return labels.get(key);
     const tail = beside ? " · " + beside : "";
     pen.font = font;
     let label = name + tail;
@@ -30,7 +30,7 @@
       label = ends.join("…") + tail;
     }
     if (labels.size > 5000) labels.clear();
-    labels.set(asked, label);
+    labels.set(key, label);
     return label;
   }
   const LABEL_PX = 8; /* of a box's width that its label leaves free */
@@ -38,7 +38,7 @@
   const PEEK_MS = 140;
   const CHIP_ZOOM = 1.2; /* from which on their words are as large as min-zoomed-font-size */
   const MOST_ZOOM = 1.2; /* of a graph that is fitted: few boxes are not blown up */
-  const having = (told, which) => new Set(Object.keys(told).filter((id) => told[id].includes(which)));
+  const having = (lists, which) => new Set(Object.keys(lists).filter((id) => lists[id].includes(which)));
 
   ex.boxes = function (host) {
     const view = { nodes: {}, stages: {}, keys: {}, expandable: new Set(), overlay: null, unwritten: false };
@@ -156,8 +156,8 @@
     }
 
     /* Numbers of somebody's own in place of devices; null: devices again. */
-    function values(told) {
-      numbers = told;
+    function values(next) {
+      numbers = next;
       ready(function (cy) {
         if (view.overlay) { overlay(view.overlay); return; }
         cy.batch(() => cy.nodes().forEach((node) => dress(node, numbered(node.id()))));
@@ -208,7 +208,7 @@
       });
     }
 
-    /* Marked, without telling anybody. */
+    /* Marked, without a callback. */
     function mark(id) {
       selected = id;
       ready(function (cy) {
@@ -260,7 +260,7 @@
       if (host.peeked) peeking = setTimeout(() => host.peeked(noted), PEEK_MS);
     }
 
-    function told(message) {
+    function peeked(message) {
       if (!note || message.id !== noted) return;
       while (note.childNodes.length > 1) note.lastChild.remove();
       ex.element("span", "", message.text, note);
@@ -327,7 +327,7 @@
       return () => watching.disconnect();
     }
 
-    return { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, mark, centre, clear, step, listen, reveal, told, values,
+    return { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, mark, centre, clear, step, listen, reveal, peeked, values,
       selection: () => selected, bright: () => lit.bright(), repaint: () => { if (view.overlay) overlay(view.overlay); } };
   };
 })();

@@ -43,9 +43,9 @@
     let numbers = [];
     let over = []; /* see ex.shades */
     let painted = { below: 0, above: 0 };
-    let wanted = null; /* the frame that was asked for */
-    let asked = null;
-    let shown = -1; /* the bar that was told last */
+    let wanted = null; /* the frame that was requested */
+    let pending = null;
+    let shown = -1; /* the bar that was reported last */
 
     const end = () => plan.figure.axis.end;
     const spans = () => plan.spans || plan.bars;
@@ -58,7 +58,7 @@
     function draw(next, kept) {
       plan = next;
       use(next.figure.lanes, next);
-      bands = next.figure.bands.map((told) => ({ fill: told.fill, path: new Path2D(told.path) }));
+      bands = next.figure.bands.map((band) => ({ fill: band.fill, path: new Path2D(band.path) }));
       over = [];
       range = kept || [0, end()];
       tip.hide();
@@ -66,9 +66,9 @@
       if (kept) ask();
     }
 
-    function use(told, next) {
+    function use(source, next) {
       ({ bars, detail } = next);
-      lanes = ex.lanes.of(told);
+      lanes = ex.lanes.of(source);
       fill();
     }
 
@@ -78,7 +78,7 @@
       request();
     }
 
-    const fill = () => lanes.forEach((lane) => { lane.filling = ex.filling(lane.told, below.getContext("2d"), size ? size.ratio : 1); });
+    const fill = () => lanes.forEach((lane) => { lane.filling = ex.filling(lane.source, below.getContext("2d"), size ? size.ratio : 1); });
 
     /* The sheet is as tall as its rows need, and scrolls in its frame. */
     function layOut(ratio) {
@@ -179,12 +179,12 @@
     }
 
     function drawLane(pen, lane) {
-      const { told, filling } = lane;
+      const { source, filling } = lane;
       const tall = Math.max(lane.tall * size.row, 0.5);
       const hatched = tall >= HATCHED_TALL ? HATCHED : Infinity;
       const top = y(lane.y) - tall / 2;
-      const edged = !told.edge ? Infinity : told.edge.always ? 0 : EDGED * size.width;
-      const opacity = told.opacity === undefined ? 1 : told.opacity;
+      const edged = !source.edge ? Infinity : source.edge.always ? 0 : EDGED * size.width;
+      const opacity = source.opacity === undefined ? 1 : source.opacity;
       const origin = x(0);
       const far = size.width + 20; /* what begins or ends beyond is cut there: canvases are bad at large numbers */
       pen.globalAlpha = opacity;
@@ -194,8 +194,8 @@
         pen.fillStyle = to - from >= hatched ? filling.at(origin) : filling.plain;
         pen.fillRect(size.left + left, top, right - left, tall);
         if (to - from >= Math.max(edged, hatched)) {
-          pen.strokeStyle = told.edge.colour;
-          pen.lineWidth = told.edge.always ? 1 : EDGE;
+          pen.strokeStyle = source.edge.colour;
+          pen.lineWidth = source.edge.always ? 1 : EDGE;
           pen.strokeRect(size.left + left, top, right - left, tall);
         }
       }, function (left, right, share) {
@@ -209,16 +209,16 @@
     }
 
     /* Numbers, in the middle of what is in sight of their bars. */
-    function write(pen, lane, told) {
-      pen.font = told.size + "px " + ex.axis.FONT;
-      pen.fillStyle = lane.told.ink;
+    function write(pen, lane, labels) {
+      pen.font = labels.size + "px " + ex.axis.FONT;
+      pen.fillStyle = lane.source.ink;
       pen.textAlign = "center";
       pen.textBaseline = "middle";
       const middle = y(lane.y) + 0.5;
-      told.text.forEach(function (text, n) {
+      labels.text.forEach(function (text, n) {
         if (!text) return;
-        const [left, right] = [x(Math.max(range[0], lane.from[told.first + n])), x(Math.min(range[1], lane.to[told.first + n]))];
-        if (right - left >= 0.58 * told.size * Math.min(text.length, 3)) pen.fillText(text, (left + right) / 2, middle);
+        const [left, right] = [x(Math.max(range[0], lane.from[labels.first + n])), x(Math.min(range[1], lane.to[labels.first + n]))];
+        if (right - left >= 0.58 * labels.size * Math.min(text.length, 3)) pen.fillText(text, (left + right) / 2, middle);
       });
     }
 
@@ -265,8 +265,8 @@
 
     /* Runs come apart, or others come into sight: who made the plan knows them. */
     function ask() {
-      clearTimeout(asked);
-      asked = setTimeout(function () {
+      clearTimeout(pending);
+      pending = setTimeout(function () {
         if (plan && plan.spans && ex.detailDue(detail, range, plan.by_operator)) host.ask(range[0], range[1]);
       }, ASK_MS);
     }
@@ -288,7 +288,7 @@
         const lane = lanes[n];
         if (Math.abs(y(lane.y) - py) > Math.max((lane.tall * size.row) / 2, 2)) continue;
         const found = ex.lanes.barAt(lane, timeAt(px), slack);
-        if (found >= 0) return { bar: lane.told.at[lane.at[found]], words: lane.told.words[lane.at[found]] };
+        if (found >= 0) return { bar: lane.source.at[lane.at[found]], words: lane.source.words[lane.at[found]] };
       }
       return null;
     }
@@ -418,11 +418,11 @@
       /* Where things are: {sheet, left, width, top(row), tall(row)}, pixels of the sheet. */
       sight: () => ({ sheet: sheet, left: size.left, width: size.width, top: (row) => y(plan.rows.middle[row]), tall: (row) => plan.rows.height[row] * size.row }),
       /* What is drawn, for who asks: the figure, its part in sight, what lies over it, numbers and pieces. */
-      drawn: () => ({ lanes: lanes.map((lane) => lane.told), figure: plan.figure, range: range, over: over, pieces: painted.below, row: size.row,
-        notes: plan.figure.mark ? [plan.figure.mark.words] : [], numbers: numbers.flatMap((told) => (told ? told.text.filter(Boolean) : [])) }),
+      drawn: () => ({ lanes: lanes.map((lane) => lane.source), figure: plan.figure, range: range, over: over, pieces: painted.below, row: size.row,
+        notes: plan.figure.mark ? [plan.figure.mark.words] : [], numbers: numbers.flatMap((labels) => (labels ? labels.text.filter(Boolean) : [])) }),
       clear() { plan = null; size = null; lanes = []; over = []; tip.hide(); sheet.style.height = ""; names.replaceChildren(); below.width = above.width = head.width = 1; },
       dispose() {
-        clearTimeout(asked);
+        clearTimeout(pending);
         watching.disconnect();
         window.removeEventListener("beforeprint", toPaper);
         window.removeEventListener("afterprint", fromPaper);

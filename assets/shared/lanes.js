@@ -5,15 +5,15 @@
   const ex = window.explorer;
   const APART = 1; /* pixels: narrower bars are drawn as runs, and bridge gaps that are narrower */
 
-  /* given: of explorer/view/timeline/canvas.py. Returns for each: told (itself), from, to, reach (until when anything that
+  /* given: of explorer/view/timeline/canvas.py. Returns for each: source (itself), from, to, reach (until when anything that
      began so far lasts) and at (positions in its columns), by ascending from; y, tall. */
   function lanes(given) {
-    return given.map(function (told) {
-      const at = told.from.map((_, i) => i).sort((a, b) => told.from[a] - told.from[b]);
-      const from = Float64Array.from(at, (i) => told.from[i]);
-      const to = Float64Array.from(at, (i) => told.from[i] + told.long[i]);
+    return given.map(function (source) {
+      const at = source.from.map((_, i) => i).sort((a, b) => source.from[a] - source.from[b]);
+      const from = Float64Array.from(at, (i) => source.from[i]);
+      const to = Float64Array.from(at, (i) => source.from[i] + source.long[i]);
       let reach = -Infinity;
-      return { told: told, at: at, from: from, to: to, reach: to.map((end) => (reach = Math.max(reach, end))), y: told.y, tall: told.tall };
+      return { source: source, at: at, from: from, to: to, reach: to.map((end) => (reach = Math.max(reach, end))), y: source.y, tall: source.tall };
     });
   }
 

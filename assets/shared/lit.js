@@ -1,5 +1,5 @@
 /* What is pointed at stays bright and all else dims: the drawing as a whole is made faint, and the bright boxes are copied
-   from it to a canvas above. Nothing is styled anew, so a large graph answers the pointer as fast as a small one. */
+   from it to a canvas above. Nothing is styled again, so a large graph answers the pointer as fast as a small one. */
 (function () {
   "use strict";
   const ex = window.explorer;

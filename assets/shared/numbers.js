@@ -12,12 +12,12 @@
     const scale = width / (range[1] - range[0]);
     let count = 0;
     const found = lanes.map(function (lane) {
-      if (!lane.told.ink) return null;
+      if (!lane.source.ink) return null;
       let size = SIZES.find((each) => each <= lane.tall * row) || 0;
       const [first, last] = ex.lanes.inSight(lane, range);
       const text = [];
       for (let at = first; at < last; at++) {
-        const i = lane.told.at[lane.at[at]];
+        const i = lane.source.at[lane.at[at]];
         const micro = bars.micro[i];
         const wide = (bars.end[i] - bars.start[i]) * scale;
         if (bars.end[i] < range[0] || micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R" || bars.kind[i] === "X") { text.push(""); continue; }
@@ -34,7 +34,7 @@
       }
       return size ? { size: size, first: first, text: text } : { size: 0, first: first, text: [] };
     });
-    return count <= MOST_NUMBERS ? found : found.map((told) => told && { size: 0, first: 0, text: [] });
+    return count <= MOST_NUMBERS ? found : found.map((lane) => lane && { size: 0, first: 0, text: [] });
   };
 
   /* Whether bars of a part in sight are due: runs come apart, or others come into sight. detail: what is drawn; range: what

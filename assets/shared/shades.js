@@ -65,10 +65,10 @@
     if (keep) found.push({ name: "veil", rects: veil(spans, rows, end, keep), colour: paint("--card"), opacity: 0.74 });
     else if (drawn) found.push({ name: "off path", rects: offPath(path, rows, end), colour: paint("--card"), opacity: 0.6 });
     if (drawn) {
-      const told = lines(path, rows);
+      const strokes = lines(path, rows);
       const stroke = (what, colour, width, opacity) => ({ name: "path", lines: what, colour: paint(colour), width: width, opacity: opacity });
-      if (told.between.length) found.push(stroke(told.between, "--ink", 1, path.row.length > MANY_RUNS ? 0.25 : 0.55));
-      found.push(stroke(told.through, "--card", 4.5, 1), stroke(told.through, "--ink", 2.2, 1));
+      if (strokes.between.length) found.push(stroke(strokes.between, "--ink", 1, path.row.length > MANY_RUNS ? 0.25 : 0.55));
+      found.push(stroke(strokes.through, "--card", 4.5, 1), stroke(strokes.through, "--ink", 2.2, 1));
     }
     return found;
   }

@@ -91,9 +91,9 @@
     for (const line of fit.lines) {
       line.top = top + fit.head;
       line.bottom = line.top + (line.high - line.low) * pitch + fit.h;
-      for (const told of line.boxes) {
-        at[told.stage] = {
-          x: left + (told.column - line.from) * (fit.w + fit.gx), y: line.top + (told.lane - line.low) * pitch, line: line,
+      for (const entry of line.boxes) {
+        at[entry.stage] = {
+          x: left + (entry.column - line.from) * (fit.w + fit.gx), y: line.top + (entry.lane - line.low) * pitch, line: line,
         };
       }
       heads(sheet, line, fit, left, top, taken);
@@ -104,7 +104,7 @@
     svg.setAttribute("width", box.clientWidth);
     svg.setAttribute("height", height);
     ex.arrows.draw(dag.edges, svg, sheet, at, fit, taken);
-    for (const told of dag.boxes) stage(sheet, told, at[told.stage], fit);
+    for (const entry of dag.boxes) stage(sheet, entry, at[entry.stage], fit);
     if (dag.edges.some((edge) => edge.between && !edge.waits)) {
       const key = made("span", "between-key", null, sheet);
       made("i", "", null, key);
@@ -116,7 +116,7 @@
   /* How many stages are still to pass, above each column. */
   function heads(sheet, line, fit, left, top, taken) {
     const depths = {};
-    for (const told of line.boxes) depths[told.column] = Math.max(depths[told.column] || 0, told.depth);
+    for (const entry of line.boxes) depths[entry.column] = Math.max(depths[entry.column] || 0, entry.depth);
     Object.keys(depths).forEach(function (column, i) {
       const words = (i === 0 ? "depth " : "") + depths[column];
       const head = made("span", "depth", words, sheet);
@@ -128,49 +128,49 @@
     });
   }
 
-  function stage(sheet, told, where, fit) {
-    const box = made("button", "stage " + fit.name + (told.bottleneck ? " slowest" : "") + (told.glue ? " glue" : ""), null, sheet);
-    box.dataset.stage = told.stage;
-    box.title = told.label;
+  function stage(sheet, entry, where, fit) {
+    const box = made("button", "stage " + fit.name + (entry.bottleneck ? " slowest" : "") + (entry.glue ? " glue" : ""), null, sheet);
+    box.dataset.stage = entry.stage;
+    box.title = entry.label;
     Object.assign(box.style, { left: where.x + "px", top: where.y + "px", width: fit.w + "px", height: fit.h + "px" });
-    const shown = told.devices.slice(0, 8);
+    const shown = entry.devices.slice(0, 8);
     const stops = shown.map((d, i) => "var(--d" + (d % 8) + ") " + (100 * i) / shown.length + "% " + (100 * (i + 1)) / shown.length + "%");
     made("i", "band", null, box).style.background = "linear-gradient(" + stops.join(", ") + ")";
     const head = made("span", "who", null, box);
     made("span", "sr", "Stage ", head); /* heard as what stands in it; the title describes it in full */
-    made("b", "", String(told.stage), head);
+    made("b", "", String(entry.stage), head);
     const tight = fit.w < 120;
-    const times = told.devices.length > 1 && !tight ? " ×" + told.devices.length : "";
-    if (fit.name !== "mini") made("span", "", (tight ? told.who_short : told.who) + times, head);
+    const times = entry.devices.length > 1 && !tight ? " ×" + entry.devices.length : "";
+    if (fit.name !== "mini") made("span", "", (tight ? entry.who_short : entry.who) + times, head);
     if (fit.name === "full") {
       const roomy = fit.w >= 176;
-      if (roomy && told.bottleneck) made("em", "flag", "bottleneck", head);
+      if (roomy && entry.bottleneck) made("em", "flag", "bottleneck", head);
       const time = made("span", "row", null, box);
       if (roomy) made("span", "", "fwd ", time);
-      made("b", "", told.forward, time);
+      made("b", "", entry.forward, time);
       made("span", "", roomy ? " bwd " : " / ", time);
-      made("b", "", told.backward, time);
-      made("span", "row", told.share + (roomy ? " of work · " : " · ") + told.flight + " in flight", box);
-      const last = made("span", "row", told.samples + (told.samples === 1 ? " sample" : " samples") + (told.recompute ? " · recompute" : ""), box);
-      if (!roomy && told.bottleneck) made("em", "flag", " bottleneck", last);
-      memory(box, told, roomy ? told.peak : told.peak_short);
+      made("b", "", entry.backward, time);
+      made("span", "row", entry.share + (roomy ? " of work · " : " · ") + entry.flight + " in flight", box);
+      const last = made("span", "row", entry.samples + (entry.samples === 1 ? " sample" : " samples") + (entry.recompute ? " · recompute" : ""), box);
+      if (!roomy && entry.bottleneck) made("em", "flag", " bottleneck", last);
+      memory(box, entry, roomy ? entry.peak : entry.peak_short);
     } else if (fit.name === "compact" || fit.name === "snug") {
-      made("span", "row", told.both + (fit.w > 112 ? " · " + told.share : ""), box);
-      memory(box, told, null);
+      made("span", "row", entry.both + (fit.w > 112 ? " · " + entry.share : ""), box);
+      memory(box, entry, null);
     } else if (fit.name === "line") {
-      made("span", "row", told.both, head);
+      made("span", "row", entry.both, head);
     } else {
-      memory(box, told, null);
+      memory(box, entry, null);
     }
-    box.addEventListener("mouseenter", () => hover(told.stage));
+    box.addEventListener("mouseenter", () => hover(entry.stage));
     box.addEventListener("mouseleave", () => hover(null));
-    box.addEventListener("click", () => (picked === told.stage ? ex.gantt.release() : ex.gantt.holdStage(told.stage, told.devices[0])));
+    box.addEventListener("click", () => (picked === entry.stage ? ex.gantt.release() : ex.gantt.holdStage(entry.stage, entry.devices[0])));
   }
 
-  function memory(box, told, words) {
+  function memory(box, entry, words) {
     const row = made("span", "held", null, box);
-    const bar = made("i", "bar" + (told.of_cap > 1 ? " over" : ""), null, row);
-    made("i", "", null, bar).style.width = Math.min(100, 100 * (told.of_cap || 0)) + "%";
+    const bar = made("i", "bar" + (entry.of_cap > 1 ? " over" : ""), null, row);
+    made("i", "", null, bar).style.width = Math.min(100, 100 * (entry.of_cap || 0)) + "%";
     if (words) made("span", "", words, row);
   }
 

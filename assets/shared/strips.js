@@ -43,29 +43,29 @@
     pen.putImageData(image, 0, 0);
   }
 
-  function row(told, colour, pick, parent) {
-    const button = ex.element("button", "mem-row" + (told.over ? " over" : "") + (told.name.length > 7 ? " long" : ""), null, parent);
+  function row(figures, colour, pick, parent) {
+    const button = ex.element("button", "mem-row" + (figures.over ? " over" : "") + (figures.name.length > 7 ? " long" : ""), null, parent);
     button.type = "button";
-    button.dataset.device = told.device;
-    button.title = told.name + ": peak " + told.peak + (told.share ? ", " + told.share + " of its cap" : "") + ". Click to show only this device.";
-    ex.element("i", "swatch s" + (told.device % 64), null, button);
-    ex.element("span", "mem-name", told.name, button);
-    strip(told.points, colour, button);
-    ex.element("b", "v", told.share || told.peak, button);
-    button.addEventListener("click", () => pick(told.device));
+    button.dataset.device = figures.device;
+    button.title = figures.name + ": peak " + figures.peak + (figures.share ? ", " + figures.share + " of its cap" : "") + ". Click to show only this device.";
+    ex.element("i", "swatch s" + (figures.device % 64), null, button);
+    ex.element("span", "mem-name", figures.name, button);
+    strip(figures.points, colour, button);
+    ex.element("b", "v", figures.share || figures.peak, button);
+    button.addEventListener("click", () => pick(figures.device));
     return button;
   }
 
-  function legend(told, colour, parent) {
+  function legend(charts, colour, parent) {
     const place = ex.element("div", "heat-legend", null, parent);
-    ex.element("span", "", "Memory, share " + told.what, place);
+    ex.element("span", "", "Memory, share " + charts.what, place);
     const scale = ex.element("span", "heat-scale", null, place);
     const bar = ex.element("i", "heat-bar", null, scale);
     const shades = Array.from({ length: 9 }, (_, i) => "rgb(" + colour(i / 8).join(",") + ")");
     bar.style.background = "linear-gradient(90deg," + shades.join(",") + ")";
     const words = ex.element("span", "heat-ticks", null, scale);
-    for (const [, label] of told.ticks) ex.element("span", "", label, words);
-    if (told.over) {
+    for (const [, label] of charts.ticks) ex.element("span", "", label, words);
+    if (charts.over) {
       const key = ex.element("span", "heat-over", null, place);
       ex.element("i", "", null, key).style.background = "rgb(" + colour(2).join(",") + ")";
       ex.element("span", "", "over the cap", key);
@@ -74,14 +74,14 @@
     ex.element("span", "", "the number is the peak; time runs as in the schedule", place).className = "heat-note";
   }
 
-  /* place: the frame; told: explorer.view.timeline.charts; pick: what a click on a device does. */
-  ex.strips = function (place, told, pick) {
+  /* place: the frame; charts: of explorer.view.timeline.charts; pick: what a click on a device does. */
+  ex.strips = function (place, charts, pick) {
     place.replaceChildren();
     const colour = ramp(place);
-    legend(told, colour, place);
+    legend(charts, colour, place);
     const panels = ex.element("div", "mem-panels", null, place);
     const rows = [];
-    for (const panel of told.panels) {
+    for (const panel of charts.panels) {
       const made = ex.element("div", "mem-panel", null, panels);
       made.setAttribute("role", "group");
       made.setAttribute("aria-label", "Memory of " + panel.label);

@@ -22,21 +22,21 @@
     return "rgb(" + a.map((value, i) => Math.round(value + (b[i] - value) * share)).join(",") + ")";
   }
 
-  function tile(told, under, ratio) {
+  function tile(hatch, under, ratio) {
     const canvas = document.createElement("canvas");
     canvas.width = canvas.height = Math.round(TILE * ratio);
     const pen = canvas.getContext("2d");
     pen.scale(canvas.width / TILE, canvas.height / TILE);
     pen.fillStyle = under;
     pen.fillRect(0, 0, TILE, TILE);
-    pen.globalAlpha = told.strength;
-    pen.strokeStyle = pen.fillStyle = told.ink;
+    pen.globalAlpha = hatch.strength;
+    pen.strokeStyle = pen.fillStyle = hatch.ink;
     pen.lineWidth = STROKE;
-    if (told.shape === ".") {
+    if (hatch.shape === ".") {
       pen.beginPath();
       pen.arc(TILE / 2, TILE / 2, 1, 0, 2 * Math.PI);
       pen.fill();
-    } else STROKES[told.shape](function (x0, y0, x1, y1) {
+    } else STROKES[hatch.shape](function (x0, y0, x1, y1) {
       pen.beginPath();
       pen.moveTo(x0, y0);
       pen.lineTo(x1, y1);
@@ -45,16 +45,16 @@
     return canvas;
   }
 
-  /* lane: what was told of it. Returns {plain, at(x)}: the tone of narrow bars; the fill of others, whose hatch begins at
+  /* lane: its values. Returns {plain, at(x)}: the tone of narrow bars; the fill of others, whose hatch begins at
      x, so that it moves with them. */
   ex.filling = function (lane, pen, ratio) {
-    const told = lane.hatch;
-    if (!told) return { plain: lane.fill, at: () => lane.fill };
-    const canvas = tile(told, lane.fill, ratio);
+    const hatch = lane.hatch;
+    if (!hatch) return { plain: lane.fill, at: () => lane.fill };
+    const canvas = tile(hatch, lane.fill, ratio);
     const found = pen.createPattern(canvas, "repeat");
     const scale = TILE / canvas.width;
     return {
-      plain: tone(lane.fill, told.ink, INKED * told.strength),
+      plain: tone(lane.fill, hatch.ink, INKED * hatch.strength),
       at: function (x) {
         found.setTransform(new DOMMatrix([scale, 0, 0, scale, x % TILE, 0]));
         return found;

@@ -4,7 +4,7 @@
   const ex = window.explorer;
 
   /* What a bar says is written with a few tags and its names are escaped. Here it is text, bold where it says so. */
-  function told(words) {
+  function linesOf(words) {
     const found = [];
     for (const line of String(words).split(/<br\s*\/?>/i)) {
       const place = document.createElement("span");
@@ -19,7 +19,7 @@
   }
 
   /* Its text alone. */
-  const plain = (words) => told(words).map((line) => line.textContent).join(" ");
+  const plain = (words) => linesOf(words).map((line) => line.textContent).join(" ");
 
   /* frame: what it stays inside of, and which may scroll. */
   function box(frame) {
@@ -32,7 +32,7 @@
       hide() { tip.hidden = true; shown = null; },
       /* words: see above; beside a point of the window. */
       show(words, clientX, clientY) {
-        if (shown !== words) tip.replaceChildren(...told(words));
+        if (shown !== words) tip.replaceChildren(...linesOf(words));
         [tip.hidden, shown] = [false, words];
         const place = frame.getBoundingClientRect();
         const [x, y] = [clientX - place.left, clientY - place.top];

@@ -2,14 +2,14 @@
    for once, when somebody first wants to be at an instant of it; from then on nobody is asked.
    host: part(name), an element of the controls ("back", "play", ..., "" for all of them); chart: sight(), look(from, to) and
    under(x, y), in seconds; frame(): the element with the chart; cursor: see ex.cursorOf; send(message); playable():
-   whether there is a plan, and its schedule is what is drawn; release(): let go of what is selected. */
+   whether there is a plan, and its schedule is what is drawn; release(): deselect. */
 (function () {
   "use strict";
   const ex = window.explorer;
   const WHOLE_S = 15; /* seconds in which what is in sight is played */
   const SPEEDS = [1, 2, 0.5];
   const CALM_MS = 500; /* between two pictures, for who wants less motion */
-  const SAY_MS = 350; /* an instant is told once somebody stays there */
+  const SAY_MS = 350; /* an instant is described once somebody stays there */
   const READ_MS = 80; /* words that change more often while it plays nobody reads */
   const CLICK_PX = 4;
   const SPOKEN = 8;
@@ -31,13 +31,13 @@
     let refused = ""; /* why there is none */
     let waiting = []; /* what is to be done once it is there */
     let at = null; /* seconds; null at rest */
-    let shown = -1; /* the interval that is told */
+    let shown = -1; /* the interval that is described */
     let playing = null; /* the time of the last frame */
     let readAt = 0;
     let speed = 0;
     let saying = null;
     let states = [];
-    let asked = -1; /* the device whose wait was told last */
+    let waitOf = -1; /* the device whose wait was shown last */
     const leaving = []; /* what ends the listening to all of the document */
 
     const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -50,18 +50,18 @@
       waiting.push(act);
     }
 
-    /* The course of what is drawn; told: null, with the reason in words, if there is none. */
-    function take(told, words) {
+    /* The course of what is drawn; played: null, with the reason in words, if there is none. */
+    function take(played, words) {
       const acts = waiting;
       waiting = [];
-      if (!told) {
+      if (!played) {
         refused = words;
         part("words").textContent = part("says").textContent = refused;
         rest();
         able();
         return;
       }
-      course = ex.course(told);
+      course = ex.course(played);
       reading = ex.figures.clock(course.span);
       acts.forEach((act) => act());
     }
@@ -107,8 +107,8 @@
         cursor.read(states);
         tell();
       }
-      const told = reading.read(at) + " / " + reading.read(course.span) + " " + reading.unit;
-      if (part("time").textContent !== told) part("time").textContent = told;
+      const instant = reading.read(at) + " / " + reading.read(course.span) + " " + reading.unit;
+      if (part("time").textContent !== instant) part("time").textContent = instant;
     }
 
     function tell() {
@@ -117,7 +117,7 @@
       const moving = course.moving(at);
       part("words").textContent = work + " of " + able.length + (able.length === 1 ? " works" : " work") + (moving ? " · " + moving + (moving === 1 ? " transfer" : " transfers") : "");
       part("waits").disabled = !states.some((state) => state.idle);
-      asked = -1;
+      waitOf = -1;
     }
 
     /* Somebody stays at an instant: say what goes on there. */
@@ -227,9 +227,9 @@
       const idle = states.map((state, device) => device).filter((device) => states[device].idle);
       if (!idle.length) return;
       stop();
-      asked = idle.find((device) => device > asked) ?? idle[0];
-      const state = states[asked];
-      askWait(asked, (state.from + state.until) / 2);
+      waitOf = idle.find((device) => device > waitOf) ?? idle[0];
+      const state = states[waitOf];
+      askWait(waitOf, (state.from + state.until) / 2);
     }
 
     /* Dragging: within the plot its pixels are time; on the slider its length is all of it. */

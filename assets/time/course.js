@@ -1,4 +1,4 @@
-/* How a schedule goes, as the server told it once: what each device does, holds and has in flight at an instant. */
+/* How a schedule goes, as the server sent it once: what each device does, holds and has in flight at an instant. */
 (function () {
   "use strict";
   const ex = window.explorer;
@@ -24,26 +24,26 @@
     return -1;
   }
 
-  /* told: explorer.view.instants.played. */
-  ex.course = function (told) {
-    const span = told.span_s;
+  /* played: of explorer.view.instants.played. */
+  ex.course = function (played) {
+    const span = played.span_s;
     const slack = SAME * span;
-    const all = [...told.devices, told.moves].flatMap((spans) => [...spans.start_s, ...spans.end_s]).sort((a, b) => a - b);
+    const all = [...played.devices, played.moves].flatMap((spans) => [...spans.start_s, ...spans.end_s]).sort((a, b) => a - b);
     const events = all.filter((at, i) => i === 0 || at > all[i - 1] + slack);
-    for (const device of told.devices) { /* until when anything that began so far goes on */
+    for (const device of played.devices) { /* until when anything that began so far goes on */
       let reach = 0;
       device.reach = device.end_s.map((end) => (reach = Math.max(reach, end)));
     }
 
     /* does: in words, null while there is nothing; from, until: of that; idle: whether that is any time at all; held: numbers of micro-batches; bytes. */
     function device(number, given) {
-      const it = told.devices[number];
+      const it = played.devices[number];
       const at = given + slack / 2; /* an instant that was reached by a step is not just before itself */
       const i = busy(it, at);
       const held = it.flights.filter(([, from, until]) => from <= at && at < until).map(([micro]) => micro);
       const bytes = it.memory.nbytes[Math.max(0, upTo(it.memory.times_s, at) - 1)];
       const found = { works: it.start_s.length > 0, held: held, bytes: bytes, cap: it.cap_bytes, name: it.name };
-      if (i >= 0) return { ...found, does: told.labels[it.label[i]], idle: false, from: it.start_s[i], until: it.end_s[i] };
+      if (i >= 0) return { ...found, does: played.labels[it.label[i]], idle: false, from: it.start_s[i], until: it.end_s[i] };
       const before = upTo(it.start_s, at);
       const until = before < it.start_s.length ? it.start_s[before] : span;
       const from = before ? it.reach[before - 1] : 0;
@@ -53,12 +53,12 @@
     return {
       span: span,
       device: device,
-      devices: told.devices.length,
+      devices: played.devices.length,
       /* The interval between two events in which an instant lies: while it stays the same, so does everything. */
       place: (at) => upTo(events, at + slack / 2),
       next: (at) => events[Math.min(events.length - 1, upTo(events, at + slack / 2))],
       before: (at) => events[Math.max(0, upTo(events, at - slack / 2 - slack) - 1)],
-      moving: (at) => told.moves.start_s.reduce((sum, start, i) => sum + (start <= at + slack / 2 && at + slack / 2 < told.moves.end_s[i] ? 1 : 0), 0),
+      moving: (at) => played.moves.start_s.reduce((sum, start, i) => sum + (start <= at + slack / 2 && at + slack / 2 < played.moves.end_s[i] ? 1 : 0), 0),
     };
   };
 })();

@@ -1,5 +1,5 @@
 /* The line that stands at an instant, over the schedule and over the memory of every device, with what is read there.
-   A frame moves transforms only; words change from event to event. The schedule is not drawn anew for it.
+   A frame moves transforms only; words change from event to event. The schedule is not drawn again for it.
    host: box(): the element over the schedule; memory(): that with a card or a strip a device; timed(): that which is
    .timed while there is an instant. */
 (function () {
@@ -25,7 +25,7 @@
       return made;
     }
 
-    /* What the rows and cards are made anew for every plan. */
+    /* What the rows and cards are made again for every plan. */
     function lay(sight) {
       const place = box().querySelector(".readings");
       place.replaceChildren();
@@ -93,8 +93,8 @@
     function read(states) {
       for (const reading of readings) {
         const state = states[reading.device];
-        const told = says(state) + (roomy && state.held.length ? " · " + holds(state) : "");
-        put(reading.element, brief(told));
+        const words = says(state) + (roomy && state.held.length ? " · " + holds(state) : "");
+        put(reading.element, brief(words));
         reading.element.classList.toggle("idle", state.does === null);
       }
       for (const card of cards) {

@@ -1,9 +1,9 @@
-/* What is asked, as native controls, which the kernel lists as they are declared: each tells the kernel its new value, which answers with what now stands. */
+/* What is asked, as native controls, which the kernel lists as they are declared: each sends the kernel its new value, which answers with what now stands. */
 import { made } from "./html.js";
 
 const NUMBER = { type: "text", inputmode: "numeric", size: "4", autocomplete: "off", spellcheck: "false" };
 const TEXT = { type: "text", size: "8", autocomplete: "off", spellcheck: "false" };
-/* send(message) to the kernel. Returns draw(controls, told). */
+/* send(message) to the kernel. Returns draw(listed, state). */
 export function controls(place, send) {
   const fields = {};
   const row = made("div", "controls", null, place, { role: "group", "aria-label": "What is asked" });
@@ -18,8 +18,8 @@ export function controls(place, send) {
   cancel.addEventListener("click", () => send({ type: "cancel" }));
   const note = made("p", "refused small", "", place, { role: "alert" });
 
-  function build(told) {
-    for (const [name, label, kind, where] of told.fields) {
+  function build(listed) {
+    for (const [name, label, kind, where] of listed.fields) {
       if (where === "more") field(rest, name, label, kind);
       else row.insertBefore(field(null, name, label, kind), more);
     }
@@ -44,14 +44,14 @@ export function controls(place, send) {
     const input = made("input", "", null, line, { ...(kind === "text" ? TEXT : NUMBER), name });
     const tell = function () {
       const typed = input.value.trim();
-      if (typed === input.dataset.told) return;
-      input.dataset.told = typed; /* until the kernel says what stands */
+      if (typed === input.dataset.stands) return;
+      input.dataset.stands = typed; /* until the kernel says what stands */
       set(name, typed);
     };
     input.addEventListener("change", tell);
     input.addEventListener("keydown", function (event) {
       if (event.key === "Enter") tell(); /* not every notebook lets a change event come of it */
-      if (event.key === "Escape") { input.value = input.dataset.told || ""; return; }
+      if (event.key === "Escape") { input.value = input.dataset.stands || ""; return; }
       const by = { ArrowUp: 1, ArrowDown: -1 }[event.key];
       if (kind !== "step" || !by) return;
       event.preventDefault();
@@ -68,7 +68,7 @@ export function controls(place, send) {
   function step(name, by) {
     const input = fields[name].control;
     const next = Number(input.value || input.placeholder) + by;
-    if (Number.isInteger(next) && next > 0) { input.value = next; input.dataset.told = String(next); set(name, String(next)); }
+    if (Number.isInteger(next) && next > 0) { input.value = next; input.dataset.stands = String(next); set(name, String(next)); }
   }
 
   const set = (name, value) => send({ type: "set", name, value });
@@ -84,18 +84,18 @@ export function controls(place, send) {
     }));
   }
 
-  return function (told, state) {
-    if (!told.fields) return;
-    if (!rest.children.length) build(told);
+  return function (listed, state) {
+    if (!listed.fields) return;
+    if (!rest.children.length) build(listed);
     const typing = place.getRootNode().activeElement;
-    for (const [name, value] of Object.entries(told.values)) {
+    for (const [name, value] of Object.entries(listed.values)) {
       const { control, kind } = fields[name];
-      if (kind === "choice") options(control, told.choices[name]);
+      if (kind === "choice") options(control, listed.choices[name]);
       if (kind === "switch") control.checked = value;
-      else if (control !== typing || kind === "choice" || state.refused || control.value === control.dataset.told) control.value = value;
-      control.dataset.told = value;
-      if (told.defaults[name]) control.placeholder = told.defaults[name];
-      control.disabled = told.given;
+      else if (control !== typing || kind === "choice" || state.refused || control.value === control.dataset.stands) control.value = value;
+      control.dataset.stands = value;
+      if (listed.defaults[name]) control.placeholder = listed.defaults[name];
+      control.disabled = listed.given;
       control.setAttribute("aria-invalid", String(state.refused !== null && state.refused.name === name));
     }
     note.textContent = state.refused ? state.refused.message : "";

@@ -1,5 +1,5 @@
 /* The notebook widget: graph, schedule, memory and why of one plan, with controls. All that is shown is what the kernel's
-   traits say; all that is done here is told to the kernel, which answers with new values. */
+   traits say; all that is done here is sent to the kernel, which answers with new values. */
 import cytoscape from "cytoscape";
 import { explorerParts as ex } from "./parts.js";
 import "../shared/arrows.js";
@@ -130,12 +130,12 @@ function render({ model, el }) {
   const twin = made("details", "twin", null, memoryCard);
   made("summary", "", "Devices as a table", twin);
   const rows = made("div", "table-wrap", null, twin, { tabindex: "0" });
-  const whyCard = made("section", "card told-card", null, below, { "aria-label": "Why this plan" });
+  const whyCard = made("section", "card text-card", null, below, { "aria-label": "Why this plan" });
   const whyBody = made("div", "why", null, whyCard);
-  const pickedCard = made("section", "card told-card", null, below, { "aria-label": "Selected" });
+  const pickedCard = made("section", "card text-card", null, below, { "aria-label": "Selected" });
   const pickedBody = made("div", "inspector", null, pickedCard);
   const pinned = made("div", "pinned", null, pickedCard, { role: "status", "aria-live": "polite" });
-  const besideCard = made("section", "card told-card beside-card", null, below, { "aria-label": "Review and compare" });
+  const besideCard = made("section", "card text-card beside-card", null, below, { "aria-label": "Review and compare" });
   const besideHead = made("div", "actions", null, besideCard);
   const besideBody = made("div", "beside-body", null, besideCard, { tabindex: "0", role: "region", "aria-label": "What was asked of the plan" });
   for (const [type, label] of [["review", "Review"], ["keep", "Keep this plan"], ["differ", "Compare with the kept one"], ["compare", "Compare planners"]]) {
@@ -176,12 +176,12 @@ function render({ model, el }) {
   const gantt = ex.chart(frame, frame, {
     root: () => root,
     pick(bar) {
-      const told = gantt.bars();
-      if (!plan.by_operator) select(told.stage[bar] >= 0 ? "stage" : "device", told.stage[bar] >= 0 ? told.stage[bar] : told.device[bar]);
-      else if (told.key[bar] >= 0) select("operator", told.key[bar]);
+      const bars = gantt.bars();
+      if (!plan.by_operator) select(bars.stage[bar] >= 0 ? "stage" : "device", bars.stage[bar] >= 0 ? bars.stage[bar] : bars.device[bar]);
+      else if (bars.key[bar] >= 0) select("operator", bars.key[bar]);
       else { /* a run: large enough that its operators can be clicked */
-        const room = 0.15 * (told.end[bar] - told.start[bar]);
-        gantt.look(told.start[bar] - room, told.end[bar] + room);
+        const room = 0.15 * (bars.end[bar] - bars.start[bar]);
+        gantt.look(bars.start[bar] - room, bars.end[bar] + room);
       }
     },
     pickRow(row) {
@@ -287,18 +287,18 @@ function render({ model, el }) {
 
   const drawers = {
     _graph() {
-      const told = model.get("_graph");
-      if (!told.elements) return;
-      cy.style(told.style);
-      boxes.draw(told);
-      count.textContent = told.count;
+      const graph = model.get("_graph");
+      if (!graph.elements) return;
+      cy.style(graph.style);
+      boxes.draw(graph);
+      count.textContent = graph.count;
       drawers._overlay();
     },
     _overlay() {
-      const told = model.get("_overlay");
-      numbered(numbers, told.values);
-      boxes.values(told.values || null);
-      if (told.nodes) boxes.overlay(told);
+      const overlay = model.get("_overlay");
+      numbered(numbers, overlay.values);
+      boxes.values(overlay.values || null);
+      if (overlay.nodes) boxes.overlay(overlay);
       light();
     },
     _plan() {
@@ -337,8 +337,8 @@ function render({ model, el }) {
       light();
     },
     _selected() {
-      const told = model.get("_selected");
-      selected = told.kind ? told : null;
+      const next = model.get("_selected");
+      selected = next.kind ? next : null;
       inspector(pickedBody, selected, act);
       light();
     },
@@ -385,7 +385,7 @@ function render({ model, el }) {
   const heard = Object.entries(drawers).map(([name, draw]) => [`change:${name}`, draw]);
   const found = (message) => {
     if (message.type === "found") finder.draw(message);
-    else if (message.type === "peeked") boxes.told(message);
+    else if (message.type === "peeked") boxes.peeked(message);
     else if (message.type === "bars") gantt.refine(message);
     else if (message.type === "elsewhere") {
       const here = pickedBody.querySelector(".why-here");

@@ -15,7 +15,7 @@ export function figures(place, cards) {
 }
 
 const unbroken = (words) => words.replaceAll(" %", "\u00a0%");
-const part = (told) => (told.device >= 0 ? "part s" + (told.device % 64) : "part " + told.key);
+const part = (one) => (one.device >= 0 ? "part s" + (one.device % 64) : "part " + one.key);
 
 /* What it would cost at every other place, and to move the edges of its stage. */
 export function places(place, rows) {
@@ -38,10 +38,10 @@ export function places(place, rows) {
 }
 
 /* A line for every question, what stands against the plan first. */
-export function review(place, told) {
+export function review(place, report) {
   const rank = ["fail", "warn", "pass"];
   const body = made("table", "review-lines");
-  for (const line of [...told.lines].sort((a, b) => rank.indexOf(a.verdict) - rank.indexOf(b.verdict))) {
+  for (const line of [...report.lines].sort((a, b) => rank.indexOf(a.verdict) - rank.indexOf(b.verdict))) {
     const row = made("tr", "", null, body);
     made("td", "verdict-mark " + line.verdict, line.verdict, row);
     made("th", "", line.what, row, { scope: "row" });
@@ -55,23 +55,23 @@ export function difference(place, lines) {
 }
 
 /* reveal(operator, from_s, to_s): show a span of the critical path. */
-export function why(place, told, order, reveal) {
-  const found = [made("h2", "", "Why this plan"), made("p", "", unbroken(told.headline))];
+export function why(place, reasons, order, reveal) {
+  const found = [made("h2", "", "Why this plan"), made("p", "", unbroken(reasons.headline))];
   const stack = made("div", "stack", null, null, { "aria-hidden": "true" });
-  for (const one of told.parts) if (one.share) made("i", part(one), null, stack).style.flexGrow = one.share;
+  for (const one of reasons.parts) if (one.share) made("i", part(one), null, stack).style.flexGrow = one.share;
   const list = made("ul", "parts");
-  for (const one of told.parts) {
+  for (const one of reasons.parts) {
     const line = made("li", "", null, list);
     made("i", part(one), null, line);
     line.append(one.name);
     made("b", "", one.text, line);
   }
-  found.push(stack, list, made("div", "bind", unbroken(told.binding)));
+  found.push(stack, list, made("div", "bind", unbroken(reasons.binding)));
   if (order) found.push(made("p", "order small", unbroken(order)));
-  if (told.heaviest.length) {
+  if (reasons.heaviest.length) {
     found.push(made("h3", "", "Longest on the path"));
     const heavy = made("div", "heaviest");
-    for (const row of told.heaviest) {
+    for (const row of reasons.heaviest) {
       const button = made("button", "heavy", null, heavy, { title: row.name + ": show it in the schedule and in the graph" });
       made("span", "", row.name, button);
       made("b", "", row.text, button);
@@ -80,16 +80,16 @@ export function why(place, told, order, reveal) {
     found.push(heavy);
   }
   const gauge = made("div", "gauge", null, null, { "aria-hidden": "true" });
-  const at = told.bound_share * 94 + "%";
+  const at = reasons.bound_share * 94 + "%";
   made("i", "track", null, gauge);
   made("i", "fill", null, gauge).style.width = at;
   made("i", "at bound", null, gauge).style.left = at;
   made("i", "at plan", null, gauge).style.left = "94%";
   const ends = made("div", "spread small quiet");
-  made("span", "", "bound " + told.bound, ends);
-  made("span", "", "plan " + told.objective, ends);
-  found.push(made("h2", "", "Proved"), gauge, ends, made("p", "small quiet", told.proof));
-  for (const note of told.notes) found.push(made("p", "small quiet", note));
+  made("span", "", "bound " + reasons.bound, ends);
+  made("span", "", "plan " + reasons.objective, ends);
+  found.push(made("h2", "", "Proved"), gauge, ends, made("p", "small quiet", reasons.proof));
+  for (const note of reasons.notes) found.push(made("p", "small quiet", note));
   place.replaceChildren(...found);
 }
 
@@ -128,14 +128,14 @@ export function inspector(place, selected, act) {
 }
 
 /* ways: changes under which there is a plan, and how the look for them stands. use(bytes): set the cap at which a plan was
-   found; go(place): ask with a way out. */
-export function banner(place, told, ways, use, go) {
-  place.hidden = !told;
+   found; go(place): ask with a remedy. */
+export function banner(place, refusal, ways, use, go) {
+  place.hidden = !refusal;
   place.replaceChildren();
-  if (!told) return;
-  made("b", "", told.title, place);
-  for (const line of told.lines) made("span", "", line, place);
-  if (told.cap) made("button", "tool", told.cap.words, place).addEventListener("click", () => use(told.cap.bytes));
+  if (!refusal) return;
+  made("b", "", refusal.title, place);
+  for (const line of refusal.lines) made("span", "", line, place);
+  if (refusal.cap) made("button", "tool", refusal.cap.words, place).addEventListener("click", () => use(refusal.cap.bytes));
   if (!ways) return;
   const list = made("ul", "helps ways", null, ways.list.length ? place : null);
   ways.list.forEach(function (way, i) {
@@ -151,15 +151,15 @@ export function banner(place, told, ways, use, go) {
 const COLUMNS = [["objective", "Objective"], ["gap", "Gap"], ["bound", "Bound"], ["word", "Status"], ["peak", "Peak memory"], ["runtime", "Solver time"]];
 
 /* Planners side by side, the best first; a press on a name shows its plan. */
-export function comparison(place, told, send) {
-  const head = made("p", "small quiet compared", told.going ? told.going + " " : told.words);
-  if (told.going) made("button", "tool", "Stop", head).addEventListener("click", () => send({ type: "stop" }));
+export function comparison(place, compared, send) {
+  const head = made("p", "small quiet compared", compared.going ? compared.going + " " : compared.words);
+  if (compared.going) made("button", "tool", "Stop", head).addEventListener("click", () => send({ type: "stop" }));
   const found = made("table", "comparison");
   made("caption", "sr", "Planners compared", found);
   const titles = made("tr", "", null, made("thead", "", null, found));
   for (const title of ["Planner", ...COLUMNS.map((column) => column[1])]) made("th", title === "Planner" || title === "Status" ? "" : "n", title, titles, { scope: "col" });
   const body = made("tbody", "", null, found);
-  for (const row of told.rows) {
+  for (const row of compared.rows) {
     const line = made("tr", row.current ? "current" : "", null, body);
     const name = made("th", "", null, line, { scope: "row" });
     const what = `${row.guarantee}; ${row.source}`;
@@ -171,22 +171,22 @@ export function comparison(place, told, send) {
     for (const [key] of COLUMNS) made("td", key === "word" ? "" : "n", row[key], line);
   }
   const rest = made("details", "more left-out");
-  const names = told.left_out.flatMap((out) => out.planners.split(", "));
+  const names = compared.left_out.flatMap((out) => out.planners.split(", "));
   made("summary", "small quiet", `${names.length === 1 ? "1 planner" : names.length + " planners"} cannot be asked here`, rest);
-  for (const out of told.left_out) {
+  for (const out of compared.left_out) {
     const line = made("p", "small", null, rest);
     made("b", "", out.planners, line);
     line.append(` ${out.status}: ${out.reason}`);
   }
-  found.hidden = !told.rows.length;
+  found.hidden = !compared.rows.length;
   place.replaceChildren(head, found, ...(names.length ? [rest] : []));
 }
 
 /* What is pinned, each with a button that lets it go, and what the newest pin costs. */
-export function pins(place, told, cost, unpin) {
+export function pins(place, pinned, cost, unpin) {
   place.replaceChildren();
   if (cost) made("p", "small", cost, place);
-  for (const [name, device] of told) {
+  for (const [name, device] of pinned) {
     const chip = made("span", "pin-chip", `${name} on ${device}`, place);
     made("button", "tool", "×", chip, { "aria-label": `Unpin ${name}` }).addEventListener("click", () => unpin(name));
   }
@@ -195,10 +195,10 @@ export function pins(place, told, cost, unpin) {
 const FIRST_STEPS = 6; /* of a chain that are in sight at once */
 
 /* What an idle device waits for, backwards in time. */
-export function waits(place, told) {
+export function waits(place, chain) {
   const head = made("div", "picked");
-  made("i", "swatch s" + (told.device % 64), null, head);
-  made("b", "", told.title, head);
+  made("i", "swatch s" + (chain.device % 64), null, head);
+  made("b", "", chain.title, head);
   const list = (steps) => {
     const found = made("ol", "wait-steps");
     for (const step of steps) {
@@ -211,13 +211,13 @@ export function waits(place, told) {
     }
     return found;
   };
-  const rest = told.steps.slice(FIRST_STEPS, 200);
+  const rest = chain.steps.slice(FIRST_STEPS, 200);
   const more = made("details", "more wait-more");
   made("summary", "", rest.length === 1 ? "1 step before" : rest.length + " steps before", more);
   more.append(list(rest));
-  place.replaceChildren(made("h2", "", "Waits"), head, made("p", "small quiet", told.when),
-    made("p", "small quiet wait-head", "Backwards in time, each let the one above begin:"), list(told.steps.slice(0, FIRST_STEPS)),
-    ...(rest.length ? [more] : []), made("p", "small wait-start", told.started));
+  place.replaceChildren(made("h2", "", "Waits"), head, made("p", "small quiet", chain.when),
+    made("p", "small quiet wait-head", "Backwards in time, each let the one above begin:"), list(chain.steps.slice(0, FIRST_STEPS)),
+    ...(rest.length ? [more] : []), made("p", "small wait-start", chain.started));
 }
 
 /* What the colours of boxes mean while they show numbers of somebody's own. */

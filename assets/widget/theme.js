@@ -6,8 +6,8 @@ const luminance = (colour) => {
 };
 
 export function themeOf(el) {
-  const told = document.body.dataset.jpThemeLight; /* JupyterLab, Notebook 7 */
-  if (told) return told === "false" ? "dark" : "light";
+  const jupyter = document.body.dataset.jpThemeLight; /* JupyterLab, Notebook 7 */
+  if (jupyter) return jupyter === "false" ? "dark" : "light";
   const classes = [...document.body.classList, ...document.documentElement.classList];
   if (classes.some((name) => /^(vscode-dark|vscode-high-contrast|dark|dark-theme|theme-dark)$/.test(name))) return "dark";
   if (classes.some((name) => /^(vscode-light|light|light-theme|theme-light)$/.test(name))) return "light";

@@ -106,19 +106,19 @@ def kernels(problem: Problem, plan: Plan) -> Mapping[int, Mapping[Kernel, float]
     """Device -> what it runs for a mini-batch, and how long."""
     work = shapes(problem.graph).work
     once = np.array([operator.phase is Phase.UPDATE for operator in problem.graph.operators])
-    kernels: dict[int, dict[Kernel, float]] = {}
+    by_device: dict[int, dict[Kernel, float]] = {}
     for stage in plan.stages:
         samples, times = stage.micro_batch_size / len(stage.devices), problem.mini_batch / stage.micro_batch_size
         for device in stage.devices:
             kind = problem.cluster.devices[device].kind
             seconds = problem.compute.at(kind, samples)
-            on_device = kernels.setdefault(device, {})
+            on_device = by_device.setdefault(device, {})
             for o in stage.operators:
                 if 0 < seconds[o] < np.inf:
                     kernel = Kernel(kind, WorkClass(work[o]), float(f"{seconds[o]:.{DIGITS}g}"))
                     taken = float(seconds[o]) * (1.0 if once[o] else times)
                     on_device[kernel] = on_device.get(kernel, 0.0) + taken
-    return kernels
+    return by_device
 
 
 def told_apart(problem: Problem, first: Plan, second: Plan, first_s: float, second_s: float) -> bool | None:

@@ -1,4 +1,4 @@
-"""What jobs about plans answer: the shapes of their ``told`` and ``part`` events, by the request in
+"""What jobs about plans answer: the shapes of their ``done`` and ``part`` events, by the request in
 `explorer.jobs.requests`."""
 
 from __future__ import annotations

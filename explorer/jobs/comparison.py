@@ -86,7 +86,7 @@ def entries(
     InvalidProblem for an unknown planner or option.
     """
     chosen = {text: choose_planner(text) for text in planners or PLANNERS} | dict(given or {})
-    entries = []
+    runs = []
     wanted = () if problem.is_latency else contiguities
     for contiguity in wanted or (problem.contiguity,):
         question = replace(problem, contiguity=contiguity)
@@ -94,8 +94,8 @@ def entries(
             entry = Entry(text, solver, question)
             if not planners and text in ONLY_WHERE_THEY_CAN and entry.unsupported:
                 continue
-            entries.append(entry)
-    return tuple(sorted(entries, key=lambda entry: not entry.unsupported))
+            runs.append(entry)
+    return tuple(sorted(runs, key=lambda entry: not entry.unsupported))
 
 
 def compare(

@@ -1,4 +1,4 @@
-"""When a search's steps and plans are told: often enough to watch, seldom enough not to slow it down."""
+"""When a search's steps and plans are reported: often enough to watch, seldom enough not to slow it down."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.result import Progress
 
 REDRAW_S = 0.25
-"""Steps are told at most this often; the last one always arrives with the result."""
+"""Steps are reported at most this often; the last one always arrives with the result."""
 SOON_S = 0.2
 """Before this, what a planner turns to next is likely over before its incumbent is drawn."""
 DRAWING = 0.1
@@ -19,12 +19,12 @@ LONGEST_S = 3.0
 """but at least this often."""
 
 Tell = Callable[[Progress, Plan | None, Sequence[Progress]], None]
-"""Tells a step, the plan if it is a new one, and the steps since the last one told."""
+"""Tells a step, the plan if it is a new one, and the steps since the last one reported."""
 
 
 @dataclass
 class Telling:
-    """Passes on the progress of one search. A plan that came too soon after another is told by the next
+    """Passes on the progress of one search. A plan that came too soon after another is reported by the next
     `beat`, which the search calls many times a second, unless a better one comes first.
 
     clock counts seconds, effort seconds of work of this thread: another process on the same core is no

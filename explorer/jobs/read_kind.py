@@ -112,7 +112,7 @@ def is_placement(value: object) -> bool:
 
 
 def load_opened(path: str, name: str, training: bool) -> Workload:
-    """The workload of a file that pages know as ``name``, and of which they are not told where it is; that of a plan is
+    """The workload of a file that pages know as ``name``, and whose path they do not get; that of a plan is
     what it was made for. Raises InvalidProblem."""
     try:
         return replace(_load(path, training), reference=name)
@@ -132,7 +132,7 @@ def _load(path: str, training: bool) -> Workload:
 
 
 def workload_of_plan(file: PlanFile, path: str) -> Workload:
-    """What a plan was made for, costs and cluster included, as a workload to plan anew."""
+    """What a plan was made for, costs and cluster included, as a workload to plan again."""
     problem = file.problem
     return Workload(
         problem.as_traced.graph,

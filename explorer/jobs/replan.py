@@ -115,7 +115,7 @@ def replan(
 
 
 def planner_of(file: PlanFile) -> Planner | str:
-    """The planner that made a plan, with its options; "auto" where that is not told, or none did."""
+    """The planner that made a plan, with its options; "auto" where that is not stated, or none did."""
     from solvers.planners.registry import PLANNERS
 
     result = file.result

@@ -1,6 +1,6 @@
 """What workers do about runs: look at a plan before it runs, run it, read a past run, plan again.
 
-Imported in workers only. The outcome of whatever ran is told with the plan it is of, so that a page can
+Imported in workers only. The outcome of whatever ran is sent with the plan it is of, so that a page can
 show it long after.
 """
 
@@ -48,7 +48,7 @@ from solvers.plan.result import Status
 from solvers.problem.problem import Problem
 
 TELL_S = 0.2
-"""Progress and lines of the log are told at most this often."""
+"""Progress and lines of the log are sent at most this often."""
 LOG_BYTES = 2**16
 LOG_LINES = 200
 GPUS = Path("/proc/driver/nvidia/gpus")
@@ -121,7 +121,7 @@ def run_job(
 def show_run_job(
     request: ShowRunRequest, emit: Emit, should_stop: Callable[[], bool], targets: Targets | None = None
 ) -> None:
-    """A run that is kept, as it was told when it ended."""
+    """A run that is kept, as it was reported when it ended."""
     folder = find_run(request.bundle).folder
     text, settings = read_bundle(folder)
     bundle, about = Bundle(folder), read_about(folder)
@@ -138,7 +138,7 @@ def kept_name(bundle: str) -> str:
 
 
 def cleaner(place: str, name: str) -> Callable[[str], str]:
-    """What a page is told never says where a target is: only how it is called."""
+    """What a page is sent never says where a target is: only how it is called."""
     if "://" not in place:
         return lambda words: words
     host = place.split("://", 1)[1]

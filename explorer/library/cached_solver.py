@@ -47,7 +47,7 @@ def _solve(
 @contextmanager
 def noting(path: Path | None, model: str, fresh: bool = False) -> Iterator[tuple[Asking, Callable[[Result], Result]]]:
     """What asks through a library, for whoever has no place for lines but the notes of a result; and what adds
-    them there. Folders are not told: whoever reads the notes may be a visitor."""
+    them there. Folders are not named: whoever reads the notes may be a visitor."""
     lines: list[str] = []
 
     def tell(line: str) -> None:

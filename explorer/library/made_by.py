@@ -22,9 +22,9 @@ def versions() -> Mapping[str, str]:
     """Of the project, of all that `solvers` is made of (a hash of its sources, so that work on a planner is another
     version with every change), of Python and of the packages that compute. How models are traced and what operators
     cost is not among them: it makes the problem, and that is a part of the question."""
-    versions = {PROJECT: version_of(PROJECT), "solvers": sources_hash(Path(solvers.__file__).parent)}
-    versions["python"] = ".".join(platform.python_version_tuple()[:2])
-    return MappingProxyType(versions | {name: version_of(name) for name in PACKAGES})
+    version_by_name = {PROJECT: version_of(PROJECT), "solvers": sources_hash(Path(solvers.__file__).parent)}
+    version_by_name["python"] = ".".join(platform.python_version_tuple()[:2])
+    return MappingProxyType(version_by_name | {name: version_of(name) for name in PACKAGES})
 
 
 def version_of(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A row of the library: what is told of an answer in a list, the answer itself, a checksum of all of it,
+"""A row of the library: what is shown of an answer in a list, the answer itself, a checksum of all of it,
 and which of two answers is kept."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ALIKE = 1e-9
 
 @dataclass(frozen=True)
 class Listed:
-    """What is told of an answer. seconds: how long the search took. kept_at: UTC, ISO 8601. made_by: `versions` of
+    """What is shown of an answer. seconds: how long the search took. kept_at: UTC, ISO 8601. made_by: `versions` of
     then. nbytes: of the answer in the file, without its graph, which others may share."""
 
     question: str
@@ -96,7 +96,7 @@ def row_of(question: SearchQuestion, result: Result, model: str, now: datetime |
 
 
 def read_row(row: Sequence[object]) -> tuple[Listed, bytes]:
-    """What is told, and the text of the answer. Raises LibraryTrouble for a row that is not as it was written."""
+    """What is shown, and the text of the answer. Raises LibraryTrouble for a row that is not as it was written."""
     columns, answer, stated = tuple(row[: len(COLUMNS)]), row[-2], row[-1]
     if not isinstance(answer, bytes) or checksum(columns, answer) != stated:
         raise LibraryTrouble("it is damaged")

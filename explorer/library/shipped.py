@@ -1,6 +1,6 @@
 """Answers that ship: of the page's first question there is one before anything is compiled or searched.
 
-``python -m explorer.jobs.shipping`` searches for them anew; a test says when that is due.
+``python -m explorer.jobs.shipping`` searches for them again; a test says when that is due.
 """
 
 from __future__ import annotations

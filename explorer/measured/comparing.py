@@ -40,7 +40,7 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
     measured time of every action (`explorer.measured.measured_problem`); P2, with the measured links besides
     (`explorer.measured.links`); M, the median of the iterations measured. So
     P1 - P0 is what wrong operator costs make, P2 - P1 what wrong links make, and M - P2 what the schedule model
-    does not know. Replicas are fed each with its own times; what is told of a segment is their mean.
+    does not know. Replicas are fed each with its own times; what is shown of a segment is their mean.
 
     Raises RunError, in one line, if the outcome holds no measured iteration, and InvalidPlan if it names
     segments, stages or devices that the plan does not have.

@@ -56,7 +56,7 @@ class SegmentError:
 class OperatorError:
     """One operator: seconds of one replica's share of a micro-batch (of the mini-batch, for an update), the mean
     over its devices; runs: how often per iteration. profiled: whether it was measured by itself; else its
-    share of its segment's actions is told, so that all operators of a segment and phase have one ratio."""
+    share of its segment's actions is shown, so that all operators of a segment and phase have one ratio."""
 
     predicted_s: float
     measured_s: float

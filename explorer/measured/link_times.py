@@ -1,4 +1,4 @@
-"""How long messages of a run were on their wires, where that can be told."""
+"""How long messages of a run were on their wires, where that is known."""
 
 from __future__ import annotations
 

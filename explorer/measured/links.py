@@ -1,4 +1,4 @@
-"""How fast the links of a run were, told by the messages that their readers had to wait for."""
+"""How fast the links of a run were, by the messages that their readers had to wait for."""
 
 from __future__ import annotations
 

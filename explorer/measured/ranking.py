@@ -1,4 +1,4 @@
-"""Whether predictions put plans in the order in which they ran, and whether two plans can be told apart."""
+"""Whether predictions put plans in the order in which they ran, and whether two plans can be distinguished."""
 
 from __future__ import annotations
 

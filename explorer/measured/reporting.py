@@ -19,9 +19,9 @@ PART_WORDS = {
     "links": "links",
     SCHEDULE: "schedule model",
 }
-"""The three errors, in the order in which they are told."""
+"""The three errors, in the order in which they are shown."""
 OWN = ("predicted", "fed", "spans", "segments", "operators", "bubble_predicted", "bubble_measured")
-"""Fields of a comparison that are told otherwise than they stand."""
+"""Fields of a comparison that are shown otherwise than they stand."""
 
 
 def rows(comparison: Comparison, same_hardware: bool = True) -> list[list[str]]:

@@ -40,7 +40,7 @@ def choices() -> dict[str, list[Offered]]:
 @cache
 def fields() -> list[tuple[str, str, str, str]]:
     """Name, label, kind ("step", "choice", "switch", "number" or "text") and place of each control, as declared."""
-    fields = []
+    rows = []
     for name, one in SETTABLE.items():
         control = one.control
         assert control is not None
@@ -52,8 +52,8 @@ def fields() -> list[tuple[str, str, str, str]]:
         elif type(one.kind) in (Whole, Number):
             kind = "step" if control.shape == OWN else "number"
         label = control.heading if control.unit != 1 else control.label or control.what
-        fields.append((name, label, kind, control.in_widget))
-    return fields
+        rows.append((name, label, kind, control.in_widget))
+    return rows
 
 
 def controls(written: Mapping[str, object], problem: Problem, given: bool) -> dict[str, object]:

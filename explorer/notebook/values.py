@@ -129,19 +129,19 @@ def graph(result: Result) -> nx.DiGraph[str]:
     plan whether they are ``cut``."""
     problem, view = result.problem, result_view(result)
     operators = problem.graph.operators
-    graph: nx.DiGraph[str] = nx.DiGraph(name=problem.graph.name)
+    operator_graph: nx.DiGraph[str] = nx.DiGraph(name=problem.graph.name)
     for row in _rows(result, view):
-        graph.add_node(row.pop("name"), **row)
+        operator_graph.add_node(row.pop("name"), **row)
     samples = problem.graph.samples if view is None else view["samples"]
     for tensor in problem.graph.tensors:
         for consumer in tensor.consumers:
             ends = operators[tensor.producer].name, operators[consumer].name
-            before = graph.edges[ends]["nbytes"] if graph.has_edge(*ends) else 0.0
+            before = operator_graph.edges[ends]["nbytes"] if operator_graph.has_edge(*ends) else 0.0
             attributes: dict[str, Any] = {"nbytes": before + tensor.nbytes.at(samples)}
             if view is not None:
                 attributes["cut"] = not set(view["placement"][consumer]) <= set(view["placement"][tensor.producer])
-            graph.add_edge(*ends, **attributes)
-    return graph
+            operator_graph.add_edge(*ends, **attributes)
+    return operator_graph
 
 
 def frame(result: Result) -> pd.DataFrame:

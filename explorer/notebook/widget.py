@@ -80,7 +80,7 @@ class PlacementWidget(DrawnWidget):
     """A model's plan in a notebook: ``PlacementWidget(graph, devices=4, memory="16GiB")`` shows it and asks for a plan.
 
     graph: what `explorer.trace` returns. The other arguments are traits of the same names; they are those of
-    `explorer.plan`. Setting one asks anew in the background: a cell never waits, ``await widget.solved()`` does. What
+    `explorer.plan`. Setting one asks again in the background: a cell never waits, ``await widget.solved()`` does. What
     makes no sense raises InvalidProblem (a TraitError, too) at the assignment and leaves the old value; several that
     only make sense together are set inside ``with widget.hold_trait_notifications():``.
 
@@ -255,7 +255,7 @@ class PlacementWidget(DrawnWidget):
             self._tell()
 
     def solve(self) -> None:
-        """Ask the same question anew, and search even if the library knows the answer."""
+        """Ask the same question again, and search even if the library knows the answer."""
         self._ask(fresh=True)
 
     def cancel(self) -> None:
@@ -424,7 +424,7 @@ class PlacementWidget(DrawnWidget):
         self._set_pins(pins, words)
 
     def _set_pins(self, pins: Mapping[str, int], words: str) -> None:
-        """Ask with other pins; once there is a plan, what they cost is told. words: what was done."""
+        """Ask with other pins; once there is a plan, what they cost is shown. words: what was done."""
         if self.result is not None and self.result.plan is not None:
             self._pinning = Pinning(words, self._question, self.result.objective_s)
         self.set_trait("pins", dict(pins))

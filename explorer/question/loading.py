@@ -96,7 +96,7 @@ def load(
 
 def whole_name(model: str) -> str:
     """The name of a model that is traced here as it is before it is divided: with as many samples as its groups have
-    members, where these share out samples and nobody says how many there are."""
+    members, where these divide samples and nobody says how many there are."""
     name, example = split_example(model)
     made_here = name in MODELS or library_of(name) is not None
     return join_example(of_degree(model, 1), batch=example.samples if made_here else None)

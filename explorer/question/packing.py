@@ -85,7 +85,7 @@ def packed_problem(problem: Problem, graph: PackedGraph) -> PackedProblem:
 
 
 def unpacked_problem(packed: PackedProblem) -> Problem:
-    """Equal graphs are unpacked once: what is told of one problem holds for the next."""
+    """Equal graphs are unpacked once: what is known of one problem holds for the next."""
     key = packed.graph.key
     if key not in _graphs:
         parts = pickle.loads(packed.graph.content)

@@ -238,7 +238,7 @@ def _precision(workload: Workload, settings: Settings) -> Precision:
 
 
 def _zero(workload: Workload, settings: Settings) -> int:
-    """As asked for. Raises InvalidProblem where there is nothing that replicas could share out."""
+    """As asked for. Raises InvalidProblem where there is nothing that replicas could shard."""
     zero = settings.zero
     if zero not in ZERO_STAGES:
         raise InvalidProblem(f"zero must be a stage of ZeRO, 1, 2 or 3 (0: none), found {zero}")

@@ -28,7 +28,7 @@ from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Problem
 
 SAME = 1e-9
-"""Relative difference below which two numbers are told to be equal."""
+"""Relative difference below which two numbers count as equal."""
 SHOWN_HASH = 12
 NUMBERS = (
     ("iteration", "s", "iteration_s"),
@@ -40,7 +40,7 @@ NUMBERS = (
     ("bytes between nodes", "bytes", "between_nodes_bytes"),
     ("peak memory, fullest device", "bytes", "peak_bytes"),
 )
-"""What is told of both plans: in words, its unit, and its name in `Figures`."""
+"""What is shown of both plans: in words, its unit, and its name in `Figures`."""
 
 
 class DeviceNumbers(TypedDict):
@@ -89,7 +89,7 @@ class Difference:
     """Of two plans, the first and the second.
 
     questions: what was asked otherwise, a line each. match: device of the first -> of the second, where it has a
-    counterpart. moved: see `moved_modules`; places are told by the second plan's labels. elsewhere: the operators that
+    counterpart. moved: see `moved_modules`; places have the second plan's labels. elsewhere: the operators that
     moved. figures, metrics, micro_batches, stages, names: of each plan; names: of its devices. hashes: of the plans.
     told_apart: whether their times differ by more than estimates of what they do differently are off
     (`costs.interval.told_apart`), None where that is not known, or they answer different questions.
@@ -271,7 +271,7 @@ def _divided(problem: Problem) -> str:
 def _changes(
     first: Plan, second: Plan, match: Mapping[int, int], names: tuple[Sequence[str], Sequence[str]], operators: int
 ) -> list[Change | None]:
-    """How every operator moved. Devices of the first plan are told by their counterparts' labels."""
+    """How every operator moved. Devices of the first plan are named by their counterparts' labels."""
     before, after = first.placement(), second.placement()
     changes: list[Change | None] = []
     for operator in range(operators):

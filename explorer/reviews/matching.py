@@ -13,7 +13,7 @@ from solvers.problem.cluster import Device
 
 Devices = frozenset[int]
 SMALL = 0.05
-"""Share of the graph's operators up to which a module is told as one, though its parts moved differently."""
+"""Share of the graph's operators up to which a module is listed as one, though its parts moved differently."""
 
 Change = tuple[str, str]
 """Where from and where to, in words."""

@@ -247,7 +247,7 @@ def proved(result: Result | None) -> Line:
 
 def known(problem: Problem, plan: Plan, seconds: float = math.nan) -> list[Line]:
     """What is estimated, what was measured, what a file states, and who holds what is tied. seconds: of the
-    objective, of which is told how far off it may be."""
+    objective, of which is stated how far off it may be."""
     source = problem.costs_from
     measured = source.startswith(MEASURED)
     shares = share(problem, plan)

@@ -64,11 +64,11 @@ def bytes_of(program: Program, graph: OpGraph, samples: int) -> list[float]:
     captured = program.captured
     size = {names.split(" = ")[0]: captured.values[value].nbytes for value, names in captured.parameters.items()}
     factor = PER_PARAMETER if graph.trains else 1
-    found = [AT_ONCE * o.saved_bytes.at(samples) if graph.trains else 0.0 for o in graph.operators]
-    found = found[: len(program.folded.groups)]
+    nbytes = [AT_ONCE * o.saved_bytes.at(samples) if graph.trains else 0.0 for o in graph.operators]
+    nbytes = nbytes[: len(program.folded.groups)]
     for name, readers in program.readers.items():
-        found[readers[0]] += factor * size[name]
-    return found
+        nbytes[readers[0]] += factor * size[name]
+    return nbytes
 
 
 def blocks_of(program: Program, sizes: Sequence[float], room_bytes: float) -> tuple[range, ...]:
@@ -161,7 +161,7 @@ def measure_in_blocks(bench: Bench, counts: tuple[int, ...]) -> tuple[list[Count
             f"measured in {len(blocks)} blocks of operators, one after another, of which one had its parameters here"
         )
     kept = Boundaries(program, bench.place.device)
-    found: list[list[Counted]] = []
+    by_block: list[list[Counted]] = []
     updates: Updates = {}
     of_block = replace(bench, request=replace(request, budget_s=request.budget_s / len(blocks)))
     for block in blocks:
@@ -169,12 +169,12 @@ def measure_in_blocks(bench: Bench, counts: tuple[int, ...]) -> tuple[list[Count
         gc.collect()  # modules of graphs refer to themselves, and so to the parameters of the block before
         measured, steps = _block(of_block, block, counts, kept)
         counts = tuple(each.samples for each in measured)
-        found.append(measured)
+        by_block.append(measured)
         for name, seconds in steps.items():
             updates.setdefault(name, {}).update(seconds)
     stepped = {o.name for o in graph.operators if o.phase is Phase.UPDATE and o.forward_of is not None}
     whole_steps = {name: seconds for name, seconds in updates.items() if seconds.keys() == stepped}
-    return [added([each for of in found for each in of if each.samples == n]) for n in counts], whole_steps
+    return [added([each for of in by_block for each in of if each.samples == n]) for n in counts], whole_steps
 
 
 def _block(bench: Bench, block: range, counts: tuple[int, ...], kept: Boundaries) -> tuple[list[Counted], Updates]:
@@ -198,7 +198,7 @@ def _measure_counts(
 ) -> tuple[list[Counted], Subject]:
     """A block at each number of samples that the budget allows, in several rounds; and what it was at the first."""
     place, now = bench.place, bench.now()
-    found: list[list[Counted]] = []
+    by_count: list[list[Counted]] = []
     subjects: list[Subject] = []
     slot_s = bench.request.budget_s * OPERATORS_SHARE / len(counts)
     began = time.perf_counter()
@@ -208,30 +208,30 @@ def _measure_counts(
         try:
             once = _wall_s(subject)
         except (RuntimeError, ValueError) as error:
-            if isinstance(error, torch.OutOfMemoryError) or found:
+            if isinstance(error, torch.OutOfMemoryError) or by_count:
                 raise
             bench.notes.append(f"{samples} samples were left out: {(str(error).splitlines() or [''])[0]}"[:300])
             continue
-        if len(found) >= 2 and not bench.in_time(began, once):
+        if len(by_count) >= 2 and not bench.in_time(began, once):
             left_out = ", ".join(map(str, counts[number:]))
             bench.notes.append(
                 f"{left_out} samples were left out: the budget of {bench.request.budget_s:g} s was used up"
             )
             break
-        found.append([measure_count(subject, place, slot_s / ROUNDS, now)])
+        by_count.append([measure_count(subject, place, slot_s / ROUNDS, now)])
         subjects.append(subject)
         if block.stop < len(bench.program.folded.groups):
             kept.keep(segment, samples, subject.run())
     for _ in range(1, ROUNDS):
-        for rounds, subject in zip(found, subjects, strict=True):
-            if len(found) >= 2 and bench.in_time(began, _wall_s(subject)):
+        for rounds, subject in zip(by_count, subjects, strict=True):
+            if len(by_count) >= 2 and bench.in_time(began, _wall_s(subject)):
                 rounds.append(measure_count(subject, place, slot_s / ROUNDS, now))
-    if len(found) < 2:
+    if len(by_count) < 2:
         raise RunError(
-            f"{bench.file.reference}: could be measured at {len(found)} of the numbers of samples {list(counts)}; at"
+            f"{bench.file.reference}: could be measured at {len(by_count)} of the numbers of samples {list(counts)}; at"
             " least two are needed, ask for others (--samples)"
         )
-    return [mean(rounds) for rounds in found], subjects[0]
+    return [mean(rounds) for rounds in by_count], subjects[0]
 
 
 def _subject(bench: Bench, block: range, samples: int, held: Held, kept: Boundaries) -> tuple[SegmentProgram, Subject]:
@@ -264,7 +264,7 @@ def _updates(bench: Bench, block: range, subject: Subject, held: Held) -> Update
         for operator in subject.graph.operators
         if operator.phase is Phase.UPDATE and operator.forward_of is not None and operator.forward_of in block
     }
-    found: Updates = {}
+    updates: Updates = {}
     for name in MEASURED:
         try:
             dist.barrier()
@@ -275,5 +275,5 @@ def _updates(bench: Bench, block: range, subject: Subject, held: Held) -> Update
         except RuntimeError as error:
             bench.notes.append(f"{name} was left out: {(str(error).splitlines() or [''])[0]}"[:300])
             continue
-        found[name] = dict(zip(seconds, bench.place.mean(list(seconds.values())), strict=True)) if seconds else {}
-    return found
+        updates[name] = dict(zip(seconds, bench.place.mean(list(seconds.values())), strict=True)) if seconds else {}
+    return updates

@@ -45,7 +45,7 @@ SAMPLES = (1, 2, 4, 8, 16)
 """Numbers of samples, unless others are asked for."""
 WORTH_TELLING = 0.05
 TOO_NOISY = 0.1
-"""Beyond it, what dividing the backward costs cannot be told."""
+"""Beyond it, what dividing the backward costs is not known."""
 
 
 def run(bundle: Path, rank: int) -> None:

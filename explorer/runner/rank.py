@@ -121,7 +121,7 @@ def run(bundle: Path, rank: int) -> bool:
         outcome = judged(outcome)
         write_outcome(bundle / "result.json", outcome)
     dist.barrier()
-    # Not after a failure: NCCL would wait for messages that never come, before anybody is told why.
+    # Not after a failure: NCCL would wait for messages that never come, before anybody learns why.
     dist.destroy_process_group()
     if outcome is None or not by_hand():
         tell("done", 1, 1)

@@ -1,4 +1,4 @@
-"""What a run began with, for a loop of one's own: the model with the run's parameters, and its samples.
+"""What a run began with, for a custom loop: the model with the run's parameters, and its samples.
 
     recipe = run_recipe("bundle")
     for inputs in recipe.micro_batches(4):

@@ -45,7 +45,7 @@ KEY = 15.0
 
 def curve_picture(points: Sequence[Point], what: str, along: str, bend: int | None = None) -> Picture:
     """Points at equal distances, in their order. what: the objective; along: what is varied; bend: the position of the
-    knee. A point without a plan is told below the axis."""
+    knee. A point without a plan is listed below the axis."""
     times = [time for _, time, _ in points if time is not None]
     high = max([*times, *(bound for _, _, bound in points)], default=1.0) * 1.08 or 1.0
     bottom = HEIGHT - BOTTOM

@@ -52,12 +52,12 @@ class Helped:
 def changes(problem: Problem, settings: Settings, own_memory_bytes: float | None, most_devices: int) -> list[Change]:
     """Single changes that mean something for a question. own_memory_bytes: what one of its devices really has, None if
     that is not known; a cap is raised up to it."""
-    changes = []
+    offered = []
     devices = len(problem.cluster.accelerators)
     plain = settings.cluster is None and settings.profile is None
 
     def add(words: str, controls: Mapping[str, object], **changed: object) -> None:
-        changes.append(Change(words, replace(settings, **changed), controls))  # type: ignore[arg-type]
+        offered.append(Change(words, replace(settings, **changed), controls))  # type: ignore[arg-type]
 
     uniform = not isinstance(settings.device_kind, tuple) and not isinstance(settings.memory_bytes, tuple)
     if plain and uniform and devices < most_devices:
@@ -80,7 +80,7 @@ def changes(problem: Problem, settings: Settings, own_memory_bytes: float | None
             add("stages replicated", {"max_replicas": "all"}, max_replicas=0)
         if problem.training and not problem.recompute:
             add("activations recomputed", {"recompute": "stage"}, recompute=Recompute.STAGE)
-    return changes
+    return offered
 
 
 LIMITS = Limits(Effort.QUICK, 15.0)

@@ -116,7 +116,7 @@ def _arranged(problem: Problem, stages: list[Stage]) -> Iterator[Plan]:
 
 
 def _assembled(problem: Problem, plan: Plan, moving: Collection[int], to: Place) -> Iterator[Plan]:
-    """The placement cut into stages anew, for plans that say nothing beside it."""
+    """The placement cut into stages again, for plans that say nothing beside it."""
     first = plan.stages[0]
     plain = all(
         stage.micro_batch_size == first.micro_batch_size and not stage.recompute for stage in plan.stages

@@ -1,4 +1,4 @@
-"""Ways out where nothing fits: the question with a little changed, each answered by a search of its own."""
+"""Remedies where nothing fits: the question with a little changed, each answered by a search of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from solvers.search.monitor import never
 from solvers.search.planner import Planner
 
 MOST = 4
-"""Ways out that are offered."""
+"""Remedies that are offered."""
 FOUND = "a remedy where nothing fitted, with {effort} effort"
 
 

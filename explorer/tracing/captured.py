@@ -135,9 +135,9 @@ class Captured:
     parameters: value name -> the parameter's name in the module (several names joined by " = " when
     tied). inputs and outputs are value names; so are buffers (with constant tensors). whole: where it is what one
     member of a tensor-parallel group runs, what each value is a part of, and saved_whole what its nodes save; load: of
-    the member whose experts are chosen most, over the mean; axis: what members share out. outer: of a model that is
+    the member whose experts are chosen most, over the mean; axis: what members divide. outer: of a model that is
     divided twice, what each of the groups runs whose members divide it again (its tensors are whole there), and how
-    many groups share out the model; members of different groups that are alike exchange what those groups would.
+    many groups divide the model; members of different groups that are alike exchange what those groups would.
     """
 
     name: str

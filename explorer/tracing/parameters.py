@@ -1,7 +1,7 @@
 """Which operator holds a parameter, and which operators must therefore share a device.
 
-Buffers (running statistics, constant masks, tables of angles) are told apart: they have no gradients and no optimizer
-states. The first operator that reads one holds it.
+Buffers (running statistics, constant masks, tables of angles) are distinguished: they have no gradients and no
+optimizer states. The first operator that reads one holds it.
 """
 
 from __future__ import annotations

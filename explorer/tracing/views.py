@@ -1,4 +1,4 @@
-"""Which calls only look into an existing tensor, told from names, shapes and strides.
+"""Which calls only look into an existing tensor, by names, shapes and strides.
 
 A live capture sees the storage itself; a file does not hold it, so `pt2` asks here.
 """

@@ -34,7 +34,7 @@ class Card:
 
 def cards(plan: PlanView, before: Figures | None, measured_s: float | None = None) -> list[Card]:
     """before: of the plan of the same model that was shown before, to tell the changes; measured_s: what a run of
-    this one took, where that is told instead."""
+    this one took, where that is shown instead."""
     now = figures(plan)
     single = plan["objective"] == "makespan"
     alike = before is not None and (before.objective, before.mini_batch) == (now.objective, now.mini_batch)

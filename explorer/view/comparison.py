@@ -19,7 +19,7 @@ from solvers.problem.problem import Contiguity, Objective
 UNSUPPORTED = "UNSUPPORTED"
 """Status of a planner that cannot represent the problem; its reason says why."""
 FAILED = "FAILED"
-"""Status of a planner that broke: a defect of ours, told in its reason."""
+"""Status of a planner that broke: a defect of ours, described in its reason."""
 SAME = 1e-9
 """Relative difference between objectives that is rounding."""
 CONTRADICTION = 1e-6

@@ -278,7 +278,7 @@ Event = (
     Searching | ComparingEvent | RowEvent | ComparedEvent | OpenedEvent | PlacedEvent | Done | Part | Failed
     | Prepared | Running | Ran | Replanned
 )  # fmt: skip
-"""Plain data, told apart by ``kind``: waiting before anything else, compiling at any time; loading, model, progress,
+"""Plain data, distinguished by ``kind``: waiting before anything else, compiling at any time; loading, model, progress,
 result or failed for a solve; loading, model, comparing, row, compared or failed for a comparison."""
 
 LAST = ("result", "compared", "prepared", "ran", "replanned", "opened", "placed", "done", "failed")
@@ -319,7 +319,7 @@ def progress(
     problem: Problem, planner: str, step: Progress, plan: Plan | None, since: Sequence[Progress] = ()
 ) -> ProgressEvent:
     """A step of the search, with the view of the incumbent if there is a new one. since: the steps since the
-    last one that was told, this one left out."""
+    last one that was reported, this one left out."""
     view = None
     if plan is not None:
         view = plan_view(

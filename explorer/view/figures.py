@@ -19,7 +19,7 @@ NUMBERS = (
     "max_load_s", "makespan_s", "iteration_s", "throughput_per_s", "bubble", "cut_bytes", "between_nodes_bytes",
     "peak_memory_bytes", "load_s",
 )  # fmt: skip
-"""Of `Metrics`, what is told as JSON."""
+"""Of `Metrics`, what is written as JSON."""
 _questions: WeakKeyDictionary[Problem, str] = WeakKeyDictionary()
 
 

@@ -61,7 +61,7 @@ class Panel(TypedDict):
 
 
 LEAST_SHARE = 0.001
-"""A smaller one is told as "< 0.1 %"."""
+"""A smaller one is shown as "< 0.1 %"."""
 PLACES = 3
 """Significant digits of the measured time in the statement."""
 
@@ -277,7 +277,7 @@ def _share_off(part: PartReport) -> str:
 
 
 def _power(value: float | None) -> str:
-    """ "3e-08"; exactly 0 is told so."""
+    """ "3e-08"; exactly 0 is shown so."""
     if value is None:
         return "not a number"
     return "0" if value == 0 else f"{value:.0e}"

@@ -1,4 +1,4 @@
-"""Why there is no plan, whom to blame, and a way out, in words."""
+"""Why there is no plan, what causes it, and remedies, in words."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
     mixed = any(device.members for device in specs)
     before = [0, *accumulate(sizes)]
     total = before[-1] if mixed else (len(problem.cluster.accelerators) if gpus is None else gpus) * sizes[0]
-    devices: list[Device] = []
+    rows: list[Device] = []
     for i, device in enumerate(specs):
         same, size = every[i] if every else (i,), sizes[i]
         firsts = [before[group] if mixed else group * size for group in same]
@@ -201,8 +201,8 @@ def devices(problem: Problem, every: Sequence[Sequence[int]] = (), gpus: int | N
         }
         if size > 1:
             shown["members"] = size
-        devices.append(shown)
-    return devices
+        rows.append(shown)
+    return rows
 
 
 def _idle(busy_s: Sequence[float], span_s: float) -> float:

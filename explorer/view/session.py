@@ -42,7 +42,7 @@ TIMES = ("both", "predicted", "measured")
 COLOURS = ("devices", "errors")
 MAX_RUN_STEPS = 1000
 FIRST_MICRO_BATCHES = 8
-"""Of a page that is opened without a question: bars that can be told apart."""
+"""Of a page that is opened without a question: bars that can be distinguished."""
 VERSION = "3"
 """Of the query strings that are written, as ``v``. Those of the first version state none."""
 MEANT = (("pipeline", "1f1b", "kfkb"),)

@@ -48,7 +48,7 @@ class Cuts(NamedTuple):
     enter_s: Floats
     leave_s: Floats
     ways_s: Floats
-    """of whoever works beyond it: the way in and the way out at least"""
+    """of whoever works beyond it: head and tail at least"""
     more_s: Floats
     """[stretches, stretches] by how much these are longer than those of the cut before"""
     turn_s: Floats

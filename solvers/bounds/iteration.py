@@ -1,4 +1,4 @@
-"""Seconds that no iteration can beat: what replicas pay for, the way in and out, and tensors too large to send.
+"""Lower bounds on iteration time: what replicas pay for, heads and tails, and tensors too large to send.
 
 More replicas are done with their micro-batches sooner, but add up gradients for longer and each run the whole update.
 Nothing runs before the shortest way to it. A tensor that takes too long to send keeps its two ends on one device.
@@ -21,7 +21,7 @@ from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Objective, Problem
 
 THRESHOLDS = 12
-"""Ways in, and ways out, for which the work between them must fit between them."""
+"""Heads and tails for which the work between them must fit between them."""
 
 
 def iteration_bound_s(problem: Problem, choices: Sequence[int], at_least_s: float = 0.0) -> float:
@@ -29,7 +29,7 @@ def iteration_bound_s(problem: Problem, choices: Sequence[int], at_least_s: floa
     where nothing more is proved.
 
     A time T is ruled out where, with those numbers of replicas alone with which a group of operators that share a
-    device can be done by T, the work of all groups, or of those between a way in and a way out, does not fit into the
+    device can be done by T, the work of all groups, or of those between a head and a tail, does not fit into the
     time of all devices. Without replicas also where operators that would take more than T to send each other one
     tensor, and so share a device, have more than T to do. Only for accelerators of one kind.
     """

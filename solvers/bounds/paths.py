@@ -1,4 +1,4 @@
-"""The shortest ways in and out: the longest paths before and after every operator, by operator time."""
+"""Heads and tails: the longest paths before and after every operator, by operator time."""
 
 from __future__ import annotations
 

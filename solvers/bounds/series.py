@@ -1,4 +1,4 @@
-"""Ways in and out that know that operators between two others either share a device, and run one after the other, or
+"""Heads and tails that know that operators between two others either share a device, and run one after the other, or
 wait for a transfer.
 
 An operator's *gate* is the nearest one that every way to it leads through (its dominator). If all that is between the

@@ -1,1 +1,1 @@
-"""Max-load over chains of downsets: the exact dynamic programmes (Tarnawski et al., NeurIPS 2020)."""
+"""Max-load over chains of downsets: the exact dynamic programs (Tarnawski et al., NeurIPS 2020)."""

@@ -1,4 +1,4 @@
-"""Chains of parts: what the contiguous planners search for, and the devices they share out.
+"""Chains of parts: what the contiguous planners search for, and the devices they divide.
 
 A chain cuts the super-operators into consecutive parts, one device each. It is built from the end
 of the pipeline: how many parts follow is then known, and with it the micro-batches in flight.
@@ -23,7 +23,7 @@ from solvers.schedules.nodes.mapping import GRADIENT_WEIGHTS, map_stages, nodes_
 ROUNDING = 1e-12
 """Relative slack of memory caps, for sums added in another order."""
 STEPS_A_CALL = 5_000_000
-"""Steps of a linear programme per kernel call."""
+"""Steps of a linear program per kernel call."""
 
 
 @dataclass(frozen=True, slots=True)

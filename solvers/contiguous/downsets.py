@@ -31,7 +31,7 @@ PAIRS_A_CALL = 400_000
 """Pairs, or words of relations, per kernel call: a few hundredths of a second."""
 DOWNSETS_A_CALL = 100_000
 TABLE_BYTES = 4 * 2**30
-"""Memory the dynamic programme's table may take."""
+"""Memory the dynamic program's table may take."""
 
 Check = Callable[[], None]
 
@@ -139,7 +139,7 @@ def unreached(shape: tuple[int, ...], check: Check) -> NDArray[np.float64]:
 
 
 def most_downsets(states: int, passes: int, ways: int) -> int:
-    """The number of downsets for which the dynamic programme's table can be held."""
+    """The number of downsets for which the dynamic program's table can be held."""
     return min(TABLE_BYTES // ((8 * passes + 4) * states), 2**31 // ways - 1)
 
 

@@ -383,7 +383,7 @@ _climb = climber(_open, _add, _remove)
 
 @uncounted
 def walk_load(lattice: Lattice, stack: Stack, at: Load, quota: int) -> int:
-    """The exact programme for chains whose parts may be replicated: see `walk_kernel`; DONE or PAUSED."""
+    """The exact program for chains whose parts may be replicated: see `walk_kernel`; DONE or PAUSED."""
     return _climb(lattice, stack, at, quota)
 
 

@@ -1,4 +1,4 @@
-"""PipeDream's dynamic programme (Narayanan et al., SOSP 2019, section 3.1) over downsets of the operators."""
+"""PipeDream's dynamic program (Narayanan et al., SOSP 2019, section 3.1) over downsets of the operators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Sums(NamedTuple):
 
 
 class Table(NamedTuple):
-    """States of PipeDream's programme, [downsets, machines + 1], smaller downsets first.
+    """States of PipeDream's program, [downsets, machines + 1], smaller downsets first.
 
     best: least bottleneck in seconds when the downset runs on exactly so many machines, inf where it cannot; 0 at
     [0, 0]. came_from, used: the downset before the last stage and that stage's machines. counts: [2] states filled in

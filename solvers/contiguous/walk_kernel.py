@@ -1,6 +1,6 @@
 """One walk over pairs of downsets, for every objective that cuts a graph into a chain of parts.
 
-All programmes here are the same push dynamic programme (Tarnawski et al., NeurIPS 2020, section 5.1). A row of the
+All programs here are the same push dynamic program (Tarnawski et al., NeurIPS 2020, section 5.1). A row of the
 table is a downset J, a column a state: the devices used so far. From each J, smaller ones first, the lattice is
 climbed depth-first to the larger downsets I; the set I minus J is one more part, and a table entry of J and the part's
 cost give one of I. Elements are added in descending order: the numbering is topological, so each step is a downset

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from solvers.problem.problem import Problem
 
 MOST_STATES = 1_000
-"""Numbers of devices in use, class by class, that the dynamic programmes distinguish."""
+"""Numbers of devices in use, class by class, that the dynamic programs distinguish."""
 MOST_WAYS = 100
 
 
@@ -45,7 +45,7 @@ def states(problem: Problem, ways: Ways) -> int:
 
 
 def too_many(problem: Problem, replicas: int) -> str | None:
-    """Why the dynamic programmes cannot distinguish the kinds of accelerators, or None."""
+    """Why the dynamic programs cannot distinguish the kinds of accelerators, or None."""
     ways = ways_of(problem, replicas)
     count = states(problem, ways)
     kinds = {problem.cluster.devices[devices[0]].kind for devices in ways.classes}

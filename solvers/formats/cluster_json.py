@@ -40,12 +40,12 @@ read_link = reader_of(Link, bandwidth_bytes_per_s=Field.number_or_infinity)
 _read_class = reader_of(LinkClass, bandwidth_bytes_per_s=Field.number_or_infinity)
 
 BY_CLASS = 2
-"""The version of a cluster whose devices and links are told by class; one that names each has none."""
+"""The version of a cluster whose devices and links are stated by class; one that names each has none."""
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})")
 
 
 def cluster_json(cluster: Cluster) -> dict[str, object]:
-    """The cluster as a JSON value; `read_cluster` gives an equal one back. Many devices and links are told by class."""
+    """The cluster as a JSON value; `read_cluster` returns an equal one. Many devices and links are listed by class."""
     if isinstance(cluster.links, Tiers) and len(cluster) > ONE_BY_ONE:
         return {"version": BY_CLASS, "devices": _device_runs(cluster.devices), "links": _tiers_json(cluster.links)}
     return {"devices": [_device_json(device) for device in cluster.devices], "links": record_json(list(cluster.links))}

@@ -151,5 +151,5 @@ def shown(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int) and abs(value) > MAX_INTEGER:
         return "a huge integer"
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    words = repr(value)
+    return words if len(words) <= 60 else words[:57] + "..."

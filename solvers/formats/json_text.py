@@ -72,7 +72,7 @@ def finite_or_none(value: float) -> float | None:
 
 
 class _RefusedError(Exception):
-    """Not a ValueError, so that it is told apart from what `json` raises."""
+    """Not a ValueError, so that it is distinguished from what `json` raises."""
 
 
 def _no_constant(name: str) -> float:

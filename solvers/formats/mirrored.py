@@ -14,7 +14,7 @@ from solvers.errors import InvalidProblem
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor, topological_order
 
 READABLE = 60
-"""Operators that can be told apart when drawn at once; larger blocks are cut where more tensors cross."""
+"""Operators that can be distinguished when drawn at once; larger blocks are cut where more tensors cross."""
 WIDEST = 4
 """Most operators whose output may cross the end of a block."""
 LEAST = 4

@@ -115,7 +115,7 @@ def table(kind: type[DataclassInstance], most: int) -> Read:
         if parts["fields"].value != list(cells):
             parts["fields"].refuse(f"the fields {', '.join(cells)}")
         rows = (row.items(len(cells), exactly=len(cells)) for row in parts["rows"].items(most))
-        return tuple(kind(*(read(cell) for read, cell in zip(cells.values(), row, strict=True))) for row in rows)
+        return tuple(kind(*(reader(cell) for reader, cell in zip(cells.values(), row, strict=True))) for row in rows)
 
     return read
 

@@ -16,9 +16,9 @@ Words = NDArray[np.uint64]
 def starts(sizes: Iterable[int] | Ints) -> Ints:
     """[rows + 1] where rows of these sizes begin that follow one another, and where the last ends."""
     each = sizes if isinstance(sizes, np.ndarray) else np.fromiter(sizes, np.int64)
-    starts = np.zeros(len(each) + 1, np.int64)
-    np.cumsum(each, out=starts[1:])
-    return starts
+    begins = np.zeros(len(each) + 1, np.int64)
+    np.cumsum(each, out=begins[1:])
+    return begins
 
 
 def inverse(rows: Iterable[Iterable[int]], count: int) -> list[list[int]]:

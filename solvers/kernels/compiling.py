@@ -36,7 +36,7 @@ class Compiling:
     """The seconds this thread spends on getting kernels ready while the object is entered (a context manager).
 
     A kernel compiles those that it calls within its own compilation: only the outermost one is timed, and
-    its name told. tell is called when a compilation begins, when it ends, and in between as kernels within
+    its name given. tell is called when a compilation begins, when it ends, and in between as kernels within
     it begin and end, at most every TELL_EVERY_S; it must not call kernels.
     """
 

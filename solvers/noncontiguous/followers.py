@@ -16,7 +16,7 @@ def leaders(nets: Mapping[tuple[int, ...], float], acc_s: NDArray[np.float64], f
     are: b's device saves the message and pays at most the rest, and a's device pays at most the rest
     less. nets: their seconds (a device pays where its set splits one; transfers add to compute).
     acc_s: seconds of every super-operator; free: whether it may go to any accelerator. Nobody follows
-    in a circle, so all can follow at once.
+    in a cycle, so all can follow at once.
     """
     on: list[list[tuple[tuple[int, ...], float]]] = [[] for _ in acc_s]
     for pins, seconds in nets.items():

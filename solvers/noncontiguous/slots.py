@@ -156,12 +156,12 @@ def speeds(problem: Problem) -> tuple[tuple[float, float], tuple[float, float]] 
     if problem.transfers_alike:
         return None
     cluster = problem.cluster
-    speeds: dict[bool, set[tuple[float, float]]] = {True: set(), False: set()}
+    by_inside: dict[bool, set[tuple[float, float]]] = {True: set(), False: set()}
     for speed in cluster.speeds:
-        speeds[speed.inside].add((speed.latency_s, speed.bandwidth_bytes_per_s))
-    if not cluster.is_complete or any(len(each) != 1 for each in speeds.values()):
+        by_inside[speed.inside].add((speed.latency_s, speed.bandwidth_bytes_per_s))
+    if not cluster.is_complete or any(len(each) != 1 for each in by_inside.values()):
         return None
-    (near,), (far,) = speeds[True], speeds[False]
+    (near,), (far,) = by_inside[True], by_inside[False]
     return (near, far) if near[0] <= far[0] and near[1] >= far[1] else None
 
 

@@ -73,7 +73,7 @@ def of_size(problem: Problem, size: int, micro_batches: int | None, memory: floa
 
 
 def joined(problem: Problem, parts: Sequence[tuple[OfSize, Plan]]) -> Plan:
-    """The pipeline of all parts' stages. Raises InvalidPlan where they wait for each other in a circle, or differ in
+    """The pipeline of all parts' stages. Raises InvalidPlan where they wait for each other in a cycle, or differ in
     their micro-batches."""
     stages = [
         Stage(

@@ -32,7 +32,7 @@ class Part:
 def parts_of_many(problem: Problem) -> list[Part]:
     """The questions about parts of more than `MOST_DEVICES` devices, the largest part first: of some nodes that are
     alike, where as many parts as share the mini-batch leave the fewest devices idle. None where there are fewer
-    devices, or devices are told apart."""
+    devices, or devices are distinguished."""
     cluster = problem.cluster
     distinguished = problem.pins or cluster.cpus or problem.objective is not Objective.ITERATION
     if len(cluster) <= MOST_DEVICES or distinguished or not isinstance(cluster.links, Tiers):
@@ -54,7 +54,7 @@ def _sharing(problem: Problem, most: int) -> int:
 
 
 def part_of(problem: Problem, groups: tuple[tuple[int, ...], ...]) -> Part:
-    """The question about the first of groups of devices that are alike. Raises NoLink where links are told one by one
+    """The question about the first of groups of devices that are alike. Raises NoLink where links are listed one by one
     and there are several groups."""
     times, first, tiers = len(groups), groups[0], problem.cluster.links
     if times > 1 and not isinstance(tiers, Tiers):

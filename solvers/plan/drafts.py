@@ -37,7 +37,7 @@ class DraftStage:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Stages that partition the operators; which of them follow which is told by the tensors."""
+    """Stages that partition the operators; which of them follow which follows from the tensors."""
 
     stages: tuple[DraftStage, ...]
 

@@ -105,7 +105,7 @@ class Schedule:
     """Resources that run any number of spans at once (CPU cores)."""
     cause: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """[spans] position of the span whose end let each one start: the last of those it waited for, or the one that
-    left its resource; -1 for none. Empty where nobody told."""
+    left its resource; -1 for none. Empty where not recorded."""
     ready_s: Floats = field(default_factory=lambda: np.zeros(0))
     """[spans] s from which each could have started, had its resource been free. Empty likewise."""
     alike: tuple[tuple[int, ...], ...] = ()

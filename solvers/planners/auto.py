@@ -26,7 +26,7 @@ class Auto:
     objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of operators
     across stage boundaries until none helps.
 
-    Where devices are told apart, by pins, caps or kinds, the question without that (`levelled`) and those on fewer
+    Where devices are distinguished, by pins, caps or kinds, the question without that (`levelled`) and those on fewer
     kinds (`on_some_kinds`) are answered first, and their plans taken over, equal devices exchanged. If the first keeps
     the pins as it is, that is the answer. Otherwise the members that take the question as it is follow, annealing and
     local search among them, and `GraphPipeline` goes on from what was taken over.

@@ -83,7 +83,7 @@ def _memory_is_placed(problem: Problem) -> bool:
 
 
 def _more_than(limit: int, problem: Problem, groups: int) -> bool:
-    """Whether there are more than ``limit`` assignments, equal devices told apart if none is replicated."""
+    """Whether there are more than ``limit`` assignments, equal devices distinguished if none is replicated."""
     single = len(problem.cluster) ** groups
     if single > limit or problem.max_replicas == 1:
         return bool(single > limit)

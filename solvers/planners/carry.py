@@ -25,7 +25,7 @@ from solvers.schedules.textbook import is_one_f_one_b
 
 def carried(problem: Problem, plan: Plan) -> Iterator[Plan]:
     """Plans for ``problem`` to start from: the plan itself where it is one of its answers, in micro-batches and
-    pipeline that it asks for, the same with equal devices exchanged (`relabelled`), and its placement, arranged anew
+    pipeline that it asks for, the same with equal devices exchanged (`relabelled`), and its placement, arranged again
     with what is pinned where it is to be.
 
     Fewer devices: those that the plan uses are folded in their order, so that neighbours in the pipeline share one.
@@ -51,7 +51,7 @@ def carried(problem: Problem, plan: Plan) -> Iterator[Plan]:
         places = [place if problem.can_share(samples, len(place)) else place[:1] for place in placement]
         try:
             yield assemble(problem, places, count)
-        except InvalidPlan:  # folded devices whose tensors flow in a circle
+        except InvalidPlan:  # folded devices whose tensors flow in a cycle
             continue
 
 

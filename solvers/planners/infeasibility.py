@@ -1,4 +1,4 @@
-"""When nothing fits: which operators are to blame, and what cap would do."""
+"""When nothing fits: which operators cause it, and what cap would do."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from solvers.search.monitor import TIED, Monitor, Stop
 from solvers.search.planner import Planner
 
 EXACT_WORK = 300
-"""Pieces of work, of a few hundredths of a second, of the exact programme at normal effort."""
+"""Pieces of work, of a few hundredths of a second, of the exact program at normal effort."""
 CONVEX_NODES = 2000
 """Nodes of the integer program's tree at normal effort."""
 LADDER_SHARE = 0.9
@@ -240,7 +240,7 @@ class Portfolio:
 
     def _as_it_is(self, problem: Problem, monitor: Monitor, starts: Sequence[Plan], *, unequal: bool) -> bool:
         """Run the members on the question. starts: plans of other questions, to go on from. unequal: whether devices
-        are told apart."""
+        are distinguished."""
         covered = False
         if Latency().unsupported(problem) is None:
             covered, has_plan = _ask(Latency(), problem, monitor)
@@ -279,13 +279,13 @@ class Portfolio:
         return False
 
     def _graph(self, problem: Problem, unequal: bool) -> GraphPipeline:
-        """unequal: whether devices are told apart; where they are not, the ladder of an ITERATION is climbed here."""
+        """unequal: whether devices are distinguished; where they are not, the ladder of an ITERATION is climbed."""
         if not self.improve:
             return GraphPipeline(evaluations=0)
         return GraphPipeline(ladder=unequal or problem.objective is not Objective.ITERATION)
 
     def _members(self, problem: Problem, effort: Effort, unequal: bool) -> list[Planner]:
-        """unequal: whether devices are told apart, which searches over sets and single moves are the best at."""
+        """unequal: whether devices are distinguished, which searches over sets and single moves are the best at."""
         members = self._equal_members(problem, effort, unequal)
         if unequal and self.improve:
             members += [one for one in (Annealing(), LocalSearch()) if one not in members]

@@ -43,7 +43,7 @@ GRACE_S = 1.0
 TIME_LIMIT_S = 60.0
 """Unless another is given."""
 WORTH_SAYING_S = 1.0
-"""Compiling that took less is not told."""
+"""Compiling that took less is not reported."""
 
 
 class Terms(TypedDict, total=False):
@@ -77,7 +77,7 @@ def solve(
     start: a plan to improve on, of this or another question about the same graph (`carried`).
     on_progress: called with every improvement and the best plan so far.
     second: the seconds that a run of a plan takes, None where it cannot tell. Where it is given, plans of several forms
-    that were found, up to twice as slow as the best, are told by it too, and the answer is the one for which it is
+    that were found, up to twice as slow as the best, are timed by it too, and the answer is the one for which it is
     least.
     terms: see `Terms`.
 
@@ -141,7 +141,7 @@ def _search(problem: Problem, monitor: Monitor, chosen: Planner, start: Plan | N
         search_with_host(problem, monitor, lambda question, inner: _search(question, inner, chosen, start))
         return False
     if isinstance(chosen, Auto) and start is None:
-        with suppress(Stop):  # the search is told so again
+        with suppress(Stop):  # the search raises it again
             chosen.begin(problem, monitor)  # people wait for a first plan, not for a first bound
     if monitor.best is None and (impossible := proved_infeasible(problem)):
         monitor.prove_infeasible(impossible)

@@ -61,8 +61,8 @@ def warm(families: Sequence[str] = ()) -> None:
 def fill_cache(on_done: Callable[[str], None], families: Sequence[str] = (), processes: int | None = None) -> None:
     """Leave what ``families`` (by default all) need in numba's cache on disk, compiled in several processes at once.
 
-    on_done: told the family that is there. processes: by default one a core; each takes about 0.5 GB. The families
-    PAGE and PLANS go first and alone, for others use their kernels.
+    on_done: called with the family that is there. processes: by default one a core; each takes about 0.5 GB. The
+    families PAGE and PLANS go first and alone, for others use their kernels.
     """
     names = list(families or FAMILIES)
     for family in (PAGE, PLANS):

@@ -38,10 +38,10 @@ class Gathering(NamedTuple):
 @per_graph
 def ranks(graph: OpGraph) -> tuple[int, ...]:
     """The place of every operator in the graph's topological order."""
-    ranks = [0] * len(graph)
+    rank_of = [0] * len(graph)
     for place, operator in enumerate(graph.topological_order):
-        ranks[operator] = place
-    return tuple(ranks)
+        rank_of[operator] = place
+    return tuple(rank_of)
 
 
 def owned_bytes(problem: Problem, operators: Iterable[int]) -> list[float]:

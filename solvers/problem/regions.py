@@ -218,7 +218,7 @@ def readings(graph: OpGraph) -> tuple[Reading, ...]:
     """Of all tensors that regions read those that are not among what their maker saves. A plan that cuts a region
     keeps some of them where they are read: see `solvers.evaluation.unit_bytes`."""
     regions, kept = regions_of(graph), _kept(graph)
-    readings = []
+    unsaved = []
     for t, tensor in enumerate(graph.tensors):
         among = kept.get(t, -1 if tensor.saver in regions.of else tensor.saver)
         if among == tensor.producer:
@@ -226,5 +226,5 @@ def readings(graph: OpGraph) -> tuple[Reading, ...]:
         for reader in tensor.consumers:
             if reader in regions.of:
                 inside = regions.of[reader] == regions.of.get(tensor.producer)
-                readings.append(Reading(t, tensor.producer, reader, -1 if inside else among))
-    return tuple(readings)
+                unsaved.append(Reading(t, tensor.producer, reader, -1 if inside else among))
+    return tuple(unsaved)

@@ -18,7 +18,7 @@ LOOK_EVERY_S = 0.02
 """How often the child is listened to, and the monitor asked whether to stop."""
 
 CBC_NOTICE_S, CBC_NOTICE_SHARE = 1.0, 0.2
-"""CBC answers only at its end, and ends late: it is told to end so many seconds, or at least this share
+"""CBC answers only at its end, and ends late: it is ended so many seconds, or at least this share
 of the time, before the time is up."""
 
 Solver = Literal["highs", "cbc"]
@@ -36,7 +36,7 @@ def no_solver(solver: str) -> str | None:
 class Outcome:
     """How a search ended, in the model's units.
 
-    optimal: the best values told are optimal, up to TOLERANCE. infeasible: no values exist.
+    optimal: the best values reported are optimal, up to TOLERANCE. infeasible: no values exist.
     bound: no values have a smaller objective (already lowered by TOLERANCE); -inf if nothing is known.
     """
 

@@ -14,7 +14,7 @@ MOST = 3
 
 
 class Front:
-    """Of all plans told, those that none beats both in time and in peak memory, as far as they are near the best."""
+    """Of all plans offered, those that none beats both in time and in peak memory, as far as they are near the best."""
 
     def __init__(self) -> None:
         self._plans: list[Alternative] = []

@@ -20,7 +20,7 @@ from solvers.search.front import Front
 PROVED = 1e-9
 """Relative gap below which a bound proves a plan optimal."""
 TIED = 1e-6
-"""Plans whose objectives differ by less, relatively, are told apart by memory, devices and cut bytes."""
+"""Plans whose objectives differ by less, relatively, are distinguished by memory, devices and cut bytes."""
 
 
 class Stop(Exception):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """states: table entries a dynamic programme filled in. relaxations: transitions it tried between them."""
+    """states: table entries a dynamic program filled in. relaxations: transitions it tried between them."""
 
     states: int = 0
     relaxations: int = 0

@@ -1,6 +1,6 @@
 """An independent reading of the rules: does this plan hold, and does this schedule run it as it must?
 
-Shares the types with the rest and nothing else: the rules are told a second time, from the samples each device
+Shares the types with the rest and nothing else: the rules are stated a second time, from the samples each device
 has. A mini-batch is an interval; a device that runs an operator has slices of it; a tensor goes wherever a
 slice is read elsewhere. From that follow the messages, their lengths, who waits for whom, and what is held.
 """
@@ -21,7 +21,7 @@ from solvers.verify.work.jobs import jobs_of
 from solvers.verify.work.messages import messages_of
 
 MOST = 10
-"""Findings that are told; one fault often breaks a rule at every micro-batch."""
+"""Findings that are reported; one fault often breaks a rule at every micro-batch."""
 
 
 def verify(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[str, ...]:

@@ -312,7 +312,7 @@ def _name(derived: _Derived, call: DividedCall) -> str:
 def _operations(
     derived: _Derived, call: DividedCall, inputs: Sequence[DividedTensor], outputs: Sequence[DividedTensor]
 ) -> float:
-    """Of a product, or attention, a member's share; of others none are told here."""
+    """Of a product, or attention, a member's share; of others none are stated here."""
     if call.target == ATTENTION:
         read = dict(zip(call.arguments, (one.shape for one in inputs), strict=True))
         query, key, value = (read[name] for name in ("query", "key", "value"))

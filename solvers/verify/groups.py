@@ -1,4 +1,4 @@
-"""Groups of devices of which a schedule says that all do the same: whether they do, told from plan and links."""
+"""Groups of devices of which a schedule says that all do the same: whether they do, from plan and links."""
 
 from __future__ import annotations
 

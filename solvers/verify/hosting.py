@@ -1,4 +1,4 @@
-"""What must go to hosts and come back, of stages that offload what they save, told from the turns of their devices."""
+"""What must go to hosts and come back, of stages that offload what they save, by the turns of their devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory counted anew: what is held, from when and until when; the curve that it makes, if a schedule has it."""
+"""Memory counted independently: what is held, from when until when; the curve that it makes, if a schedule has it."""
 
 from __future__ import annotations
 

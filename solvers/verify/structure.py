@@ -219,7 +219,7 @@ def _too_far_ahead(problem: Problem, plan: Plan) -> list[str]:
     allowed: dict[int, int] = {}
     try:  # what follows comes first
         order = list(TopologicalSorter(after).static_order())
-    except CycleError:  # told by others
+    except CycleError:  # reported by others
         return []
     sizes = [each.micro_batch_size for each in plan.stages]
     for stage in order:

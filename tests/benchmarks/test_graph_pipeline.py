@@ -125,7 +125,7 @@ def test_published_searches_alone():
         workload = workloads.setdefault(model, load(model))
         problem = make_problem(workload, settings(model, devices, samples, per_node))
         sequences = sequential_problems(problem, ORDERS)
-        graph, chain = (best_s(asked, GraphPipeline(mode="paper")) for asked in ([problem], sequences))
+        graph, chain = (best_s(question, GraphPipeline(mode="paper")) for question in ([problem], sequences))
         optimizer = best_s(sequences, PipeDreamOptimizer())
         rows.append(
             (model, devices, "one" if per_node is None else per_node, devices * samples, _ms(graph), _ms(chain),

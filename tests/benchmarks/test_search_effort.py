@@ -68,16 +68,16 @@ def test_effort_of_searches():
             continue
         workload = workloads.setdefault(model, load(model))
         problem = make_problem(workload, settings(model, devices, samples, None))
-        told: list[str] = []
+        messages: list[str] = []
         for planner in (PLANNERS[name] for name in CHOSEN):
             started = time.process_time()
             result = solve(problem, planner, time_limit_s=LIMIT_S)
             took = time.process_time() - started
             effort = effort_of(result.notes)
-            told.append(f"{took:.2f} s ({effort.states:.2g}, {effort.relaxations:.2g})")
+            messages.append(f"{took:.2f} s ({effort.states:.2g}, {effort.relaxations:.2g})")
         other = pipedream(problem)
-        told.append(f"{other[0]:.2f} s ({other[1].states:.2g}, {other[1].relaxations:.2g})")
-        rows.append((model, devices, *told))
+        messages.append(f"{other[0]:.2f} s ({other[1].states:.2g}, {other[1].relaxations:.2g})")
+        rows.append((model, devices, *messages))
         print(*rows[-1], sep=" | ", flush=True)
     show("Search: CPU seconds (states, relaxations)", ("model", "GPUs", *CHOSEN, "PipeDream's optimizer"), rows,
          "numpy", "numba")  # fmt: skip

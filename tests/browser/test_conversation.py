@@ -28,14 +28,14 @@ class Recorder:
     """A backend that only remembers what it was asked."""
 
     def __init__(self):
-        self.asked, self.cancelled, self.expecting = [], [], 0
+        self.requests, self.cancelled, self.expecting = [], [], 0
 
     def expect_file(self):
         self.expecting += 1
 
     def start(self, request, on_event, visitor=""):
-        self.asked.append((request, on_event))
-        return f"job{len(self.asked)}"
+        self.requests.append((request, on_event))
+        return f"job{len(self.requests)}"
 
     def cancel(self, job):
         self.cancelled.append(job)
@@ -48,7 +48,7 @@ def talk():
 
 def solve(talk, **session):
     talk.receive({"type": "solve", "session": session})
-    return talk.backend.asked[-1][1]
+    return talk.backend.requests[-1][1]
 
 
 def result():
@@ -93,7 +93,7 @@ def test_what_a_file_settles_cannot_be_set(talk, stated):
 
 def test_the_graph_is_sent_once_per_model(talk):
     for _ in range(2):
-        tell = solve(talk, devices=4, seed=len(talk.backend.asked))
+        tell = solve(talk, devices=4, seed=len(talk.backend.requests))
         tell(events.model(chain_workload()))
         tell(result())
     assert kinds(talk).count("graph") == 1
@@ -117,7 +117,7 @@ def test_a_closed_page_cancels_its_job(talk):
 @pytest.mark.parametrize("session", [{"devices": 100_000}, {"model": "os.system"}, {"planner": ["x"]}])
 def test_what_does_not_parse_never_reaches_the_backend(talk, session):
     talk.receive({"type": "solve", "session": session})
-    assert talk.backend.asked == []
+    assert talk.backend.requests == []
     assert kinds(talk) == ["banner", "failed"]
 
 
@@ -200,11 +200,11 @@ def test_compiling_is_told_in_the_header_and_its_end_is_what_was_told_before(tal
     on_event(events.compiling("pipeline draft", 12.5))
     on_event(events.compiling("", 13.0))
     on_event(events.compiling("", 13.0))
-    said = [m for m in talk.sent if m["type"] == "status"]
+    messages = [m for m in talk.sent if m["type"] == "status"]
     assert [(m["state"], m["what"], m["more"]) for m in talk.sent[before:]] == [
         ("loading", "compiling, once", "pipeline draft · 12 s so far"),
         ("loading", "compiling, once", "pipeline draft · 12.5 s so far"),
-        (said[0]["state"], said[0]["what"], said[0]["more"]),
+        (messages[0]["state"], messages[0]["what"], messages[0]["more"]),
     ]
 
 
@@ -226,8 +226,8 @@ def test_compiling_hides_no_plan(talk):
     tell(events.compiling("pipeline draft", 1.0))
     tell(events.progress(problem, "auto", Progress(0.1, 1.0, 0.5), even_plan(problem)))
     tell(events.compiling("pipeline draft", 12.0))
-    said = [m["state"] for m in talk.sent if m["type"] == "status" and m["what"] == "compiling, once"]
-    assert said == ["loading", "solving"]
+    messages = [m["state"] for m in talk.sent if m["type"] == "status" and m["what"] == "compiling, once"]
+    assert messages == ["loading", "solving"]
 
 
 def runnable(talk):
@@ -238,8 +238,8 @@ def test_the_header_waits_then_traces_then_solves(talk):
     tell = solve(talk, devices=4)
     tell(events.loading("tracing chain"))
     tell(events.model(chain_workload()))
-    told = [(m["state"], m["what"]) for m in talk.sent if m["type"] == "status"]
-    assert told == [("waiting", "waiting"), ("loading", "tracing chain"), ("solving", "auto")]
+    shown = [(m["state"], m["what"]) for m in talk.sent if m["type"] == "status"]
+    assert shown == [("waiting", "waiting"), ("loading", "tracing chain"), ("solving", "auto")]
 
 
 def test_only_a_plan_of_the_question_that_stands_can_be_run():
@@ -265,7 +265,7 @@ def test_what_is_cancelled_before_it_began_is_no_failure(talk):
 
 def test_the_effort_of_the_page_is_that_of_the_search(talk):
     solve(talk, effort="quick")
-    assert talk.backend.asked[-1][0].effort is Effort.QUICK
+    assert talk.backend.requests[-1][0].effort is Effort.QUICK
 
 
 def test_a_question_that_was_answered_before_asks_nobody(talk):
@@ -273,25 +273,25 @@ def test_a_question_that_was_answered_before_asks_nobody(talk):
     tell(events.model(chain_workload()))
     tell(result())
     solve(talk, devices=5)(result())
-    assert len(talk.backend.asked) == 2
+    assert len(talk.backend.requests) == 2
     talk.sent.clear()
     solve(talk, devices=4, theme="dark")
-    assert len(talk.backend.asked) == 2
+    assert len(talk.backend.requests) == 2
     assert kinds(talk)[-3:] == ["plan", "optimal", "props"]
     assert "cached" in status(talk)["more"]
     talk.receive({"type": "solve", "session": {"devices": 4}, "fresh": True})
-    assert len(talk.backend.asked) == 3
+    assert len(talk.backend.requests) == 3
 
 
 def test_an_answer_from_the_library_says_so_and_solve_searches(talk):
     tell = solve(talk, devices=4)
-    assert not talk.backend.asked[-1][0].fresh
+    assert not talk.backend.requests[-1][0].fresh
     tell(events.model(chain_workload()))
     tell({**result(), "notes": ["cached result of 2026-11-23, the search took 4.2 s"]})
     assert "cached" in status(talk)["more"]
     talk.receive({"type": "solve", "session": {"devices": 4}, "fresh": True})
-    assert talk.backend.asked[-1][0].fresh
-    talk.backend.asked[-1][1](result())
+    assert talk.backend.requests[-1][0].fresh
+    talk.backend.requests[-1][1](result())
     assert "cached" not in status(talk)["more"]
 
 
@@ -300,7 +300,7 @@ def test_what_was_cut_short_is_asked_again(talk):
     tell(events.model(chain_workload()))
     tell({**result(), "stop_reason": "CANCELLED"})
     solve(talk, devices=4)
-    assert len(talk.backend.asked) == 2
+    assert len(talk.backend.requests) == 2
 
 
 MODEL = events.model(chain_workload())
@@ -319,11 +319,11 @@ def test_the_plan_on_the_page_is_handed_on_to_be_shown_first(talk):
     tell(events.model(chain_workload()))
     tell({**result(), "plan": {**result()["plan"], "held": "plan-7"}})
     solve(talk, devices=5)
-    assert talk.backend.asked[-1][0].before == "plan-7"
+    assert talk.backend.requests[-1][0].before == "plan-7"
 
 
-@pytest.mark.parametrize(("every_s", "told"), [(3600.0, 1), (0.0, 20)])
-def test_a_search_that_tells_the_same_again_draws_its_cards_once(talk, monkeypatch, every_s, told):
+@pytest.mark.parametrize(("every_s", "message"), [(3600.0, 1), (0.0, 20)])
+def test_a_search_that_tells_the_same_again_draws_its_cards_once(talk, monkeypatch, every_s, message):
     """New cards keep a browser busy for a tenth of a second: told at every step, they would not let a click through."""
     monkeypatch.setattr(picture, "REBOUND_EVERY_S", every_s)
     problem = chain_problem()
@@ -337,4 +337,4 @@ def test_a_search_that_tells_the_same_again_draws_its_cards_once(talk, monkeypat
     for step in range(20):
         tell(events.progress(problem, "auto", Progress(2 + step / 10, 1.0, 0.51 + step / 100), plan))
     cards = [m for m in talk.sent if m["type"] == "props" and ids.KPIS in m["props"]]
-    assert len(cards) == told
+    assert len(cards) == message

@@ -84,9 +84,9 @@ def test_planners_are_compared_and_the_plan_of_any_can_be_shown(real):
     real.until(lambda: real.js("return document.getElementById('compare-stop').disabled"))
     real.settle()
     assert real.state in ("optimal", "feasible")
-    told = real.text("comparison")
-    assert "internal error" not in told
-    assert {"auto", "linear-dp", "equal", "single", "latency-dp"} <= set(re.findall(r"[a-z][a-z-]+", told))
+    text = real.text("comparison")
+    assert "internal error" not in text
+    assert {"auto", "linear-dp", "equal", "single", "latency-dp"} <= set(re.findall(r"[a-z][a-z-]+", text))
     row = "[...document.querySelectorAll('#comparison .row-link')].find((link) => link.innerText === 'equal')"
     real.change(lambda: real.js(f"{row}.click()"))
     assert "planner=equal" in real.query

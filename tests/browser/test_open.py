@@ -161,10 +161,10 @@ def test_what_is_refused_is_told_in_a_line_and_changes_nothing(real):
         assert page.find("#run-open").is_enabled()
     page.change(lambda: page.put("micro-batches", "8"))
     assert page.state in ("optimal", "feasible")
-    told = page.js("return window.__pe_timing.length")
+    count = page.js("return window.__pe_timing.length")
     page.change(lambda: page.put("micro-batches", "4"))
     assert "cached" in page.text("status")
-    assert page.js("return window.__pe_timing.length") == told + 1
+    assert page.js("return window.__pe_timing.length") == count + 1
 
 
 def test_weights_of_a_pt2_stay_where_they_are_and_what_is_too_large_all_the_same_is_refused(real, tmp_path):
@@ -178,9 +178,9 @@ def test_weights_of_a_pt2_stay_where_they_are_and_what_is_too_large_all_the_same
     page.change(lambda: chosen.send_keys(str(large)))
     assert "model=file-" in page.query
     assert f"{len(load_pt2(large).graph)} operators" in page.text("model-chip")
-    said = page.js("return window.said")
-    assert "sending large.pt2: 5 GiB of weights left out" in said
-    assert "reading large.pt2: 5 GiB of weights left out" in said
+    text = page.js("return window.said")
+    assert "sending large.pt2: 5 GiB of weights left out" in text
+    assert "reading large.pt2: 5 GiB of weights left out" in text
     before = page.query
     for name, advice in (("none.pt2", 'torch.device("meta")'), ("none.onnx", "placement-explorer app FILE")):
         with (tmp_path / name).open("wb") as file:
@@ -202,8 +202,8 @@ def test_only_a_page_with_its_token_hands_files_in_and_only_so_large(real_server
         headers = {"x-page-token": token, "x-file-name": "a.json"}
         assert post(real_server, b"{}", **headers)[0] == 403
         assert post(real_server, b"{}", **headers, origin="http://evil.example")[0] == 403
-        status, told = post(real_server, b"{}", UPLOAD_BYTES + 1, **headers, origin=origin)
-        assert (status, "128 MiB" in told["refused"]) == (413, True)
+        status, shown = post(real_server, b"{}", UPLOAD_BYTES + 1, **headers, origin=origin)
+        assert (status, "128 MiB" in shown["refused"]) == (413, True)
         assert post(real_server, b"{}", **headers, origin=origin)[0] == 200
     finally:
         socket.close()

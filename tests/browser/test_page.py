@@ -55,13 +55,13 @@ def test_the_first_view_shows_a_coloured_graph_and_a_schedule(fake):
 
 def test_another_gpu_count_recolours_the_graph_and_redraws_the_schedule_and_its_time_is_told(fake):
     fake.at()
-    told = fake.js("return window.__pe_timing.length")
+    count = fake.js("return window.__pe_timing.length")
     fake.change(lambda: fake.slide("devices", 1))
     assert fake.text("devices-value") == "5"
     assert devices(fake) == {f"d{i}" for i in range(5)}
     assert len(lanes(fake)) == 5
     assert len(fake.browser.find_elements(By.CSS_SELECTOR, ".mem")) == 5
-    fake.until(lambda: fake.js("return window.__pe_timing.length") > told)
+    fake.until(lambda: fake.js("return window.__pe_timing.length") > count)
     entry = fake.js("return window.__pe_timing.at(-1)")
     assert entry["total_ms"] > 0
     assert {"solve_ms", "server_ms", "figure_ms", "transport_ms", "paint_ms"} <= set(entry)

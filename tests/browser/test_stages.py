@@ -87,7 +87,7 @@ def test_one_click_plans_the_sequential_pipeline_too_and_toggling_asks_nobody(fa
     assert fake.js(PRESSED, "pair") == "Graph pipeline"
     assert "Sequential ends at" in fake.js("return window.explorer.gantt.drawn().notes[0]")
     end, graph = fake.js(END), fake.js(STAGES)
-    told = fake.js("return window.__pe_timing.length")
+    count = fake.js("return window.__pe_timing.length")
     fake.change(lambda: fake.click("[data-act=show-pair][data-arg='1']"))
     assert fake.js(PRESSED, "pair") == "Sequential"
     assert fake.js(END) == end
@@ -96,7 +96,7 @@ def test_one_click_plans_the_sequential_pipeline_too_and_toggling_asks_nobody(fa
     assert "planner=pipedream-iter" in fake.query
     assert "in_sequence=true" in fake.query
     assert fake.js("return document.getElementById('in-sequence').checked")
-    assert fake.js("return window.__pe_timing.length") - told <= 1
+    assert fake.js("return window.__pe_timing.length") - count <= 1
     fake.open(fake.query.removeprefix("?"))
     fake.until(lambda: "1.69× faster" in fake.text("pair"))
     fake.settle()

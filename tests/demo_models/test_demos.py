@@ -32,8 +32,8 @@ def test_the_number_of_parameters_that_is_told_is_about_the_number_there_is(name
     number, unit = MODELS[name].parameters.split()
     with torch.device("meta"):
         module, _ = MODELS[name].build()
-    told = float(number) * {"k": 1e3, "million": 1e6, "billion": 1e9}[unit]
-    assert sum(p.numel() for p in module.parameters()) == pytest.approx(told, rel=0.05)
+    shown = float(number) * {"k": 1e3, "million": 1e6, "billion": 1e9}[unit]
+    assert sum(p.numel() for p in module.parameters()) == pytest.approx(shown, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_what_is_no_list_of_names_is_no_group(together: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("question", "message"),
     [
         ({"time_limit_s": "5"}, "time_limit_s must be a number, found '5'"),
         ({"gap": "0.1"}, "gap must be a number, found '0.1'"),
@@ -128,17 +128,17 @@ def test_what_is_no_list_of_names_is_no_group(together: object) -> None:
         ({"cluster": "dgx-h100", "devices": 2}, "leave out devices"),
     ],
 )
-def test_messages_name_the_arguments(asked: dict[str, object], message: str) -> None:
+def test_messages_name_the_arguments(question: dict[str, object], message: str) -> None:
     with pytest.raises(PlacementError) as refused:
-        explorer.plan("gpt-small", **{"devices": 2, **asked})
+        explorer.plan("gpt-small", **{"devices": 2, **question})
     assert message in str(refused.value)
     assert "--" not in str(refused.value)
 
 
 def test_a_command_line_in_a_message_stays_one() -> None:
-    asked = "measure it with `placement-explorer calibrate --zero`; leave out --contiguity none"
+    question = "measure it with `placement-explorer calibrate --zero`; leave out --contiguity none"
     assert (
-        in_python(asked, {"zero", "contiguity"}, {"none"}, {})
+        in_python(question, {"zero", "contiguity"}, {"none"}, {})
         == "measure it with `placement-explorer calibrate --zero`; leave out contiguity='none'"
     )
 
@@ -276,8 +276,10 @@ def test_options_that_make_no_sense(text: str, message: str) -> None:
         choose_planner(text)
 
 
-@pytest.mark.parametrize(("asked", "training"), [({}, True), ({"training": True}, True), ({"training": False}, False)])
-def test_demos_need_no_tracing(monkeypatch: pytest.MonkeyPatch, asked: dict[str, bool], training: bool) -> None:
+@pytest.mark.parametrize(
+    ("question", "training"), [({}, True), ({"training": True}, True), ({"training": False}, False)]
+)
+def test_demos_need_no_tracing(monkeypatch: pytest.MonkeyPatch, question: dict[str, bool], training: bool) -> None:
     monkeypatch.setattr("explorer.tracing.trace.trace_demo", None)
-    assert explorer.trace("gpt-small", **asked).training is training
-    assert explorer.trace("gpt-small", dtype="bf16", **asked).training is training
+    assert explorer.trace("gpt-small", **question).training is training
+    assert explorer.trace("gpt-small", dtype="bf16", **question).training is training

@@ -29,8 +29,8 @@ def test_a_result_is_reviewed_exported_and_compared(tmp_path: Path) -> None:
     content = explorer.export(two, "plan", path)
     assert Path(path).read_bytes() == content
     assert explorer.review(path).plan_sha256 == explorer.review(two).plan_sha256
-    told = explorer.diff(path, four)
-    assert 0 < told.moved_operators < told.operators
+    compared = explorer.diff(path, four)
+    assert 0 < compared.moved_operators < compared.operators
     assert explorer.export(path, "gantt-svg", theme="dark").startswith(b"<svg")
 
 
@@ -48,9 +48,9 @@ def test_a_sweep_gives_rows_as_they_are_found() -> None:
 
 def test_a_sweep_gives_what_is_known_and_keeps_what_is_found(tmp_path: Path) -> None:
     path = tmp_path / "plans.sqlite"
-    asked = (chain_workload(), [1, 2], ["1MiB", 80e9], "equal")
+    question = (chain_workload(), [1, 2], ["1MiB", 80e9], "equal")
     plain, first, again, anew = (
-        explorer.sweep(*asked, settings=Settings(mini_batch=8), **more)
+        explorer.sweep(*question, settings=Settings(mini_batch=8), **more)
         for more in ({}, {"library": path}, {"library": str(path)}, {"library": path, "search_again": True})
     )
     assert [[row.status for row in rows] for rows in (first, again, anew)] == [[row.status for row in plain]] * 3
@@ -58,7 +58,7 @@ def test_a_sweep_gives_what_is_known_and_keeps_what_is_found(tmp_path: Path) -> 
     known = [[is_known(row.result.notes) for row in rows] for rows in (plain, first, again, anew)]
     assert known == [[False] * 4, [False] * 4, [True] * 4, [False] * 4]
     with pytest.raises(InvalidProblem, match="library must be True, False or the path of a file, found int"):
-        explorer.sweep(*asked, library=7)  # type: ignore[arg-type]
+        explorer.sweep(*question, library=7)  # type: ignore[arg-type]
 
 
 def test_what_is_wrong_with_the_library_is_a_note_of_a_row(tmp_path: Path) -> None:

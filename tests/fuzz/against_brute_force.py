@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "-o", "--output", type=Path, default=Path("false-claim"), metavar="FOLDER", help="for a false claim"
     )
     args = parser.parse_args(argv)
-    began = told = time.monotonic()
+    began = shown = time.monotonic()
     seen: Counter[tuple[str, str]] = Counter()
     seed = args.seed
     while time.monotonic() - began < 3600 * args.hours and (args.problems is None or seed < args.seed + args.problems):
@@ -71,8 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"seed {seed}: {claim.words}\nkept in {args.output}; again with --seed {seed} --problems 1")
             return 1
         seed += 1
-        if time.monotonic() - told > TOLD_S:
-            told = time.monotonic()
+        if time.monotonic() - shown > TOLD_S:
+            shown = time.monotonic()
             print(f"{seed - args.seed:,} problems, {seen.total():,} solves, no false claim", flush=True)
     print(f"{seed - args.seed:,} problems, {seen.total():,} solves, no false claim")
     for name in sorted({name for name, _ in seen}):

@@ -19,7 +19,7 @@ SESSION = {
     "model": "chain", "devices": 4, "memory": "16000000000", "planner": "auto", "time_limit": 5, "seed": 1,
     "device_kind": "toy", "mini_batch": 64, "micro_batches": 8, "pins": "", "theme": "light", "pair": "auto,single",
 }  # fmt: skip
-ASKED: tuple[dict[str, Any], ...] = (
+MESSAGES: tuple[dict[str, Any], ...] = (
     {"type": "solve", "session": SESSION, "canvas": [800, 600], "fresh": True},
     {"type": "compare", "session": SESSION, "every": True},
     {"type": "theme", "theme": "dark"},
@@ -42,7 +42,7 @@ BARE = (
     "stop-sweep", "go-sweep", "leave-lesson", "course", "waits", "stop-why-here", "nothing-known",
 )  # fmt: skip
 SAMPLES: tuple[dict[str, Any], ...] = (
-    *ASKED,
+    *MESSAGES,
     *({"type": kind, "element": "1", "name": "x", "step": 1, "id": "3", "key": "devices", "value": 2} for kind in BARE),
 )
 LOOKS: tuple[dict[str, Any], ...] = (
@@ -65,7 +65,7 @@ class Backend(Recorder):
         return True
 
 
-def told(data: bytes) -> None:
+def send(data: bytes) -> None:
     """Send it to a fresh page and to one that shows a plan; all answers must be messages that can be sent, of text that
     can be shown."""
     message = decoded(data.decode("utf-8", "replace"))

@@ -32,7 +32,7 @@ from tests.instances import problem, training_graph
 
 
 def msr2020() -> Reader:
-    return Reader((msr_file(), _trained()), lambda data, _: _asked(read_msr2020(data, "f.json")))
+    return Reader((msr_file(), _trained()), lambda data, _: _planned(read_msr2020(data, "f.json")))
 
 
 def msr_expert() -> Reader:
@@ -53,13 +53,13 @@ def placement() -> Reader:
 def pipedream() -> Reader:
     from tests.solvers.formats.test_pipedream import text
 
-    return Reader((text(),), lambda data, _: _asked(read_pipedream(data, "graph.txt")), "graph.txt")
+    return Reader((text(),), lambda data, _: _planned(read_pipedream(data, "graph.txt")), "graph.txt")
 
 
 def piper() -> Reader:
     from tests.solvers.formats.test_piper import SMALL
 
-    return Reader((SMALL,), lambda data, _: _asked(read_piper(data, "f.json")))
+    return Reader((SMALL,), lambda data, _: _planned(read_piper(data, "f.json")))
 
 
 def graph() -> Reader:
@@ -70,7 +70,7 @@ def graph() -> Reader:
 
     def read(data: bytes, path: Path) -> object:
         workload = read_graph(data)
-        _asked(workload)
+        _planned(workload)
         if _drawn(data):
             check_printed("trace", str(path))
         return workload
@@ -88,10 +88,10 @@ def plan() -> Reader:
     samples = []
     for shape in (training_graph([(0, 1), (1, 2), (2, 3)], 4), _layered()):
         seconds = [1.0] * len(shape)
-        asked = problem(shape, seconds, mini_batch=8, micro_batches=4, pipeline=Pipeline.ONE_F_ONE_B)
-        result = solve(asked, "equal")
+        question = problem(shape, seconds, mini_batch=8, micro_batches=4, pipeline=Pipeline.ONE_F_ONE_B)
+        result = solve(question, "equal")
         assert result.plan is not None
-        samples.append(json.loads(write_plan(asked, result.plan, result, "nowhere:made")))
+        samples.append(json.loads(write_plan(question, result.plan, result, "nowhere:made")))
 
     def read(data: bytes, path: Path) -> object:
         file = read_plan(data)
@@ -266,20 +266,20 @@ def query() -> Reader:
     from explorer.view.session import parse_query
     from tests.explorer.view.lessons.written import CHOICES
 
-    asked = {
+    settings = {
         "model": "chain", "devices": 4, "memory": "16e9,8e9,8e9,8e9", "device_kind": "toy", "cpus": 1,
         "bandwidth": 25e9, "latency": 1e-5, "mini_batch": 64, "micro_batches": 8, "planner": "auto", "pins": '{"a": 1}',
         "v": 2, "objective": "iteration", "pipeline": "1f1b", "time_limit": 5, "seed": 7, "theme": "dark", "zero": 1,
         "max_replicas": 2, "pair": "auto,single", "training": "true", "optimizer": "adam", "together": '[["a", "b"]]',
     }  # fmt: skip
-    texts = ("?" + urlencode(asked), "\n".join(f"{key}={value}&" for key, value in asked.items()))
+    texts = ("?" + urlencode(settings), "\n".join(f"{key}={value}&" for key, value in settings.items()))
     return Reader(texts, lambda data, _: _queried(data, parse_query, CHOICES))
 
 
 def messages() -> Reader:
-    from tests.fuzz.page import SAMPLES, told
+    from tests.fuzz.page import SAMPLES, send
 
-    return Reader(SAMPLES, lambda data, _: told(data))
+    return Reader(SAMPLES, lambda data, _: send(data))
 
 
 READERS: dict[str, Callable[[], Reader]] = {
@@ -313,7 +313,7 @@ SLOW = frozenset({"ONNX"})
 """Shapes that a file does not state are inferred in a process of their own: a tenth of the cases of others."""
 
 
-def _asked(workload: Workload, cluster: Cluster | None = None) -> Workload:
+def _planned(workload: Workload, cluster: Cluster | None = None) -> Workload:
     """The problem of a workload, and a plan of a small one: what a command that got past the file meets next. Both are
     looked at wherever they are shown."""
     from explorer.question.problems import make_problem
@@ -340,7 +340,7 @@ def _on(cluster: Cluster) -> Cluster:
     from tests.explorer.view.small import chain_workload
 
     if all(device.kind in DEVICES for device in cluster.devices):
-        _asked(chain_workload(), cluster)
+        _planned(chain_workload(), cluster)
     return cluster
 
 

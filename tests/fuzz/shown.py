@@ -78,14 +78,14 @@ def check_exports(file: PlanFile, formats: Iterable[str] = FORMATS) -> None:
 def check_page(workload: Workload, file: PlanFile | None = None) -> None:
     """What a page is sent of a model, and of its plan: JSON whose texts are printable."""
     model = events.model(workload)
-    told = [{**model, "skeleton": events.unpacked(model["skeleton"])}]
+    shown = [{**model, "skeleton": events.unpacked(model["skeleton"])}]
     if file is not None and file.result is not None:
-        told.append(events.result(file.result))
-        view = told[-1]["plan"]
-        told.append(events.unpacked(view) if isinstance(view, bytes) else view)
-    for event in told:
+        shown.append(events.result(file.result))
+        view = shown[-1]["plan"]
+        shown.append(events.unpacked(view) if isinstance(view, bytes) else view)
+    for event in shown:
         check_texts(event)
-    encode({"model": told[0]})
+    encode({"model": shown[0]})
 
 
 def check_printed(*command: str) -> None:

@@ -23,16 +23,16 @@ def side_by_side() -> Problem:
     return problem(forward_graph([], 2), [1, 1], 2, training=False, mini_batch=1, objective=Objective.MAKESPAN)
 
 
-def optimal(asked: Problem) -> Result:
-    result = solve(asked, "single")
+def optimal(question: Problem) -> Result:
+    result = solve(question, "single")
     return replace(result, status=Status.OPTIMAL, bound_s=result.objective_s)
 
 
-def infeasible(asked: Problem) -> Result:
-    return replace(solve(asked, "single"), plan=None, status=Status.INFEASIBLE, objective_s=float("inf"), front=())
+def infeasible(question: Problem) -> Result:
+    return replace(solve(question, "single"), plan=None, status=Status.INFEASIBLE, objective_s=float("inf"), front=())
 
 
-def broken(asked: Problem) -> Result:
+def broken(question: Problem) -> Result:
     raise ZeroDivisionError
 
 
@@ -44,11 +44,12 @@ def test_no_claim_is_false(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"), [(optimal, "2.0 s"), (infeasible, "called infeasible, and brute-force has"), (broken, "raised")]
+    ("message", "words"),
+    [(optimal, "2.0 s"), (infeasible, "called infeasible, and brute-force has"), (broken, "raised")],
 )
-def test_a_false_claim_is_noticed(told: Callable[[Problem], Result], words: str) -> None:
-    def ask(asked: Problem, name: str, **_: object) -> Result:
-        return solve(asked, FORCE) if name == FORCE else told(asked)
+def test_a_false_claim_is_noticed(message: Callable[[Problem], Result], words: str) -> None:
+    def ask(question: Problem, name: str, **_: object) -> Result:
+        return solve(question, FORCE) if name == FORCE else message(question)
 
     claim = false_claim(side_by_side(), 0, Counter(), ask)
     assert claim is not None
@@ -58,10 +59,10 @@ def test_a_false_claim_is_noticed(told: Callable[[Problem], Result], words: str)
 def test_what_shows_a_false_claim_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = side_by_side()
-    plan = solve(asked, "single").plan
+    question = side_by_side()
+    plan = solve(question, "single").plan
     claim = against_brute_force.Claim("beaten", plan)
-    monkeypatch.setattr(against_brute_force, "made", lambda seed: asked)
+    monkeypatch.setattr(against_brute_force, "made", lambda seed: question)
     monkeypatch.setattr(against_brute_force, "false_claim", lambda *_: claim)
     assert main(["--seed", "7", "-o", str(tmp_path / "found")]) == 1
     assert "seed 7: beaten" in capsys.readouterr().out

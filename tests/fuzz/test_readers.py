@@ -26,7 +26,7 @@ def found() -> dict[str, list[Outcome]]:
     command = [sys.executable, "-m", "tests.fuzz", "--json", "--cases", str(CASES)]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
     assert ran.stdout, ran.stderr
-    return {name: [Outcome(*told) for told in all_of_it] for name, all_of_it in json.loads(ran.stdout).items()}
+    return {name: [Outcome(*expected) for expected in all_of_it] for name, all_of_it in json.loads(ran.stdout).items()}
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -71,9 +71,9 @@ def test_faults_are_told_apart_and_the_rest_of_the_cases_tried(monkeypatch: pyte
     monkeypatch.setattr(trials, "CPU_S", 0.2)
     inputs = [b"ok", b"t", b"e", b"m", b"k", b"h", b"r", b"ok"]
     monkeypatch.setattr(Reader, "spoiled", lambda self, seed, number: inputs[number])
-    told = list(outcomes(Reader((), _fails), len(inputs), 0))
-    assert [outcome.number for outcome in told] == list(range(len(inputs)))
-    assert [outcome.kind for outcome in told] == [READ, *[FAULT] * 5, REFUSED, READ]
+    shown = list(outcomes(Reader((), _fails), len(inputs), 0))
+    assert [outcome.number for outcome in shown] == list(range(len(inputs)))
+    assert [outcome.kind for outcome in shown] == [READ, *[FAULT] * 5, REFUSED, READ]
     expected = ("TypeError: 'unhashable'", "a message of 0 characters", "more memory", "(3)", "s of CPU time")
-    for outcome, words in zip(told[1:6], expected, strict=True):
+    for outcome, words in zip(shown[1:6], expected, strict=True):
         assert words in outcome.words

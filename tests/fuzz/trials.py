@@ -104,8 +104,8 @@ def outcomes(reader: Reader, cases: int, seed: int) -> Iterator[Outcome]:
             os.close(ours)
             _child(reader, range(number, cases), seed, theirs)
         os.close(theirs)
-        with os.fdopen(ours, "rb") as told:
-            for outcome in _told(told, child):
+        with os.fdopen(ours, "rb") as shown:
+            for outcome in _outcomes(shown, child):
                 number = outcome.number + 1
                 yield outcome
         _, status = os.waitpid(child, 0)
@@ -146,7 +146,7 @@ def _where(error: BaseException) -> str:
     return " at " + " < ".join(reversed(places)) if places else ""
 
 
-def _child(reader: Reader, numbers: range, seed: int, told: int) -> NoReturn:
+def _child(reader: Reader, numbers: range, seed: int, pipe: int) -> NoReturn:
     def on_time(_: int, __: FrameType | None) -> None:
         raise _Hang
 
@@ -164,7 +164,7 @@ def _child(reader: Reader, numbers: range, seed: int, told: int) -> NoReturn:
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 if number < 0 and kind == REFUSED:
                     kind, words = FAULT, f"a valid sample was refused: {words}"
-                os.write(told, json.dumps(Outcome(number, kind, words)).encode() + b"\n")
+                os.write(pipe, json.dumps(Outcome(number, kind, words)).encode() + b"\n")
         status = 0
     except BaseException:
         traceback.print_exc()
@@ -172,14 +172,14 @@ def _child(reader: Reader, numbers: range, seed: int, told: int) -> NoReturn:
         os._exit(status)
 
 
-def _told(told: IO[bytes], child: int) -> Iterator[Outcome]:
+def _outcomes(pipe: IO[bytes], child: int) -> Iterator[Outcome]:
     """What the child tells, until it ends or has said nothing for too long."""
     rest = b""
     while True:
-        ready, _, _ = select.select([told], [], [], WALL_S)
+        ready, _, _ = select.select([pipe], [], [], WALL_S)
         if not ready:
             os.kill(child, signal.SIGKILL)
-        data = os.read(told.fileno(), 65_536)
+        data = os.read(pipe.fileno(), 65_536)
         if not data:
             return
         *lines, rest = (rest + data).split(b"\n")

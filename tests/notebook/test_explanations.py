@@ -45,10 +45,10 @@ def test_why_here_tells_every_place_and_the_edges_of_the_stage(widget, sent):
 def test_a_review_and_a_difference_are_those_of_the_shell(widget, sent):
     first = widget.listed.answer()
     say(widget, {"type": "review"})
-    told = sent(1)[0]
-    assert told["type"] == "review"
-    assert {"rules"} <= {line["what"] for line in told["lines"]} or told["lines"]
-    assert told["verdict"] in ("pass", "warn", "fail")
+    shown = sent(1)[0]
+    assert shown["type"] == "review"
+    assert {"rules"} <= {line["what"] for line in shown["lines"]} or shown["lines"]
+    assert shown["verdict"] in ("pass", "warn", "fail")
     say(widget, {"type": "differ"})  # nothing is kept yet
     say(widget, {"type": "keep"})
     assert sent(2)[1]["words"].startswith("Kept: ")

@@ -31,11 +31,11 @@ from tests.notebook.fakes.worker import drawn, say
 )  # fmt: skip
 def test_what_makes_no_sense_changes_nothing(widget, content):
     widget.listed.answer()
-    before, asked = drawn(widget), len(widget.listed.asked)
+    before, count = drawn(widget), len(widget.listed.requests)
     assert heard(content) is None
     say(widget, content)
     assert drawn(widget) == before
-    assert len(widget.listed.asked) == asked
+    assert len(widget.listed.requests) == count
 
 
 @pytest.mark.parametrize(

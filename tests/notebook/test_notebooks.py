@@ -34,7 +34,7 @@ def run(name: str) -> list[list[dict[str, Any]]]:
     return [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def said(outputs: list[dict[str, Any]]) -> str:
+def text_of(outputs: list[dict[str, Any]]) -> str:
     """What a cell prints and shows, as text."""
     return "".join(
         "".join(output["text"] if output["output_type"] == "stream" else output.get("data", {}).get("text/plain", ""))
@@ -52,7 +52,7 @@ def figures(outputs: list[list[dict[str, Any]]]) -> list[str]:
     """What cells print and show, as text, without what differs from run to run: how long a search took, and how far one
     had come that nobody waited for."""
     took = re.compile(r", [\d.]+ m?s\)|PlacementWidget\(.*\)")
-    return [took.sub("", said(one)) for one in outputs]
+    return [took.sub("", text_of(one)) for one in outputs]
 
 
 @pytest.mark.timeout(600)
@@ -62,22 +62,22 @@ def test_the_tour():
     before = [cell["outputs"] for cell in saved if cell["cell_type"] == "code"]
     assert figures(cells) == figures(before), "stale outputs: python -m tests.notebook.save_notebooks"
     assert len(cells) == 10
-    assert said(cells[0]).startswith("gpt: 787 operators")
+    assert text_of(cells[0]).startswith("gpt: 787 operators")
     assert "data:image/svg+xml" in data(cells[0])["text/html"]
     within = r"[\d.]+ s, [\d.]+ to [\d.]+ s"
     best = rf"gpt on 4 × H100-80GB: {within} iteration, at most [\d.]+ % slower than the best possible"
-    assert re.search(best, said(cells[1]))
+    assert re.search(best, text_of(cells[1]))
     assert "data:image/svg+xml" in cells[2][0]["data"]["text/html"]
     assert "application/vnd.jupyter.widget-view+json" in cells[2][1]["data"]
-    assert "waiting" in said(cells[2]), "the cell did not wait for a plan"
-    assert said(cells[3]).startswith("gpt on 4 × H100-80GB")
-    assert said(cells[4]).startswith("device 'GPU 2': ")
-    assert "operators moved" in said(cells[5])
-    assert said(cells[6]).splitlines() == ["the number of devices must be at least 0, found -1", "4"]
-    assert [line.split(",")[0] for line in said(cells[7]).splitlines()] == [
+    assert "waiting" in text_of(cells[2]), "the cell did not wait for a plan"
+    assert text_of(cells[3]).startswith("gpt on 4 × H100-80GB")
+    assert text_of(cells[4]).startswith("device 'GPU 2': ")
+    assert "operators moved" in text_of(cells[5])
+    assert text_of(cells[6]).splitlines() == ["the number of devices must be at least 0, found -1", "4"]
+    assert [line.split(",")[0] for line in text_of(cells[7]).splitlines()] == [
         "1 device", "2 devices", "4 devices", "8 devices",
     ]  # fmt: skip
-    assert re.fullmatch(r"787 operators, \d+ of 1419 edges cross devices", said(cells[8]).strip())
+    assert re.fullmatch(r"787 operators, \d+ of 1419 edges cross devices", text_of(cells[8]).strip())
     assert "Throughput" in data(cells[9])["text/html"]
 
 
@@ -85,12 +85,12 @@ def test_the_tour():
 def test_a_model_of_ones_own():
     pytest.importorskip("torch", reason="PyTorch is not installed")
     cells = run("your_model.ipynb")
-    assert said(cells[0]).startswith("classifier: ")
-    assert "Choosy" in said(cells[1])
-    assert "line 6, in forward" in said(cells[1])
+    assert text_of(cells[0]).startswith("classifier: ")
+    assert "Choosy" in text_of(cells[1])
+    assert "line 6, in forward" in text_of(cells[1])
     assert "data:image/svg+xml" in cells[2][0]["data"]["text/html"]
-    assert "2 × L4-24GB" in said(cells[3])
-    assert said(cells[4]).splitlines()[0] == "embed/embedding: 62.5 MiB on GPU 0"
+    assert "2 × L4-24GB" in text_of(cells[3])
+    assert text_of(cells[4]).splitlines()[0] == "embed/embedding: 62.5 MiB on GPU 0"
 
 
 @pytest.mark.timeout(600)

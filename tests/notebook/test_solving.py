@@ -33,11 +33,11 @@ def searching(model):
     widget = explorer.PlacementWidget(model, devices=8, **long)
     until = time.monotonic() + WAIT_S
     while time.monotonic() < until:
-        told = widget.get_state()["_status"]
-        if told["state"] == "solving" and "no plan" not in told["more"]:
+        shown = widget.get_state()["_status"]
+        if shown["state"] == "solving" and "no plan" not in shown["more"]:
             return widget
         time.sleep(0.05)
-    raise AssertionError(f"no plan after {WAIT_S} s: {told}")
+    raise AssertionError(f"no plan after {WAIT_S} s: {shown}")
 
 
 def test_a_plan_is_found_in_the_background_and_is_the_one_that_plan_finds(gpt):

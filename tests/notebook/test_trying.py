@@ -63,12 +63,12 @@ def test_planners_are_compared_by_the_worker_and_the_plan_of_any_is_shown(trying
     widget, worker = trying
     before = widget.result
     say(widget, {"type": "compare"})
-    told = until(lambda: (now := drawn(widget)["_status"]["tried"])["going"] == "" and now)
-    assert {row["planner"] for row in told["rows"]} == {"single", "equal", "layer-split"}
+    shown = until(lambda: (now := drawn(widget)["_status"]["tried"])["going"] == "" and now)
+    assert {row["planner"] for row in shown["rows"]} == {"single", "equal", "layer-split"}
     assert worker.planners == ["single", "equal", "layer-split"]
-    assert [row["planner"] for row in told["rows"] if row["current"]] == ["equal"]
-    assert told["words"].startswith("Best bound proved")
-    place = next(row["place"] for row in told["rows"] if row["planner"] == "single")
+    assert [row["planner"] for row in shown["rows"] if row["current"]] == ["equal"]
+    assert shown["words"].startswith("Best bound proved")
+    place = next(row["place"] for row in shown["rows"] if row["planner"] == "single")
     say(widget, {"type": "show", "place": place})
     assert widget.result.planner == "single"
     assert widget.result is not before
@@ -85,9 +85,9 @@ def test_a_comparison_is_stopped_with_its_rows_and_dropped_by_another_question(t
     until(lambda: len(drawn(widget)["_status"]["tried"].get("rows", ())) == 2)
     say(widget, {"type": "stop"})
     until(lambda: widget.listed.cancelled)
-    told = drawn(widget)["_status"]["tried"]
-    assert told["going"] == ""
-    assert len(told["rows"]) == 2
+    shown = drawn(widget)["_status"]["tried"]
+    assert shown["going"] == ""
+    assert len(shown["rows"]) == 2
     widget.micro_batches = 8
     assert drawn(widget)["_status"]["tried"] == {}
 
@@ -98,8 +98,8 @@ def test_ways_out_are_solved_where_nothing_fits_and_set_what_they_say(model):
     widget._jobs = lambda: worker
     try:
         assert widget.listed.answer().plan is None
-        told = until(lambda: (now := drawn(widget)["_status"]["ways"])["words"] == FOUND and now)
-        assert told["list"][0]["change"].startswith("all 74.5 GiB of each H100-80GB")
+        shown = until(lambda: (now := drawn(widget)["_status"]["ways"])["words"] == FOUND and now)
+        assert shown["list"][0]["change"].startswith("all 74.5 GiB of each H100-80GB")
         say(widget, {"type": "way", "place": 0})
         assert widget.memory is None
         assert (widget.devices, widget.micro_batches) == (2, 2)

@@ -28,7 +28,7 @@ def test_a_widget_asks_at_once_and_shows_the_model_before_there_is_a_plan(widget
     assert widget.status == "waiting"
     assert widget.result is None
     assert len(widget.problem.cluster) == 4
-    assert len(widget.listed.asked) == 1
+    assert len(widget.listed.requests) == 1
     shown = drawn(widget)
     assert shown["_graph"]["elements"]
     assert shown["_plan"] == {}
@@ -37,12 +37,12 @@ def test_a_widget_asks_at_once_and_shows_the_model_before_there_is_a_plan(widget
 
 
 def test_an_answer_becomes_the_result_and_the_picture(widget):
-    told = []
-    widget.observe(lambda change: told.append(change["new"]), "result")
+    messages = []
+    widget.observe(lambda change: messages.append(change["new"]), "result")
     outcome = widget.listed.answer()
     assert widget.result.plan == outcome.plan
     assert widget.result.problem is widget.problem
-    assert told == [widget.result]
+    assert messages == [widget.result]
     assert widget.status in ("feasible", "optimal")
     shown = drawn(widget)
     assert [card["name"] for card in shown["_plan"]["cards"]][:2] == ["Throughput", "Iteration time"]
@@ -119,7 +119,7 @@ def test_another_value_asks_anew_and_stops_the_search_before(widget):
 )
 def test_nonsense_raises_at_the_assignment_and_the_old_value_stays(widget, name, value, words):
     widget.listed.answer()
-    before, problem, asked = getattr(widget, name), widget.problem, len(widget.listed.asked)
+    before, problem, count = getattr(widget, name), widget.problem, len(widget.listed.requests)
     with pytest.raises(InvalidTrait, match=re.escape(words)) as refused:
         setattr(widget, name, value)
     assert "\n" not in str(refused.value)
@@ -127,7 +127,7 @@ def test_nonsense_raises_at_the_assignment_and_the_old_value_stays(widget, name,
     assert isinstance(refused.value, traitlets.TraitError)
     assert getattr(widget, name) == before
     assert widget.problem is problem
-    assert len(widget.listed.asked) == asked
+    assert len(widget.listed.requests) == count
 
 
 def test_values_that_only_make_sense_together_are_set_together(widget):
@@ -166,11 +166,11 @@ def test_a_problem_that_is_handed_in_is_asked_as_it_is(widget, model):
 def test_a_result_that_is_handed_in_is_shown_and_nothing_is_asked(widget):
     other = forward_graph([(0, 1), (1, 2)], 3, nbytes=8)
     result = explorer.plan(other, devices=2, planner="equal")
-    asked = len(widget.listed.asked)
+    before = len(widget.listed.requests)
     widget.result = result
     assert widget.result is result
     assert widget.problem is result.problem
-    assert len(widget.listed.asked) == asked
+    assert len(widget.listed.requests) == before
     assert {box["data"]["id"] for box in drawn(widget)["_graph"]["elements"] if "source" not in box["data"]} == {
         "o:0", "o:1", "o:2",
     }  # fmt: skip
@@ -317,7 +317,7 @@ def test_a_control_sets_the_trait(widget):
     widget.listed.answer()
     say(widget, {"type": "set", "name": "devices", "value": "2"})
     assert widget.devices == 2
-    assert len(widget.listed.asked) == 2
+    assert len(widget.listed.requests) == 2
     say(widget, {"type": "set", "name": "micro_batches", "value": ""})
     assert widget.micro_batches is widget.problem.micro_batches is None
     say(widget, {"type": "set", "name": "memory", "value": "24GiB"})
@@ -422,7 +422,7 @@ def test_a_closed_widget_is_shown_as_a_picture(widget, outputs):
 def test_a_browser_sets_a_setting_by_a_link_as_by_its_control(widget):
     widget.set_state({"devices": 3})
     assert widget.devices == 3
-    assert len(widget.listed.asked) == 2
+    assert len(widget.listed.requests) == 2
     assert len(widget.problem.cluster) == 3
     assert widget.get_state("devices") == {"devices": 3}
 

@@ -16,13 +16,13 @@ RELATIVE = 1e-9
 
 def disagreement(problem: Problem, plan: Plan, objective: Objective) -> str:
     """The first thing that the two tell differently; "" if they agree."""
-    expected, found = _told(simulate_objects, problem, plan, objective), _told(simulate, problem, plan, objective)
+    expected, found = _outcome(simulate_objects, problem, plan, objective), _outcome(simulate, problem, plan, objective)
     if isinstance(expected, str) or isinstance(found, str):
         return "" if isinstance(expected, str) and isinstance(found, str) else f"{expected!r} and {found!r}"
     return _of_spans(expected, found) or _of_memory(expected, found)
 
 
-def _told(tell, problem: Problem, plan: Plan, objective: Objective) -> Schedule | str:  # type: ignore[no-untyped-def]
+def _outcome(tell, problem: Problem, plan: Plan, objective: Objective) -> Schedule | str:  # type: ignore[no-untyped-def]
     try:
         return tell(problem, plan, objective)  # type: ignore[no-any-return]
     except InvalidPlan as error:

@@ -20,12 +20,12 @@ def served(problem: Problem, plan: Plan) -> MessageOrder:
     """
     if problem.transfers is not Transfers.LINKS:
         return ()
-    told = run(problem, replace(plan, messages=()))
-    names = [wire_name(problem.cluster, wire) for wire in told.lowered.wires.tolist()]
+    simulation = run(problem, replace(plan, messages=()))
+    names = [wire_name(problem.cluster, wire) for wire in simulation.lowered.wires.tolist()]
     links: dict[str, list[Message]] = {}
-    rows = named_transfers(problem, told.lowered.tasks).T.tolist()
+    rows = named_transfers(problem, simulation.lowered.tasks).T.tolist()
     for wire, stage, kind, micro_batch, to_device, number, _ in sorted(
-        rows, key=lambda row: (told.start_s[row[-1]], told.end_s[row[-1]])
+        rows, key=lambda row: (simulation.start_s[row[-1]], simulation.end_s[row[-1]])
     ):
         message = Message(Action(stage, ACTION_KINDS[kind], micro_batch), to_device, number)
         links.setdefault(names[wire], []).append(message)

@@ -50,20 +50,20 @@ def seconds(problem: Problem, kind: str, samples: float) -> Floats:
     if problem.plain is None:
         return problem.compute.at(kind, samples)
     graph, table = problem.plain.graph, problem.plain.compute
-    told = np.array(table.at(kind, samples))
-    alone = told.copy()
+    shown = np.array(table.at(kind, samples))
+    alone = shown.copy()
     for region in regions(graph):
         for first, *others in region.gradients.values():
             if graph.operators[first].phase is Phase.BACKWARD_INPUT:
                 for b in others:
                     if graph.operators[b].phase is Phase.BACKWARD_WEIGHT:
-                        told[first] += alone[b]
-                        told[b] = 0.0
+                        shown[first] += alone[b]
+                        shown[b] = 0.0
         for o in region.again:
             after = [x for x in region.forward[region.forward.index(o) :] if x in region.gradients]
             home = after[0] if after else [x for x in region.forward if x in region.gradients][-1]
-            told[region.gradients[home][0]] += alone[o]
-    return told
+            shown[region.gradients[home][0]] += alone[o]
+    return shown
 
 
 def saved(problem: Problem, operator: int, samples: float) -> float:
@@ -131,7 +131,7 @@ def kept_of_cut(problem: Problem, operators: tuple[int, ...], stage: set[int], h
     if problem.plain is None:
         return
     graph = problem.plain.graph
-    told: set[int] = set()
+    shown: set[int] = set()
     for region in regions(graph):
         part = stage & set(region.forward)
         for o in part & set(operators):
@@ -143,5 +143,5 @@ def kept_of_cut(problem: Problem, operators: tuple[int, ...], stage: set[int], h
                 inside = producer in region.forward
                 elsewhere = producer not in part if inside else keeper not in stage
                 if producer in here and keeper != producer and elsewhere:
-                    told.add(t)
-    yield from sorted(told)
+                    shown.add(t)
+    yield from sorted(shown)

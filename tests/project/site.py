@@ -85,8 +85,8 @@ def size(folder: Path) -> str:
             kinds.setdefault(path.suffix or "other", []).append(path.stat().st_size)
     rows = sorted(kinds.items(), key=lambda row: -sum(row[1]))
     total = sum(sum(sizes) for _, sizes in rows)
-    said = ", ".join(f"{len(sizes)} {kind} {sum(sizes) / 1e6:.1f} MB" for kind, sizes in rows[:6])
-    return f"{folder}: {total / 1e6:.1f} MB in {sum(len(sizes) for _, sizes in rows)} files ({said})"
+    message = ", ".join(f"{len(sizes)} {kind} {sum(sizes) / 1e6:.1f} MB" for kind, sizes in rows[:6])
+    return f"{folder}: {total / 1e6:.1f} MB in {sum(len(sizes) for _, sizes in rows)} files ({message})"
 
 
 def main(folder: Path) -> int:

@@ -66,6 +66,14 @@ def test_every_kind_of_definition_with_a_name_that_is_out_is_found(tmp_path: Pat
     assert [name.line for name in words.identifiers(module) if words.is_out(name.words, Out("asked", ""))] == [16]
 
 
+def test_names_in_scripts_are_found_but_for_properties_texts_and_comments(tmp_path: Path) -> None:
+    page = tmp_path / "script.js"
+    page.write_text(
+        '/* told */\nconst told = (one) => one.told;\nsend({ told: "told", other: `told` }); // told\ntold();\n'
+    )
+    assert [name.line for name in words.script_names(page) if words.is_out(name.words, Out("told", ""))] == [2, 4]
+
+
 def test_the_list_of_identifiers_that_are_out_is_read_from_its_table() -> None:
     listed = words.words_out(words.IDENTIFIERS)
     assert {"told", "asked", "said"} <= {out.phrase for out in listed}

@@ -23,12 +23,17 @@ HISTORY = "CHANGELOG.md"
 """Of which only what is not released yet is read: releases stay as they were told."""
 HEADING = "### Words that are out"
 IDENTIFIERS = "### Identifiers that are out"
-CODE_OF = ("explorer/**/*.py", "solvers/**/*.py")
+CODE_OF = ("explorer/**/*.py", "solvers/**/*.py", "tests/**/*.py")
+SCRIPTS = "assets/**/*.js"
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 PLACEHOLDER = re.compile(r"\{\w+\}")
 ADDRESS = re.compile(r"\]\([^)]*\)|https?://\S+")
 SCRIPT_TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
+SCRIPT_NAME = re.compile(
+    r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`|(?<![\w$.])([A-Za-z_$][\w$]*)(?![\w$]|\s*:)', re.DOTALL
+)
+"""A name in a script, or a comment or text, in which none is looked for."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,14 @@ def identifiers(path: Path) -> Iterator[Text]:
                 yield Text(path, node.lineno, name)
 
 
+def script_names(path: Path) -> Iterator[Text]:
+    """The names in a script of the page, but for properties: most are keys of messages."""
+    text = path.read_text(encoding="utf-8")
+    for match in SCRIPT_NAME.finditer(text):
+        if match[1]:
+            yield Text(path, text.count("\n", 0, match.start()) + 1, match[1])
+
+
 def is_out(identifier: str, out: Out) -> bool:
     """Whether an identifier is the word itself, whatever its case and underscores around it."""
     return identifier.strip("_").lower() == out.phrase
@@ -150,14 +163,15 @@ def is_out(identifier: str, out: Out) -> bool:
 @cache
 def names() -> list[Text]:
     """All identifiers that are checked, in the order of files."""
-    return [name for glob in CODE_OF for path in sorted(ROOT.glob(glob)) for name in identifiers(path)]
+    reading = [(glob, identifiers) for glob in CODE_OF] + [(SCRIPTS, script_names)]
+    return [name for glob, read in reading for path in sorted(ROOT.glob(glob)) for name in read(path)]
 
 
 READERS = (
     (PAGES, prose),
     ((HISTORY,), prose),
     (("explorer/**/*.py", "solvers/**/*.py", "demo_models/**/*.py"), messages),
-    (("assets/**/*.js",), script),
+    ((SCRIPTS,), script),
     (("explorer/view/lessons/shipped/*.toml",), lesson),
 )
 

@@ -72,7 +72,7 @@ def traced(tokens: int) -> tuple[Workload, Both]:
     return trace_module(module, inputs, name=f"llama of {tokens:,} tokens", dtype="bf16", divide=keep), found[0]
 
 
-def asked(devices: int, tokens: int) -> Settings:
+def settings_for(devices: int, tokens: int) -> Settings:
     return question_of({
         "devices": devices, "device_kind": "H100-80GB", "devices_per_node": 8, "bandwidth": "450GB/s",
         "node_bandwidth": "50GB/s", "mini_batch": max(1, ITERATION // tokens), "zero": 1, "max_replicas": 0,
@@ -100,7 +100,7 @@ def reproduce(name: str, counts: tuple[int, ...]) -> None:
     """A line for every size of groups, and the notes on attention."""
     tokens = TOKENS[name]
     whole, both = traced(tokens)
-    largest = make_cluster(whole, asked(max(counts), tokens))
+    largest = make_cluster(whole, settings_for(max(counts), tokens))
     for axis, degree in SIZES:
         if degree > max(counts):
             continue
@@ -111,7 +111,7 @@ def reproduce(name: str, counts: tuple[int, ...]) -> None:
             continue
         print(f"{name} {axis} {degree}:", *(n for n in workload.notes if n.startswith("attention")), flush=True)
         for devices in (count for count in counts if count >= degree):
-            best = min(rows(workload, asked(devices, tokens), devices), key=lambda row: row.objective_s)
+            best = min(rows(workload, settings_for(devices, tokens), devices), key=lambda row: row.objective_s)
             peak = f"{best.peak_bytes / 2**30:.1f} GiB" if not best.reason else best.reason
             print(f"{name} {axis} {degree} on {devices}: {text.seconds(best.objective_s)}, {best.data} x {best.tensor}"
                   f" x {best.pipeline}, {peak}", flush=True)  # fmt: skip

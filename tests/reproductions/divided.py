@@ -114,8 +114,8 @@ def flops(row: Row, tokens: int, again: bool) -> float:
     return times * row.batch * tokens * row.blocks * h**2 * inside
 
 
-def planned(workload: Workload, data: int, pipeline: int, asked: Mapping[str, object]) -> DegreePlan:
-    problem = make_problem(workload, question_of(asked))
+def planned(workload: Workload, data: int, pipeline: int, question: Mapping[str, object]) -> DegreePlan:
+    problem = make_problem(workload, question_of(question))
     return uniform_plan(problem, data, pipeline, LOOK_S)[0]
 
 
@@ -147,10 +147,10 @@ def megatron(number: int) -> None:
     row = MEGATRON[number - 1]
     data = row.devices // row.tensor // row.pipeline
     workload = gpt(row, TOKENS, row.tensor, ON_A100)
-    asked = {**A100, "devices": row.devices, "mini_batch": row.batch, "precision": "mixed", "max_replicas": data,
+    settings = {**A100, "devices": row.devices, "mini_batch": row.batch, "precision": "mixed", "max_replicas": data,
              "recompute": "layers"}  # fmt: skip
-    found = planned(workload, data, row.pipeline, asked)
-    told(f"megatron {number}", row, found, flops(row, TOKENS, True))
+    found = planned(workload, data, row.pipeline, settings)
+    print_row(f"megatron {number}", row, found, flops(row, TOKENS, True))
 
 
 def alpa(number: int) -> None:
@@ -162,10 +162,10 @@ def alpa(number: int) -> None:
         devices = row.devices // tensor
         for pipeline in (p for p in (2**k for k in range(7)) if devices % p == 0):
             data = devices // pipeline
-            asked = {**V100, "devices": row.devices, "mini_batch": row.batch, "precision": "mixed",
+            settings = {**V100, "devices": row.devices, "mini_batch": row.batch, "precision": "mixed",
                      "max_replicas": data, "recompute": "layers"}  # fmt: skip
-            best = min(best, planned(workload, data, pipeline, asked), key=lambda one: one.objective_s)
-    told(f"alpa {number}", row, best, flops(row, 1024, True))
+            best = min(best, planned(workload, data, pipeline, settings), key=lambda one: one.objective_s)
+    print_row(f"alpa {number}", row, best, flops(row, 1024, True))
 
 
 def torchtitan() -> None:
@@ -176,10 +176,10 @@ def torchtitan() -> None:
         ids = torch.empty((2, 8192), dtype=torch.int64)
         module = Llama(size)
     workload = traced(module, (ids, ids), 1)
-    asked = {"devices": 8, "devices_per_node": 8, "bandwidth": "450GB/s", "mini_batch": 8, "precision": "mixed",
+    settings = {"devices": 8, "devices_per_node": 8, "bandwidth": "450GB/s", "mini_batch": 8, "precision": "mixed",
              "max_replicas": 8, "zero": 3}  # fmt: skip
     for again in ("none", "operators", "layers"):
-        found = planned(workload, 8, 1, {**asked, "recompute": again} if again != "none" else asked)
+        found = planned(workload, 8, 1, {**settings, "recompute": again} if again != "none" else settings)
         known = f"{8192 / found.objective_s:,.0f} tokens/s, {found.peak_bytes / 2**30:.1f} GiB"
         print(f"torchtitan 8B, recompute {again}: measured 5,762 tokens/s, 82.4 GiB; predicted {found.reason or known}")
 
@@ -210,7 +210,7 @@ def cpu_s() -> float:
     return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
-def told(name: str, row: Row, found: DegreePlan, work: float) -> None:
+def print_row(name: str, row: Row, found: DegreePlan, work: float) -> None:
     rate = work / found.objective_s / row.devices / 1e12
     off = ", ".join(f"{rate / measured - 1:+.0%}" for measured in row.measured)
     measured = "/".join(f"{value:g}" for value in row.measured)
@@ -220,9 +220,9 @@ def told(name: str, row: Row, found: DegreePlan, work: float) -> None:
     )
 
 
-def main(asked: list[str]) -> None:
+def main(question: list[str]) -> None:
     began = time.process_time()
-    name, *numbers = asked
+    name, *numbers = question
     if name == "program":
         program(numbers[0], int(numbers[1]))
     elif name in ("piper", "torchtitan"):

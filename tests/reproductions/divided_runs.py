@@ -49,9 +49,9 @@ def plans() -> Iterator[tuple[str, int, str, Problem, Plan]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plans", type=int, default=200)
-    asked = parser.parse_args()
+    question = parser.parse_args()
     folder, cases, dtypes = Path(tempfile.mkdtemp()), [], {}
-    for number, (model, degree, dtype, problem, plan) in zip(range(asked.plans), plans(), strict=False):
+    for number, (model, degree, dtype, problem, plan) in zip(range(question.plans), plans(), strict=False):
         name = f"{number} {model} over {degree}, {len(plan.stages)} stages, {problem.pipeline}"
         (folder / f"{number}.json").write_text(text(problem, plan, join_example(model, tensor_parallel=degree)))
         request = {"verify": True, "dtype": dtype, "learning_rate": 0.05, "allow_model": True, "steps": 1, "warmup": 0}

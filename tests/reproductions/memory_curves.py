@@ -71,8 +71,8 @@ def main() -> None:
     for share in SHARES:
         row = []
         for given in freedoms.values():
-            asked = replace(settings, memory_bytes=share * peak, **given)  # type: ignore[arg-type]
-            found = iteration_s(workload, asked, args.time_limit)[0]
+            options = replace(settings, memory_bytes=share * peak, **given)  # type: ignore[arg-type]
+            found = iteration_s(workload, options, args.time_limit)[0]
             row.append("not asked" if math.isnan(found) else "–" if math.isinf(found) else text.seconds(found))
         print(f"| {text.nbytes(share * peak)} | " + " | ".join(row) + " |", flush=True)
 

@@ -25,8 +25,8 @@ def row(name: str) -> str:
     except subprocess.TimeoutExpired:
         return f"| {name} | | | | | | | more than {LIMIT_S} s |"
     lines = [line for line in ran.stdout.splitlines() if line.startswith("| ")]
-    said = (ran.stderr.strip().splitlines() or ["nothing"])[-1]
-    return lines[-1] if lines else f"| {name} | | | | | | | ended with {ran.returncode}: {said[:200]} |"
+    message = (ran.stderr.strip().splitlines() or ["nothing"])[-1]
+    return lines[-1] if lines else f"| {name} | | | | | | | ended with {ran.returncode}: {message[:200]} |"
 
 
 def main(names: list[str]) -> None:

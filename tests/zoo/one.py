@@ -46,13 +46,13 @@ def row(name: str) -> str:
     forward = [o for o in workload.graph.operators if o.phase is Phase.FORWARD]
     products = sum(o.flops.at(workload.graph.samples) for o in forward if o.op_type in PRODUCTS)
     try:
-        told = f"{products / (counted(name) or float('nan')) - 1:+.2%}"
+        shown = f"{products / (counted(name) or float('nan')) - 1:+.2%}"
     except Exception as error:
-        told = f"did not run ({type(error).__name__})"
+        shown = f"did not run ({type(error).__name__})"
     notes = "; ".join(note for note in workload.notes if "tied" not in note and "share a device" not in note)
     return (
         f"| {name} | {seconds:.1f} | {peak:.2f} | {len(workload.graph):,} ({len(forward):,}) |"
-        f" {workload.parameters:,} | {products / 1e9:,.2f} | {told} | {notes[:200]} |"
+        f" {workload.parameters:,} | {products / 1e9:,.2f} | {shown} | {notes[:200]} |"
     )
 
 

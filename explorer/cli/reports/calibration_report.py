@@ -73,7 +73,7 @@ def _print_engine(profile: Profile) -> None:
 
 
 def print_imported(name: str, trace: Imported) -> None:
-    """What a trace told of operators, and what it did not."""
+    """What a trace showed of operators, and what it did not."""
     library = trace.library
     runs = sum(time.count for time in library.times)
     print(f"{name}: {text.plural(len(library.times), 'call')} in {runs:,} runs, {library.hardware}")

@@ -17,7 +17,7 @@ from solvers.problem.problem import Execution, Objective, Problem
 LINKS = 24
 """Links listed, the busiest first."""
 SENTENCE = 6
-"""Parts of the makespan told one by one."""
+"""Parts of the makespan listed one by one."""
 
 
 def is_pass_of_operators(problem: Problem) -> bool:

@@ -51,7 +51,7 @@ def result_object(
     ways_out: Sequence[Remedy] | None = None,
 ) -> dict[str, object]:
     """What ``plan --json`` prints: numbers in seconds and bytes; null where there is none. notes: of the
-    workload, told with those of the result. ways_out: changes under which there is a plan, where there is none and
+    workload, reported with those of the result. ways_out: changes under which there is a plan, where there is none and
     somebody looked for them; None where nobody did."""
     problem, plan = result.problem, result.plan
     metrics = None if plan is None else evaluate(problem, plan)
@@ -251,7 +251,7 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
         f" bubble {text.percent(metrics.bubble)}, cut {text.nbytes(metrics.cut_bytes)}"
     )
     nodes = _nodes(problem)
-    if len(nodes) > 1 and (problem.transfer_s is None or metrics.between_nodes_bytes > 0):  # else bytes are not told
+    if len(nodes) > 1 and (problem.transfer_s is None or metrics.between_nodes_bytes > 0):  # else bytes are not shown
         print(
             f"nodes      {text.nbytes(metrics.between_nodes_bytes)} a mini-batch between {len(nodes)} nodes"
             " (gradients of replicas with it)"

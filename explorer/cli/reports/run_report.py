@@ -186,7 +186,7 @@ def planned_for_others(file: PlanFile, outcome: Outcome) -> tuple[str, str] | No
 
 
 def _print_measured(file: PlanFile, outcome: Outcome, planned_for: str | None) -> None:
-    """planned_for: other hardware, whose predicted times are told without a comparison."""
+    """planned_for: other hardware, whose predicted times are shown without a comparison."""
     times, expected = outcome.iterations_s, predicted_s(file)
     middle = median(times)
     least, most, usual = text.seconds_alike([min(times), max(times), middle], 3)
@@ -331,7 +331,7 @@ def print_comparison(file: PlanFile, comparison: Comparison, same_hardware: bool
             )
         print_table(table, right=frozenset({3, 4, 5}))
     operators = sorted(
-        # the others have their segment's ratio, which is told above
+        # the others have their segment's ratio, which is shown above
         ((position, error) for position, error in enumerate(comparison.operators) if error and error.profiled),
         key=lambda item: -abs(item[1].measured_s - item[1].predicted_s) * item[1].runs,
     )[:WORST]

@@ -112,7 +112,7 @@ class _Printing:
 @contextmanager
 def printable_streams() -> Iterator[None]:
     """Within it stdout and stderr show what is printed, and obey line ends alone (CSV has them of two characters); on
-    stderr, where lines are drawn anew in place, carriage returns too."""
+    stderr, where lines are drawn again in place, carriage returns too."""
     out, err = _Printing(sys.stdout, ("\r\n", "\n")), _Printing(sys.stderr, ("\n", "\r"))
     with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, err)):
         yield

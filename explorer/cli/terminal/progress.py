@@ -45,7 +45,7 @@ class Line:
     width: int = field(default=0, kw_only=True)
 
     def due(self, *, news: bool = False) -> bool:
-        """Whether it is to be drawn anew, which is not sooner than after REDRAW_S unless there is news."""
+        """Whether it is to be drawn again, which is not sooner than after REDRAW_S unless there is news."""
         now = time.perf_counter()
         if not self.stream.isatty() or (not news and now - self.drawn_s < REDRAW_S):
             return False
@@ -84,7 +84,7 @@ class ProgressLine(Line):
 @contextmanager
 def report_compiling(stream: TextIO | None = None) -> Iterator[Callable[[str, float], None]]:
     """Say on ``stream`` (stderr) when kernels are compiled, which, and the seconds it takes: on a terminal in a line
-    that is redrawn, elsewhere now and then in another. Yields who is to be told of those that others compile."""
+    that is redrawn, elsewhere now and then in another. Yields who is to be notified of those that others compile."""
     stream = sys.stderr if stream is None else stream
     shown, shown_s = False, 0.0
 

@@ -21,11 +21,11 @@ from solvers.problem.problem import ComputeTable, Optimizer, Origin, Origins, Pr
 
 def by_kind(libraries: Sequence[Library], kinds: Sequence[str]) -> dict[str, Library]:
     """The library of each device kind. Raises InvalidProblem where two are of one, or one is of none of ``kinds``."""
-    by_kind: dict[str, Library] = {}
+    library_of: dict[str, Library] = {}
     for library in libraries:
-        if library.kind in by_kind:
+        if library.kind in library_of:
             raise InvalidProblem(
-                f"two files hold operator times of {library.kind}: of {by_kind[library.kind].hardware[:80]!r} and of"
+                f"two files hold operator times of {library.kind}: of {library_of[library.kind].hardware[:80]!r} and of"
                 f" {library.hardware[:80]!r}; give one"
             )
         if library.kind not in kinds:
@@ -33,8 +33,8 @@ def by_kind(libraries: Sequence[Library], kinds: Sequence[str]) -> dict[str, Lib
                 f"the operator times are of {library.hardware[:80]!r} ({library.kind}), and the devices are"
                 f" {', '.join(kinds)}; ask for --device-kind {library.kind}, or leave the file out"
             )
-        by_kind[library.kind] = library
-    return by_kind
+        library_of[library.kind] = library
+    return library_of
 
 
 def table(

@@ -140,16 +140,16 @@ def chain_of(file: PlanFile, *, passing_on: bool = False) -> Chain:
 
 def losses(chain: Chain, expressed: Iterable[str] = ()) -> list[str]:
     """What a format does not say of a chain but what it says: of "numbers", "order", "recompute", "replicas"."""
-    losses = []
+    left_out = []
     if "numbers" not in expressed:
-        losses += numbers(chain.problem)
+        left_out += numbers(chain.problem)
     if "recompute" not in expressed:
-        losses += not_recomputed(chain.problem, chain.plan)
+        left_out += not_recomputed(chain.problem, chain.plan)
     if "replicas" not in expressed and chain.replicas > 1:
-        losses.append(f"every stage has {chain.replicas} replicas: run as many copies of this, data parallel")
+        left_out.append(f"every stage has {chain.replicas} replicas: run as many copies of this, data parallel")
     if "order" not in expressed:
-        losses.append("the order of micro-batches on every device, which is the launcher's own")
-    return losses
+        left_out.append("the order of micro-batches on every device, which is the launcher's own")
+    return left_out
 
 
 def numbers(problem: Problem, *, optimizer: bool = True) -> list[str]:

@@ -22,7 +22,7 @@ def forward_homes(graph: OpGraph, plan: Plan) -> dict[int, tuple[int, ...]]:
 def sends(graph: OpGraph, homes: Mapping[int, Sequence[int]], *, waits: bool = False) -> dict[tuple[int, int], int]:
     """(stage, stage) -> a forward operator whose result the first gives to the second. waits: where it only waits for
     it (a tensor of 0 bytes, as in plans with stages in sequence), too."""
-    sends: dict[tuple[int, int], int] = {}
+    sent_by: dict[tuple[int, int], int] = {}
     for tensor in graph.tensors:
         if tensor.producer not in homes or (tensor.nbytes.at(1) <= 0 and not waits):
             continue
@@ -30,8 +30,8 @@ def sends(graph: OpGraph, homes: Mapping[int, Sequence[int]], *, waits: bool = F
         for consumer in tensor.consumers:
             for reader in homes.get(consumer, ()):
                 if reader not in made_in:
-                    sends.setdefault((made_in[0], reader), tensor.producer)
-    return sends
+                    sent_by.setdefault((made_in[0], reader), tensor.producer)
+    return sent_by
 
 
 def merged(graph: OpGraph, plan: Plan) -> Plan:

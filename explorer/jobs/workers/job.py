@@ -57,7 +57,7 @@ class Listeners:
             return True
 
     def pass_on(self, event: Event, still: Callable[[], bool] = always) -> None:
-        """To all of them. still: whether it is true by the time that it is told."""
+        """To all of them. still: whether it is true by the time that it is reported."""
         with self._gate:
             if not still():
                 return

@@ -221,7 +221,7 @@ class Jobs(WorkerPool[Job, JobWorker]):
         ended = f"the {self._verb} process {super().describe_end(worker, exit_code)}"
         return ended + (maybe if exit_code in (-6, -11) and limit else "")
 
-    # -- what is told of a job --------------------------------------------------------------------------
+    # -- what is reported of a job --------------------------------------------------------------------------
 
     def _pass_on(self, job: Job, event: Event) -> None:
         job.listeners.pass_on(_last(job, event) if event["kind"] in events.LAST else event)
@@ -252,7 +252,7 @@ def _waits(job: Job, place: tuple[int, str]) -> bool:
 
 
 def _last(job: Job, event: Event, cancelled: bool = False) -> Event:
-    """The end of a job as it is told: with why it was ended from here, and with its best plan where that is known."""
+    """The end of a job as reported: with why it was ended from here, and with its best plan where that is known."""
     if event["kind"] == "failed":
         why = job.why or event["message"]
         best = job.listeners.best

@@ -5,7 +5,7 @@ visitor who has least at work, and of these the one whose turn was longest ago.
 
 A job may go on without a sign of getting on for its own limit and a margin, and a limit for what comes before. Signs
 are the model, a row of a comparison, an answer of several, and the end of a compilation, which nothing else can
-interrupt. Whoever asked is told what took too long, and what to do.
+interrupt. Whoever asked learns what took too long, and what to do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from explorer.words import text
 TRACE_S = 600.0
 """For tracing or reading a model."""
 MARGIN_S = 120.0
-"""For what a search does beyond its time limit: a large plan is checked, told and drawn."""
+"""For what a search does beyond its time limit: a large plan is checked, sent and drawn."""
 BRIEF_S = 120.0
 """For a job that ends by itself soon."""
 NEVER = {kind.name for kind in KIND_OF.values() if kind.workers == RUN}

@@ -55,7 +55,7 @@ def main(channel: Channel, spec: WorkerSpec) -> None:
         current = identifier
         enough = run(kinds[kind], request, emit, channel.should_stop(identifier), spec.memory_bytes)
         current = ""
-        return enough  # if not, what it keeps is too much as well: another begins anew
+        return enough  # if not, what it keeps is too much as well: another begins again
 
     with Compiling(tell=on_compiling):
         prepared = spec.is_quick()

@@ -1,6 +1,6 @@
 """Graphs of the demo models that ship, traced before: they are planned at once, without PyTorch.
 
-``python -m explorer.question.graphs.demos`` traces them anew; a test says when that is due.
+``python -m explorer.question.graphs.demos`` traces them again; a test says when that is due.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Example:
 
     @property
     def axis(self) -> Axis:
-        """What the members of its groups share out, the outer axis of two."""
+        """What the members of its groups divide, the outer axis of two."""
         if (self.context_parallel or 1) > 1:
             return Axis.CONTEXT
         return Axis.EXPERT if (self.expert_parallel or 1) > 1 else Axis.TENSOR
@@ -77,7 +77,7 @@ class Example:
         return self.of_axis if self.batch is None and self.axis is Axis.EXPERT else self.batch
 
     def check_axes(self, model: str) -> None:
-        """Raises InvalidProblem where groups would share out what they cannot at once."""
+        """Raises InvalidProblem where groups would divide what they cannot at once."""
         flags = [axis.flag for axis in Axis if getattr(self, f"{axis.value}_parallel") not in (None, 1)]
         if Axis.CONTEXT.flag in flags and Axis.EXPERT.flag in flags:
             raise InvalidProblem(f"{model}: a group divides tokens or experts; give one of {' and '.join(flags[-2:])}")

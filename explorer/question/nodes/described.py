@@ -171,7 +171,7 @@ def _node(field: Field) -> tuple[int, Node]:
 
 
 def _network(fields: Mapping[str, Field], around: Network, members: frozenset[int] | None = None) -> Network:
-    """What is not told is as in the network around."""
+    """What is not stated is as in the network around."""
     return Network(
         _amount(fields["bandwidth"], parse_bandwidth) if "bandwidth" in fields else around.bandwidth_bytes_per_s,
         _amount(fields["latency"], parse_seconds, zero=True) if "latency" in fields else around.latency_s,

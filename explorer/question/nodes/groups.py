@@ -84,7 +84,7 @@ def divider(
     axis: Axis = Axis.TENSOR, load: float = 1.0, outer_degree: int = 1,
 ) -> Divide | None:  # fmt: skip
     """What divides a traced model over ``degree`` devices; None where tensors stay whole. sequence: 0 where tokens are
-    not divided, even where nothing needs them together. members: by whose times. axis: what members share out. load:
+    not divided, even where nothing needs them together. members: by whose times. axis: what members divide. load:
     of the member whose experts are chosen most, over the mean. outer_degree: of how many inner groups each group is,
     among which the axis is divided, and tensors within each. Raises InvalidProblem for a degree that is none."""
     if degree is None and sequence is not None:
@@ -203,7 +203,7 @@ def grouped(
     like in the next inner group. The cluster as it is for a degree of 1.
 
     Groups are devices that follow one another; each holds what its smallest member does, and sends to other groups
-    member by member. axis: what their members share out, where that is known: tensors within a node, all else also over
+    member by member. axis: what their members divide, where that is known: tensors within a node, all else also over
     whole nodes. Raises InvalidProblem where they do not fit, in one line."""
     if degree == 1:
         return cluster, None, None

@@ -92,7 +92,7 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What bundle.json says. created: UTC, "2026-11-21T16:07:42Z". predicted_s: of an iteration, if told."""
+    """What bundle.json says. created: UTC, "2026-11-21T16:07:42Z". predicted_s: of an iteration, if known."""
 
     model: str
     target: Annotated[str, Within(most=200)]
@@ -219,10 +219,10 @@ def read_result(bundle: Bundle) -> Outcome:
 def bundle_folders(root: Path) -> list[Path]:
     """The bundles in ``root``, the newest first. Links and folders without our mark are left out."""
     try:
-        found = [entry for entry in root.iterdir() if not entry.is_symlink() and (entry / MARKER).is_file()]
+        bundles = [entry for entry in root.iterdir() if not entry.is_symlink() and (entry / MARKER).is_file()]
     except OSError:
         return []
-    return sorted(found, key=lambda folder: folder.name, reverse=True)
+    return sorted(bundles, key=lambda folder: folder.name, reverse=True)
 
 
 def prune(root: Path, kept: int | None = None) -> int:

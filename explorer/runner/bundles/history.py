@@ -32,15 +32,15 @@ class PastRun:
 
 def past_runs(root: Path | None = None, limit: int = KEPT) -> list[PastRun]:
     """The newest ``limit`` runs, the newest first. Folders that are damaged are passed over."""
-    found: list[PastRun] = []
+    runs: list[PastRun] = []
     for folder in bundle_folders(runs_folder() if root is None else root):
-        if len(found) == limit:
+        if len(runs) == limit:
             break
         try:
-            found.append(_read(folder))
+            runs.append(_read(folder))
         except InvalidProblem:
             continue
-    return found
+    return runs
 
 
 def find_run(identifier: str, root: Path | None = None) -> PastRun:

@@ -195,7 +195,7 @@ class Outcome:
     stages that each segment joins; rank_devices: rank -> device of the plan. losses: one a measured
     iteration, empty if there is none. noise: coefficient of variation of a fixed piece of work, repeated
     before and after (see `noise_word`). reason: why it ended, in one line, where it was
-    not DONE. culprit: the rank to blame, or -1. peak_bytes: per rank, above what an idle rank holds.
+    not DONE. culprit: the rank that caused it, or -1. peak_bytes: per rank, above what an idle rank holds.
     """
 
     status: RunStatus

@@ -1,4 +1,4 @@
-"""Progress of a run, told by rank 0 on stdout in lines that a target reads; in words where a person started it."""
+"""Progress of a run, printed by rank 0 on stdout in lines that a target reads; in words where a person started it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from solvers.errors import printable
 
 RANK_MODULE = "explorer.runner.rank"
 PORT = 29511
-"""At which ranks started by hand find one another, unless they are told another one."""
+"""At which ranks started by hand find one another, unless they are given another one."""
 NEEDED = ("torch", "numpy", "numba", "networkx")
 
 _SCRIPT = """\
@@ -91,9 +91,9 @@ def variables(threads: int) -> str:
 
 def requirements() -> str:
     """The text of requirements.txt: this program and what it runs on, in the versions that are here."""
-    found = [("placement-explorer[torch]", _version("placement-explorer"))]
-    found += [(name, _version(name)) for name in NEEDED]
-    lines = [f"{name}=={version}" if version else name for name, version in found]
+    versions = [("placement-explorer[torch]", _version("placement-explorer"))]
+    versions += [(name, _version(name)) for name in NEEDED]
+    lines = [f"{name}=={version}" if version else name for name, version in versions]
     return "\n".join(["# What run.sh needs, in the versions that this bundle was made with.", *lines, ""])
 
 

@@ -82,8 +82,8 @@ class RunRequest:
 
 def request_json(request: RunRequest) -> dict[str, object]:
     """What is written to request.json."""
-    found: dict[str, object] = record_json(request)
-    return found
+    record: dict[str, object] = record_json(request)
+    return record
 
 
 def read_request(value: object) -> RunRequest:

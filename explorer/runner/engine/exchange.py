@@ -70,13 +70,13 @@ class Exchange:
             at, part = self._at(c, p)
             for t, value in zip(at.tensors, self.arrived[c, p], strict=True):
                 parts[t].append((part.first, value))
-        found = {}
+        joined = {}
         for t in tensors:
             if not parts[t]:
                 raise RunError(f"segment {segment} reads tensor {t}, which no channel brings")
-            found[t] = self._joined(t, sorted(parts[t], key=lambda part: part[0]))
+            joined[t] = self._joined(t, sorted(parts[t], key=lambda part: part[0]))
         self._done_reading(segment, micro_batch)
-        return found
+        return joined
 
     def _done_reading(self, segment: int, micro_batch: int) -> None:
         """Drop what its last reader has read."""

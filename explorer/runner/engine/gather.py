@@ -54,9 +54,9 @@ def gather(
     if every is None:
         return None
     members = machine.members.members
-    found = every[::members]  # of each group the first member: all take the same steps
-    losses = [sum(ends) for ends in zip(*(each["losses"] for each in found), strict=True)]
-    broken = _not_finite(found, request.warmup)
+    reports = every[::members]  # of each group the first member: all take the same steps
+    losses = [sum(ends) for ends in zip(*(each["losses"] for each in reports), strict=True)]
+    broken = _not_finite(reports, request.warmup)
     return Outcome(
         status=RunStatus.FAILED if broken and machine.script.training else RunStatus.DONE,
         reason=broken if machine.script.training else "",
@@ -71,9 +71,9 @@ def gather(
             pinned=all(each["pinned"] for each in every),
         ),
         iterations_s=tuple(max(lengths) for lengths in zip(*(each["lengths_s"] for each in every), strict=True)),
-        actions=_actions(found),
-        messages=_messages(machine, found),
-        exchanges=_exchanges(found),
+        actions=_actions(reports),
+        messages=_messages(machine, reports),
+        exchanges=_exchanges(reports),
         segments=tuple(segment.stages for segment in machine.script.segments),
         rank_devices=machine.script.devices,
         peak_bytes=tuple(
@@ -88,9 +88,9 @@ def gather(
     )
 
 
-def _not_finite(found: list[Any], warmup: int) -> str:
+def _not_finite(reports: list[Any], warmup: int) -> str:
     """Which loss was the first that is no finite number, in words; "" if all are."""
-    first = min(((*each["not_finite"], rank) for rank, each in enumerate(found) if each["not_finite"]), default=None)
+    first = min(((*each["not_finite"], rank) for rank, each in enumerate(reports) if each["not_finite"]), default=None)
     if first is None:
         return ""
     iteration, micro_batch, loss, rank = first
@@ -100,18 +100,18 @@ def _not_finite(found: list[Any], warmup: int) -> str:
     )
 
 
-def _operators(found: list[Any]) -> dict[str, float]:
+def _operators(reports: list[Any]) -> dict[str, float]:
     """The mean over ranks that hold an operator."""
     times: dict[str, list[float]] = defaultdict(list)
-    for each in found:
+    for each in reports:
         for name, seconds in each["operators"].items():
             times[name].append(seconds)
     return {name: fmean(seconds) for name, seconds in times.items()}
 
 
-def _actions(found: list[Any]) -> tuple[MeasuredAction, ...]:
+def _actions(reports: list[Any]) -> tuple[MeasuredAction, ...]:
     actions = []
-    for rank, each in enumerate(found):
+    for rank, each in enumerate(reports):
         for iteration, record in enumerate(each["records"]):
             before = 0.0
             for action, requested, began, ended in record["actions"]:
@@ -121,22 +121,22 @@ def _actions(found: list[Any]) -> tuple[MeasuredAction, ...]:
     return tuple(actions)
 
 
-def _exchanges(found: list[Any]) -> tuple[MeasuredExchange, ...]:
+def _exchanges(reports: list[Any]) -> tuple[MeasuredExchange, ...]:
     return tuple(
         MeasuredExchange(rank, iteration, *exchanged)
-        for rank, each in enumerate(found)
+        for rank, each in enumerate(reports)
         for iteration, record in enumerate(each["records"])
         for exchanged in record["exchanged"]
     )
 
 
-def _messages(machine: Machine, found: list[Any]) -> tuple[MeasuredMessage, ...]:
+def _messages(machine: Machine, reports: list[Any]) -> tuple[MeasuredMessage, ...]:
     """Joins what sender and receiver wrote down of one message."""
     script = machine.script
     rank_of = {device: rank for rank, device in enumerate(script.devices)}
-    sent = [[{(c, p, g): when for c, p, g, when in record["sent"]} for record in each["records"]] for each in found]
+    sent = [[{(c, p, g): when for c, p, g, when in record["sent"]} for record in each["records"]] for each in reports]
     messages = []
-    for rank, each in enumerate(found):
+    for rank, each in enumerate(reports):
         for iteration, record in enumerate(each["records"]):
             for channel, piece, gradient, arrived, waited in record["arrived"]:
                 at = script.channels[channel]

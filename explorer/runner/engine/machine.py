@@ -66,7 +66,7 @@ class Machine:
     groups: dict[tuple[int, ...], dist.ProcessGroup] = field(default_factory=dict)
     """Devices of replicas -> those that average with one another."""
     shards: dict[int, tuple[Shards, ...]] = field(default_factory=dict)
-    """Segment -> those of its parameters, where replicas share out the states of the optimizer."""
+    """Segment -> those of its parameters, where replicas shard the states of the optimizer."""
     notes: tuple[str, ...] = ()
     iterations: int = 0
     """That have begun."""
@@ -102,7 +102,7 @@ class Machine:
 
     def iterate(self, *, adding: bool = False) -> None:
         """One iteration: forward, backward and update of a mini-batch, or one pass. adding: to the gradients that are
-        there from the iteration before; without it they begin anew."""
+        there from the iteration before; without it they begin again."""
         assert self._runtime is not None
         self.iterations += 1
         self.members.exchanged.clear()
@@ -150,11 +150,11 @@ class Machine:
         replicas call it together."""
         names = {id(parameter): name for name, parameter in self.held.parameters.items()}
         for segment, owned in sorted(self.owned.items()):
-            found = [(parameter, parameter.grad) for parameter in owned]
+            pairs = [(parameter, parameter.grad) for parameter in owned]
             if segment in self.shards:
                 several = self.shards[segment]
-                found = [pair for each in several for pair in zip(each.parameters, each.gradients(), strict=True)]
-            yield from ((names[id(parameter)], dense(value)) for parameter, value in found if value is not None)
+                pairs = [pair for each in several for pair in zip(each.parameters, each.gradients(), strict=True)]
+            yield from ((names[id(parameter)], dense(value)) for parameter, value in pairs if value is not None)
 
     def _share_sums(self) -> None:
         """Leaves each replica, and each member with a part of a gradient, its share of a sum that all of them have:
@@ -316,7 +316,7 @@ def trace(file: PlanFile, request: RunRequest) -> Program:
 
 
 def without_dropout(file: PlanFile, request: RunRequest) -> bool:
-    """Whether nothing is dropped: a loop of one's own draws other numbers than a run, and so does the model in a plain
+    """Whether nothing is dropped: a custom loop draws other numbers than a run, and so does the model in a plain
     loop where stages have other shares of the samples than it takes at once, or tensors are divided."""
     several = len(shares_of(file.problem, file.plan)) > 1 or file.problem.graph.tensor_parallel > 1
     return request.dump or (request.verify and several)

@@ -72,8 +72,8 @@ class Measured:
 
     def look(self, machine: Machine, iteration: int) -> None:
         """Note a loss of the last iteration that is no finite number, if it is the first."""
-        if self.not_finite is None and (found := machine.first_not_finite()) is not None:
-            self.not_finite = (iteration, *found)
+        if self.not_finite is None and (first := machine.first_not_finite()) is not None:
+            self.not_finite = (iteration, *first)
 
 
 def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> Measured:
@@ -111,11 +111,11 @@ def dump(machine: Machine, folder: Path) -> Path:
     tell("dumping")
     machine.iterate()
     placed = machine.program.placed
-    found = {GRADIENT + name: placed.together(name, gradient) for name, gradient in machine.gradients()}
+    tensors = {GRADIENT + name: placed.together(name, gradient) for name, gradient in machine.gradients()}
     for parameters in machine.owned.values():
         for name, p in ((names[id(p)], p) for p in parameters):
-            found[PARAMETER + name] = placed.together(name, p.detach())
-    arrays = {name: _array(value) for name, value in found.items()}
+            tensors[PARAMETER + name] = placed.together(name, p.detach())
+    arrays = {name: _array(value) for name, value in tensors.items()}
     written = io.BytesIO()
     np.savez(written, allow_pickle=False, **arrays, **{LOSS: np.array(machine.loss())})
     path = folder / f"tensors-{machine.rank}.npz"
@@ -140,9 +140,9 @@ def operator_seconds(machine: Machine, graph: OpGraph) -> dict[str, float]:
     for stage in machine.stages.values():
         stage.remembers = True
     machine.iterate()
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for number, stage in machine.stages.items():
-        tell("measuring operators", len(found), len(graph))
+        tell("measuring operators", len(seconds), len(graph))
         module = stage.program.module
         subject = Subject(
             graph,
@@ -157,9 +157,9 @@ def operator_seconds(machine: Machine, graph: OpGraph) -> dict[str, float]:
         for position, operator in enumerate(graph.operators):
             home = position if operator.forward_of is None else operator.forward_of
             if home in mine and operator.phase is not Phase.UPDATE:
-                found[operator.name] = measured.seconds[position]
+                seconds[operator.name] = measured.seconds[position]
         stage.remembers, stage.remembered = False, ()
-    return found
+    return seconds
 
 
 class CountedStorage(TorchDispatchMode):  # type: ignore[no-untyped-call]

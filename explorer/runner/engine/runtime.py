@@ -195,9 +195,9 @@ class ScriptRuntime(_PipelineScheduleRuntime):
         work, stage = self.work, self.work.stages[segment]
         gradients = work.exchange.total(segment, step.number)
         whole = step.do is Do.BACKWARD
-        found = (stage.backward if whole else stage.backward_input)(step.number, gradients)
+        made = (stage.backward if whole else stage.backward_input)(step.number, gradients)
         back = {
-            i.position: gradient for i, gradient in zip(stage.program.inputs, found, strict=True) if i.kind == "tensor"
+            i.position: gradient for i, gradient in zip(stage.program.inputs, made, strict=True) if i.kind == "tensor"
         }
         work.exchange.give_back(segment, step.number, back)
 

@@ -157,16 +157,16 @@ class Shards:
             (piece.of, {key: _as_exchanged(key, value, piece) for key, value in each.items()}) for piece, each in kept
         ]
         dist.all_gather_object(plain_of, plain, group=self.group)
-        found: list[dict[str, Any]] = [{} for _ in self.parameters]
+        merged: list[dict[str, Any]] = [{} for _ in self.parameters]
         for of, values in (each for of_replica in plain_of for each in of_replica):
-            found[of].update({key: value for key, value in values.items() if key not in found[of]})
-        for key in sorted({key for each in found for key, value in each.items() if isinstance(value, torch.dtype)}):
-            dtype = next(each[key] for each in found if isinstance(each.get(key), torch.dtype))
+            merged[of].update({key: value for key, value in values.items() if key not in merged[of]})
+        for key in sorted({key for each in merged for key, value in each.items() if isinstance(value, torch.dtype)}):
+            dtype = next(each[key] for each in merged if isinstance(each.get(key), torch.dtype))
             whole = self._together([each.get(key) for each in mine], dtype)
-            for each, value in zip(found, whole, strict=True):
+            for each, value in zip(merged, whole, strict=True):
                 if key in each:
                     each[key] = value
-        return found
+        return merged
 
     def _together(self, values: Sequence[Tensor | None], dtype: torch.dtype) -> list[Tensor]:
         """Copies of whole tensors, one of each parameter, from what every replica has of its pieces; None: zeros."""
@@ -180,7 +180,7 @@ class Shards:
 
 
 def _as_exchanged(key: str, value: Any, piece: Piece) -> Any:
-    """A state as others are told of it: its dtype where it is as large as the piece, else itself."""
+    """A state as others are sent it: its dtype where it is as large as the piece, else itself."""
     if not isinstance(value, Tensor) or (value.numel() == 1 and key == COUNT):
         return value
     if value.shape != piece.value.shape:

@@ -45,10 +45,10 @@ class Part:
 def backward_whole(ends: Sequence[GradientEdge], starts: Sequence[Tensor], inputs: Sequence[Tensor]) -> Gradients:
     """The gradients of the inputs (None where none arrives); those of parameters are added to their ``.grad``."""
     torch.autograd.backward(ends, starts)
-    found = tuple(value.grad for value in inputs)
+    gradients = tuple(value.grad for value in inputs)
     for value in inputs:
         value.grad = None
-    return found
+    return gradients
 
 
 def backward_inputs(
@@ -66,11 +66,11 @@ def backward_inputs(
     arrived: dict[Node, Gradients] = {}
     handles = [node.register_prehook(_note(arrived, node)) for node in crossings]
     try:
-        found = iter(torch.autograd.grad(ends, wanted, starts, retain_graph=True, allow_unused=True) if wanted else ())
+        made = iter(torch.autograd.grad(ends, wanted, starts, retain_graph=True, allow_unused=True) if wanted else ())
     finally:
         for handle in handles:
             handle.remove()
-    gradients = tuple(next(found) if value.requires_grad else None for value in inputs)
+    gradients = tuple(next(made) if value.requires_grad else None for value in inputs)
     late = [(root, start) for root, start in zip(ends, starts, strict=True) if root.node not in on_way]
     parts = []
     left = dict(hanging)
@@ -133,14 +133,14 @@ def _next(node: Node) -> list[Node]:
 
 def _reached(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> dict[Node, None]:
     """The nodes that can be reached, the starts too; in an order that depends on the graph's shape alone."""
-    found: dict[Node, None] = {}
+    reached: dict[Node, None] = {}
     todo = list(starts)
     while todo:
         node = todo.pop()
-        if node not in found:
-            found[node] = None
+        if node not in reached:
+            reached[node] = None
             todo += following(node)
-    return found
+    return reached
 
 
 def _note(arrived: dict[Node, Gradients], node: Node) -> Callable[[Gradients], None]:

@@ -164,8 +164,8 @@ class SegmentStage(_Stage):
             return (None,) * len(inputs)
         if self.recompute or self.regions:  # a forward that is run again cannot be walked twice: everything now
             return backward_whole(ends, starts, inputs)
-        found, self.late[micro_batch] = backward_inputs(ends, starts, inputs)
-        return found
+        made, self.late[micro_batch] = backward_inputs(ends, starts, inputs)
+        return made
 
     def backward_weight(self, micro_batch: int) -> None:
         """The gradients of the parameters."""
@@ -181,12 +181,12 @@ class SegmentStage(_Stage):
         self, ends: tuple[_End | None, ...], gradients: Mapping[int, Tensor]
     ) -> tuple[list[GradientEdge], list[Tensor]]:
         """Where gradients come in, and these gradients."""
-        found: list[tuple[GradientEdge, Tensor]] = []
+        pairs: list[tuple[GradientEdge, Tensor]] = []
         for output, end in zip(self.program.outputs, ends, strict=True):
             gradient = None if end is None else gradients.get(output.position) if end[1] is None else end[1]
             if end is not None and gradient is not None:
-                found.append((end[0], gradient))
-        return [edge for edge, _ in found], [gradient for _, gradient in found]
+                pairs.append((end[0], gradient))
+        return [edge for edge, _ in pairs], [gradient for _, gradient in pairs]
 
     def clear_runtime_states(self) -> None:
         self.kept.clear()

@@ -13,7 +13,7 @@ CALM = 0.25
 it, and not the one lucky time. Each operator by itself: on a busy machine no repetition of the whole is free
 of disturbance, but every operator is in a quarter of them. That makes their sum too small (times are skewed: with
 means in place of quartiles it is not), so operators count by their share of the whole (`costs.measured.to_wholes`);
-how far apart the two were is told (`profile.WholeTimes.residual`)."""
+how far apart the two were is stated (`profile.WholeTimes.residual`)."""
 OUTSIDE = -1
 """The operator of marks that belong to none. Before the first node of a backward autograd counts what waits
 for what, which takes as long as there are nodes: such time is shared out evenly among all marks."""

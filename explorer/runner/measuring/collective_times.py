@@ -35,7 +35,7 @@ def measure_collectives(
 ) -> tuple[CollectiveTimes, ...]:
     """Every rank of the default process group must call it, and gets the same. Groups are the first ranks of the first
     host; the others wait."""
-    found = []
+    collectives = []
     for count in group_sizes(hosts):
         process_group = dist.new_group(list(range(count)))
         assert process_group is not None
@@ -49,8 +49,8 @@ def measure_collectives(
             steps, share = (2 if kind == "all_reduce" else 1) * (count - 1), (count - 1) / count
             sent = [share * size * (2 if kind == "all_reduce" else 1) for size in sizes]
             latency, bandwidth = fit(steps, sent, seconds)
-            found.append(CollectiveTimes(kind, count, tuple(sizes), tuple(seconds), latency, bandwidth))
-    return tuple(found)
+            collectives.append(CollectiveTimes(kind, count, tuple(sizes), tuple(seconds), latency, bandwidth))
+    return tuple(collectives)
 
 
 def fit(steps: int, sent_bytes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:

@@ -47,12 +47,12 @@ def measure_count(subject: Subject, place: Place, slot_s: float, now: Callable[[
 
 def _alone(subject: Subject, budget_s: float, now: Callable[[], float]) -> float:
     """The lower quartile of repetitions of the whole graph."""
-    found: list[float] = []
+    seconds: list[float] = []
     until = time.perf_counter() + budget_s
-    while len(found) < LEAST_ALONE or time.perf_counter() < until:
+    while len(seconds) < LEAST_ALONE or time.perf_counter() < until:
         once = as_in_a_run(subject, now)
-        found.append(once.forward_s + once.backward_s)
-    return calm(found)
+        seconds.append(once.forward_s + once.backward_s)
+    return calm(seconds)
 
 
 def mean(rounds: list[Counted]) -> Counted:

@@ -143,15 +143,15 @@ class Ownership(fx.Interpreter):
 
 def walk(roots: Sequence[Tensor]) -> list[Node]:
     """Every autograd node behind ``roots``, in an order that depends on the graph's shape alone."""
-    found: dict[Node, None] = {}
+    nodes: dict[Node, None] = {}
     todo = [tensor.grad_fn for tensor in reversed(roots) if tensor.grad_fn is not None]
     while todo:
         node = todo.pop()
-        if node in found:
+        if node in nodes:
             continue
-        found[node] = None
+        nodes[node] = None
         todo += [following for following, _ in reversed(node.next_functions) if following is not None]
-    return list(found)
+    return list(nodes)
 
 
 def marked_backward(

@@ -19,7 +19,7 @@ LEAST_REPEATS = 5
 SIZE_S = 0.15
 """Seconds for one size, unless the least repeats take longer."""
 FASTEST = 1e15
-"""Bytes per second: where times do not grow with the size, the bandwidth is not told."""
+"""Bytes per second: where times do not grow with the size, the bandwidth is not known."""
 
 
 def fit(nbytes: Sequence[int], seconds: Sequence[float]) -> tuple[float, float]:
@@ -61,7 +61,7 @@ def measure_links(
     """
     backend = str(dist.get_backend())
     wanted = pairs(hosts, backend)
-    found = []
+    links = []
     for done, (src, dst) in enumerate(wanted):
         on_pair(done, len(wanted))
         dist.barrier()
@@ -74,8 +74,8 @@ def measure_links(
         dist.all_reduce(best)
         seconds_each = [float(value) for value in best.tolist()]
         latency, bandwidth = fit(sizes, seconds_each)
-        found.append(LinkTimes(src, dst, tuple(sizes), tuple(seconds_each), latency, bandwidth))
-    return tuple(found) if rank == 0 else ()
+        links.append(LinkTimes(src, dst, tuple(sizes), tuple(seconds_each), latency, bandwidth))
+    return tuple(links) if rank == 0 else ()
 
 
 def _to_and_fro(size: int, peer: int, *, first: bool, device: torch.device, now: Callable[[], float]) -> float:

@@ -4,7 +4,7 @@ An operator in a loop of its own finds its inputs in the cache and its memory al
 not. So every operator is timed while all of them run, with the marks of `instrument`, and what the marks
 take is taken off. The sum over operators is not what the graph takes without marks: in the forward it is some 10 %
 less, since every operator's lower quartile is its own and they are not undisturbed all at once; in the backward it
-is up to 15 % more before that, since a mark amid a backward costs more than in the chain that its cost is told by.
+is up to 15 % more before that, since a mark amid a backward costs more than in the chain that its cost is measured by.
 Both are kept (`profile.WholeTimes`), and whoever plans brings the operators to the whole (`costs.measured.to_wholes`).
 
 A backward that computes the gradients of inputs and of parameters in one go is divided in two by running it
@@ -65,7 +65,7 @@ class Subject:
     device: torch.device
 
     def leaves(self) -> tuple[Tensor, ...]:
-        """The inputs, those with a gradient anew: none is added to that of a run before."""
+        """The inputs, those with a gradient as new tensors: none is added to that of a run before."""
         return tuple(value.detach().requires_grad_() if value.requires_grad else value for value in self.inputs)
 
     def run(self) -> tuple[Tensor, ...]:
@@ -281,12 +281,12 @@ Ends = tuple[list[Tensor], list[Tensor], list[Tensor]]
 
 
 def _ends(subject: Subject, values: Mapping[fx.Node, Any]) -> dict[int, Ends]:
-    found: dict[int, tuple[dict[int, Tensor], dict[int, Tensor], dict[int, Tensor]]] = {}
+    by_operator: dict[int, tuple[dict[int, Tensor], dict[int, Tensor], dict[int, Tensor]]] = {}
     for node in subject.module.graph.nodes:
         operator = subject.owner.get(node.name)
         if operator is None:
             continue
-        reads, parameters, gives = found.setdefault(operator, ({}, {}, {}))
+        reads, parameters, gives = by_operator.setdefault(operator, ({}, {}, {}))
         todo = list(node.all_input_nodes)
         while todo:
             source = todo.pop()
@@ -302,7 +302,7 @@ def _ends(subject: Subject, values: Mapping[fx.Node, Any]) -> dict[int, Ends]:
             gives.update((id(t), t) for t in _differentiable(values.get(node)))
     return {
         operator: (list(reads.values()), list(parameters.values()), list(gives.values()))
-        for operator, (reads, parameters, gives) in found.items()
+        for operator, (reads, parameters, gives) in by_operator.items()
     }
 
 

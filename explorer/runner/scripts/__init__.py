@@ -1,1 +1,1 @@
-"""What every rank will do, on paper: from a plan to the steps of a `Script`. No torch here."""
+"""What every rank will do: from a plan to the steps of a `Script`. No torch here."""

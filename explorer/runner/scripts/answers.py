@@ -17,7 +17,7 @@ def answers(script: Script, rank: int) -> Mapping[Message, tuple[Message, ...]]:
     that it sent the rank earlier. Ranks post messages in the order of their steps, and a compute step waits for what
     it reads: so a gradient tells that what it is the gradient of arrived, and an activation of 1F1B that a gradient
     did."""
-    here, found = script.devices[rank], {}
+    here, arrived_before = script.devices[rank], {}
     for peer, steps in zip(script.devices, script.steps, strict=True):
         if peer == here:
             continue
@@ -37,9 +37,9 @@ def answers(script: Script, rank: int) -> Mapping[Message, tuple[Message, ...]]:
             if step.do in RECEIVED:
                 requested.add(message)
             else:
-                found[message] = tuple(arrived)
+                arrived_before[message] = tuple(arrived)
                 arrived.clear()
-    return found
+    return arrived_before
 
 
 def _read(step: Step, reads: Pieces, feeds: Pieces) -> Iterator[Message]:

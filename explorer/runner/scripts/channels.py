@@ -38,7 +38,7 @@ def gradients_of(graph: OpGraph) -> tuple[frozenset[int], ...]:
     for position, tensor in enumerate(graph.tensors):
         if operators[tensor.producer].phase is Phase.FORWARD and _forward_readers(graph, position):
             forward[tensor.producer].append(position)
-    found: list[frozenset[int]] = [frozenset()] * len(graph.tensors)
+    senders_of: list[frozenset[int]] = [frozenset()] * len(graph.tensors)
     last: dict[int, int] = {}
     for message in graph.messages:
         first = graph.tensors[message[0]]
@@ -53,7 +53,7 @@ def gradients_of(graph: OpGraph) -> tuple[frozenset[int], ...]:
             if len(homes) == 1
             and senders <= set(graph.tensors[t].consumers)
             and _likeness(graph, t) == _likeness(graph, message[0])
-            and not found[t]
+            and not senders_of[t]
         ]
         later = [t for t in candidates if t > last.get(min(homes), -1)] or candidates
         if not later:
@@ -62,9 +62,9 @@ def gradients_of(graph: OpGraph) -> tuple[frozenset[int], ...]:
                 " only graphs traced from a model can be run: trace it again"
             )
         match = first.sum_group if first.sum_group is not None and first.sum_group in later else later[0]
-        found[match] = senders
+        senders_of[match] = senders
         last[min(homes)] = match
-    return tuple(found)
+    return tuple(senders_of)
 
 
 def _home(graph: OpGraph, operator: int) -> int:
@@ -97,7 +97,7 @@ def routes(graph: OpGraph, units: Sequence[Sequence[int]], devices: Sequence[tup
     for unit, operators in enumerate(units):
         for operator in operators:
             held_by[operator].append(unit)
-    found = []
+    between = []
     for position, tensor in enumerate(graph.tensors):
         nbytes = tensor.nbytes
         if graph.operators[tensor.producer].phase is not Phase.FORWARD or not (nbytes.fixed or nbytes.per_sample):
@@ -113,8 +113,8 @@ def routes(graph: OpGraph, units: Sequence[Sequence[int]], devices: Sequence[tup
                     by_reader[unit].append(consumer)
         for reader, consumers in sorted(by_reader.items()):
             near = [maker for maker in makers if devices[maker] == devices[reader]]
-            found.append(Route(position, near[-1] if near else makers[0], reader, tuple(consumers)))
-    return found
+            between.append(Route(position, near[-1] if near else makers[0], reader, tuple(consumers)))
+    return between
 
 
 def _refuse_saved(graph: OpGraph, position: int, consumer: int) -> None:
@@ -162,7 +162,7 @@ def channels_of(
                 key = source, kept, tuple(groups), None if kept else ends
                 bundles[key].append(tensor)
                 where[key] = source, groups
-    found = []
+    made = []
     for bundle, tensors in bundles.items():
         source, groups = where[bundle]
         for group in groups:
@@ -177,8 +177,8 @@ def channels_of(
             ]
             flows = tuple(bool(of_tensor) for of_tensor in sending)
             senders = tuple(sorted(set().union(*sending)))
-            found += _between(segments, Channel(source, -1, -1, group, tuple(tensors), flows, (), senders), mini_batch)
-    return tuple(sorted(found, key=lambda c: (c.source, c.src_device, c.dst_device, c.readers, c.tensors)))
+            made += _between(segments, Channel(source, -1, -1, group, tuple(tensors), flows, (), senders), mini_batch)
+    return tuple(sorted(made, key=lambda c: (c.source, c.src_device, c.dst_device, c.readers, c.tensors)))
 
 
 def _stays(source: Segment, place: Place) -> bool:
@@ -190,13 +190,13 @@ def _stays(source: Segment, place: Place) -> bool:
 def _between(segments: Sequence[Segment], channel: Channel, mini_batch: int) -> list[Channel]:
     """The channel for each pair of replicas that share samples."""
     maker, reader = segments[channel.source], segments[channel.readers[0]]
-    found = []
+    channels = []
     for p, src in enumerate(maker.devices):
         for q, dst in enumerate(reader.devices):
             pieces = tuple(_pieces(maker, p, reader, q, mini_batch))
             if pieces:
-                found.append(replace(channel, src_device=src, dst_device=dst, pieces=pieces))
-    return found
+                channels.append(replace(channel, src_device=src, dst_device=dst, pieces=pieces))
+    return channels
 
 
 def _pieces(maker: Segment, p: int, reader: Segment, q: int, mini_batch: int) -> Iterator[Piece]:

@@ -55,20 +55,20 @@ def check(
     ranks_available: how many processes the target can start, None if that is not known. memory: bytes that each
     of them may hold, by rank; the devices' own in the problem count too. optimizer: in place of the plan's.
     """
-    found = [
+    findings = [
         *map(_error, not_run(problem, plan, optimizer)),
         *_offloaded(problem, plan),
         *_coverage(problem, plan),
         *_replicas(problem, plan),
     ]
-    if not found:
-        found += [*_together(problem, plan), *_ranks(problem, plan, ranks_available)]
+    if not findings:
+        findings += [*_together(problem, plan), *_ranks(problem, plan, ranks_available)]
         try:
-            found += _acyclic(problem, plan) or _lowered(problem, plan, memory)
+            findings += _acyclic(problem, plan) or _lowered(problem, plan, memory)
         except PlacementError as error:
-            found.append(_error(str(error).splitlines()[0]))
-    found += [*_idle(problem, plan), *_recomputed_apart(plan)]
-    return sorted(found, key=lambda finding: finding.level)
+            findings.append(_error(str(error).splitlines()[0]))
+    findings += [*_idle(problem, plan), *_recomputed_apart(plan)]
+    return sorted(findings, key=lambda finding: finding.level)
 
 
 def _error(message: str) -> Finding:
@@ -228,7 +228,7 @@ def _tiny(problem: Problem, script: Script, schedule: Schedule) -> Iterator[Find
 
 
 def _beside_s(problem: Problem, do: Do) -> float:
-    """Seconds of a step beside its operators: as fitted where the plan's costs were calibrated; messages are told
+    """Seconds of a step beside its operators: as fitted where the plan's costs were calibrated; messages are listed
     apart there, and here not at all."""
     if do in MESSAGES:
         return 0.0

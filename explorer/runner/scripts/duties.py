@@ -28,7 +28,7 @@ def duties(script: Script, nbytes: Callable[[int, int], float]) -> dict[Action, 
     nbytes: (forward tensor, samples) -> bytes, of its gradient too. A message belongs to the action that makes what
     it carries on one rank, and on the other to the action that waits for it.
     """
-    found: dict[Action, Duty] = defaultdict(Duty)
+    by_action: dict[Action, Duty] = defaultdict(Duty)
     apart = {
         (step.index, device) for device, steps in _by_device(script) for step in steps if step.do is Do.BACKWARD_INPUT
     }
@@ -37,7 +37,7 @@ def duties(script: Script, nbytes: Callable[[int, int], float]) -> dict[Action, 
             if step.do is Do.SYNC:
                 continue
             if step.do not in MESSAGES:
-                found[step.index, step.do.value, device] += Duty(runs=1)
+                by_action[step.index, step.do.value, device] += Duty(runs=1)
                 continue
             channel = script.channels[step.index]
             back = step.do in (Do.SEND_GRADIENT, Do.RECV_GRADIENT)
@@ -49,8 +49,8 @@ def duties(script: Script, nbytes: Callable[[int, int], float]) -> dict[Action, 
                 duty = Duty(sent=1 if packed(sizes) else len(sizes), sent_bytes=sum(sizes))
             else:
                 duty = Duty(received=1 if packed(sizes) else len(sizes), received_bytes=sum(sizes))
-            found[segment, kind, device] += duty
-    return dict(found)
+            by_action[segment, kind, device] += duty
+    return dict(by_action)
 
 
 def _by_device(script: Script) -> list[tuple[int, tuple[Step, ...]]]:

@@ -176,14 +176,14 @@ class EventRun:
 
     def _causes(self, number: int) -> set[tuple[Step, int]]:
         """The compute steps, and their devices, that a stuck step waits for."""
-        found: set[tuple[Step, int]] = set()
+        causes: set[tuple[Step, int]] = set()
         for earlier in self.waits.tasks[number].before:
             task = self.waits.tasks[earlier]
             if task.wire or len(task.ranks) > 1:
-                found |= self._causes(earlier)
+                causes |= self._causes(earlier)
             elif self._stuck(earlier):
-                found.add((task.step, self.waits.devices[task.ranks[0]]))
-        return found
+                causes.add((task.step, self.waits.devices[task.ranks[0]]))
+        return causes
 
 
 def run_events(waits: Waits, loose: frozenset[int]) -> EventRun:
@@ -209,7 +209,7 @@ def run_events(waits: Waits, loose: frozenset[int]) -> EventRun:
         np.cumsum([0, *map(len, after)]), np.array([task for each in after for task in each], np.int64),
         np.array([len(each) for each in before], np.int64), np.array(priority),
     )  # fmt: skip
-    found = EventRun(waits, start, end, cause)
+    event_run = EventRun(waits, start, end, cause)
     if done < len(before):
-        raise InvalidPlan(found.picture())
-    return found
+        raise InvalidPlan(event_run.picture())
+    return event_run

@@ -33,7 +33,7 @@ def _check_steps(script: Script) -> None:
     """Every step that segments and channels call for, once, and no other."""
     rank_of = {device: rank for rank, device in enumerate(script.devices)}
     expected: list[Counter[Step]] = [Counter() for _ in script.devices]
-    found = [Counter(steps) for steps in script.steps]
+    scripted = [Counter(steps) for steps in script.steps]
     every = {step for steps in script.steps for step in steps}
     trained = {step.index for step in every if step.do in BACK}
     for index, segment in enumerate(script.segments):
@@ -43,7 +43,7 @@ def _check_steps(script: Script) -> None:
                 expected[rank][Step(index, Do.FORWARD, number)] += 1
                 if index not in trained:
                     continue
-                split = Step(index, Do.BACKWARD_INPUT, number) in found[rank]
+                split = Step(index, Do.BACKWARD_INPUT, number) in scripted[rank]
                 for do in (Do.BACKWARD_INPUT, Do.BACKWARD_WEIGHT) if split else (Do.BACKWARD,):
                     expected[rank][Step(index, do, number)] += 1
             for do in ONCE:
@@ -59,7 +59,7 @@ def _check_steps(script: Script) -> None:
             if any(channel.gradient):
                 expected[dst][Step(index, Do.SEND_GRADIENT, number)] += 1
                 expected[src][Step(index, Do.RECV_GRADIENT, number)] += 1
-    for rank, (needed, there) in enumerate(zip(expected, found, strict=True)):
+    for rank, (needed, there) in enumerate(zip(expected, scripted, strict=True)):
         for step in sorted((needed - there).keys()):
             raise InvalidPlan(f"rank {rank}: step {step} is missing")
         for step in sorted((there - needed).keys()):

@@ -126,7 +126,7 @@ def _items(problem: Problem, plan: Plan, device: int, number: dict[tuple[int, in
     left out."""
     operators = problem.graph.operators
     kind_of = {phase: kind for kind in "FIWU" for phase in PHASES_OF[kind]}
-    found: dict[Item, None] = {}
+    items: dict[Item, None] = {}
     for action in plan.order[device]:
         if single and action.micro_batch:
             continue
@@ -134,8 +134,8 @@ def _items(problem: Problem, plan: Plan, device: int, number: dict[tuple[int, in
             operator = operators[o]
             if operator.phase in PHASES_OF[action.kind]:
                 atom = number[action.stage, o if operator.forward_of is None else operator.forward_of]
-                found.setdefault(Item(atom, kind_of[operator.phase], action.micro_batch))
-    return _inputs_first(list(found))
+                items.setdefault(Item(atom, kind_of[operator.phase], action.micro_batch))
+    return _inputs_first(list(items))
 
 
 def _inputs_first(items: list[Item]) -> list[Item]:

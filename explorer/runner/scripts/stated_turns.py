@@ -59,11 +59,11 @@ def _turn(
         name = next((name for name in names if name in places), None)
         if name is not None:
             mine[name].append(sending)
-    found: list[tuple[int, tuple[int, int], int]] = []
+    tasks: list[tuple[int, tuple[int, int], int]] = []
     for name, alike in mine.items():
         alike.sort(key=lambda sending: sending.first)
         at = [place for _, place in sorted(places[name])]
         if len(at) != len(alike):
             at = [max(at)] * len(alike)
-        found += [(place, sending.first, sending.task) for place, sending in zip(at, alike, strict=True)]
-    return [task for _, _, task in sorted(found)]
+        tasks += [(place, sending.first, sending.task) for place, sending in zip(at, alike, strict=True)]
+    return [task for _, _, task in sorted(tasks)]

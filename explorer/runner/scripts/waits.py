@@ -151,10 +151,10 @@ class Waits:
 
     def _gradient(self, index: int, number: int, channel: Channel, piece: Piece, tensors: tuple[int, ...]) -> None:
         """Back over the channel, once every reader that sends a gradient has made it of these samples."""
-        found = [self._backward(reader, piece.read_in, channel.dst_device) for reader in channel.senders]
-        made = [task for task in found if task is not None]
+        tasks = [self._backward(reader, piece.read_in, channel.dst_device) for reader in channel.senders]
+        made = [task for task in tasks if task is not None]
         reader = self._backward(channel.source, piece.sent_in, channel.src_device)
-        if reader is None or len(made) < len(found):
+        if reader is None or len(made) < len(tasks):
             raise InvalidPlan(
                 f"a gradient goes from segment {channel.senders[0]} to segment {channel.source}, but one of them has no"
                 " backward step"
@@ -257,7 +257,7 @@ def _feeding(problem: Problem, members: dict[tuple[int, Phase], list[int]], coun
             group = graph.operators[o].colocation
             if group is not None:
                 groups[group].add(index)
-    found: list[set[int]] = []
+    by_segment: list[set[int]] = []
     for index in range(count):
         updates = members.get((index, Phase.UPDATE), ())
         feeding = {index}
@@ -268,5 +268,5 @@ def _feeding(problem: Problem, members: dict[tuple[int, Phase], list[int]], coun
             for operator in owners:
                 if operator.trained_bytes > 0 and operator.colocation is not None:
                     feeding |= groups[operator.colocation]
-        found.append(feeding)
-    return found
+        by_segment.append(feeding)
+    return by_segment

@@ -111,7 +111,7 @@ def _extra_seconds(problem: Problem, script: Script, engine: EngineCosts) -> dic
     forwards: Counter[int] = Counter()
     for (_, kind, device), duty in duty_of.items():
         forwards[device] += int(duty.runs) * (kind == "F")
-    found: dict[tuple[int, int], float] = defaultdict(float)
+    total_s: dict[tuple[int, int], float] = defaultdict(float)
     held: Counter[tuple[int, int]] = Counter()
     for (s, kind, device), duty in duty_of.items():
         segment = script.segments[s]
@@ -129,9 +129,9 @@ def _extra_seconds(problem: Problem, script: Script, engine: EngineCosts) -> dic
         times = problem.compute.at(problem.cluster.devices[device].kind, segment.share)[operators]
         whole = float(times.sum())
         for o, time in zip(operators, times.tolist(), strict=True):
-            found[device, o] += seconds * (time / whole if whole > 0 else 1 / len(operators))
+            total_s[device, o] += seconds * (time / whole if whole > 0 else 1 / len(operators))
             held[device, o] += 1
-    return {key: seconds / held[key] for key, seconds in found.items()}
+    return {key: seconds / held[key] for key, seconds in total_s.items()}
 
 
 def _each_s(engine: EngineCosts, kind: str, duty: Duty) -> float:

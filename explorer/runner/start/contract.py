@@ -43,7 +43,7 @@ METHODS: Mapping[str, Sequence[str]] = {
 
 def missing() -> list[str]:
     """What is not there, by its dotted name; empty where runs are possible."""
-    found: dict[str, Any] = {}
+    there: dict[str, Any] = {}
     gone = []
     for module, names in NAMES.items():
         try:
@@ -52,14 +52,14 @@ def missing() -> list[str]:
             gone.append(module)
             continue
         gone += [f"{module}.{name}" for name in names if not hasattr(place, name)]
-        found |= {name: getattr(place, name) for name in names if hasattr(place, name)}
-    kinds = found.get("_ComputationType")
+        there |= {name: getattr(place, name) for name in names if hasattr(place, name)}
+    kinds = there.get("_ComputationType")
     if kinds is not None:
         gone += [f"_ComputationType.{name}" for name in COMPUTATIONS if not hasattr(kinds, name)]
     for owner, names in METHODS.items():
-        if owner in found:
-            gone += [f"{owner}.{name}" for name in names if not hasattr(found[owner], name)]
-    runtime = found.get("_PipelineScheduleRuntime")
+        if owner in there:
+            gone += [f"{owner}.{name}" for name in names if not hasattr(there[owner], name)]
+    runtime = there.get("_PipelineScheduleRuntime")
     register = getattr(runtime, "register_custom_function", None)
     if register is not None and len(inspect.signature(register).parameters) != 3:
         gone.append("_PipelineScheduleRuntime.register_custom_function(computation_type, function)")

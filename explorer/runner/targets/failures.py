@@ -1,4 +1,4 @@
-"""What went wrong in a run: what ranks say of their own failure, how they ended, and whom to blame. No torch here."""
+"""What went wrong in a run: what ranks say of their own failure, how they ended, and which caused it. No torch here."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ class Exit:
 
 def read_failures(folder: Path) -> list[Failure]:
     """The failures that ranks left in the bundle, the earliest first; what is no such thing is passed over."""
-    found = []
+    failures = []
     for path in folder.glob("failure-*.json"):
         match = _NAME.fullmatch(path.name)
         if match is None or int(match[1]) >= MAX_RANKS:
             continue
         try:
-            found.append(_read(int(match[1]), path))
+            failures.append(_read(int(match[1]), path))
         except InvalidProblem:
             continue
-    return sorted(found, key=lambda failure: failure.when_s)
+    return sorted(failures, key=lambda failure: failure.when_s)
 
 
 def has_failures(folder: Path) -> bool:
@@ -95,11 +95,11 @@ def explain(
     during: str = "",
     memory_kills: int | None = None,
 ) -> tuple[str, int]:
-    """(reason in one line, rank to blame) or ("", -1) where neither says anything.
+    """(reason in one line, rank that caused it) or ("", -1) where neither says anything.
 
     A rank that a signal killed comes before one that says why it failed, and that before one that only
     lost its peer; SIGTERM is what the others get when one of them fails. predicted_peak: rank -> bytes.
-    during: what the run was doing ("measuring (3 of 10)"), told where a rank does not say at which step it was.
+    during: what the run was doing ("measuring (3 of 10)"), shown where a rank does not say at which step it was.
     memory_kills: how many processes the kernel ended meanwhile for want of memory, where it is known.
     """
     killed = [end for end in exits if end.code < 0 and end.code != -signal.SIGTERM]

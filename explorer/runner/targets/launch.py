@@ -3,7 +3,7 @@
     python -m explorer.runner.targets.launch RANKS MODULE BUNDLE
 
 The same as `torchrun --standalone --nproc-per-node RANKS -m MODULE BUNDLE`, but that nothing listens on
-other interfaces than the loopback, that a rank that fails is noticed at once, and that its exit code is told
+other interfaces than the loopback, that a rank that fails is noticed at once, and that its exit code is reported
 on stdout: ``@exit {"rank": 1, "code": -9}``, the first to fail first.
 """
 

@@ -30,11 +30,11 @@ from solvers.formats.records import record_of
 MAX_LINE_BYTES = 16 * 1024
 """Longer lines are cut into several."""
 MAX_LOG_BYTES = 64 * 2**20
-"""Kept of a log; what comes later is told, but not kept."""
+"""Kept of a log; what comes later is shown, but not kept."""
 OURS = "# "
 """Begins what is said here and by no process: when the run began and how it ended, so that no log is empty."""
 LAST_WORDS = 300
-"""Characters kept of the last line, which is told where nothing else says why a run failed."""
+"""Characters kept of the last line, which is shown where nothing else says why a run failed."""
 LOOK_S = 1.0
 """Between two looks."""
 SILENT_S = 10.0
@@ -43,7 +43,7 @@ COUNTS = Path("/proc/vmstat")
 
 
 class RunLog:
-    """Takes the output of a run as it comes, line by line. exits: those told so far; last: the last line of log
+    """Takes the output of a run as it comes, line by line. exits: those reported so far; last: the last line of log
     that says something, made fit to be shown; notes: why the file lacks some of it, if it does. A disk that is full
     costs the log and not the run."""
 
@@ -75,7 +75,7 @@ class RunLog:
         self._say(f"ended after {time.monotonic() - self._began_s:.1f} s, while {self.progress.phase}")
         for end in self.exits:
             self._say(f"rank {end.rank} ended with status {end.code}")
-        with contextlib.suppress(OSError):  # told when it was written
+        with contextlib.suppress(OSError):  # reported when it was written
             self._file.close()
 
     def feed(self, data: bytes) -> None:
@@ -97,9 +97,9 @@ class RunLog:
         line = data.decode("utf-8", "replace").rstrip("\r")
         for mark, hear in ((EXIT, self._hear_exit), (PROGRESS, self._hear_progress)):
             # All processes write to one pipe: another one may have left its line open, or begun its own in this one.
-            before, found, rest = line.partition(mark)
+            before, marked, rest = line.partition(mark)
             value, brace, after = rest.partition("}")
-            if found and hear(value + brace):
+            if marked and hear(value + brace):
                 line = before + after
                 if not line.strip():
                     return
@@ -182,15 +182,15 @@ class Watch:
         if now_s - self._looked_s < LOOK_S:
             return False
         self._looked_s, before = now_s, self.stall
-        found = [heartbeats.read(self.folder, rank) for rank in range(self.ranks)]
-        if found != self._before:
-            self._before, self._moved_s = found, now_s
-        self.stall = _stopped(found) or _silent(found, now_s - self._moved_s)
+        beats = [heartbeats.read(self.folder, rank) for rank in range(self.ranks)]
+        if beats != self._before:
+            self._before, self._moved_s = beats, now_s
+        self.stall = _stopped(beats) or _silent(beats, now_s - self._moved_s)
         return (self.stall and self.stall.rank) != (before and before.rank)
 
 
-def _stopped(found: list[Heartbeat | None]) -> Stall | None:
-    for rank, beat in enumerate(found):
+def _stopped(beats: list[Heartbeat | None]) -> Stall | None:
+    for rank, beat in enumerate(beats):
         state = "" if beat is None else state_of(beat.process)
         if beat is not None and state and state in "Tt":
             how = "is stopped" if state == "T" else "is stopped by a debugger"
@@ -198,12 +198,12 @@ def _stopped(found: list[Heartbeat | None]) -> Stall | None:
     return None
 
 
-def _silent(found: list[Heartbeat | None], for_s: float) -> Stall | None:
+def _silent(beats: list[Heartbeat | None], for_s: float) -> Stall | None:
     """The first that works, where nobody does a step and all others wait."""
-    working = [rank for rank, beat in enumerate(found) if beat is None or not beat.waits]
-    if for_s < SILENT_S or len(working) != 1 or len(found) < 2:
+    working = [rank for rank, beat in enumerate(beats) if beat is None or not beat.waits]
+    if for_s < SILENT_S or len(working) != 1 or len(beats) < 2:
         return None
-    beat = found[working[0]]
+    beat = beats[working[0]]
     at = "has not begun" if beat is None else f"(process {beat.process}) has been at {beat.at}"
     return Stall(working[0], f"rank {working[0]} {at} for {text.seconds(for_s)} or more, and the others wait for it")
 
@@ -223,6 +223,6 @@ def memory_kills() -> int | None:
 
 
 def kills_since(before: int | None) -> int | None:
-    """How many since `memory_kills` told ``before``."""
+    """How many since `memory_kills` returned ``before``."""
     now = memory_kills()
     return None if now is None or before is None else now - before

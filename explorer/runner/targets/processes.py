@@ -40,7 +40,7 @@ def adopt_orphans() -> None:
 def marked(mark: str) -> list[int]:
     """The processes that carry ``mark``, this one left out. One that has ended and was not waited for is none."""
     needle = f"{MARK}={mark}".encode()
-    found = []
+    processes = []
     for name in _process_names():
         try:
             with open(f"/proc/{name}/environ", "rb") as file:
@@ -48,8 +48,8 @@ def marked(mark: str) -> list[int]:
         except OSError:  # ended meanwhile, or somebody else's
             continue
         if carries and int(name) != os.getpid():
-            found.append(int(name))
-    return found
+            processes.append(int(name))
+    return processes
 
 
 def end_marked(

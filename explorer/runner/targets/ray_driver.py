@@ -43,7 +43,7 @@ MAX_PROGRESS = 4096
 
 
 class JobError(Exception):
-    """Ends the job; carries what is told of it."""
+    """Ends the job; carries what is reported of it."""
 
     def __init__(self, reason: str, status: RunStatus = RunStatus.FAILED) -> None:
         super().__init__(reason)

@@ -150,7 +150,7 @@ class JobLog:
         return False
 
     def _take_part(self, line: str) -> bool:
-        """Parts come whole and in order; if not, fewer than told are there in the end."""
+        """Parts come whole and in order; if not, fewer than stated are there in the end."""
         match = _PART.fullmatch(line)
         if match is None or not int(match[1]) == len(self._parts) + 1 <= int(match[2]) <= MAX_PARTS:
             return False

@@ -19,7 +19,7 @@ MAX_COUNT = 10**9
 class RunProgress:
     """How far a run is: ``done`` of ``of`` in a phase ("measuring"); 0 of 0 where that is not known.
 
-    line: a line of the log, without its end; phase, done and of are then those told last. stall: which rank stands
+    line: a line of the log, without its end; phase, done and of are then those reported last. stall: which rank stands
     still, or that none does any more, where that has just changed.
     """
 

@@ -118,16 +118,16 @@ class RaySetup(Setup):
     def token(self, environ: Mapping[str, str]) -> str:
         """The token, "" where none is declared. Raises InvalidProblem, which never shows what was read."""
         if self.token_env:
-            found = environ.get(self.token_env, "").strip()
-            if not found:
+            value = environ.get(self.token_env, "").strip()
+            if not value:
                 raise InvalidProblem(f"target {self.name}: the environment variable {self.token_env} holds no token")
         elif self.token_file:
-            found = _read_token(self.name, Path(self.token_file))
+            value = _read_token(self.name, Path(self.token_file))
         else:
             return ""
-        if not found.isascii() or not found.isprintable() or " " in found:
+        if not value.isascii() or not value.isprintable() or " " in value:
             raise InvalidProblem(f"target {self.name}: its token holds characters that a token cannot have")
-        return found
+        return value
 
 
 TargetSetup = LocalSetup | RaySetup
@@ -183,21 +183,21 @@ def _read(name: str, table: Field, kind: type[S]) -> S:
 
 
 def _ray(name: str, table: Field, base: Path) -> RaySetup:
-    found = _read(name, table, RaySetup)
-    if found.token_env and found.token_file:
+    setup = _read(name, table, RaySetup)
+    if setup.token_env and setup.token_file:
         raise InvalidProblem(f"{table.where}: give token_env or token_file, not both")
-    if found.token_env and not _VARIABLE.fullmatch(found.token_env):
+    if setup.token_env and not _VARIABLE.fullmatch(setup.token_env):
         # what is there may be the token itself: it is not repeated
         raise InvalidProblem(f"{table.where}.token_env: expected the name of an environment variable")
-    has_token = bool(found.token_env or found.token_file)
-    if why := unsafe(found.address, has_token=has_token, allow_plain_http=found.allow_plain_http):
+    has_token = bool(setup.token_env or setup.token_file)
+    if why := unsafe(setup.address, has_token=has_token, allow_plain_http=setup.allow_plain_http):
         raise InvalidProblem(f"{table.where}.address: {why}")
     return replace(
-        found,
-        address=found.address.rstrip("/"),
-        token_file=_path(found.token_file, base),
-        ca_file=_path(found.ca_file, base),
-        python=found.python or "python",
+        setup,
+        address=setup.address.rstrip("/"),
+        token_file=_path(setup.token_file, base),
+        ca_file=_path(setup.ca_file, base),
+        python=setup.python or "python",
     )
 
 
@@ -231,9 +231,9 @@ def _path(given: str, base: Path) -> str:
 
 def _read_token(name: str, path: Path) -> str:
     try:
-        found = file_bytes(path, MAX_TOKEN_BYTES).decode("utf-8", "replace").strip()
+        token = file_bytes(path, MAX_TOKEN_BYTES).decode("utf-8", "replace").strip()
     except InvalidProblem as error:
         raise InvalidProblem(f"target {name}: {error}") from None
-    if not found:
+    if not token:
         raise InvalidProblem(f"target {name}: {path} holds no token")
-    return found
+    return token

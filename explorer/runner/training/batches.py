@@ -70,8 +70,8 @@ def divided(batch: object, with_targets: bool) -> tuple[object, object]:
     if not with_targets:
         return batch, None
     if not isinstance(batch, (tuple, list)) or len(batch) != 2:
-        found = f"{len(batch)} values" if isinstance(batch, (tuple, list)) else type(batch).__name__
-        raise RunError(f"batches: with loss= a mini-batch is (inputs, targets), found {found}")
+        given = f"{len(batch)} values" if isinstance(batch, (tuple, list)) else type(batch).__name__
+        raise RunError(f"batches: with loss= a mini-batch is (inputs, targets), found {given}")
     return batch[0], batch[1]
 
 
@@ -113,8 +113,8 @@ class Reader:
         args, by_name = called_with(inputs)
         if set(by_name) != set(self.names):
             expected = ", ".join(self.names) or "arguments by position"
-            found = ", ".join(map(str, by_name)) or "arguments by position"
-            raise RunError(f"batches: the model was traced with {expected}, found {found}")
+            named = ", ".join(map(str, by_name)) or "arguments by position"
+            raise RunError(f"batches: the model was traced with {expected}, found {named}")
         given = (args, {name: by_name[name] for name in self.names})
         tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, Tensor)]
         if len(tensors) != len(self.metas):
@@ -143,11 +143,11 @@ class Reader:
 
 def checksum(batch: object) -> int:
     """Of the values of all tensors: equal mini-batches have equal ones."""
-    found = 0
+    crc = 0
     for leaf in pytree.tree_leaves(batch):
         if isinstance(leaf, Tensor):
-            found = zlib.crc32(leaf.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data, found)
-    return found
+            crc = zlib.crc32(leaf.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data, crc)
+    return crc
 
 
 def _name(dtype: torch.dtype) -> str:

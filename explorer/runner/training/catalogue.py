@@ -57,19 +57,19 @@ class Catalogue:
 
     def whole(self) -> dict[str, Tensor]:
         """The model's state dict, on rank 0 and on the CPU; {} elsewhere. Every rank must call it."""
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for name, owner in self.owners.items():
             mine = self.placed.together(name, self.tensors[name].detach()) if self.is_gathered_here(name) else None
             if mine is not None and self.ranks.rank == owner == 0:
-                found[name] = mine.cpu().clone()
+                tensors[name] = mine.cpu().clone()
             elif mine is not None and self.ranks.rank == owner:
                 dist.send(mine.contiguous(), 0)
             elif self.ranks.rank == 0:
                 shape, dtype = self.metas[name]
                 room = torch.empty(shape, dtype=dtype, device=self.ranks.device)
                 dist.recv(room, owner)
-                found[name] = room.cpu()
-        return {key: found[name] for key, name in self.keys.items()} if self.ranks.rank == 0 else {}
+                tensors[name] = room.cpu()
+        return {key: tensors[name] for key, name in self.keys.items()} if self.ranks.rank == 0 else {}
 
 
 def make_catalogue(machine: Machine, ranks: Ranks, built: Built, idle: dict[str, Tensor]) -> Catalogue:
@@ -147,15 +147,15 @@ class Reader(FileSystemReader):
 
     def read_metadata(self, *_: object, rank: int | None = None, **__: object) -> Metadata:
         with self.fs.create_stream(self._get_metadata_path(rank), "rb") as file:
-            found = _Describing(io.BytesIO(file.read())).load()
-        if not isinstance(found, Metadata):
-            raise RunError(f"checkpoint {self.path}: its list of tensors is a {type(found).__name__}")
-        for name, kind in found.state_dict_metadata.items():
+            metadata = _Describing(io.BytesIO(file.read())).load()
+        if not isinstance(metadata, Metadata):
+            raise RunError(f"checkpoint {self.path}: its list of tensors is a {type(metadata).__name__}")
+        for name, kind in metadata.state_dict_metadata.items():
             if not isinstance(kind, TensorStorageMetadata):  # torch would unpickle it
                 raise RunError(f"checkpoint {self.path}: {name} is no tensor")
-        found.storage_meta = found.storage_meta or StorageMeta()
-        found.storage_meta.load_id = self.load_id
-        return found
+        metadata.storage_meta = metadata.storage_meta or StorageMeta()
+        metadata.storage_meta.load_id = self.load_id
+        return metadata
 
 
 class _Describing(pickle.Unpickler):

@@ -65,7 +65,7 @@ def save(folder: Path, catalogue: Catalogue, updater: Updater, progress: Progres
             "mini_batches": progress.mini_batches,
             "seed": progress.seed,
             "tensors": {name: meta for _, metas, _ in parts for name, meta in metas.items()},
-            "numbers": {name: value for found, _, _ in parts for name, value in found.items()},
+            "numbers": {name: value for own_numbers, _, _ in parts for name, value in own_numbers.items()},
             **next((each for _, _, each in parts if each), {}),
         }
         ranks.agreed(lambda: _finish(folder, part, content) if ranks.rank == 0 else None)
@@ -180,10 +180,10 @@ def _states(catalogue: Catalogue, updater: Updater) -> tuple[dict[str, Tensor], 
 
 def _whole_states(optimizer: torch.optim.Optimizer, updater: Updater) -> dict[Tensor, Mapping[str, Any]]:
     """What an optimizer keeps of each parameter that this rank updates, with what other replicas hold of it."""
-    found: dict[Tensor, Mapping[str, Any]] = {p: optimizer.state.get(p, {}) for p in updater.parameters.values()}
+    states: dict[Tensor, Mapping[str, Any]] = {p: optimizer.state.get(p, {}) for p in updater.parameters.values()}
     for shards in updater.shards:
-        found.update(zip(shards.parameters, shards.states(optimizer.state), strict=True))
-    return found
+        states.update(zip(shards.parameters, shards.states(optimizer.state), strict=True))
+    return states
 
 
 def _whole_state(catalogue: Catalogue, name: str, parameter: Tensor, key: str, state: Tensor) -> Tensor:
@@ -203,14 +203,14 @@ def _plain(updater: Updater) -> dict[str, Any]:
         {key: _value(value) for key, value in group.items() if key != "params" and not key.startswith("param_names")}
         for group in updater.optimizer.param_groups
     ]
-    found: dict[str, Any] = {"optimizer": type(updater.optimizer).__name__, "groups": groups, "schedule": None}
+    plain: dict[str, Any] = {"optimizer": type(updater.optimizer).__name__, "groups": groups, "schedule": None}
     if updater.schedule is not None:
-        found["schedule"] = {key: _value(value) for key, value in updater.schedule.state_dict().items()}
+        plain["schedule"] = {key: _value(value) for key, value in updater.schedule.state_dict().items()}
     try:
-        json.dumps(found, allow_nan=False)
+        json.dumps(plain, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise RunError(f"the optimizer's or schedule's settings cannot be saved as plain values: {error}") from None
-    return found
+    return plain
 
 
 def _value(value: Any) -> Any:
@@ -238,9 +238,9 @@ def _meta(folder: Path, content: Mapping[str, Any], name: str) -> Meta:
     meta = content["tensors"].get(name)
     try:
         dtype, shape = meta
-        found = getattr(torch, dtype)
-        if isinstance(found, torch.dtype) and all(type(n) is int and n >= 0 for n in shape) and len(shape) < 65:
-            return tuple(shape), found
+        kind = getattr(torch, dtype)
+        if isinstance(kind, torch.dtype) and all(type(n) is int and n >= 0 for n in shape) and len(shape) < 65:
+            return tuple(shape), kind
     except (TypeError, ValueError, AttributeError):
         pass
     raise RunError(f"checkpoint {folder}: {name}: expected [dtype, shape], found {meta!r:.50}")
@@ -252,9 +252,9 @@ def _check_model(folder: Path, content: Mapping[str, Any], catalogue: Catalogue)
         where = "is not in this model" if name in there else "is in this model and not there"
         raise RunError(f"checkpoint {folder}: it is of another model: {name} {where}")
     for name, (shape, dtype) in catalogue.metas.items():
-        if (found := _meta(folder, content, f"{MODEL}{name}")) != (shape, dtype):
+        if (written := _meta(folder, content, f"{MODEL}{name}")) != (shape, dtype):
             raise RunError(
-                f"checkpoint {folder}: it is of another model: {name} is {list(found[0])} {found[1]} there and"
+                f"checkpoint {folder}: it is of another model: {name} is {list(written[0])} {written[1]} there and"
                 f" {list(shape)} {dtype} here"
             )
 

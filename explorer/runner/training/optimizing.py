@@ -22,7 +22,7 @@ Schedule = Callable[[torch.optim.Optimizer], LRScheduler]
 
 @dataclass
 class Updater:
-    """One rank's part of it. parameters: those it updates, by name; updated: these, or where replicas share out states
+    """One rank's part of it. parameters: those it updates, by name; updated: these, or where replicas shard states
     its pieces of them, which the optimizer has in their place; counted: of those the ones whose norm it tells, which of
     replicas is one, and of a whole tensor of a group its first member. optimizer and schedule: None where it updates
     none."""
@@ -85,7 +85,7 @@ def make_updater(
 def _counted(machine: Machine, names: Mapping[int, str]) -> list[nn.Parameter]:
     """What this rank counts of the norm of all gradients. names: of parameters, by identity."""
     here, first = machine.script.devices[machine.rank], machine.members.member == 0
-    found: list[nn.Parameter] = []
+    parameters: list[nn.Parameter] = []
 
     def is_updated_here(parameter: nn.Parameter) -> bool:
         return first or machine.program.placed.is_share(names[id(parameter)])
@@ -93,10 +93,10 @@ def _counted(machine: Machine, names: Mapping[int, str]) -> list[nn.Parameter]:
     for segment, owned in machine.owned.items():
         if segment in machine.shards:
             pieces = ((each.parameters[piece.of], piece) for each in machine.shards[segment] for piece in each.pieces)
-            found += [piece.value for parameter, piece in pieces if is_updated_here(parameter)]
+            parameters += [piece.value for parameter, piece in pieces if is_updated_here(parameter)]
         elif machine.script.segments[segment].devices[0] == here:
-            found += filter(is_updated_here, owned)
-    return found
+            parameters += filter(is_updated_here, owned)
+    return parameters
 
 
 def _squares(parameters: list[nn.Parameter]) -> float:

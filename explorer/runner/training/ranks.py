@@ -18,7 +18,7 @@ from solvers.errors import PlacementError, RunError
 
 T = TypeVar("T")
 LONGEST = 500
-"""Characters of an error that are told."""
+"""Characters of an error that are shown."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Ranks:
 
     def all_of(self, value: T) -> list[T]:
         """What every rank gives here, by rank."""
-        found: list[Any] = [None] * self.count
-        dist.all_gather_object(found, value)
-        return found
+        values: list[Any] = [None] * self.count
+        dist.all_gather_object(values, value)
+        return values
 
     def extremes(self, number: int) -> tuple[int, int]:
         """The least and the largest of what the ranks give here."""

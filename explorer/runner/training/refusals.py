@@ -58,7 +58,7 @@ def check_autocast() -> None:
 
 def check_optimizer(factory: Factory, file: PlanFile, device: torch.device) -> None:
     """Tries the optimizer on two small parameters. Raises RunError if it keeps other states than the plan counts, or is
-    not known to update every entry by itself where replicas share out its states."""
+    not known to update every entry by itself where replicas shard its states."""
     problem = file.problem
     sizes = [(PROBE, PROBE), (PROBE,)]
     parameters = [nn.Parameter(torch.ones(size, device=device)) for size in sizes]
@@ -87,7 +87,7 @@ def check_optimizer(factory: Factory, file: PlanFile, device: torch.device) -> N
 
 
 def loss_position(program: Program, loss: Loss | None, name: str) -> int:
-    """Which of the model's outputs is trained on. Raises RunError if that cannot be told."""
+    """Which of the model's outputs is trained on. Raises RunError if that is not clear."""
     captured = program.captured
     floats = [k for k, value in enumerate(captured.outputs) if captured.values[value].is_float]
     if loss is not None:
@@ -121,5 +121,5 @@ def check_loss(
         zeros = torch.zeros(value.shape, dtype=getattr(torch, value.dtype), device=device, requires_grad=True)
         made = loss(zeros, samples_of(targets, 0, share))
         if not isinstance(made, Tensor) or made.dim() != 0 or not made.is_floating_point() or not made.requires_grad:
-            found = f"a tensor {list(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
-            raise RunError(f"loss=: expected one number that depends on the output, found {found}")
+            returned = f"a tensor {list(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
+            raise RunError(f"loss=: expected one number that depends on the output, found {returned}")

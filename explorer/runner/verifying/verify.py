@@ -58,14 +58,14 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
         tell("checking", steps + count, 2 * steps)
         losses.append(reduced([true.iterate()], machine.device, group=machine.column)[0])
     worst, culprit, dtype = _compared(machine, ran, true)
-    found: list[Any] = [None] * machine.processes
-    dist.all_gather_object(found, (worst, culprit, len(ran.parameters)))
-    at = max(found, key=lambda each: each[0]["gradient"])
+    reports: list[Any] = [None] * machine.processes
+    dist.all_gather_object(reports, (worst, culprit, len(ran.parameters)))
+    at = max(reports, key=lambda each: each[0]["gradient"])
     some, true_ones = without_twin_losses(ran.losses, losses)
     return Agreement(
-        furthest(some, true_ones), at[0]["gradient"], max(each[0]["parameter"] for each in found), at[1],
-        str(dtype).removeprefix("torch."), sum(each[2] for each in found), way,
-        len(losses) - len(some) + int(sum(each[0]["undefined"] for each in found)),
+        furthest(some, true_ones), at[0]["gradient"], max(each[0]["parameter"] for each in reports), at[1],
+        str(dtype).removeprefix("torch."), sum(each[2] for each in reports), way,
+        len(losses) - len(some) + int(sum(each[0]["undefined"] for each in reports)),
     )  # fmt: skip
 
 
@@ -147,12 +147,12 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
             culprit = name
         worst["gradient"] = max(worst["gradient"], error)
         start = ran.starts[name].to(parameter.device)
-        too, (found, parameter, start) = without_twins(ran.parameters[name], parameter, start)
+        too, (computed, parameter, start) = without_twins(ran.parameters[name], parameter, start)
         worst["undefined"] += undefined + too
-        even = without_flat(found, parameter, gradient, floor) if ran.adam else found
+        even = without_flat(computed, parameter, gradient, floor) if ran.adam else computed
         error = distance(even, parameter, NOTHING * largest_parameter)
         if float(gradient.abs().sum()) > floor:  # else zero but for rounding, and so is its direction
-            moved = apart(found, parameter, start)
+            moved = apart(computed, parameter, start)
             error = max(error, moved if moved > APART else 0.0)
         worst["parameter"] = max(worst["parameter"], error)
     return worst, culprit, dtypes.pop()
@@ -217,49 +217,49 @@ def parts_of(way: Way, script: Script, program: Program) -> Sequence[Part]:
 def without_twins(*values: Tensor) -> tuple[bool, tuple[Tensor, ...]]:
     """(whether the first two hold entries that are no finite number, the same in both, all of ``values`` with 0 there).
     What a model itself makes infinite says nothing of a run of it."""
-    found, true = values[:2]
-    twins = ~true.isfinite() & ((found == true) | (found.isnan() & true.isnan()))
+    computed, true = values[:2]
+    twins = ~true.isfinite() & ((computed == true) | (computed.isnan() & true.isnan()))
     if not bool(twins.any()):
         return False, values
     return True, tuple(value.masked_fill(twins, 0.0) for value in values)
 
 
-def distance(found: Tensor, true: Tensor, floor: float) -> float:
+def distance(computed: Tensor, true: Tensor, floor: float) -> float:
     """max|difference| / max|true|, or over ``floor`` if that is more; inf if it is not a number."""
     if true.numel() == 0:
         return 0.0
     scale = max(floor, true.abs().max().item())
-    error = (found - true).abs().max().item() / (scale if scale != 0 else 1.0)
+    error = (computed - true).abs().max().item() / (scale if scale != 0 else 1.0)
     return error if math.isfinite(error) else math.inf
 
 
-def without_flat(found: Tensor, true: Tensor, gradient: Tensor, floor: float) -> Tensor:
-    """``found``, but ``true`` where the gradient is zero but for rounding: below `FLAT`, or in all below ``floor``."""
+def without_flat(computed: Tensor, true: Tensor, gradient: Tensor, floor: float) -> Tensor:
+    """``computed``, but ``true`` where the gradient is zero but for rounding: below `FLAT`, or all below ``floor``."""
     size = gradient.abs()
     least = max(FLAT * float(size.max()), floor) if size.numel() else 0.0
-    return torch.where((size < least) & found.isfinite(), true, found)
+    return torch.where((size < least) & computed.isfinite(), true, computed)
 
 
-def apart(found: Tensor, true: Tensor, start: Tensor) -> float:
+def apart(computed: Tensor, true: Tensor, start: Tensor) -> float:
     """How far a parameter has come from where it should have: |difference| / |change| beyond what rounding of its
     entries makes, by Euclidean norms; inf if it is not a number."""
     rounding = STEPS * torch.finfo(true.dtype).eps * float(true.norm())
-    error = float((found - true).norm()) - rounding
+    error = float((computed - true).norm()) - rounding
     change = max(float((true - start).norm()), rounding)
     if error <= 0:
         return 0.0
     return error / change if math.isfinite(error / change) else math.inf
 
 
-def without_twin_losses(found: Sequence[float], true: Sequence[float]) -> tuple[list[float], list[float]]:
+def without_twin_losses(computed: Sequence[float], true: Sequence[float]) -> tuple[list[float], list[float]]:
     """Those that are not the same infinity, or no number, in both."""
-    pairs = [(a, b) for a, b in zip(found, true, strict=True) if math.isfinite(b) or repr(a) != repr(b)]
+    pairs = [(a, b) for a, b in zip(computed, true, strict=True) if math.isfinite(b) or repr(a) != repr(b)]
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
-def furthest(found: Sequence[float], true: Sequence[float]) -> float:
+def furthest(computed: Sequence[float], true: Sequence[float]) -> float:
     """The largest relative difference of a loss; inf if one is not a number."""
-    errors = [abs(a - b) / max(abs(b), 1e-300) for a, b in zip(found, true, strict=True)]
+    errors = [abs(a - b) / max(abs(b), 1e-300) for a, b in zip(computed, true, strict=True)]
     return max(errors, default=0.0) if all(map(math.isfinite, errors)) else math.inf
 
 

@@ -58,7 +58,7 @@ def ask_cluster(
     should_stop: Callable[[], bool] = never,
     on_course: Callable[[Course], None] = lambda _: None,
 ) -> Iterator[Found]:
-    """As `ask_all`, on a cluster; answers are verified here and kept before anybody is told of them. When
+    """As `ask_all`, on a cluster; answers are verified here and kept before anybody gets them. When
     ``should_stop`` turns true, the job is stopped, and what it was at is given up.
 
     Raises RunError where the cluster cannot be asked at all, and Interrupted where it was lost in the middle.
@@ -88,11 +88,11 @@ class _Asking(Answers):
         super().__init__(order, library)
         self.sent: dict[int, Question] = {}
         self.invalid: dict[int, Answer] = {}
-        """Nothing can be asked there; told when its turn comes."""
+        """Nothing can be asked there; reported when its turn comes."""
         self._turn: set[int] = set()
 
     def without_cluster(self, question: Callable[[int], Question], should_stop: Callable[[], bool]) -> Iterator[Found]:
-        """What can be told without the cluster, as far as what follows from it."""
+        """What is known without the cluster, as far as what follows from it."""
         while not should_stop() and (position := self.order.next()) is not None:
             self._turn.add(position)
             try:
@@ -104,7 +104,7 @@ class _Asking(Answers):
                 yield known
 
     def take(self, position: int, text: str) -> Iterator[Found]:
-        """An answer of the cluster, if it is a new one; and what can be told now."""
+        """An answer of the cluster, if it is a new one; and what is known now."""
         if position in self.plans:
             return
         question = self.sent.get(position)
@@ -204,7 +204,7 @@ class _Job:
 
     def _judge(self, name: str, log: AnswerLog, report: JobReport, gave: bool) -> None:
         if not len(self._asking.order) or not self._submitted:
-            return  # of one that was left behind: what it did not answer is asked anew
+            return  # of one that was left behind: what it did not answer is asked again
         reason = log.refusal or f"its last words: {log.last or one_line(report.message, MAX_WORDS)}"
         if "No module named" in reason and self._cluster.setup.installed:
             reason += " (another version is installed there; leave out installed in the target's settings to send ours)"

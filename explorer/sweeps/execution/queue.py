@@ -142,7 +142,7 @@ def ask_all(
     """An answer to every question of ``order``, as they come.
 
     question: position -> what is asked there; raises InvalidProblem where that is nothing, which is an answer too.
-    library: asked first, and given every new answer before anybody is told of it. When ``should_stop`` turns true,
+    library: asked first, and given every new answer before anybody gets it. When ``should_stop`` turns true,
     what runs ends with what it has, and nothing else begins. Raises RunError where no worker can work any more.
     """
     answers = Answers(order, library)

@@ -70,7 +70,7 @@ def room() -> int:
 
 
 def _free_bytes() -> float | None:
-    """None where that is not told."""
+    """None where that is not stated."""
     limits: list[float] = []
     with suppress(OSError, ValueError, KeyError):
         fields = dict(line.split(":", 1) for line in MEMORY.read_text().splitlines())

@@ -52,7 +52,7 @@ class Program:
         inputs: list[str] = []
         for spec in signature["input_specs"]:
             ((kind, detail),) = spec.items()
-            argument = detail.get("arg") or {}  # a constant argument is told by name and value alone
+            argument = detail.get("arg") or {}  # a constant argument is stated by name and value alone
             tensor = argument.get("as_tensor") if kind == "user_input" else argument
             if not isinstance(tensor, dict) or tensor.get("name") not in graph["tensor_values"]:
                 continue

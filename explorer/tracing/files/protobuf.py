@@ -57,14 +57,14 @@ def numbers(value: int | memoryview, most: int) -> list[int]:
     """A repeated integer: one, or several packed together. Raises InvalidProblem for more than ``most``."""
     if isinstance(value, int):
         return [number(value)]
-    numbers: list[int] = []
+    integers: list[int] = []
     at = 0
     while at < len(value):
         one, at = _varint(value, at)
-        numbers.append(number(one))
-        if len(numbers) > most:
+        integers.append(number(one))
+        if len(integers) > most:
             raise InvalidProblem(f"a list of more than {most:,} integers")
-    return numbers
+    return integers
 
 
 def field(number: int, value: int | bytes | memoryview) -> bytes:

@@ -1,6 +1,6 @@
 """Read an exported program (``.pt2``) without torch and without running anything in it.
 
-Differences from a live trace: which outputs are views is told from names and strides (`views`), what
+Differences from a live trace: which outputs are views follows from names and strides (`views`), what
 autograd saves from rules (`saved_rules`), and how amounts grow with the samples from the one batch in
 the file (`batching`). Parameters that no operator reads are left out: of the names of a tied one, an
 export reads a single one.

@@ -46,17 +46,17 @@ def class_of(ratio: float | None) -> str:
 
 def shades(theme: Theme) -> list[dict[str, str]]:
     """For the stylesheet, one a class: class, fill, text (readable on it), border and border_style. The box
-    without a measurement has a dashed border, so that it is not told by its grey alone."""
+    without a measurement has a dashed border, so that it is not marked by its grey alone."""
     surface = SURFACES[theme]
     fast, same, slow = ENDS[theme]
-    shades = []
+    classes = []
     for step in range(-MIDDLE, MIDDLE + 1):
         share = 0.0 if step == 0 else LEAST_TINT + (1 - LEAST_TINT) * (abs(step) - 1) / (MIDDLE - 1)
         fill = mix(slow if step > 0 else fast, same, share)
         paint = {"class": f"error{MIDDLE + step}", "fill": fill, "text": text_on(fill)}
-        shades.append({**paint, "border": mix(fill, surface.text, 0.7), "border_style": "solid"})
+        classes.append({**paint, "border": mix(fill, surface.text, 0.7), "border_style": "solid"})
     grey = {"class": NONE, "fill": surface.lane, "text": surface.quiet, "border": surface.quiet}
-    return [*shades, {**grey, "border_style": "dashed"}]
+    return [*classes, {**grey, "border_style": "dashed"}]
 
 
 class Stop(TypedDict):

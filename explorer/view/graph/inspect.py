@@ -68,7 +68,7 @@ def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: PlanView 
 
 
 POINTED = ("Type", "Exchanges", "Exchanges back", "Fwd / bwd time", "Parameters", "Gives", "Receives", "Sends")
-"""The facts on a box that are told where it is only pointed at."""
+"""The facts on a box that are shown where it is only pointed at."""
 
 
 def box_words(element: str, view: GraphView, skeleton: Skeleton, plan: PlanView | None) -> str | None:

@@ -67,7 +67,7 @@ def _states(skeleton: Skeleton, most: int, many: int) -> list[frozenset[str]]:
 
 
 def _inside(skeleton: Skeleton) -> tuple[dict[str, float], dict[str, set[int]]]:
-    """Of every module with all that is inside it: its work (operators count alike where none is told), its operators
+    """Of every module with all that is inside it: its work (operators count alike where none is stated), its operators
     on screen."""
     given = skeleton["work"]
     each = given if sum(given) > 0 else [1.0] * len(given)

@@ -14,7 +14,7 @@ MOST = 400
 HIGHEST = 2.0
 """First plans further above the last one than this factor are cut off at it: they would flatten the rest."""
 FAR = 0.5
-"""A bound below this share of the best plan is told in words, not drawn to scale."""
+"""A bound below this share of the best plan is stated in words, not drawn to scale."""
 
 
 def step(progress: Progress) -> Step:

@@ -23,7 +23,7 @@ FLAT_LIMIT = 600
 def skeleton(workload: Workload) -> Skeleton:
     """The plain-data twin of a workload; equal graphs have equal hashes."""
     graph = workload.graph
-    skeleton: Skeleton = {
+    fields: Skeleton = {
         "hash": "",
         "graph": structure_hash(graph),
         "name": graph.name,
@@ -49,10 +49,10 @@ def skeleton(workload: Workload) -> Skeleton:
         "shapes": [f"{'×'.join(map(str, t.shape))} {t.dtype}".strip() for t in graph.tensors],
     }
     if (divided := sharding_of(graph)) is not None:
-        skeleton["sharding"] = divided
+        fields["sharding"] = divided
     return {
-        **skeleton,
-        "hash": _hash({name: value for name, value in skeleton.items() if name not in ("hash", "shapes")}),
+        **fields,
+        "hash": _hash({name: value for name, value in fields.items() if name not in ("hash", "shapes")}),
     }
 
 

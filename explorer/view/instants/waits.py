@@ -120,17 +120,17 @@ def chain(course: Course, span: int) -> tuple[int, ...]:
 
 
 def legs(course: Course, spans: Sequence[int]) -> list[Leg]:
-    """A chain with what follows on one device as one; transfers are told one by one."""
+    """A chain with what follows on one device as one; transfers are listed one by one."""
     numbered = enumerate(spans)
-    legs = []
+    merged = []
     for _, several in groupby(numbered, key=lambda pair: _alike(course, *pair)):
         mine = [span for _, span in several][::-1]
         first = mine[0]
         queued = 0.0
         if course["kind"][first] == TRANSFER:
             queued = max(0.0, course["start_s"][first] - course["ready_s"][first])
-        legs.append(Leg(course["start_s"][first], course["end_s"][mine[-1]], tuple(mine), queued))
-    return legs
+        merged.append(Leg(course["start_s"][first], course["end_s"][mine[-1]], tuple(mine), queued))
+    return merged
 
 
 def _alike(course: Course, place: int, span: int) -> tuple[str, int]:

@@ -20,7 +20,7 @@ class View(PlanView):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """name: in a sentence. value: of a plan's view, None where it has none. told: a value as text."""
+    """name: in a sentence. value: of a plan's view, None where it has none. words: a value as text."""
 
     name: str
     value: Callable[[View], float | None]

@@ -1,4 +1,4 @@
-"""A lesson from its file, and those of a folder: TOML, read as data, each error told with file and step in one line."""
+"""A lesson from its file, and those of a folder: TOML, read as data, each error with file and step in one line."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Melted:
 
 
 def _melted(plan: PlanView, lanes: Sequence[Lane], scale: TimeScale) -> list[Melted]:
-    """The bars that are to be seen, in the order of time; what is too narrow to be told apart is one."""
+    """The bars that are to be seen, in the order of time; what is too narrow to be distinguished is one."""
     sparse = MELTED if plan["by_operator"] else SPARSE  # an operator is no repetition
     numbers = plan["bars"]["micro_batch"]
     bars = sorted((lane.start_s[n], number, n) for number, lane in enumerate(lanes) for n in range(len(lane.at)))

@@ -1,4 +1,4 @@
-"""The operators of a plan as a picture: modules as boxes in the colour of their device, cut tensors told apart."""
+"""The operators of a plan as a picture: modules as boxes in the colour of their device, cut tensors distinguished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picture: shapes of a size, told in a sentence, written in a theme or in both."""
+"""A picture: shapes of a size, described in a sentence, written in a theme or in both."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from explorer.view.plan_types import PlanView
 from explorer.view.timeline.phases import is_pipelined
 
 WANTED = 46.0
-"""Pixels that a period of the steady state should have, for its bars to be told apart and numbered."""
+"""Pixels that a period of the steady state should have, for its bars to be distinguished and numbered."""
 LEAST_KEPT = 3
 """Periods of the steady state that are drawn on each side of what is left out."""
 WORTH = 6
@@ -20,7 +20,7 @@ WORTH = 6
 BREAK = 40.0
 """Pixels between what is before the break and what is after."""
 ALIKE = 0.02
-"""Relative difference up to which periods are told to be alike."""
+"""Relative difference up to which periods count as alike."""
 
 
 @dataclass(frozen=True, slots=True)

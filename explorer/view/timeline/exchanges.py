@@ -62,7 +62,7 @@ def exchanges(problem: Problem, plan: Plan) -> OfActions:
         for operator in members
         if not operators[operator].cached
     }
-    exchanges: dict[tuple[int, str], Exchange] = {}
+    of_action: dict[tuple[int, str], Exchange] = {}
     for number, stage in enumerate(plan.stages):
         size = problem.mini_batch if problem.objective is Objective.MAKESPAN else stage.micro_batch_size
         for position in stage.operators:
@@ -73,9 +73,9 @@ def exchanges(problem: Problem, plan: Plan) -> OfActions:
             if kind == "F" and (stage.recompute or position in again):
                 kinds += "BI"
             for one in kinds if each.seconds else "":
-                before = exchanges.get((number, one), NO_EXCHANGE)
-                exchanges[number, one] = Exchange(before.seconds + each.seconds, before.nbytes + each.nbytes)
-    return exchanges
+                before = of_action.get((number, one), NO_EXCHANGE)
+                of_action[number, one] = Exchange(before.seconds + each.seconds, before.nbytes + each.nbytes)
+    return of_action
 
 
 def of_iteration(problem: Problem, plan: Plan, device: int) -> float:

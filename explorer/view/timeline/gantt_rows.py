@@ -22,7 +22,7 @@ MOST_MIXED = 2
 """Stages a device up to which the operators of one pass are shown in rows of stages."""
 HIDDEN = -1
 MAX_LINK_ROWS = 16
-"""The busiest links have a row each; more could not be told apart."""
+"""The busiest links have a row each; more could not be distinguished."""
 LINK_HEIGHT = 0.56
 """Of a link's row, where a device's is 1."""
 

@@ -1,4 +1,4 @@
-"""Bars of a schedule of single operators: all of them kept, as many drawn as can be seen, and told in words.
+"""Bars of a schedule of single operators: all of them kept, as many drawn as can be seen, and described in words.
 
 Zoomed out, neighbours on a lane that are too narrow to tell apart melt into runs; zoomed in, every operator
 is a bar.

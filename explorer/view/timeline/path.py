@@ -16,7 +16,7 @@ from solvers.plan.schedule import Schedule
 
 HEAVIEST = 3
 SHOWN = 3
-"""Parts of a path named one by one; the rest is told as one."""
+"""Parts of a path named one by one; the rest is shown as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +77,15 @@ def heaviest(schedule: Schedule, senders: Sequence[tuple[int, int]], most: int =
     order = sorted(
         schedule.critical, key=lambda i: (schedule.spans[i].start_s - schedule.spans[i].end_s, i)
     )  # fmt: skip
-    heaviest = []
+    longest = []
     for position in order[:most]:
         span = schedule.spans[position]
         kind = action_parts(span)[1]
         operator = senders[position][0]
-        heaviest.append(
+        longest.append(
             Heavy(position, operator, kind, span.device, span.to_device, span.end_s - span.start_s, span.nbytes)
         )
-    return heaviest
+    return longest
 
 
 def part_words(part: Part, names: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """A pipeline of many micro-batches as people read it: how it fills, what then repeats, and how it empties.
 
-Hundreds of bars a few pixels wide are a texture. While they cannot be told apart, what a row repeats in its steady
+Hundreds of bars a few pixels wide are a texture. While they cannot be distinguished, what a row repeats in its steady
 state is one bar between the first and the last of its rounds; zoomed in, every bar is there.
 """
 
@@ -17,7 +17,7 @@ from explorer.words.actions import EXCHANGE, REPEATED, TRANSFER
 PIXELS = 700
 """About as wide as a schedule is drawn."""
 LEGIBLE = 9.0
-"""Pixels of a bar that can be told from its neighbours, and numbered."""
+"""Pixels of a bar that can be distinguished from its neighbours, and numbered."""
 KEPT = 3
 """Rounds of the steady state that are drawn at either end of what repeats."""
 LEAST = 4
@@ -59,7 +59,7 @@ def label(bars: Bars, i: int) -> str:
 
 
 def _repeats(columns: Bars, work: list[int], warm_s: float, drain_s: float, pixel_s: float) -> list[int]:
-    """The bars of a row's steady state but the first and the last rounds; none where bars can be told apart."""
+    """The bars of a row's steady state but the first and the last rounds; none where bars can be distinguished."""
     wide = [columns["end_s"][i] - columns["start_s"][i] for i in work if columns["kind"][i] != EXCHANGE]
     if not wide or median(wide) >= LEGIBLE * pixel_s:
         return []

@@ -95,7 +95,7 @@ def show_result(page: PageState, event: ResultEvent, query: str | None = None, a
 def show_known(
     page: PageState, session: Session, event: ResultEvent, moved: Mapping[str, object] | None = None
 ) -> None:
-    """A plan that is known already, with the session that it answers. moved: the settings that this one has anew beside
+    """A plan that is known already, with the session that it answers. moved: the settings that are new in it, beside
     those of the planner, by the names of `explorer.view.session.to_dict`."""
     page.session = session
     page.earlier, page.search_began = page.shown, time.perf_counter()

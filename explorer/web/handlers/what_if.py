@@ -135,7 +135,7 @@ def _show_ways_out(page: PageState, words: str) -> None:
 
 
 def go_way_out(page: PageState, message: Pressed) -> None:
-    """Ask the question with a way out."""
+    """Ask the question with a remedy."""
     place = message.position(len(page.changes.ways))
     if place is not None and page.changes.none is not None:
         page.send({"type": "go", "controls": page.changes.ways[place]["controls"]})

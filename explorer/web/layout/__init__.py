@@ -20,7 +20,7 @@ from explorer.web.layout.header import header
 from explorer.web.layout.left_rail import left_rail, model_choices
 from explorer.web.layout.lesson_strip import lesson_strip
 from explorer.web.layout.open_dialog import open_dialog
-from explorer.web.layout.plain import Kept
+from explorer.web.layout.plain import Stored
 from explorer.web.layout.right_rail import right_rail
 
 
@@ -56,9 +56,9 @@ def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ())
     }
     return html.Div(
         [
-            Kept(id=ids.SESSION, data=to_dict(session)),
-            Kept(id=ids.CATALOGUE, data=plain),
-            Kept(id=ids.CHOSEN_THEME, data=session.theme),
+            Stored(id=ids.SESSION, data=to_dict(session)),
+            Stored(id=ids.CATALOGUE, data=plain),
+            Stored(id=ids.CHOSEN_THEME, data=session.theme),
             html.A("Skip to the plan", href="#centre", className="skip"),
             header(lessons),
             lesson_strip(),

@@ -18,20 +18,20 @@ class _Field(Own):
 
 class Select(_Field):
     """One of a list, searched where it is long. data: [{value, label}] or [{group, items}], with a ``note`` of what is
-    searched and told besides; value: text; width: pixels."""
+    searched and shown besides; value: text; width: pixels."""
 
     properties = "id data value disabled width"
 
 
 class NumberField(_Field):
     """A number, or "" where there is none. min, max: what it is brought between; whole: without a decimal point;
-    unit: told behind it; width: pixels; pause_ms: after what pause in writing it is told."""
+    unit: shown behind it; width: pixels; pause_ms: after what pause in writing it is sent."""
 
     properties = "id value min max whole unit placeholder width pause_ms"
 
 
 class TextField(_Field):
-    """Text. error: what is wrong with it, or ""; width: pixels; pause_ms: after what pause in writing it is told."""
+    """Text. error: what is wrong with it, or ""; width: pixels; pause_ms: after what pause in writing it is sent."""
 
     properties = "id value error width pause_ms disabled"
 

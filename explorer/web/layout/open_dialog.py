@@ -1,4 +1,4 @@
-"""The dialog in which a file is opened, an example is chosen, or a module of one's own is brought in."""
+"""The dialog in which a file is opened, an example is chosen, or a custom module is brought in."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Plain(Own):
     properties = "tag own html"
 
 
-class Kept(Own):
+class Stored(Own):
     """Data for callbacks, drawn as nothing."""
 
     properties = "id data"

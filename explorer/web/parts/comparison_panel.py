@@ -39,7 +39,7 @@ def comparison_table(
         *((name, title, "n wide") for name, title in reversed(TITLES.items()) if name != objective),
         *([rate] if steady else []),
     ]
-    if several:  # there is no room for more: these are told where one points at a time
+    if several:  # there is no room for more: these are shown where one points at a time
         columns = [column for column in columns if column[0] not in ("sample", "rate")]
         columns.insert(0, ("contiguity", "Contiguity", ""))
     head = [

@@ -190,7 +190,7 @@ def table(
 
 
 def no_plan(event: ResultEvent, ways: Sequence[WayOut] = (), words: str = "") -> list[Component]:
-    """The banner when there is no plan: why, what is too large, and ways out. ways: changes under which a plan was
+    """The banner when there is no plan: why, what is too large, and remedies. ways: changes under which a plan was
     found, see `explorer.sweeps.remedies.Remedy.as_object`. words: how the look for more stands."""
     banner = no_plan_words(event)
     parts: list[Component] = [html.B(banner["title"]), *map(html.Span, banner["lines"])]

@@ -42,12 +42,12 @@ def checked(prepared: Prepared, waits: bool) -> list[Component]:
     ranks, refused, warnings = prepared["ranks"], prepared["refused"], prepared["warnings"]
     parts: list[Component] = []
     if refused:
-        return [_points("This plan cannot be run.", refused, "run-told bad")]
+        return [_points("This plan cannot be run.", refused, "run-message bad")]
     if prepared["elsewhere"]:
         divided = says_degree(prepared["model"])
         parts.append(_other_hardware(prepared["elsewhere"], prepared["target"], waits, divided))
     if warnings:
-        parts.append(_points("Before you run it:", warnings, "run-told warn"))
+        parts.append(_points("Before you run it:", warnings, "run-message warn"))
     if not parts:
         processes = "1 process" if ranks == 1 else f"{ranks} processes"
         parts.append(html.P(f"Ready to run on {processes}. The checks before a run found nothing to warn of."))
@@ -73,7 +73,7 @@ def _other_hardware(words: str, target: str, waits: bool, divided: bool) -> Comp
             ),
             html.Div([*([] if divided else [here]), *([again] if waits else [])], className="actions"),
         ],
-        className="run-told warn",
+        className="run-message warn",
     )
 
 
@@ -202,7 +202,7 @@ def _elsewhere(run: RunView) -> Component:
             html.Span("This run is of another plan than the one on the page."),
             html.Button("Show its plan", className="tool", **{"data-act": "show-run", "data-arg": run["bundle"]}),
         ],
-        className="run-told",
+        className="run-message",
     )
 
 
@@ -250,7 +250,7 @@ def failure(
     title: str, reason: str, lines: Sequence[str], notes: Sequence[str] = (), bad: bool = True
 ) -> list[Component]:
     """A run that did not come to its end. bad: whether nobody wanted that."""
-    name = "run-told bad" if bad else "run-told"
+    name = "run-message bad" if bad else "run-message"
     parts: list[Component] = [html.Div([html.B(title), html.Span(reason)], className=name)]
     parts += [html.P(note, className="small quiet") for note in notes]
     if lines:

@@ -54,7 +54,7 @@ input {{ box-sizing: border-box; width: 100%; margin: .3rem 0 .8rem; }}
 <body>
 <main>
 <h1>Placement Explorer</h1>
-<p role="alert">{told}</p>
+<p role="alert">{message}</p>
 <form method="post" action="{action}">
 <label for="token">Token, as given by the owner of this server gave it to you</label>
 <input id="token" name="token" type="password" required autofocus autocomplete="current-password" maxlength="512">
@@ -252,7 +252,7 @@ def _cookie_name(secure: bool) -> str:
 
 def _login_page(message: str, query: list[tuple[str, str]], status: int = 401, again: bool = False) -> Response:
     action = LOGIN + ("?" + urlencode(query) if query else "")
-    text = PAGE.format(told=escape(message), action=escape(action), again=AGAIN if again else "")
+    text = PAGE.format(message=escape(message), action=escape(action), again=AGAIN if again else "")
     headers = {"www-authenticate": "Bearer", "cache-control": "no-store", "content-security-policy": POLICY}
     return HTMLResponse(text, status, headers)
 

@@ -46,12 +46,12 @@ class OwnersFile:
 
     def located(self, request: RequestT) -> RequestT:
         """A request of a page (one of `explorer.jobs.requests`) with the path in place of the name."""
-        located: Any = request
-        if getattr(located, "model", None) == self.name:
-            located = replace(located, model=self.path)
-        elif getattr(getattr(located, "ask", None), "model", None) == self.name:
-            located = replace(located, ask=replace(located.ask, model=self.path))
-        return cast(RequestT, located)
+        by_path: Any = request
+        if getattr(by_path, "model", None) == self.name:
+            by_path = replace(by_path, model=self.path)
+        elif getattr(getattr(by_path, "ask", None), "model", None) == self.name:
+            by_path = replace(by_path, ask=replace(by_path.ask, model=self.path))
+        return cast(RequestT, by_path)
 
 
 def owners_file(model: str) -> OwnersFile:

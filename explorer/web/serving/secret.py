@@ -25,7 +25,7 @@ MAKE = "umask 077; python3 -c 'import secrets; print(secrets.token_urlsafe(32))'
 
 
 class Secret:
-    """What is told apart with a token, without the token. Raises InvalidProblem for one that is too easily guessed.
+    """What a token is recognised by, without the token. Raises InvalidProblem for one that is too easily guessed.
 
     A browser that has shown it gets a pass: who it is and until when, signed with a key made from the token. Passes
     outlive the server's process, and none outlives the token.

@@ -72,7 +72,7 @@ class RunState:
 @dataclass
 class Changes:
     """Single changes that are tried. turn: of the job that goes on, or 0; of: how many will be answered, None before
-    that is known; answers: so far. none: the result without a plan to which there are ways out, None where
+    that is known; answers: so far. none: the result without a plan to which there are remedies, None where
     changes of a plan's question are tried."""
 
     turn: int = 0
@@ -173,7 +173,7 @@ class PageState:
     lean: the finished search whose front is shown beside the plan, and which of it is on the page (None: the answer
     itself). review: the plan that was looked over, and what was found (None while that goes on). tying: the names that
     shall share a device with what is selected next. pinning: a pin whose plan is looked for; pin_reported: the
-    question of which it is told what a pin costs. kept: plans kept beside each other, the first one first; baseline:
+    question for which it is stated what a pin costs. kept: plans kept beside each other, the first one first; baseline:
     the number of the one that others are compared with; compared: the number of the one whose difference is shown, and
     that (None while it is looked for). reading: the turn of the job that reads a file, or 0.
     """

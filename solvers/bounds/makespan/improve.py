@@ -18,11 +18,11 @@ from solvers.bounds.makespan.shape import ROUNDING, PassShape
 
 THRESHOLDS = 200
 CHANGES = 8
-"""How much must be learnt before heads and tails are computed anew, below the root."""
+"""How much must be learnt before heads and tails are computed again, below the root."""
 DEEPEST = 100
 """How many cases may be nested; each has its own `Colocation`, a byte for every two groups."""
 RISE = 1e-3
-"""Of the makespan, how much all heads and tails together must rise to be worth drawing conclusions anew."""
+"""Of the makespan, how much all heads and tails together must rise to be worth drawing conclusions again."""
 
 
 class Spent(Exception):

@@ -1,4 +1,4 @@
-"""The bounds that are computed before every search, also that of work which devices share out in fractions, with prices
+"""The bounds that are computed before every search, also that of work which devices divide in fractions, with prices
 that prove it.
 """
 

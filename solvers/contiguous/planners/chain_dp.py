@@ -38,7 +38,7 @@ def unsupported(problem: Problem) -> str | None:
 
 
 def unsupported_chain(problem: Problem) -> str | None:
-    """What the dynamic programmes over chains cannot represent, or None: they distinguish kinds of accelerators."""
+    """What the dynamic programs over chains cannot represent, or None: they distinguish kinds of accelerators."""
     if problem.pins:
         return "operators pinned to a device; use local-search or auto, or remove the pins"
     return too_many(problem, variant_of(problem).replicas)
@@ -65,7 +65,7 @@ def offer_chain(problem: Problem, monitor: Monitor, contracted: Contracted, chai
     for placement in placements_of(problem, contracted, chain):
         try:
             plan = assemble(problem, placement, micro_batches)
-        except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
+        except InvalidPlan:  # backward tensors that do not mirror forward ones make its stages cyclic
             return np.inf
         least = min(least, monitor.offer(plan))
         if least > monitor.objective_s:
@@ -75,7 +75,7 @@ def offer_chain(problem: Problem, monitor: Monitor, contracted: Contracted, chai
 
 @dataclass(frozen=True)
 class LinearDP:
-    """Linearised dynamic programme: fast, and often optimal for a chain of stages.
+    """Linearised dynamic program: fast, and often optimal for a chain of stages.
 
     For every allowed number of micro-batches, the cut with the least max-load over ``orders``
     topological orders, in every variant of max-load that `DownsetDP` knows. That is its own

@@ -1,4 +1,4 @@
-"""The exact dynamic programme over downsets, for max-load with contiguous devices."""
+"""The exact dynamic program over downsets, for max-load with contiguous devices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DownsetDP:
     counted from the schedule, a plan that memory has shaped is proved only if its load equals the
     optimum without caps. For other objectives, other contiguity, devices of several stages (INTERLEAVED), or
     micro-batches of several sizes its plans are offered and nothing is claimed. With more than
-    ``downset_budget`` downsets the linearised programme's plan stands. work: pieces of work of a few hundredths of a
+    ``downset_budget`` downsets the linearised program's plan stands. work: pieces of work of a few hundredths of a
     second after which the search ends, 0 for any number.
     """
 

@@ -19,7 +19,7 @@ PULL = 0.6
 SWAP = 0.15
 """Share of moves that send something back in exchange, besides those into a full device."""
 TRIES = 20
-"""How often a random edge or partner that will not do is drawn anew."""
+"""How often a random edge or partner that will not do is drawn again."""
 REACH = 0.25
 """How far along the line an operator moves at most, as a share of it."""
 SLACK = 1e-9

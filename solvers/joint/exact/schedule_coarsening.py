@@ -2,7 +2,7 @@
 
 Joining u and v is safe if the edge u -> v is the only path between them, as it is where v's level, the length
 of its longest path from a source, is one more than u's. Several such pairs are joined at once if no edge leads from
-the upper end of one to the lower end of another: in a circle of joined pairs every edge would lead one level
+the upper end of one to the lower end of another: in a cycle of joined pairs every edge would lead one level
 up and every step inside a pair one down, so each edge would be such an edge.
 """
 

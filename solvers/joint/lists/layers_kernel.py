@@ -17,7 +17,7 @@ def balanced_cuts(
     Without a limit the largest part's seconds are least; with one no part exceeds it and the sum of squares is
     least. total_s, total_bytes: seconds and bytes of the first so many on each device, [devices, count + 1];
     besides_s: what each device does besides; a part holds at most ``caps`` bytes. cut_s: seconds that a cut
-    before each adds to both parts, [count + 1]. Parts may be empty. Exact, by a dynamic programme over
+    before each adds to both parts, [count + 1]. Parts may be empty. Exact, by a dynamic program over
     (device, end).
     """
     devices, count = total_s.shape[0], total_s.shape[1] - 1

@@ -137,7 +137,7 @@ class Clusters:
         return place
 
     def sent_s(self, sent: Iterable[tuple[int, int, int, float]]) -> dict[tuple[int, int, int], float]:
-        """When each message of the model starts, by (message, source, destination): with its transfer, told as
+        """When each message of the model starts, by (message, source, destination): with its transfer, given as
         (transfer, source, destination, seconds)."""
         return {(m, src, dst): at for number, src, dst, at in sent for m in self.transfers[number].messages}
 

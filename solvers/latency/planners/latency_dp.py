@@ -45,7 +45,7 @@ class LatencyDP:
 
     A plan's latency is at most that sum (branches may overlap), so this is a heuristic; it is judged
     by the latency. With more than ``downset_budget`` downsets the best of ``orders`` linearised
-    programmes stands.
+    programs stands.
     """
 
     name: ClassVar[str] = "latency-dp"

@@ -50,7 +50,7 @@ RUN_MOVES = 200
 """... and at most so many per unit and place: small problems are done sooner."""
 
 QUICK_DOWNSETS = 20_000
-"""Downsets for which the programme with sums takes a second or two."""
+"""Downsets for which the program with sums takes a second or two."""
 
 PATIENCE = 1_500
 """Moves without a gain, per unit and place, after which the search is over."""
@@ -86,7 +86,7 @@ class LatencySearch:
 
 
 def quick_starts(problem: Problem, monitor: Monitor) -> None:
-    """Offer the greedy plan and, of the programme with sums, what takes little time."""
+    """Offer the greedy plan and, of the program with sums, what takes little time."""
     GreedyLatency()(problem, monitor)
     if LatencyDP().unsupported(problem) is None:
         LatencyDP(downset_budget=QUICK_DOWNSETS)(problem, monitor)

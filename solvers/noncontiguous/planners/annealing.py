@@ -34,10 +34,10 @@ def clusters(sets: Sets, seed: int, tries: int = 3) -> Rows:
     Pairs with much communication for their work are joined first, with some chance.
     """
     rng = random.Random(seed)
-    clusters: dict[tuple[int, ...], None] = {}
+    joined: dict[tuple[int, ...], None] = {}
     for _ in range(tries):
-        _agglomerate(sets, rng, clusters)
-    return Rows.of(list(clusters))
+        _agglomerate(sets, rng, joined)
+    return Rows.of(list(joined))
 
 
 def _agglomerate(sets: Sets, rng: random.Random, clusters: dict[tuple[int, ...], None]) -> None:
@@ -191,7 +191,7 @@ class Annealer:
         return steps
 
     def _offer(self) -> None:
-        """Have the best placement judged if that was not done yet; begin anew if it is no plan."""
+        """Have the best placement judged if that was not done yet; begin again if it is no plan."""
         self._unoffered = 0
         if self.best_s >= self._offered_s:
             return

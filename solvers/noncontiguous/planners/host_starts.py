@@ -18,7 +18,7 @@ from solvers.search.monitor import Monitor, Stop
 from solvers.search.planner import Planner
 
 START_DOWNSETS, START_WORK = 200_000, 300
-"""Of the dynamic programme: downsets, and pieces of work of a few hundredths of a second."""
+"""Of the dynamic program: downsets, and pieces of work of a few hundredths of a second."""
 START_ROUNDS = 3
 """Rounds without gain after which the annealing for a start ends."""
 MOST_DEALS = 100
@@ -80,7 +80,7 @@ def _deal_best(planner: Planner, alike: Problem, problem: Problem, monitor: Moni
 
 
 def _offer_within(problem: Problem, monitor: Monitor, host: int) -> None:
-    """Offer the linearised programme's plan for the devices of one host, whose links are all equally fast."""
+    """Offer the linearised program's plan for the devices of one host, whose links are all equally fast."""
     cluster, quick = problem.cluster, LinearDP()
     devices = [number for number, device in enumerate(cluster.devices) if device.node == host]
     inside = replace(problem, cluster=cluster.part(devices))

@@ -45,7 +45,7 @@ class MaxLoadIP:
     """Optimal max-load given time, and a proved bound before: branch and bound by ``solver``.
 
     Tarnawski et al.'s program on co-location groups and merged messages, warm-started from the best
-    plan known, or else (``start``) from a short annealing, for ACYCLIC from the linearised programme; where links
+    plan known, or else (``start``) from a short annealing, for ACYCLIC from the linearised program; where links
     between hosts are slower, from what is best as if they were not (`start_on_hosts`), which also gives a bound, and
     from chains within each host; there every order in which a chain may go through the hosts, if they are few, has a
     program of its own. "Optimal" is up to 1e-6, what a solver's tolerances leave. Where memory is counted from the
@@ -53,7 +53,7 @@ class MaxLoadIP:
     several kinds, with memories of their own, and in hosts with slower links between them; a set of operators has
     one device or, in one host and with equal memories, up to ``max_replicas`` accelerators of one kind. Replicas of a
     set that runs in several pieces synchronise each of them, of which the program counts one: where links have a
-    latency its bound may then be lower. Micro-batches are of one size, so no bound is told where the problem allows
+    latency its bound may then be lower. Micro-batches are of one size, so no bound is stated where the problem allows
     others, nor where another objective is asked for. solver: "highs", or "cbc", which is slower and tells its plan
     only at the end.
     nodes: of HiGHS's tree for each number of micro-batches and order of hosts, after which the search ends, 0 for
@@ -166,7 +166,7 @@ class _Search:
         built.limit(least_s * (1 - TOLERANCE), most_s * (1 + TOLERANCE))
 
         def on_incumbent(values: Sequence[float]) -> None:
-            with suppress(InvalidPlan):  # backward tensors that mirror nothing may flow round its stages
+            with suppress(InvalidPlan):  # backward tensors that mirror nothing may make its stages cyclic
                 monitor.offer(assemble(self.problem, built.placement(built.slots_of(values)), count))
 
         def on_bound(bound: float) -> None:

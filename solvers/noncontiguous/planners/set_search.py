@@ -118,8 +118,8 @@ def acyclic(problem: Problem) -> Problem:
 def grounds(problem: Problem, monitor: Monitor) -> list[Ground]:
     """One for every number of micro-batches, that of the best plan so far first, then fewer first."""
     condensed = Condensed(problem)
-    grounds = []
+    by_count = []
     for count in micro_batch_choices(problem):
         monitor.check()
-        grounds.append(Ground(problem, monitor, condensed, count))
-    return sorted(grounds, key=lambda ground: ground.where_of(monitor.best) is None)
+        by_count.append(Ground(problem, monitor, condensed, count))
+    return sorted(by_count, key=lambda ground: ground.where_of(monitor.best) is None)

@@ -1,4 +1,4 @@
-"""Moves of devices from stage to stage, and those that make stages more or fewer or cut them anew."""
+"""Moves of devices from stage to stage, and those that make stages more or fewer or cut them again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ JOINED = 3
 MOST_STAGES = 4
 """A stretch is cut into at most so many stages more than it had, or components beside each other."""
 MOST_PAIRED = 6
-"""Neighbours of which two are cut anew together with a stage."""
+"""Neighbours of which two are cut again together with a stage."""
 INSIDE, ELSEWHERE = ZERO, BELOW
 
 
@@ -231,7 +231,7 @@ def _in_place_of(stages: Stages, chosen: Bools, new: Stages) -> Stages:
 
 @njit(cache=True)
 def _stretches(table: Ints, stage: int, near: Ints) -> list[Bools]:
-    """The sets of a stage and one or two of its neighbours that may be cut anew: none runs on the devices of others or
+    """The sets of a stage and one or two of its neighbours that may be cut again: none runs on the devices of others or
     has these run on its own, and micro-batches are equal."""
     sets = [np.zeros(0, np.bool_) for _ in range(0)]
     for i in range(len(near)):
@@ -249,7 +249,7 @@ def _stretches(table: Ints, stage: int, near: Ints) -> list[Bools]:
 
 @njit(cache=True)
 def add_recuts(changes: list[Change], facts: Facts, stages: Stages, stage: int, near: Near) -> None:
-    """A stage and one or two of its neighbours are cut anew, on their devices and the free ones: into fewer and more
+    """A stage and one or two of its neighbours are cut again, on their devices and the free ones: into fewer and more
     stages, and by the components of what they hold. New stages are run as the first one."""
     table = stages.table
     for chosen in _stretches(table, stage, near.stage):

@@ -1,1 +1,1 @@
-"""Piper's dynamic programme (Tarnawski, Narayanan, Phanishayee, NeurIPS 2021) over layers and over problems."""
+"""Piper's dynamic program (Tarnawski, Narayanan, Phanishayee, NeurIPS 2021) over layers and over problems."""

@@ -1,4 +1,4 @@
-"""What Piper's dynamic programme reads: seconds and bytes of stages by option, whatever they come from."""
+"""What Piper's dynamic program reads: seconds and bytes of stages by option, whatever they come from."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Piper's search: the chain of stages with the least bottleneck, over downsets that grow from the sink.
 
 Tarnawski, Narayanan, Phanishayee, NeurIPS 2021, section 5. The bottleneck is found by a search over
-targets, each of which a smaller dynamic programme tells feasible or not (`solvers.pipelines.piper.stage_kernel`). An
+targets, each of which a smaller dynamic program tells feasible or not (`solvers.pipelines.piper.stage_kernel`). An
 infeasible target also tells the next one that could be feasible, a feasible one gives a chain: they
 close in on the optimum from both sides, and it is exact.
 """
@@ -106,21 +106,21 @@ class _Search:
         self.quota = max(WORK_A_CALL // per_pair, 1)
         self.stages = self._room()
 
-    def best(self, best: PiperSearch) -> PiperSearch:
+    def best(self, incumbent: PiperSearch) -> PiperSearch:
         """The best chain, given the best one known so far (or none)."""
         low = self.floor_s
-        if not best.stages:
-            best, _ = self._try(math.inf, best)
+        if not incumbent.stages:
+            incumbent, _ = self._try(math.inf, incumbent)
         improved = False
-        while best.stages and low < best.bottleneck_s * (1 - EXACT):
-            high = best.bottleneck_s
+        while incumbent.stages and low < incumbent.bottleneck_s * (1 - EXACT):
+            high = incumbent.bottleneck_s
             target = math.sqrt(low * high) if improved and low > 0 else high * (1 - EXACT)
-            tried, above_s = self._try(max(target, low), best)
+            tried, above_s = self._try(max(target, low), incumbent)
             improved = tried.bottleneck_s < high
             if not improved:
                 low = max(target, low, above_s)
-            best = tried
-        return best
+            incumbent = tried
+        return incumbent
 
     def _try(self, target_s: float, known: PiperSearch) -> tuple[PiperSearch, float]:
         """The better of a chain within the target and the one known, with the effort of both; and the

@@ -1,4 +1,4 @@
-"""A problem as Piper's dynamic programme reads it: layers are super-operators, options numbers of replicas."""
+"""A problem as Piper's dynamic program reads it: layers are super-operators, options numbers of replicas."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Devices that the best chain leaves over, spent on its longest stages.
 
 Where one layer sets the bottleneck, a chain of few stages has it as well as one of many, but only the
-programme's objective calls them equal: an iteration also takes the time to fill and drain.
+program's objective calls them equal: an iteration also takes the time to fill and drain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Piper's dynamic programme for one target: can every stage take at most so long per sample?
+"""Piper's dynamic program for one target: can every stage take at most so long per sample?
 
 Tarnawski, Narayanan, Phanishayee, NeurIPS 2021, section 5. There the table is indexed by downset,
 devices and sum of the data-parallel degrees, and holds the least bottleneck. A stage's time never falls
@@ -281,5 +281,5 @@ _climb = climber(_open, _add, _remove)
 
 @uncounted
 def walk_stages(lattice: Lattice, stack: Stack, at: Stages, quota: int) -> int:
-    """One target of Piper's programme: see `solvers.contiguous.walk_kernel`; DONE or PAUSED."""
+    """One target of Piper's program: see `solvers.contiguous.walk_kernel`; DONE or PAUSED."""
     return _climb(lattice, stack, at, quota)

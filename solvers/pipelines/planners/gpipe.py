@@ -87,7 +87,7 @@ def balanced_cut(weights: Sequence[float], parts: int) -> tuple[tuple[int, ...],
     """Where each part ends, and the effort: the least largest sum, and of those cuts the least variance.
 
     As many parts as are asked for, or as there are weights (>= 0) if they are fewer. Exact, by two
-    dynamic programmes over (end, parts).
+    dynamic programs over (end, parts).
     """
     count = len(weights)
     parts = min(parts, count)

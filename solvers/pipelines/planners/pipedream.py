@@ -25,7 +25,7 @@ Vertex = tuple[int, bool]
 
 @dataclass(frozen=True)
 class PipeDream:
-    """Branches merged into blocks, then the linearised programme over the chain that is left.
+    """Branches merged into blocks, then the linearised program over the chain that is left.
 
     Two co-location groups are of one block if their outputs are read along edges of one biconnected
     component of the graph (so the operator that joins the branches stays apart). Edges out of

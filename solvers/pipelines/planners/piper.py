@@ -35,7 +35,7 @@ FIRST = 2
 class Piper:
     """The chain of stages with the least bottleneck per sample, over all chains of downsets.
 
-    For every allowed number of micro-batches Piper's dynamic programme finds the stages, how many
+    For every allowed number of micro-batches Piper's dynamic program finds the stages, how many
     replicas each has and which recompute (where the problem allows it), with as many micro-batches in
     flight as stages follow. Communication adds to compute; where links run beside devices, the chain
     that is best if they never keep each other waiting is tried too. Where stages may differ in the size of
@@ -78,7 +78,7 @@ class Piper:
 
 
 class _Case(NamedTuple):
-    """What a dynamic programme is for: see `problem_costs`."""
+    """What a dynamic program is for: see `problem_costs`."""
 
     samples: int
     whole: bool

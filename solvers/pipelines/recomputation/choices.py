@@ -1,7 +1,7 @@
 """What a stage may run again or offload: its forward operators in segments, what each saves and takes, what must then
 be kept.
 
-Saved bytes, times and workspace are as they were traced; what becomes of them in a region is told as
+Saved bytes, times and workspace are as they were traced; what becomes of them in a region is modelled as
 `solvers.problem.regions` counts it.
 """
 

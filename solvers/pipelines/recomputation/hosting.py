@@ -55,16 +55,16 @@ def hostings(problem: Problem, plan: Plan) -> Mapping[int, Hosting]:
     )
     free = replace(problem, host_links=dict.fromkeys(problem.host_links, AT_ONCE))
     simulation = run(free, replace(plan, stages=stages), fold=False)
-    hostings = {}
+    by_stage = {}
     for index in sorted(may):
         turns = _turns(simulation, index)
         if turns is not None and turns.copied.any():
             windows = (turns.backward_s - turns.fetched_s)[turns.copied]
             speed = min(problem.host_links[problem.cluster.devices[d].kind] for d in plan.stages[index].devices)
-            hostings[index] = Hosting(
+            by_stage[index] = Hosting(
                 speed, _resident(turns, plan.stages[index].in_flight), _distinct_windows(windows, len(turns.copied))
             )
-    return hostings
+    return by_stage
 
 
 def _may_offload(problem: Problem, plan: Plan) -> frozenset[int]:

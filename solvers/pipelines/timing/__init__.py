@@ -1,1 +1,1 @@
-"""How long a draft takes and what it holds, told without making a plan of it."""
+"""How long a draft takes and what it holds, estimated without making a plan of it."""

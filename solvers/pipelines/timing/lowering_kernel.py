@@ -72,7 +72,7 @@ def between_stages(messages: Messages, stage_of: Ints) -> Messages:
 
 @njit(cache=True)
 def one_for_all(places: Places) -> Places:
-    """The first device of every group stands for all of it; devices are numbered anew."""
+    """The first device of every group stands for all of it; devices are renumbered."""
     groups = len(places.replicas)
     return Places(places.group, places.replicas, np.arange(groups + 1), np.arange(groups))
 

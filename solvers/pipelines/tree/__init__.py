@@ -1,1 +1,1 @@
-"""Stages from the series-parallel tree of a graph, by dynamic programme: where the search starts."""
+"""Stages from the series-parallel tree of a graph, by dynamic program: where the search starts."""

@@ -1,4 +1,4 @@
-"""A series-parallel tree with costs: the sums that a programme over it reads."""
+"""A series-parallel tree with costs: the sums that a program over it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cutting a series of items into stages under a bottleneck: the tables of the graph pipeline's programme.
+"""Cutting a series of items into stages under a bottleneck: the tables of the graph pipeline's program.
 
 Tables are [devices used, stages to the sink]. Without ``ramp`` their values are the least time one micro-batch
 takes from there to the sink and back, W(i) = min over stages s from i to j of t_s + c_s + W(j), with ``ramp``

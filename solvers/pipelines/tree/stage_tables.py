@@ -1,4 +1,4 @@
-"""The programme over a series-parallel tree: stages of least critical path under a bottleneck.
+"""The program over a series-parallel tree: stages of least critical path under a bottleneck.
 
 GraphPipe (ASPLOS 2025), section 6, with a table over devices and depth in place of one state a call, and
 with the critical path as its value (the published search asks only whether the bottleneck can be met).

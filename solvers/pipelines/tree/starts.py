@@ -1,4 +1,4 @@
-"""Drafts to start from: what the programme over a graph's series-parallel tree finds at one micro-batch size."""
+"""Drafts to start from: what the program over a graph's series-parallel tree finds at one micro-batch size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from solvers.schedules.ordering.orders import stage_successors
 from solvers.search.work import Work
 
 BRANCHING_SHARE = 1.0
-"""Branches are told apart if together they weigh this share of a device's average work, and ..."""
+"""Branches are distinguished if together they weigh this share of a device's average work, and ..."""
 BESIDE_SHARE = 0.05
 """... all but the heaviest this share: otherwise no stage would follow them."""
 GLUE_SHARE = 0.02

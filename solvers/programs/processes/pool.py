@@ -168,7 +168,7 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
             self._kill_later(task, worker, (time.monotonic(), worker.process.cpu_s()))
 
     def stepped(self, task: TaskT, worker: HandleT) -> None:
-        """The task showed that it gets on: its deadline begins anew. Under the lock."""
+        """The task showed that it gets on: its deadline begins again. Under the lock."""
         task.steps += 1
         task.step()
         self._watch(task, worker)

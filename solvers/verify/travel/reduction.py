@@ -33,7 +33,7 @@ class Expected(NamedTuple):
 
 
 def gathers_in_turns(problem: Problem) -> bool:
-    """Whether parameters are gathered micro-batch by micro-batch, not told in the exchange at the end: in pipelines,
+    """Whether parameters are gathered micro-batch by micro-batch, not counted in the exchange at the end: in pipelines,
     not in an unsplit pass."""
     return problem.training and problem.zero == 3 and problem.objective is not Objective.MAKESPAN
 
@@ -111,7 +111,7 @@ def all_reduces(problem: Problem, jobs: Jobs, wires: Wires, rings: Sequence[tupl
 
 def _exchanged_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:
     """B of which every replica sends all but its own share: gradients and their sums, or with ZeRO gradients and
-    parameters, as often as each goes round in a mini-batch; parameters that turns wait for are told there."""
+    parameters, as often as each goes round in a mini-batch; parameters that turns wait for are counted there."""
     operators = problem.graph.operators
     owns = (jobs.stage == stage) & (jobs.kind == FORWARD)
     mine = jobs.members[owns[jobs.member_of]].tolist()

@@ -35,21 +35,21 @@ BINDING = 0.6
 
 def cpu_s() -> float:
     """CPU seconds of this process and of those it has waited for."""
-    told = os.times()
-    return told.user + told.system + told.children_user + told.children_system
+    shown = os.times()
+    return shown.user + shown.system + shown.children_user + shown.children_system
 
 
-def asked(problem: Problem, planner: str) -> tuple[Result, float, float]:
+def timed_solve(problem: Problem, planner: str) -> tuple[Result, float, float]:
     """The result, CPU seconds to its first plan (inf without one) and in all."""
     first = math.inf
     began = cpu_s()
 
-    def told(_: Progress, plan: Plan | None) -> None:
+    def shown(_: Progress, plan: Plan | None) -> None:
         nonlocal first
         if plan is not None and math.isinf(first):
             first = cpu_s() - began
 
-    result = solve(problem, planner, time_limit_s=GUARD_S, on_progress=told)
+    result = solve(problem, planner, time_limit_s=GUARD_S, on_progress=shown)
     return result, first, cpu_s() - began
 
 
@@ -87,14 +87,14 @@ def test_auto_and_its_family() -> None:
 def _row(workload: object, settings: Settings) -> tuple[object, ...]:
     problem = make_problem(workload, settings)  # type: ignore[arg-type]
     solve(problem, time_limit_s=0.2)  # kernels are loaded
-    result, first_s, end_s = asked(problem, "auto")
+    result, first_s, end_s = timed_solve(problem, "auto")
     best_at = next((s.elapsed_s for s in result.trace if s.objective_s <= result.objective_s * (1 + 1e-6)), math.inf)
     found: list[tuple[float, str, float]] = []
     for name in PLANNERS:
         if name in LEFT_OUT or PLANNERS[name]().unsupported(problem):
             continue
         try:
-            other, _, taken_s = asked(problem, name)
+            other, _, taken_s = timed_solve(problem, name)
         except (UnsupportedProblem, InvalidProblem):
             continue
         found.append((other.objective_s, name, taken_s))

@@ -21,7 +21,7 @@ from tests.benchmarks.table import show
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(36000)]
 
 MODELS = "gpt-small,resnet50-small,inception-small,dlrm-small"
-ASKED = {
+OBJECTIVES = {
     "graph-pipeline": Objective.ITERATION,
     "auto": Objective.ITERATION,
     "joint": Objective.MAKESPAN,
@@ -38,7 +38,7 @@ def test_what_is_reached_in_cpu_seconds() -> None:
     rows = []
     for model in models:
         workload = trace_demo(model)
-        for planner, objective in ASKED.items():
+        for planner, objective in OBJECTIVES.items():
             question = make_problem(workload, Settings(devices=devices, mini_batch=64, objective=objective.value))
             reached = [
                 solve(question, planner, time_limit_s=limit, effort=Effort.THOROUGH, clock=time.process_time)

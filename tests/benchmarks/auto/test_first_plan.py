@@ -49,8 +49,8 @@ def test_first_and_last_plan_of_a_large_model(effort):
     rows = []
     for devices in ("16", "64"):
         command = [sys.executable, "-c", QUESTION, graph, devices, effort]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        operators, first_cpu_s, first_s, first_at_s, last_s, bound_s, cpu_s, stop = json.loads(told)
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        operators, first_cpu_s, first_s, first_at_s, last_s, bound_s, cpu_s, stop = json.loads(output)
         rows.append((f"{operators:,}", devices, effort, f"{first_cpu_s:.2f}", f"{first_s:.2f}", f"{first_at_s:.2f}",
                      f"{last_s:.3f}", f"{bound_s:.3f}", f"{1 - bound_s / last_s:.1%}", f"{cpu_s:.0f}",
                      stop))  # fmt: skip

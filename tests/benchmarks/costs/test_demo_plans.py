@@ -38,11 +38,11 @@ def test_plans_of_the_demos_before_and_after(monkeypatch: pytest.MonkeyPatch) ->
         after = planned(model)
         assert before.plan is not None
         assert after.plan is not None
-        told = difference((after.problem, before.plan), (after.problem, after.plan))
+        compared = difference((after.problem, before.plan), (after.problem, after.plan))
         ms = [f"{1e3 * result.objective_s:.3g} ms" for result in (before, after)]
         gaps = [f"{100 * (1 - result.bound_s / result.objective_s):.1f} %" for result in (before, after)]
-        moved = f"{told.moved_operators} of {told.operators}"
-        old_s = told.metrics[0].iteration_s
+        moved = f"{compared.moved_operators} of {compared.operators}"
+        old_s = compared.metrics[0].iteration_s
         rows.append((model, ms[0], gaps[0], ms[1], gaps[1], moved, f"{100 * (old_s / after.objective_s - 1):+.1f} %"))
         print(rows[-1], flush=True)
     show("Plans of the demos on 4 A100, by shares alone and by curves", HEAD, rows, "torch")

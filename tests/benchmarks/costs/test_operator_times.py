@@ -55,20 +55,20 @@ def measured(folder: Path) -> tuple[dict[str, Profile], dict[str, list[Whole]]]:
         profiles[model] = calibrated(model, folder / str(number))
         truth[model] = time_whole(model, sorted({*MEASURED, *HELD_OUT}), BUDGET_S / 6)
     if FILE:
-        told = {
+        fields = {
             "profiles": {model: profile_object(profile) for model, profile in profiles.items()},
             "truth": {model: [asdict(whole) for whole in truth[model]] for model in MODELS},
         }
-        Path(FILE).write_text(json.dumps(told))
+        Path(FILE).write_text(json.dumps(fields))
     return profiles, truth
 
 
 def kept() -> tuple[dict[str, Profile], dict[str, list[Whole]]]:
     """What `measured` wrote."""
-    told = json.loads(Path(str(FILE)).read_text())
+    content = json.loads(Path(str(FILE)).read_text())
     return (
-        {model: read_profile(told["profiles"][model]) for model in MODELS},
-        {model: [Whole(**whole) for whole in told["truth"][model]] for model in MODELS},
+        {model: read_profile(content["profiles"][model]) for model in MODELS},
+        {model: [Whole(**whole) for whole in content["truth"][model]] for model in MODELS},
     )
 
 
@@ -127,18 +127,18 @@ def report(
         predictions["roofline"] = estimate(graph, [kind])
         for found in truth[model]:
             measured = found.samples in MEASURED
-            told = {what: total(graph, p, found.samples) / found.median_s - 1.0 for what, p in predictions.items()}
+            fields = {what: total(graph, p, found.samples) / found.median_s - 1.0 for what, p in predictions.items()}
             row = [model, str(found.samples) + ("" if measured else ", held out"), f"{found.median_s * 1e3:.2f}"]
-            row.append(f"{told['own']:+.1%}")
-            errors.setdefault(f"own, {'measured' if measured else 'held out'}", []).append((told["own"], found.noise))
+            row.append(f"{fields['own']:+.1%}")
+            errors.setdefault(f"own, {'measured' if measured else 'held out'}", []).append((fields["own"], found.noise))
             if others is not None:
-                row.append(f"{told['others']:+.1%}")
+                row.append(f"{fields['others']:+.1%}")
                 between = measured_share(graph, predictions["others"], found.samples, Origin.INTERPOLATED)
                 row.append(f"{between:.0%}")
-                errors.setdefault("others", []).append((told["others"], found.noise))
+                errors.setdefault("others", []).append((fields["others"], found.noise))
             else:
                 row += ["", ""]
-            row += [f"{told['roofline']:+.1%}", f"{found.noise:.1%}"]
-            errors.setdefault("roofline", []).append((told["roofline"], found.noise))
+            row += [f"{fields['roofline']:+.1%}", f"{found.noise:.1%}"]
+            errors.setdefault("roofline", []).append((fields["roofline"], found.noise))
             rows.append(row)
     return rows, errors

@@ -60,7 +60,7 @@ def workload(model: str) -> Workload:
     return load(model if model in MODELS else str(SHARED / "workloads" / "pipedream" / f"{model}.txt"))
 
 
-def asked(model: str, devices: int, links: str) -> Problem:
+def make_question(model: str, devices: int, links: str) -> Problem:
     """V100 of 32 GB, fp32, Adam; caps as the devices have them."""
     kind = "V100-32GB" if model in MODELS else None
     batch = MODELS.get(model)
@@ -108,7 +108,7 @@ def test_step_time_of_every_planner():
     warm()  # nobody waits for compilation twice
     rows, below = [], {}
     for model, devices, links, capped in cells():
-        problem = asked(model, devices, links)
+        problem = make_question(model, devices, links)
         problem = without_one(problem) if capped else problem
         found = {name: step_s(problem, name) for name in (*RIVALS, OURS)}
         ours, bound, cpu_s = found[OURS]

@@ -51,8 +51,8 @@ def dragged_ms(page: Page, counted: Counted, by: float) -> float:
     x, y = page.js(PLOT)
 
     def mouse(kind: str, at: float, **more: object) -> None:
-        told = {"type": kind, "x": at, "y": y, **more}
-        page.browser.execute_cdp_cmd("Input.dispatchMouseEvent", told)
+        fields = {"type": kind, "x": at, "y": y, **more}
+        page.browser.execute_cdp_cmd("Input.dispatchMouseEvent", fields)
 
     def drag() -> None:
         for i in range(FRAMES):

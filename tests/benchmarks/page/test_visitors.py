@@ -40,7 +40,7 @@ class Timed(Events):
         super().__call__(event)
 
 
-def asked(jobs):
+def waiting_times(jobs):
     """Of one round: seconds to the first and last plan of the long search, and of the other visitor."""
     long = Timed()
     jobs.start("solve", LONG, long, "a")
@@ -60,7 +60,7 @@ def test_a_first_plan_does_not_wait_for_the_search_of_another():
             warm = Timed()
             jobs.start("solve", SHORT, warm)
             warm.until(*LAST)
-            rounds = [asked(jobs) for _ in range(TIMES)]
+            rounds = [waiting_times(jobs) for _ in range(TIMES)]
         finally:
             jobs.close()
         cells = [f"{statistics.median(column):.1f}" for column in zip(*rounds, strict=True)]

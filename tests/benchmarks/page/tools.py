@@ -49,9 +49,9 @@ class Tool:
     def version(self) -> str:
         """Of the package; "" where it is not there. Raises nothing."""
         package = {"Netron": "netron", "Model Explorer": "ai-edge-model-explorer"}[self.name]
-        asked = f"import importlib.metadata as m; print(m.version({package!r}))"
-        told = subprocess.run([PYTHON, "-c", asked], capture_output=True, text=True)
-        return told.stdout.strip()
+        question = f"import importlib.metadata as m; print(m.version({package!r}))"
+        ran = subprocess.run([PYTHON, "-c", question], capture_output=True, text=True)
+        return ran.stdout.strip()
 
 
 OURS = Tool(

@@ -57,8 +57,8 @@ def plot(title: str, along: str, places: Sequence[str], lines: Sequence[Line], l
         if len(points) > 1:
             shapes.append(Stroke(tuple(point[:2] for point in points), colour, 2.0, dashed=line.theirs))
         for x, at, value, place in points:
-            told = f"{line.name}, {place}: {value:.3g}"
-            shapes.append(Rect(x - DOT, at - DOT, 2 * DOT, 2 * DOT, colour, radius=DOT, title=told))
+            shown = f"{line.name}, {place}: {value:.3g}"
+            shapes.append(Rect(x - DOT, at - DOT, 2 * DOT, 2 * DOT, colour, radius=DOT, title=shown))
     return Picture(tuple(shapes), WIDTH, HEIGHT, f"{title}, by {along}", len(lines))
 
 

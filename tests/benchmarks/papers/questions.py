@@ -43,7 +43,7 @@ def uno(branches: int) -> Workload:
     return trace_module(module, inputs, name=f"Uno, {branches} branches")
 
 
-def asked(
+def make_question(
     workload: Workload,
     devices: int,
     mini_batch: int,

@@ -8,7 +8,7 @@ import pytest
 
 from explorer.question.loading import load
 from solvers.formats.workload import Workload
-from tests.benchmarks.papers.questions import asked, wasted_share
+from tests.benchmarks.papers.questions import make_question, wasted_share
 from tests.benchmarks.papers.rivals import PUBLISHED, best, published
 from tests.benchmarks.table import show
 
@@ -34,13 +34,15 @@ def test_parallel_stages_alone_and_with_larger_micro_batches():
                 workload = load(name)
                 cap = None if share is None or free is None else share * free
                 options = {"fixed": fixed, "replicas": False, "memory_bytes": cap}
-                problem = asked(workload, DEVICES, SAMPLES * DEVICES, **options)
+                problem = make_question(workload, DEVICES, SAMPLES * DEVICES, **options)
                 pair = published(problem)
                 if pair.sequence.plan is None:
                     continue
                 size = pair.sequence.plan.stages[0].micro_batch_size
                 free = free or _least_peak(workload, fixed)
-                same = best([asked(workload, DEVICES, SAMPLES * DEVICES, micro_batch=size, **options)], PUBLISHED)
+                same = best(
+                    [make_question(workload, DEVICES, SAMPLES * DEVICES, micro_batch=size, **options)], PUBLISHED
+                )
                 rows.append(
                     (name, "roofline" if fixed is None else f"{fixed:g}", f"{wasted_share(problem, size):.0%}",
                      "16" if cap is None else f"{cap / 2**30:.2f}", pair.sequence.milliseconds, pair.sequence.shape,
@@ -58,5 +60,5 @@ def test_parallel_stages_alone_and_with_larger_micro_batches():
 
 def _least_peak(workload: Workload, fixed: float | None) -> float:
     """Bytes that the sequence needs with micro-batches of one sample: below that it has no plan."""
-    problem = asked(workload, DEVICES, SAMPLES * DEVICES, fixed=fixed, replicas=False, micro_batch=1)
+    problem = make_question(workload, DEVICES, SAMPLES * DEVICES, fixed=fixed, replicas=False, micro_batch=1)
     return published(problem).sequence.peak_bytes

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.benchmarks.papers.drawing import Line, plot, save
-from tests.benchmarks.papers.questions import asked, uno, wasted_share
+from tests.benchmarks.papers.questions import make_question, uno, wasted_share
 from tests.benchmarks.papers.rivals import data_parallel, ours, published
 from tests.benchmarks.table import show
 
@@ -29,7 +29,7 @@ def gains_with(samples: int) -> None:
     rows, gains = [], {}
     for devices in DEVICES:
         for branches in BRANCHES:
-            problem = asked(uno(branches), devices, samples * devices)
+            problem = make_question(uno(branches), devices, samples * devices)
             theirs, mine = published(problem), ours(problem)
             rows.append(
                 (devices, branches, f"{wasted_share(problem, mine.graph.smallest):.0%}", theirs.sequence.milliseconds,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.benchmarks.papers.drawing import Line, plot, save
-from tests.benchmarks.papers.questions import asked, transformer, wasted_share
+from tests.benchmarks.papers.questions import make_question, transformer, wasted_share
 from tests.benchmarks.papers.rivals import PUBLISHED, best, ours, published
 from tests.benchmarks.table import show
 
@@ -23,12 +23,13 @@ def test_two_branches_of_four_on_eight_gpus():
     with the sequence's micro-batch."""
     rows, gains = [], []
     for fixed in FIXED:
-        problem = asked(transformer(2, 4), DEVICES, MINI_BATCH, fixed=fixed, replicas=False)
+        problem = make_question(transformer(2, 4), DEVICES, MINI_BATCH, fixed=fixed, replicas=False)
         theirs, mine = published(problem), ours(problem)
         assert theirs.sequence.plan is not None
         size = theirs.sequence.plan.stages[0].micro_batch_size
         alone = best(
-            [asked(transformer(2, 4), DEVICES, MINI_BATCH, fixed=fixed, replicas=False, micro_batch=size)], PUBLISHED
+            [make_question(transformer(2, 4), DEVICES, MINI_BATCH, fixed=fixed, replicas=False, micro_batch=size)],
+            PUBLISHED,
         )
         rows.append(
             ("roofline" if fixed is None else f"{fixed:g}",
@@ -71,11 +72,13 @@ def test_two_branches_of_four_by_mini_batch():
     """The paper does not say which mini-batch it had: the roofline's costs, and the published search on both sides."""
     rows, alone_gains, gains = [], [], []
     for mini_batch in MINI_BATCHES:
-        problem = asked(transformer(2, 4), DEVICES, mini_batch, replicas=False)
+        problem = make_question(transformer(2, 4), DEVICES, mini_batch, replicas=False)
         theirs = published(problem)
         assert theirs.sequence.plan is not None
         size = theirs.sequence.plan.stages[0].micro_batch_size
-        alone = best([asked(transformer(2, 4), DEVICES, mini_batch, replicas=False, micro_batch=size)], PUBLISHED)
+        alone = best(
+            [make_question(transformer(2, 4), DEVICES, mini_batch, replicas=False, micro_batch=size)], PUBLISHED
+        )
         alone_gains.append(theirs.sequence.seconds / alone.seconds)
         gains.append(theirs.gain)
         rows.append(

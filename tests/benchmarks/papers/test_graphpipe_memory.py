@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.benchmarks.papers.drawing import Line, plot, save
-from tests.benchmarks.papers.questions import asked, transformer, wasted_share
+from tests.benchmarks.papers.questions import make_question, transformer, wasted_share
 from tests.benchmarks.papers.rivals import data_parallel, ours
 from tests.benchmarks.table import show
 
@@ -24,7 +24,9 @@ def test_gain_by_memory_and_fixed_cost():
     rows, gains = [], {}
     for memory, devices in CELLS:
         for fixed in FIXED:
-            problem = asked(transformer(4, 8), devices, 16 * devices, fixed=fixed, memory_bytes=memory * 2.0**30)
+            problem = make_question(
+                transformer(4, 8), devices, 16 * devices, fixed=fixed, memory_bytes=memory * 2.0**30
+            )
             mine, same = ours(problem), data_parallel(problem)
             rows.append(
                 (memory, devices, "roofline" if fixed is None else f"{fixed:g}", f"{wasted_share(problem, SIZE):.0%}",

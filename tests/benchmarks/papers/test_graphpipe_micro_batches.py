@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.benchmarks.papers.drawing import Line, plot, save
-from tests.benchmarks.papers.questions import asked, transformer
+from tests.benchmarks.papers.questions import make_question, transformer
 from tests.benchmarks.papers.rivals import ours, published
 from tests.benchmarks.table import show
 
@@ -21,7 +21,7 @@ def test_gain_at_every_micro_batch():
     Without replicas, which the paper's plans have none of."""
     rows, gains = [], []
     for size in SIZES:
-        problem = asked(transformer(4, 8), DEVICES, MINI_BATCH, replicas=False, micro_batch=size)
+        problem = make_question(transformer(4, 8), DEVICES, MINI_BATCH, replicas=False, micro_batch=size)
         theirs, mine = published(problem), ours(problem)
         rows.append(
             (size, MINI_BATCH // size, theirs.sequence.milliseconds, theirs.sequence.shape, theirs.graph.milliseconds,

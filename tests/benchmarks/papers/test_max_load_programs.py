@@ -30,7 +30,7 @@ HOSTED = (
 SLOW = "half-speed"
 
 
-def told(result: Result) -> str:
+def cell(result: Result) -> str:
     value = f"{result.objective_s * 1e3:.4f}"
     proved = "" if result.status is Status.OPTIMAL else f" (gap {result.gap:.2%})"
     return f"{value}{proved} in {result.runtime_s:.1f} s"
@@ -79,7 +79,7 @@ def test_replicas_in_the_integer_program():
         anywhere = replace(p, contiguity=Contiguity.NONE)
         alone = solve(replace(anywhere, max_replicas=1), "max-load-ip", time_limit_s=LIMIT_S)
         both = solve(anywhere, "max-load-ip", time_limit_s=LIMIT_S)
-        rows.append((name, f"{chain.objective_s * 1e3:.4f}", told(program), told(alone), told(both)))
+        rows.append((name, f"{chain.objective_s * 1e3:.4f}", cell(program), cell(alone), cell(both)))
         print(*rows[-1], flush=True)
     show(
         "Up to 2 replicas, ms",
@@ -132,7 +132,7 @@ def test_slower_links_between_hosts_in_the_integer_program():
             for contiguity in (Contiguity.ACYCLIC, Contiguity.NONE)
         )
         assert one_speed * (1 - 1e-6) <= chain.objective_s <= linear_s * (1 + 1e-6)
-        rows.append((name, f"{one_speed * 1e3:.4f}", f"{linear_s * 1e3:.4f}", told(chain), told(anywhere)))
+        rows.append((name, f"{one_speed * 1e3:.4f}", f"{linear_s * 1e3:.4f}", cell(chain), cell(anywhere)))
         print(*rows[-1], flush=True)
     show(
         "Two hosts, links between them 4 times as slow, ms",

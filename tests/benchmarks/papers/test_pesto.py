@@ -12,7 +12,7 @@ import pytest
 from solvers.planners.solve import solve
 from solvers.planners.warm import warm
 from solvers.problem.problem import ComputeTable, Problem
-from tests.benchmarks.joint.test_joint_steps import BAECHI, EXPERT, MODELS, OURS, SEED, asked
+from tests.benchmarks.joint.test_joint_steps import BAECHI, EXPERT, MODELS, OURS, SEED, make_question
 from tests.benchmarks.papers.drawing import Line, plot, save
 from tests.benchmarks.table import show
 
@@ -37,7 +37,7 @@ def test_time_to_a_placement():
     warm()
     rows = []
     for model in CHOSEN:
-        problem = asked(model, 2, "NVLink")
+        problem = make_question(model, 2, "NVLink")
         found = {name: planned(problem, name) for name in (EXPERT, *BAECHI)}
         ours, took = planned(problem, OURS)
         rival_s = min(found[name][0].objective_s for name in BAECHI)
@@ -70,7 +70,7 @@ def test_sensitivity_to_faster_devices_and_links():
     rows, lines = [], []
     for what in ("devices", "links"):
         for model in CHOSEN:
-            problem, base, gains = asked(model, 2, "PCIe"), None, []
+            problem, base, gains = make_question(model, 2, "PCIe"), None, []
             for times in FASTER:
                 sped = faster(problem, times if what == "devices" else 1, times if what == "links" else 1)
                 expert, ours = (planned(sped, name)[0].objective_s for name in (EXPERT, OURS))

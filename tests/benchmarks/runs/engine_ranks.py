@@ -84,8 +84,8 @@ def main(file: Path) -> None:
     every: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(every, mine)
     if rank == 0:
-        told = {way: {name: [each[way][name] for each in every] for name in LOADS} for way in WAYS}
-        file.write_text(json.dumps(told))
+        fields = {way: {name: [each[way][name] for each in every] for name in LOADS} for way in WAYS}
+        file.write_text(json.dumps(fields))
     dist.barrier()
     dist.destroy_process_group()
 

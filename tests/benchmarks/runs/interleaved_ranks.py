@@ -34,23 +34,23 @@ CPU = torch.device("cpu")
 
 
 def main(folder: Path) -> None:
-    asked = json.loads((folder / "asked.json").read_text())
+    content = json.loads((folder / "asked.json").read_text())
     torch.set_num_threads(1)
     pinned = pin(int(os.environ["LOCAL_RANK"]), 1)
     dist.init_process_group("gloo", timeout=timedelta(seconds=600))
     rank, ranks = dist.get_rank(), dist.get_world_size()
     files = [read_plan(path.read_bytes()) for path in sorted(folder.glob("plan-*.json"))]
-    request = RunRequest(optimizer="adam", budget_s=asked["budget_s"], samples=tuple(asked["samples"]))
+    request = RunRequest(optimizer="adam", budget_s=content["budget_s"], samples=tuple(content["samples"]))
     machines = [make_machine(file, request, rank, ranks, CPU) for file in files]
     whole = read_plan((folder / "calibration.json").read_bytes())
     profiles: list[Any] = []
     runs: list[list[dict[str, Any]]] = [[] for _ in files]
-    for _ in range(asked["rounds"]):
+    for _ in range(content["rounds"]):
         outcome = calibrate(whole, request, Place(rank, ranks, CPU, pinned))
         assert outcome.profile is not None
         profiles.append(profile_object(outcome.profile))
         for machine, found in zip(machines, runs, strict=True):
-            found.append(_run(machine, asked["steps"]))
+            found.append(_run(machine, content["steps"]))
     if rank == 0:
         (folder / "told.json").write_text(json.dumps({"profiles": profiles, "runs": runs}))
     dist.barrier()
@@ -76,8 +76,8 @@ def _run(machine: Machine, steps: int) -> dict[str, Any]:
     every: list[Any] = [None] * machine.ranks
     dist.all_gather_object(every, (lengths, cpu))
     return {
-        "lengths_s": [max(each) for each in zip(*(told[0] for told in every), strict=True)],
-        "cpu_s": [told[1] for told in every],
+        "lengths_s": [max(each) for each in zip(*(expected[0] for expected in every), strict=True)],
+        "cpu_s": [expected[1] for expected in every],
         "noise": noise,
     }
 

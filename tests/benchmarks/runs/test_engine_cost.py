@@ -21,11 +21,11 @@ def test_what_an_action_takes_of_the_engine(tmp_path: Path) -> None:
     file = tmp_path / "told.json"
     command = torchrun_command(file, 2, "tests.benchmarks.runs.engine_ranks")
     subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})
-    told = json.loads(file.read_text())
-    loads = list(next(iter(told.values())))
+    content = json.loads(file.read_text())
+    loads = list(next(iter(content.values())))
     rows = [
         [way, *(f"{fmean(seconds / actions for seconds, actions in of[name]) * 1e6:.0f}" for name in loads)]
-        for way, of in told.items()
+        for way, of in content.items()
     ]
     show("CPU of the engine an action, microseconds, mean of two pinned ranks", ["", *loads], rows, "torch")
     assert len(rows) == 4

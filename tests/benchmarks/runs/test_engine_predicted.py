@@ -88,19 +88,19 @@ def measured_together(model: str, questions: list[tuple[Problem, Plan]], folder:
     (folder / "calibration.json").write_text(calibration_plan(load(model).graph, model, 2))
     for number, (problem, plan) in enumerate(questions):
         (folder / f"plan-{number}.json").write_text(write_plan(problem, plan, reference=model))
-    asked = {"rounds": ROUNDS, "steps": STEPS, "budget_s": BUDGET_S, "samples": SAMPLES}
-    (folder / "asked.json").write_text(json.dumps(asked))
+    settings = {"rounds": ROUNDS, "steps": STEPS, "budget_s": BUDGET_S, "samples": SAMPLES}
+    (folder / "asked.json").write_text(json.dumps(settings))
     command = torchrun_command(folder, 2, "tests.benchmarks.runs.interleaved_ranks")
     subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})
     return json.loads((folder / "told.json").read_text())
 
 
-def _off(told: float, found: float) -> str:
-    return f"{told * 1e3:.1f} ({told / found - 1:+.1%})"
+def _off(predicted_s: float, found: float) -> str:
+    return f"{predicted_s * 1e3:.1f} ({predicted_s / found - 1:+.1%})"
 
 
 @dataclass
-class Told:
+class Table:
     """Rows of the table, and of the plans that were quiet throughout how many there are and were near."""
 
     rows: list[list[str]]
@@ -108,7 +108,7 @@ class Told:
     near: dict[str, int]
 
 
-def add_rows(table: Told, model: str, questions: list[tuple[Problem, Plan]], found: Any) -> None:
+def add_rows(table: Table, model: str, questions: list[tuple[Problem, Plan]], found: Any) -> None:
     """The plans of one model, from what its ranks told."""
     profiles = [read_profile(value, "told.json") for value in found["profiles"]]
     series: dict[str, list[float]] = {"before": [], "after": [], "measured": []}
@@ -149,7 +149,7 @@ def add_rows(table: Told, model: str, questions: list[tuple[Problem, Plan]], fou
     ])  # fmt: skip
 
 
-def show_table(table: Told, models: int) -> None:
+def show_table(table: Table, models: int) -> None:
     show(
         f"Two pinned processes, {ROUNDS} rounds of a calibration and {STEPS} iterations of every plan; {table.quiet}"
         f" plans of {len(PLANS) * models} had noise under {QUIET:.0%} throughout, of these within {NEAR:.0%}:"
@@ -161,7 +161,7 @@ def show_table(table: Told, models: int) -> None:
 
 
 def test_predicted_before_and_after(tmp_path: Path) -> None:
-    table = Told([], 0, {"before": 0, "after": 0})
+    table = Table([], 0, {"before": 0, "after": 0})
     for model in MODELS:
         questions = [question(model, *which) for which in PLANS]
         add_rows(table, model, questions, measured_together(model, questions, tmp_path / model))

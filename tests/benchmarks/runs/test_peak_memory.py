@@ -82,16 +82,16 @@ def peaks(model: str, ranks: int, micro_batches: int, pipeline: str, folder: Pat
     outcome = target.run(text, request, ranks, bundle.folder, lambda _: None, lambda: False)
     finish_bundle(bundle, outcome)
     assert outcome.status is RunStatus.DONE, outcome.reason
-    told = simulate(problem, plan).peak_bytes()
-    parts = memory_parts(problem, plan, told)
+    simulation = simulate(problem, plan).peak_bytes()
+    parts = memory_parts(problem, plan, simulation)
     rows = []
     for rank, device in enumerate(outcome.rank_devices):
         held = max(parts[device].items(), key=lambda part: part[1])[0]
         measured = outcome.peak_bytes[rank]
-        off = told[device] / measured - 1
+        off = simulation[device] / measured - 1
         rows.append((off, [
             model.rpartition(":")[2], f"{rank + 1} of {ranks}", str(micro_batches), pipeline,
-            f"{told[device] / MIB:.2f}", f"{measured / MIB:.2f}", f"{off:+.1%}", held,
+            f"{simulation[device] / MIB:.2f}", f"{measured / MIB:.2f}", f"{off:+.1%}", held,
         ]))  # fmt: skip
     return rows
 

@@ -51,7 +51,7 @@ def test_measured_over_predicted(tmp_path: Path) -> None:
         expected = [fmean(predicted(*one, profile).iteration_s for profile in profiles) for one in questions]
         lengths = [[length for each in runs for length in each["lengths_s"]] for runs in found["runs"]]
         measured = [median(each) for each in lengths]
-        ratios = [took / told for took, told in zip(measured, expected, strict=True)]
+        ratios = [took / entry for took, entry in zip(measured, expected, strict=True)]
         runs = [run for each in found["runs"] for run in each]
         noise = [
             max(run["noise"][0] for run in runs),

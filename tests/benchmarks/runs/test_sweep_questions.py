@@ -48,7 +48,7 @@ COUNT = 200
 EARLY = 40
 """Answers after which somebody interrupts, or a node dies."""
 
-Told = list[dict[str, Any]]
+PlainRows = list[dict[str, Any]]
 
 
 def models(folder: Path) -> list[Path]:
@@ -59,17 +59,17 @@ def models(folder: Path) -> list[Path]:
     return found
 
 
-def asked(files: list[Path], planners: str = PLANNERS, caps: tuple[float, ...] = ()) -> tuple[Cell, ...]:
+def cells_of(files: list[Path], planners: str = PLANNERS, caps: tuple[float, ...] = ()) -> tuple[Cell, ...]:
     numbers = [tuple(map(int, values.split(","))) for values in (DEVICES, MICRO_BATCHES)]
     axes = Axes(numbers[0], numbers[1], (), caps)
     return cells([load(str(file)) for file in files], planners.split(","), points(axes))
 
 
-def told(rows: list[Row]) -> Told:
+def plain_rows(rows: list[Row]) -> PlainRows:
     return [{**row_object(row), "model": row.model, "planner": row.planner, "runtime_s": None} for row in rows]
 
 
-def timed(questions: tuple[Cell, ...], workers: Any, **more: Any) -> tuple[Told, list[object]]:
+def timed(questions: tuple[Cell, ...], workers: Any, **more: Any) -> tuple[PlainRows, list[object]]:
     """The rows, and a line of the table: seconds, seconds of the searches, seconds beside these a question."""
     load_before, began = os.getloadavg()[0], time.perf_counter()
     found = dict(
@@ -79,10 +79,10 @@ def timed(questions: tuple[Cell, ...], workers: Any, **more: Any) -> tuple[Told,
     rows = [found[position] for position in sorted(found)]
     assert len(rows) == len(questions)
     searched_s = sum(row.result.runtime_s for row in rows if row.result is not None)
-    return told(rows), [f"{took_s:.1f}", f"{searched_s:.1f}", f"{load_before:.1f} to {os.getloadavg()[0]:.1f}"]
+    return plain_rows(rows), [f"{took_s:.1f}", f"{searched_s:.1f}", f"{load_before:.1f} to {os.getloadavg()[0]:.1f}"]
 
 
-def pooled(questions: tuple[Cell, ...], count: int) -> tuple[Told, list[object]]:
+def pooled(questions: tuple[Cell, ...], count: int) -> tuple[PlainRows, list[object]]:
     with closing(Pool(count)) as pool:
         return timed(questions, pool)
 
@@ -93,12 +93,12 @@ def cluster(head: Head, owner: str) -> Cluster:
 
 @pytest.mark.skipif("rows" not in PARTS, reason="not asked for")
 def test_the_same_rows_wherever_they_are_asked(tmp_path: Path) -> None:
-    questions = asked(models(tmp_path))
+    questions = cells_of(models(tmp_path))
     assert len(questions) == COUNT
     expected, line = timed(questions, Here())
     lines = [["one process", *line]]
 
-    def add(name: str, measured: tuple[Told, list[object]]) -> None:
+    def add(name: str, measured: tuple[PlainRows, list[object]]) -> None:
         assert measured[0] == expected, name
         lines.append([name, *measured[1]])
 
@@ -128,7 +128,7 @@ def _kills(head: Head) -> Callable[[Course], None]:
 @pytest.mark.skipif("interrupted" not in PARTS, reason="not asked for")
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     files = models(tmp_path)
-    questions = asked(files)
+    questions = cells_of(files)
     expected, _ = pooled(questions, 2)
     lines = []
     with running_head(cpus=1) as head:
@@ -177,7 +177,7 @@ def kept(library: Path) -> dict[str, str]:
 
 @pytest.mark.skipif("overhead" not in PARTS, reason="not asked for")
 def test_what_a_question_costs_beside_its_search(tmp_path: Path) -> None:
-    questions = asked(models(tmp_path), "equal", (2.0**34, 2.0**35, 2.0**36, 2.0**37))
+    questions = cells_of(models(tmp_path), "equal", (2.0**34, 2.0**35, 2.0**36, 2.0**37))
     assert len(questions) == COUNT
     expected, line = timed(questions, Here())
     lines = [["one process", *line]]

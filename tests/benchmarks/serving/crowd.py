@@ -37,9 +37,9 @@ class Question:
 
     @property
     def session(self) -> dict[str, Any]:
-        asked = {"model": self.model, "devices": self.devices, "memory": round(self.cap / 100 * 2**30)}
+        settings = {"model": self.model, "devices": self.devices, "memory": round(self.cap / 100 * 2**30)}
         return {
-            **asked,
+            **settings,
             "planner": self.planner,
             "effort": self.effort,
             "time_limit": self.time_limit_s,
@@ -65,15 +65,15 @@ def questions(client: int, models: Sequence[str], planners: Sequence[str], seed:
 
 
 @dataclass(slots=True)
-class Asked:
-    """What became of a question. wait to first and final plan in s, None if there was none. said: why not, as the page
-    was told. tries: connections it took; lost: those that the server ended."""
+class Attempt:
+    """What became of a question. wait to first and final plan in s, None if there was none. refusal: the page's words
+    where there is no plan. tries: connections it took; lost: those that the server ended."""
 
     question: Question
     at_s: float
     first_s: float | None = None
     final_s: float | None = None
-    said: str = ""
+    refusal: str = ""
     tries: int = 1
     lost: int = 0
     foreign: int = 0
@@ -81,7 +81,7 @@ class Asked:
 
     @property
     def answered(self) -> bool:
-        return self.final_s is not None or bool(self.said)
+        return self.final_s is not None or bool(self.refusal)
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Client:
     patience_s: float = 180.0
     fresh: bool = True
     clock: Callable[[], float] = time.monotonic
-    asked: list[Asked] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._draw = random.Random(self.number)
@@ -113,14 +113,14 @@ class Client:
         if self._page is not None:
             await self._page.close()
 
-    async def ask(self, question: Question) -> Asked:
+    async def ask(self, question: Question) -> Attempt:
         """Until it is answered, over as many connections as it takes, as a page does that asks again."""
-        asked = Asked(question, self.clock())
-        self.asked.append(asked)
+        variant = Attempt(question, self.clock())
+        self.attempts.append(variant)
         drop = self._draw.random() < self.drop
         try:
             async with asyncio.timeout(self.patience_s):
-                while not asked.answered:
+                while not variant.answered:
                     try:
                         page = await self._open()
                         await page.send(json.dumps(question.message | {"fresh": self.fresh}))
@@ -128,15 +128,15 @@ class Client:
                             drop = False
                             await self._cut(page)
                         else:
-                            await self._hear(page, asked)
+                            await self._hear(page, variant)
                     except (ConnectionClosed, OSError):
                         self._page = None
-                        asked.lost += 1
+                        variant.lost += 1
                         await asyncio.sleep(0.3)
-                    asked.tries += not asked.answered
+                    variant.tries += not variant.answered
         except TimeoutError:
             self._page = None
-        return asked
+        return variant
 
     async def _open(self) -> ClientConnection:
         if self._page is None:
@@ -149,7 +149,7 @@ class Client:
         page.transport.abort()
         self._page = None
 
-    async def _hear(self, page: ClientConnection, asked: Asked) -> None:
+    async def _hear(self, page: ClientConnection, sent: Attempt) -> None:
         turn, banner = None, ""
         async for text in page:
             message = json.loads(text)
@@ -157,16 +157,16 @@ class Client:
             if kind == "status" and message.get("asked"):
                 turn = message["turn"]
             elif kind == "plan" and message["turn"] == turn:
-                now = self.clock() - asked.at_s
-                asked.foreign += limits(message) != asked.question.limits
-                asked.first_s = now if asked.first_s is None else asked.first_s
+                now = self.clock() - sent.at_s
+                sent.foreign += limits(message) != sent.question.limits
+                sent.first_s = now if sent.first_s is None else sent.first_s
                 if message["reason"] == "final":
-                    asked.final_s = now
+                    sent.final_s = now
                     return
             elif kind == "banner":
                 banner = words(message["children"])
             elif kind == "status" and message["state"] in DONE and (message["turn"] == turn or banner):
-                asked.said = banner or message["state"]
+                sent.refusal = banner or message["state"]
                 return
 
 
@@ -215,7 +215,7 @@ def words(children: object) -> str:
     return " ".join(re.findall(r'"children": "([^"]{6,})"', json.dumps(children)))
 
 
-def counted(said: Sequence[str]) -> dict[str, int]:
-    """How often what was said, numbers left out."""
-    plain = sorted(re.sub(r"[0-9][0-9.]*", "N", " ".join(each.split())) for each in said)
+def counted(messages: Sequence[str]) -> dict[str, int]:
+    """How often each message came, numbers left out."""
+    plain = sorted(re.sub(r"[0-9][0-9.]*", "N", " ".join(each.split())) for each in messages)
     return {each: len(list(same)) for each, same in itertools.groupby(plain)}

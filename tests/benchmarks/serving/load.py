@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tests.benchmarks.serving.crowd import Asked, Client, Question, questions
+from tests.benchmarks.serving.crowd import Attempt, Client, Question, questions
 from tests.benchmarks.serving.watching import Watch, cpu_s, percentile
 from tests.benchmarks.table import show
 from tests.browser.conftest import ROOT
@@ -37,8 +37,8 @@ OWN, CLASS = "own", "class"
 def own(visitor: int, seed: int) -> Iterator[Question]:
     """Questions that no other visitor asks, half of them at quick effort."""
     draw = random.Random(f"effort {seed} {visitor}")
-    for question in questions(visitor, MODELS, ("auto",), seed):
-        yield Question(question.model, question.devices, question.cap, "auto", draw.choice(EFFORTS), LIMIT_S)
+    for attempts in questions(visitor, MODELS, ("auto",), seed):
+        yield Question(attempts.model, attempts.devices, attempts.cap, "auto", draw.choice(EFFORTS), LIMIT_S)
 
 
 def shared(visitor: int, seed: int) -> Iterator[Question]:
@@ -52,7 +52,7 @@ def shared(visitor: int, seed: int) -> Iterator[Question]:
 
 async def visit(
     address: str, visitors: int, kind: str, seconds: float, seed: int, clock: Callable[[], float] = time.monotonic
-) -> list[Asked]:
+) -> list[Attempt]:
     asks = own if kind == OWN else shared
     clients = [
         Client(address, i, asks(i, seed), think_s=THINK_S, patience_s=600.0, fresh=kind == OWN, clock=clock)
@@ -60,12 +60,12 @@ async def visit(
     ]
     until = time.monotonic() + seconds
     await asyncio.gather(*(client.live(until) for client in clients))
-    return [asked for client in clients for asked in client.asked]
+    return [attempts for client in clients for attempts in client.attempts]
 
 
 def measured(
     root: Path, visitors: int, kind: str, seconds: float, seed: int, by_work: bool
-) -> tuple[list[Asked], float, float]:
+) -> tuple[list[Attempt], float, float]:
     """Questions, and seconds of work of the workers and of the server itself."""
     with Served({}, "gpt-small", "--workers", "2", "--no-library", root=root) as server:
         asyncio.run(visit(server.address, min(4, visitors + 1), kind, 15.0, seed + 1))  # workers and kernels are there
@@ -76,18 +76,18 @@ def measured(
 
         clock = (lambda: worked_s() / 2) if by_work else time.monotonic
         before = worked_s(), cpu_s(watch.pid)
-        asked = asyncio.run(visit(server.address, visitors, kind, seconds, seed, clock))
-        return asked, worked_s() - before[0], cpu_s(watch.pid) - before[1]
+        attempts = asyncio.run(visit(server.address, visitors, kind, seconds, seed, clock))
+        return attempts, worked_s() - before[0], cpu_s(watch.pid) - before[1]
 
 
-def row(name: str, kind: str, visitors: int, runs: Sequence[tuple[list[Asked], float, float]]) -> tuple[object, ...]:
-    asked = [each for run in runs for each in run[0]]
-    first = [each.first_s for each in asked if each.first_s is not None]
-    final = [each.final_s for each in asked if each.final_s is not None]
-    wrong = sum(each.final_s is None or each.foreign > 0 for each in asked)
-    work, served = (sum(run[part] for run in runs) / max(1, len(asked)) for part in (1, 2))
+def row(name: str, kind: str, visitors: int, runs: Sequence[tuple[list[Attempt], float, float]]) -> tuple[object, ...]:
+    attempts = [each for run in runs for each in run[0]]
+    first = [each.first_s for each in attempts if each.first_s is not None]
+    final = [each.final_s for each in attempts if each.final_s is not None]
+    wrong = sum(each.final_s is None or each.foreign > 0 for each in attempts)
+    work, served = (sum(run[part] for run in runs) / max(1, len(attempts)) for part in (1, 2))
     waits = [f"{percentile(each, share):.2f}" for each in (first, final) for share in (0.5, 0.95)]
-    return name, kind, visitors, len(asked), wrong, *waits, f"{work:.2f}", f"{served:.2f}"
+    return name, kind, visitors, len(attempts), wrong, *waits, f"{work:.2f}", f"{served:.2f}"
 
 
 def main() -> None:
@@ -102,7 +102,7 @@ def main() -> None:
     roots = [*given.beside, ROOT]
     rows = []
     for kind, visitors in itertools.product(given.kinds, given.visitors):
-        runs: dict[Path, list[tuple[list[Asked], float, float]]] = {root: [] for root in roots}
+        runs: dict[Path, list[tuple[list[Attempt], float, float]]] = {root: [] for root in roots}
         for seed, root in itertools.product(range(given.repeats), roots):
             runs[root].append(measured(root.resolve(), visitors, kind, 60 * given.minutes, seed, given.by_work))
             rows_now = row(str(root), kind, visitors, runs[root])

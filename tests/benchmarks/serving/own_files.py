@@ -70,7 +70,7 @@ def make_file(folder: Path, prefix: str) -> File:
 
 @dataclass
 class Owner:
-    """A visitor. wrong: pictures whose graph, plan and file are not one. said: what it was told in place of plans."""
+    """A visitor. wrong: pictures whose graph, plan and file are not one. refusals: what it got in place of plans."""
 
     address: str
     files: list[File]
@@ -78,7 +78,7 @@ class Owner:
     names: dict[str, File] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._draw = random.Random(self.number)
@@ -127,7 +127,7 @@ class Owner:
 
     async def _hear(self, page: Any, ends: tuple[str, ...]) -> bool:
         """Until one of ``ends``; whether there was a final plan."""
-        turn, asked, banner = None, None, ""
+        turn, question, banner = None, None, ""
         async for text in page:
             message = json.loads(text)
             kind = message["type"]
@@ -135,16 +135,16 @@ class Owner:
                 self._drawn = message["of"]
                 self._labels = [e["data"]["name"] for e in message["elements"] if "name" in e["data"]]
             elif kind == "plan":
-                self._look(message, asked if message["turn"] == turn else None)
+                self._look(message, question if message["turn"] == turn else None)
             elif kind == "banner":
                 banner = words(message["children"])
             elif kind == "status" and message.get("asked"):
                 turn, banner = message["turn"], ""
-                asked = self.names.get(parse_qs(message["query"])["model"][0])
+                question = self.names.get(parse_qs(message["query"])["model"][0])
             state = message["state"] if kind == "status" else kind
             if state in ends and (kind != "status" or message["turn"] == turn or banner):
                 if state not in ("optimal", "feasible", "opened"):
-                    self.said.append(banner or state)
+                    self.refusals.append(banner or state)
                     return False
                 self.counts[state] += 1
                 return True
@@ -179,12 +179,12 @@ def main() -> None:
     total = sum((owner.counts for owner in owners), Counter())
     wrong = [line for owner in owners for line in owner.wrong]
     print(f"{given.visitors} visitors, {given.minutes:g} minutes, workers killed: {killed}; {dict(total)}")
-    for said, times in counted([line for owner in owners for line in owner.said]).items():
-        print(f"- {times} x {said[:200]}")
+    for message, times in counted([line for owner in owners for line in owner.refusals]).items():
+        print(f"- {times} x {message[:200]}")
     print(f"pictures whose graph is not their plan's: {len(wrong)}", *wrong[:10], sep="\n")
-    if "Traceback" in server.said:
-        print(server.said[-3000:])
-    raise SystemExit(1 if wrong or "Traceback" in server.said else 0)
+    if "Traceback" in server.output:
+        print(server.output[-3000:])
+    raise SystemExit(1 if wrong or "Traceback" in server.output else 0)
 
 
 if __name__ == "__main__":

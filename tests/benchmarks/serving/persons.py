@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.benchmarks.serving.crowd import Asked, Question
+from tests.benchmarks.serving.crowd import Attempt, Question
 from tests.browser.conftest import FLAGS, Service, webdriver
 
 LISTEN = """
@@ -41,7 +41,7 @@ class Person:
     asks: Iterator[Question]
     folder: Path
     patience_s: float = 180.0
-    asked: list[Asked] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
 
     def live(self, until: float) -> None:
         """In a thread of its own. until: of `time.monotonic`."""
@@ -56,20 +56,20 @@ class Person:
             browser.quit()
 
     def ask(self, browser: Any, question: Question) -> None:
-        asked = Asked(question, time.monotonic())
-        self.asked.append(asked)
+        variant = Attempt(question, time.monotonic())
+        self.attempts.append(variant)
         browser.get(f"{self.address}?{urlencode({**question.session, 'v': 2})}")
-        while time.monotonic() < asked.at_s + self.patience_s:
+        while time.monotonic() < variant.at_s + self.patience_s:
             heard = browser.execute_script(HEARD)
-            if heard["first"] and asked.first_s is None:
-                asked.first_s = heard["first"]["at"] / 1000
-                asked.foreign += heard["first"]["limits"] != question.limits
+            if heard["first"] and variant.first_s is None:
+                variant.first_s = heard["first"]["at"] / 1000
+                variant.foreign += heard["first"]["limits"] != question.limits
             if heard["last"] and heard["state"] in ("optimal", "feasible") and browser.execute_script(DRAWN):
-                asked.final_s = heard["last"]["at"] / 1000
-                asked.foreign += heard["last"]["limits"] != question.limits
+                variant.final_s = heard["last"]["at"] / 1000
+                variant.foreign += heard["last"]["limits"] != question.limits
                 return
             if heard["state"] in ("failed", "infeasible", "none"):
-                asked.said = browser.execute_script("return document.getElementById('banner').innerText")
+                variant.refusal = browser.execute_script("return document.getElementById('banner').innerText")
                 return
             time.sleep(0.2)
 

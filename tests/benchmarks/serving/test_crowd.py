@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.page.driven import load
-from tests.benchmarks.serving.crowd import Asked, Client, counted, flood, questions
+from tests.benchmarks.serving.crowd import Attempt, Client, counted, flood, questions
 from tests.benchmarks.serving.persons import Person
 from tests.benchmarks.serving.watching import Watch, percentile
 from tests.benchmarks.table import show
@@ -68,17 +68,17 @@ async def crowd(server: Served, folder: Path) -> tuple[list[Client], list[Person
     return clients, persons, watch, sent
 
 
-def row(name: str, asked: Sequence[Asked]) -> tuple[str, ...]:
-    first = [each.first_s for each in asked if each.first_s is not None]
-    final = [each.final_s for each in asked if each.final_s is not None]
+def row(name: str, question: Sequence[Attempt]) -> tuple[str, ...]:
+    first = [each.first_s for each in question if each.first_s is not None]
+    final = [each.final_s for each in question if each.final_s is not None]
     shares = (0.5, 0.9, 0.99)
     return (
         name,
-        str(len(asked)),
+        str(len(question)),
         str(len(final)),
-        str(sum(each.final_s is None and bool(each.said) for each in asked)),
-        str(sum(not each.answered for each in asked)),
-        str(sum(each.foreign for each in asked)),
+        str(sum(each.final_s is None and bool(each.refusal) for each in question)),
+        str(sum(not each.answered for each in question)),
+        str(sum(each.foreign for each in question)),
         *(f"{percentile(first, share):.2f}" for share in shares),
         *(f"{percentile(final, share):.2f}" for share in shares),
     )
@@ -89,17 +89,17 @@ def test_thirty_clients_and_two_browsers(tmp_path: Path) -> None:
     with Served({"PLACEMENT_EXPLORER_TOKEN": TOKEN}, "gpt-small", "--allow-remote", *FLAGS) as server:
         clients, persons, watch, sent = asyncio.run(crowd(server, tmp_path))
     everybody = [*clients, *persons]
-    asked = [each for one in everybody for each in one.asked]
+    attempts = [each for one in everybody for each in one.attempts]
     header = ("who", "asked", "plans", "told why not", "no answer", "others' plans")
     times = [f"{which} plan, s, {share} %" for which in ("first", "final") for share in (50, 90, 99)]
-    rows = [row(f"{len(clients)} clients", [each for one in clients for each in one.asked])]
-    rows += [row(f"{len(persons)} browsers", [each for one in persons for each in one.asked])] if persons else []
+    rows = [row(f"{len(clients)} clients", [each for one in clients for each in one.attempts])]
+    rows += [row(f"{len(persons)} browsers", [each for one in persons for each in one.attempts])] if persons else []
     show(f"{MINUTES:g} minutes, load {began} before", (*header, *times), rows, "uvicorn", "websockets")
 
     waits = [
         statistics.mean(found)
         for one in clients
-        if (found := [each.final_s for each in one.asked if each.final_s is not None])
+        if (found := [each.final_s for each in one.attempts if each.final_s is not None])
     ]
     worst = max(waits) / statistics.mean(waits)
     seen = watch.samples
@@ -119,7 +119,7 @@ def test_thirty_clients_and_two_browsers(tmp_path: Path) -> None:
             (
                 sent,
                 watch.killed,
-                sum(each.tries - 1 - each.lost for each in asked),
+                sum(each.tries - 1 - each.lost for each in attempts),
                 f"{min(each.threads for each in seen)} to {max(each.threads for each in seen)}",
                 f"{seen[0].server_mib:.0f} to {max(each.server_mib for each in seen):.0f}",
                 f"{watch.slope():+.1f}",
@@ -130,11 +130,11 @@ def test_thirty_clients_and_two_browsers(tmp_path: Path) -> None:
         "uvicorn",
         "websockets",
     )
-    for said, times_said in counted([each.said for each in asked if each.said]).items():
-        print(f"- {times_said} x {said[:160]}")
+    for message, times_said in counted([each.refusal for each in attempts if each.refusal]).items():
+        print(f"- {times_said} x {message[:160]}")
 
-    assert sum(each.foreign for each in asked) == 0, "somebody got another's plan"
-    assert all(each.answered for each in asked)
-    assert "Traceback" not in server.said, server.said[-3000:]
+    assert sum(each.foreign for each in attempts) == 0, "somebody got another's plan"
+    assert all(each.answered for each in attempts)
+    assert "Traceback" not in server.output, server.output[-3000:]
     assert max(each.threads for each in seen) <= MOST_THREADS
     assert worst <= MOST_TIMES_THE_MEAN

@@ -54,7 +54,7 @@ def test_every_planner_is_a_row_the_best_first_and_those_left_out_with_a_reason(
 
 def test_a_click_on_a_row_shows_its_plan_and_asks_nobody(fake):
     page = compared(opened(fake))
-    told = page.js("return window.__pe_timing.length")
+    count = page.js("return window.__pe_timing.length")
     page.change(lambda: page.click("#comparison [data-arg='1']"))
     assert set(page.boxes.values()) == {"d0"}
     assert page.js(CURRENT) == ["single"]
@@ -64,7 +64,7 @@ def test_a_click_on_a_row_shows_its_plan_and_asks_nobody(fake):
     assert page.state == "feasible"
     page.js("return new Promise((done) => setTimeout(done, 700))")
     assert page.state == "feasible"
-    assert page.js("return window.__pe_timing.length") - told <= 1
+    assert page.js("return window.__pe_timing.length") - count <= 1
     page.change(lambda: page.click("#comparison [data-arg='2']"))
     assert set(page.boxes.values()) == {"d0", "d1", "d2", "d3"}
     assert "planner=" not in page.query

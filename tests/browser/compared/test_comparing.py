@@ -25,8 +25,8 @@ def rows():
     """The ``row`` events of two planners on the chain, and the last one."""
     family = entries(PROBLEM, PAIR)
     done = list(compare(family, time_limit_s=30))
-    told = [events.row(c.row, PROBLEM.objective, c.result) for c in done]
-    return [*told, events.compared([c.row for c in done], len(family))]
+    values = [events.row(c.row, PROBLEM.objective, c.result) for c in done]
+    return [*values, events.compared([c.row for c in done], len(family))]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def talk():
 
 def ask(talk, every=False, **session):
     talk.receive({"type": "compare", "session": {"devices": 4, **session}, "every": every})
-    tell = talk.backend.asked[-1][1]
+    tell = talk.backend.requests[-1][1]
     tell(events.model(chain_workload()))
     return tell
 
@@ -75,7 +75,7 @@ def test_rows_come_one_by_one_and_the_status_before_comes_back(talk, rows):
 
 def test_a_solve_that_is_running_goes_on_and_keeps_the_status(talk, rows):
     talk.receive({"type": "solve", "session": {"devices": 4}, "fresh": True})
-    running = talk.backend.asked[-1][1]
+    running = talk.backend.requests[-1][1]
     tell = ask(talk)
     assert talk.backend.cancelled == []
     talk.sent.clear()
@@ -132,11 +132,11 @@ def test_another_contiguity_is_another_question_unless_all_were_asked_for(talk, 
     tell = ask(talk)
     for event in rows:
         tell(event)
-    assert talk.backend.asked[-1][0].contiguities == ()
+    assert talk.backend.requests[-1][0].contiguities == ()
     solve(talk, devices=4, contiguity="none")
     assert "past" in panel(talk)["comparison"]["className"]
     tell = ask(talk, every=True)
-    assert talk.backend.asked[-1][0].contiguities == tuple(Contiguity)
+    assert talk.backend.requests[-1][0].contiguities == tuple(Contiguity)
     for event in rows:
         tell(event)
     solve(talk, devices=4, contiguity="none")
@@ -204,7 +204,7 @@ def test_a_closed_page_cancels_its_comparison(talk):
 @pytest.mark.parametrize("session", [{"devices": 100_000}, {"contiguity": "round"}, {"time_limit": 1e9}])
 def test_what_does_not_parse_is_not_compared(talk, session):
     talk.receive({"type": "compare", "session": session})
-    assert len(talk.backend.asked) == 1
+    assert len(talk.backend.requests) == 1
     assert kinds(talk) == ["banner", "failed"]
 
 

@@ -45,7 +45,7 @@ def talk():
 
 def solved(talk, planner="auto", **session):
     talk.receive({"type": "solve", "session": {"planner": planner, **session}})
-    tell = talk.backend.asked[-1][1]
+    tell = talk.backend.requests[-1][1]
     tell(events.model(branches_workload()))
     tell(events.result(outcome(planner)))
 
@@ -55,7 +55,7 @@ def strip(talk):
 
 
 def finish(talk, *planners):
-    tell = talk.backend.asked[-1][1]
+    tell = talk.backend.requests[-1][1]
     for planner in planners:
         tell(row(planner))
     tell(events.compared([], len(planners)))
@@ -65,19 +65,19 @@ def test_both_are_asked_for_and_the_first_is_shown(talk):
     solved(talk)
     assert "Compare with a sequential pipeline" in encode({"s": pair_strip(talk.state)})
     talk.receive({"type": "pair"})
-    assert talk.backend.asked[-1][0].planners == PLANNERS[:1]
-    assert not talk.backend.asked[-1][0].settings.in_sequence
+    assert talk.backend.requests[-1][0].planners == PLANNERS[:1]
+    assert not talk.backend.requests[-1][0].settings.in_sequence
     finish(talk, "graph-pipeline")
-    assert talk.backend.asked[-1][0].planners == PLANNERS[1:]
-    assert talk.backend.asked[-1][0].settings.in_sequence
+    assert talk.backend.requests[-1][0].planners == PLANNERS[1:]
+    assert talk.backend.requests[-1][0].settings.in_sequence
     finish(talk, "pipedream-iter")
     assert talk.plan["planner"] == "graph-pipeline"
     assert talk.session.planner == "graph-pipeline"
     assert "1.69" in encode({"s": pair_strip(talk.state)})
-    asked = len(talk.backend.asked)
+    before = len(talk.backend.requests)
     talk.receive({"type": "show-pair", "element": "1"})
     assert talk.plan["planner"] == "pipedream-iter"
-    assert len(talk.backend.asked) == asked
+    assert len(talk.backend.requests) == before
     assert "planner=pipedream-iter" in status(talk)["query"]
     assert "in_sequence=true" in status(talk)["query"]
     assert next(m for m in talk.sent if m["type"] == "adopt" and m["controls"]["planner"] == "pipedream-iter")[
@@ -89,7 +89,7 @@ def test_both_are_asked_for_and_the_first_is_shown(talk):
 def test_the_plan_at_hand_is_not_asked_for_again(talk):
     talk.receive({"type": "view", "pair": ",".join(PAIR)})
     solved(talk, "pipedream-iter", in_sequence=True)
-    assert talk.backend.asked[-1][0].planners == ("graph-pipeline",)
+    assert talk.backend.requests[-1][0].planners == ("graph-pipeline",)
     finish(talk, "graph-pipeline")
     assert talk.plan["planner"] == "pipedream-iter"
     ends = [m["figure"]["axis"]["end"] for m in talk.sent if m["type"] == "plan"]
@@ -102,17 +102,17 @@ def test_other_settings_are_another_question_and_coming_back_asks_nobody(talk):
     solved(talk, "graph-pipeline")
     finish(talk, "pipedream-iter")
     solved(talk, "graph-pipeline", micro_batches=4)
-    assert talk.backend.asked[-1][0].planners == ("pipedream-iter",)
+    assert talk.backend.requests[-1][0].planners == ("pipedream-iter",)
     finish(talk, "pipedream-iter")
-    asked = len(talk.backend.asked)
+    before = len(talk.backend.requests)
     solved(talk, "graph-pipeline", theme="dark")
-    assert len(talk.backend.asked) == asked
+    assert len(talk.backend.requests) == before
 
 
 def test_a_new_question_stops_the_search_for_the_other_plan(talk):
     talk.receive({"type": "view", "pair": ",".join(PAIR)})
     solved(talk, "graph-pipeline")
-    older = talk.backend.asked[-1][1]
+    older = talk.backend.requests[-1][1]
     talk.receive({"type": "solve", "session": {"planner": "graph-pipeline", "micro_batches": 4}})
     assert "job2" in talk.backend.cancelled
     talk.sent.clear()
@@ -123,16 +123,16 @@ def test_a_new_question_stops_the_search_for_the_other_plan(talk):
 def test_a_planner_that_cannot_says_why(talk):
     solved(talk, "graph-pipeline")
     talk.receive({"type": "pair"})
-    tell = talk.backend.asked[-1][1]
+    tell = talk.backend.requests[-1][1]
     refused = Row("pipedream-iter", "acyclic", "heuristic", "", UNSUPPORTED, reason="it is square")
     tell(events.row(refused, PROBLEM.objective, None))
     tell(events.compared([refused], 1))
     assert "Sequential: it is square." in encode({"s": pair_strip(talk.state)})
     assert talk.plan["planner"] == "graph-pipeline"
     assert kinds(talk)[-2:].count("feasible") == 1
-    asked = len(talk.backend.asked)
+    before = len(talk.backend.requests)
     follow_pair(talk.state)
-    assert len(talk.backend.asked) == asked
+    assert len(talk.backend.requests) == before
 
 
 def test_a_cancelled_answer_is_not_kept(talk):
@@ -140,7 +140,7 @@ def test_a_cancelled_answer_is_not_kept(talk):
     talk.receive({"type": "pair"})
     talk.receive({"type": "cancel"})
     assert talk.backend.cancelled == ["job2"]
-    talk.backend.asked[-1][1](events.failed("the job was cancelled before it began"))
+    talk.backend.requests[-1][1](events.failed("the job was cancelled before it began"))
     assert "failed" not in kinds(talk)
     assert "Not planned yet: Sequential" in encode({"s": pair_strip(talk.state)})
 
@@ -151,11 +151,11 @@ def test_the_end_of_a_comparison_gives_the_planner_from_before_back(talk):
     finish(talk, "graph-pipeline")
     finish(talk, "pipedream-iter")
     assert talk.session.planner == "graph-pipeline"
-    asked = len(talk.backend.asked)
+    before = len(talk.backend.requests)
     talk.receive({"type": "unpair"})
     assert (talk.session.planner, talk.plan["planner"], talk.look.pair) == ("auto", "auto", ())
     assert [m for m in talk.sent if m["type"] == "adopt"][-1]["controls"]["planner"] == "auto"
-    assert len(talk.backend.asked) == asked
+    assert len(talk.backend.requests) == before
 
 
 def test_after_other_settings_the_planner_from_before_is_asked(talk):
@@ -172,8 +172,8 @@ def test_after_other_settings_the_planner_from_before_is_asked(talk):
 def test_both_of_a_pair_are_given_what_one_alone_is(talk):
     solved(talk, effort="quick", time_limit=12)
     talk.receive({"type": "pair"})
-    asked = talk.backend.asked[-1][0]
-    assert (asked.time_limit_s, asked.effort) == (12, Effort.QUICK)
+    request = talk.backend.requests[-1][0]
+    assert (request.time_limit_s, request.effort) == (12, Effort.QUICK)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_closed_page_cancels_the_search_for_the_other_plan(talk):
 def test_two_planners_of_one_setting_are_asked_for_together(talk):
     talk.receive({"type": "view", "pair": ",".join(PLANNERS)})
     solved(talk)
-    assert talk.backend.asked[-1][0].planners == PLANNERS
+    assert talk.backend.requests[-1][0].planners == PLANNERS
     finish(talk, *PLANNERS)
     assert talk.plan["planner"] == "graph-pipeline"
     assert not talk.session.settings.in_sequence
@@ -216,6 +216,6 @@ def test_what_does_not_answer_is_asked_once(talk):
     solved(talk, "graph-pipeline")
     talk.receive({"type": "pair"})
     finish(talk)
-    asked = len(talk.backend.asked)
+    before = len(talk.backend.requests)
     follow_pair(talk.state)
-    assert len(talk.backend.asked) == asked
+    assert len(talk.backend.requests) == before

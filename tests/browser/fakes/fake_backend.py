@@ -203,14 +203,14 @@ class FakeBackend:
         single = assemble(problem, [(0,)] * len(problem.graph), problem.micro_batches)
         rows = []
         for contiguity in request.contiguities or (request.settings.contiguity or Contiguity.ACYCLIC,):
-            asked = replace(problem, contiguity=contiguity)
+            question = replace(problem, contiguity=contiguity)
             rows.append(Row("round", contiguity.value, "heuristic", "hand-made", UNSUPPORTED, reason="it is square"))
             tell(events.row(rows[-1], problem.objective, None))
             for planner, plan, status in (
                 ("single", single, Status.FEASIBLE),
                 ("auto", even_plan(problem), Status.OPTIMAL),
             ):
-                rows.append(self._row(asked, planner, plan, status, tell))
+                rows.append(self._row(question, planner, plan, status, tell))
         if request.time_limit_s > 60:
             step = Progress(0.1, simulate(problem, single).makespan_s, 0.0)
             tell(events.comparing(4, 4, "slow", step))
@@ -244,17 +244,21 @@ class FakeBackend:
 
     @staticmethod
     def _problem(request: SolveRequest | CompareRequest) -> Problem:
-        asked = request.settings
+        settings = request.settings
         if request.model in LATTICES:
-            return lattice_problem(asked.devices or 4, *LATTICES[request.model], asked.links is Wires.SHARED)
+            return lattice_problem(settings.devices or 4, *LATTICES[request.model], settings.links is Wires.SHARED)
         if request.model == "branches":
-            return branches_problem(7, asked.micro_batches or 8, asked.pipeline, 2 if asked.devices_per_node else 1)
-        devices = asked.devices or 4
-        own = 16 * GIB if asked.device_kind in (None, "V100-16GB") else 80 * GIB
-        mini = asked.mini_batch or 16
-        micro = asked.micro_batches or math.gcd(mini, 8)
-        problem = chain_problem(devices, asked.memory_bytes or own, mini, micro, asked.pipeline)
-        if asked.devices_per_node:
-            placed = [replace(d, node=i // asked.devices_per_node) for i, d in enumerate(problem.cluster.devices)]
+            return branches_problem(
+                7, settings.micro_batches or 8, settings.pipeline, 2 if settings.devices_per_node else 1
+            )
+        devices = settings.devices or 4
+        own = 16 * GIB if settings.device_kind in (None, "V100-16GB") else 80 * GIB
+        mini = settings.mini_batch or 16
+        micro = settings.micro_batches or math.gcd(mini, 8)
+        problem = chain_problem(devices, settings.memory_bytes or own, mini, micro, settings.pipeline)
+        if settings.devices_per_node:
+            placed = [replace(d, node=i // settings.devices_per_node) for i, d in enumerate(problem.cluster.devices)]
             problem = replace(problem, cluster=two_level_cluster(placed, 25e9, 5e-6, 25e9, 5e-6))
-        return replace(problem, training=asked.training is not False, contiguity=asked.contiguity or Contiguity.ACYCLIC)
+        return replace(
+            problem, training=settings.training is not False, contiguity=settings.contiguity or Contiguity.ACYCLIC
+        )

@@ -69,12 +69,12 @@ def test_a_box_says_what_a_click_would_in_a_corner_away_from_it(real):
     page.point(*page.where(box))
     note = page.find(".pointed")
     page.until(lambda: note.is_displayed() and "GPU" in note.text)
-    told = note.text
+    text = note.text
     top, bottom = page.js(NOTED)
     assert not top <= page.where(box)[1] <= bottom
     page.point(*page.where(box), click=True)
     page.until(lambda: "Fwd / bwd time" in page.text("inspector"))
-    assert page.js("return document.querySelector('#inspector .tag').textContent") in told
+    assert page.js("return document.querySelector('#inspector .tag').textContent") in text
     ActionChains(page.browser).send_keys(Keys.ESCAPE).perform()
 
 

@@ -63,8 +63,8 @@ def test_every_control_and_figure_says_what_it_means(real):
 def test_a_word_is_shown_where_the_pointer_rests_and_leaves_with_it(real):
     page = real.at(START)
     ActionChains(page.browser).move_to_element(page.find(".kpi:nth-child(3)")).perform()
-    told = page.until(lambda: page.js(TIP))
-    assert told == TERMS["bubble"].word + TERMS["bubble"].meaning
+    text = page.until(lambda: page.js(TIP))
+    assert text == TERMS["bubble"].word + TERMS["bubble"].meaning
     page.js("document.getElementById('effort').scrollIntoView()")
     ActionChains(page.browser).move_to_element(page.find("#effort")).pause(0.2).move_by_offset(3, 0).perform()
     page.until(lambda: page.js(TIP).startswith("Effort"))

@@ -35,6 +35,6 @@ def test_a_plan_is_printed_on_one_sheet(real):
             assert page.js(CUT) == []
         finally:
             page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-        told = page.browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})
-        paper = base64.b64decode(told["data"])
+        shown = page.browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})
+        paper = base64.b64decode(shown["data"])
     assert len(re.findall(rb"/Type\s*/Page\b(?!s)", paper)) == 1

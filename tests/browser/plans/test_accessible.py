@@ -42,7 +42,7 @@ def test_no_tab_and_no_lesson_has_a_serious_finding(real, theme):
     page.js(AXE.read_text(encoding="utf-8") + "\nwindow.axe = axe;")
     found["a lesson"] = page.browser.execute_async_script(RUN)
     assert len(found) >= 9
-    assert {tab: told for tab, told in found.items() if told} == {}
+    assert {tab: expected for tab, expected in found.items() if expected} == {}
 
 
 @pytest.mark.slow

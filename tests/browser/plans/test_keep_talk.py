@@ -28,10 +28,10 @@ def test_every_plan_that_is_kept_has_a_name_of_its_own(talk):
 
 def test_a_comparison_says_other_micro_batches():
     first, second = chain_problem(micro_batches=8), chain_problem(micro_batches=16)
-    told = difference_object(difference((first, even_plan(first)), (second, even_plan(second))))
+    compared = difference_object(difference((first, even_plan(first)), (second, even_plan(second))))
     row = {"number": 1, "name": "a", "cells": {}, "picture": "", "baseline": True, "against": None,
            "same_question": True, "shown": True}  # fmt: skip
-    panel = encode({"type": "props", "props": {"x": {"children": scenarios([row], told, ("a", "b"), "")}}})
+    panel = encode({"type": "props", "props": {"x": {"children": scenarios([row], compared, ("a", "b"), "")}}})
     assert "micro-batches: 8, then 16" in panel
     cells = panel[panel.index('"children":"micro-batches"') :]
     assert cells.index('"children":"8"') < cells.index('"children":"16"')

@@ -57,10 +57,10 @@ def test_what_a_pin_costs_is_told_once_its_plan_is_there(real):
     page.until(lambda: "Pin to" in page.text("inspector"))
     page.change(lambda: press(page, "p", "1"))
     (name,) = pins(page)
-    told = page.until(lambda: page.text("pin-cost"))
-    assert told.startswith(f"pinned {name} to GPU 1: ")
+    text = page.until(lambda: page.text("pin-cost"))
+    assert text.startswith(f"pinned {name} to GPU 1: ")
     after = page.text("kpis").split("Iteration time")[1].split()[0]
-    assert ("costs nothing" in told) == (before == after)
+    assert ("costs nothing" in text) == (before == after)
     page.change(lambda: page.choose("kind", "L4"))
     assert page.text("pin-cost") == "", "more changed than the pin"
 

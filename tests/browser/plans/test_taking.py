@@ -57,9 +57,9 @@ def test_what_a_launcher_cannot_be_told_is_said_and_whole_modules_are_one_click_
     page.click("#export-menu summary")
     page.click("#export-menu [data-arg=megatron]")
     page.until(lambda: "is cut" in page.text("export-note"))
-    said = page.text("export-note")
-    assert said.startswith("megatron: the module blocks.2 is cut: 2 operators in stage 0, 10 operators in stage 1;")
-    assert "--nearest" not in said
+    text = page.text("export-note")
+    assert text.startswith("megatron: the module blocks.2 is cut: 2 operators in stage 0, 10 operators in stage 1;")
+    assert "--nearest" not in text
     page.click("#export-note button")
     assert b'"Ett|ttL"' in saved(page, downloads, "bert-small.megatron.sh")
     page.until(lambda: "is written" in page.text("export-note"))
@@ -95,9 +95,9 @@ def test_a_review_tells_every_line_its_hash_and_comes_as_one_file(real, download
     tab = next(t for t in page.browser.find_elements(By.CSS_SELECTOR, "[role=tab]") if t.text == "Review")
     tab.click()
     page.until(lambda: page.browser.find_elements(By.CSS_SELECTOR, ".review-lines tbody tr"))
-    told = page.text("review-body")
-    assert "pass" in told
-    assert "rules" in told
+    text = page.text("review-body")
+    assert "pass" in text
+    assert "rules" in text
     hashed = page.js("return document.querySelector('#review-body [data-copy]').dataset.copy")
     assert len(hashed) == 64
     page.click("#review-body [data-act=export]")

@@ -29,7 +29,7 @@ READINGS = "return [...document.querySelectorAll('#cursor .reading')].map((each)
 MEMORY = """
 return [...document.querySelectorAll('.mem-now')].map((each) => [...each.children].map((part) => part.textContent));
 """
-SAID = "return document.getElementById('clock-says').textContent"
+CLOCK_TEXT = "return document.getElementById('clock-says').textContent"
 SHAPES = "return window.explorer.gantt.drawn().over.map((shape) => shape.name)"
 
 
@@ -88,14 +88,14 @@ def test_a_step_goes_to_the_next_event_and_says_what_every_device_does(page, sch
         after = min(s.start_s for s in mine if s.start_s > now)
         expected.append(f"forward {running[0].action[-1]}" if running else f"idle {text.seconds(after)}")
     assert page.js(READINGS) == expected
-    told = page.js(MEMORY)
-    for device, (words, held) in enumerate(told):
+    shown = page.js(MEMORY)
+    for device, (words, held) in enumerate(shown):
         curve = schedule.memory[device]
         so_far = [b for t, b in zip(curve.times_s, curve.nbytes, strict=True) if t <= now + 1e-9]
         assert held == text.nbytes(so_far[-1])
         assert words.startswith(expected[device])
-    assert "holds 0–2" in told[0][0]
-    page.until(lambda: "GPU 0 forward 2, holds 0–2" in page.js(SAID))
+    assert "holds 0–2" in shown[0][0]
+    page.until(lambda: "GPU 0 forward 2, holds 0–2" in page.js(CLOCK_TEXT))
     page.click("#clock-back")
     assert page.js(LINE) == pytest.approx(events[2], abs=schedule.makespan_s / 400)
 
@@ -198,11 +198,11 @@ def test_full_stop_and_comma_step_but_not_while_somebody_types(page):
 def test_a_click_on_idle_time_tells_what_the_device_waits_for(page):
     click(page, at(page, 3, 0.008))
     page.until(lambda: "GPU 3 idle 15.4 ms" in page.text("inspector"))
-    told = page.text("inspector")
-    assert "before forward 0" in told
-    assert "activations of micro-batch 0, GPU 2 → 3" in told
-    assert "Started by GPU 0, forward 0, at 0 s." in told
-    assert "waits for activations of micro-batch 0 from GPU 2" in page.js(SAID)
+    words = page.text("inspector")
+    assert "before forward 0" in words
+    assert "activations of micro-batch 0, GPU 2 → 3" in words
+    assert "Started by GPU 0, forward 0, at 0 s." in words
+    assert "waits for activations of micro-batch 0 from GPU 2" in page.js(CLOCK_TEXT)
     assert {"idle", "path"} <= set(page.js(SHAPES))
     page.find(".gantt-card .canvas").send_keys(Keys.ESCAPE)
     page.until(lambda: "idle" not in page.js(SHAPES))
@@ -275,7 +275,7 @@ def test_the_real_engine_plays_a_model(real):
     real.click("#clock-on")
     real.until(lambda: real.js(READINGS))
     assert [reading.split()[0] for reading in real.js(READINGS)] == ["forward", "idle", "idle", "idle"]
-    real.until(lambda: "GPU 3 idle" in real.js(SAID))
+    real.until(lambda: "GPU 3 idle" in real.js(CLOCK_TEXT))
     real.find("body").send_keys("w")
     real.until(lambda: "GPU 1 idle" in real.text("inspector"))
     assert "Started by GPU 0, forward 0, at 0 s." in real.text("inspector")

@@ -27,9 +27,9 @@ def answered(talk):
 def test_the_course_of_the_drawn_plan_is_told_once(answered):
     answered.receive({"type": "course"})
     (message,) = answered.sent
-    told = json.loads(encode(message))["course"]
-    assert told["span_s"] == answered.plan["span_s"]
-    assert [device["name"] for device in told["devices"]] == [f"GPU {i}" for i in range(4)]
+    content = json.loads(encode(message))["course"]
+    assert content["span_s"] == answered.plan["span_s"]
+    assert [device["name"] for device in content["devices"]] == [f"GPU {i}" for i in range(4)]
 
 
 def test_nothing_is_told_before_there_is_a_plan(talk):

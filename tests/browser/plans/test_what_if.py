@@ -25,7 +25,7 @@ def test_single_changes_are_solved_and_the_best_is_gone_to(real):
     page = real.open(START)
     page.js("document.querySelector('[data-act=help]').click()")
     page.until(lambda: "Throughput against this plan" in page.text("help"))
-    told = page.text("help")
+    text = page.text("help")
     for words in (
         "1 GPU more",
         "links twice as fast",
@@ -34,7 +34,7 @@ def test_single_changes_are_solved_and_the_best_is_gone_to(real):
         "replicated",
         "recomputed",
     ):
-        assert words in told
+        assert words in text
     go = next(b for b in all_of(page, "[data-act=go-help]") if "8 micro" in b.get_attribute("aria-label"))
     predicted = go.get_attribute("aria-label").rpartition(", ")[2]
     page.change(lambda: page.js("arguments[0].click()", go))
@@ -56,8 +56,8 @@ def test_what_a_change_is_said_to_give_is_what_its_click_gives(real):
     name = go.get_attribute("aria-label")
     row = page.js("return arguments[0].closest('li').innerText", go)
     page.change(lambda: page.js("arguments[0].click()", go))
-    said = name.rpartition(", ")[2]
-    assert said in page.text("kpis"), row
+    message = name.rpartition(", ")[2]
+    assert message in page.text("kpis"), row
     assert "from before" not in page.text("why"), "a plan of another question beats none"
     before = page.query
     page.change(lambda: press_undo(page))

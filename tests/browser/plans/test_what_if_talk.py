@@ -17,15 +17,15 @@ def tried(talk, **controls):
     talk.receive({"type": "help"})
     found = {**result(), "status": "FEASIBLE", "plan": {**result()["plan"], "objective_s": 2e-3, "held": "plan-2"}}
     one = {"words": "4 micro-batches", "controls": controls, "reason": "", "gain": -0.1}
-    talk.backend.asked[-1][1](events.part({**one, "answer": events.packed_plan(found)}))
+    talk.backend.requests[-1][1](events.part({**one, "answer": events.packed_plan(found)}))
 
 
 def test_a_click_on_a_change_shows_the_plan_that_was_found_for_it_and_asks_nobody(talk):
     tried(talk, micro_batches=4)
-    asked = len(talk.backend.asked)
+    before = len(talk.backend.requests)
     talk.sent.clear()
     talk.receive({"type": "go-help", "element": "0"})
-    assert len(talk.backend.asked) == asked
+    assert len(talk.backend.requests) == before
     assert talk.plan["objective_s"] == 2e-3
     assert talk.session.settings.micro_batches == 4
     adopted = next(message for message in talk.sent if message["type"] == "adopt")

@@ -24,7 +24,7 @@ def answered(talk):
     event = result()
     event["plan"]["held"] = "plan-1-1"
     solve(talk, model="chain")(events.model(chain()))
-    talk.backend.asked[-1][1](event)
+    talk.backend.requests[-1][1](event)
     talk.receive({"type": "select", "kind": "box", "id": "m:blocks.1.mlp"})
     talk.sent.clear()
     return talk
@@ -44,7 +44,7 @@ def shown(talk):
 
 def ask(talk):
     talk.receive({"type": "why-here"})
-    request, tell = talk.backend.asked[-1]
+    request, tell = talk.backend.requests[-1]
     assert isinstance(request, WhyHereRequest)
     return request, tell
 
@@ -70,19 +70,19 @@ def test_answers_come_one_by_one_and_a_failure_is_said(answered):
 
 
 def test_nothing_is_asked_without_a_selection_or_a_finished_plan(answered, talk):
-    asked = len(answered.backend.asked)
+    before = len(answered.backend.requests)
     answered.receive({"type": "select", "kind": "none", "id": ""})
     answered.receive({"type": "why-here"})
     answered.receive({"type": "select", "kind": "device", "id": "0"})
     answered.receive({"type": "why-here"})
     answered.receive({"type": "select", "kind": "box", "id": "m:nothing"})
     answered.receive({"type": "why-here", "operators": [0], "plan": "x"})
-    assert len(answered.backend.asked) == asked
+    assert len(answered.backend.requests) == before
 
 
 def test_an_answer_of_another_selection_or_plan_is_not_shown(answered):
     _, tell = ask(answered)
-    job = f"job{len(answered.backend.asked)}"
+    job = f"job{len(answered.backend.requests)}"
     answered.receive({"type": "select", "kind": "box", "id": "m:blocks.2.mlp"})
     assert job in answered.backend.cancelled
     tell(events.part({"of": 4, "along": 0}))
@@ -99,11 +99,11 @@ def test_after_a_quick_answer_the_next_selection_is_tried_at_once(answered):
     _, tell = ask(answered)
     tell(events.part({"of": 1, "along": 0}))
     tell(events.done({"took_s": 0.1, "stopped": False}))
-    asked = len(answered.backend.asked)
+    before = len(answered.backend.requests)
     answered.receive({"type": "select", "kind": "box", "id": "m:blocks.2.mlp"})
-    assert len(answered.backend.asked) == asked + 1
+    assert len(answered.backend.requests) == before + 1
     answered.receive({"type": "select", "kind": "device", "id": "1"})
-    assert len(answered.backend.asked) == asked + 1
+    assert len(answered.backend.requests) == before + 1
 
 
 def test_it_can_be_stopped(answered):

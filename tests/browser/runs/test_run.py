@@ -123,10 +123,10 @@ def test_a_plan_really_runs_on_two_processes(real):
     page.click("#run-body [data-act=run-anyway]")
     ended = ("Operators", "The run failed", "Nothing was run")
     page.until(lambda: any(words in page.text("run-body") for words in ended), 180)
-    told = page.text("run-body")
-    assert "median of 2 iterations" in told
-    assert "2 ranks on" in told
+    text = page.text("run-body")
+    assert "median of 2 iterations" in text
+    assert "2 ranks on" in text
     assert page.js(LANES)[:2] == ["measured", "predicted"]
-    assert "errors of operators and links" in told
+    assert "errors of operators and links" in text
     assert page.js(HISTORY)[0] != "running"
     assert page.state in ("optimal", "feasible")

@@ -24,11 +24,11 @@ class Recorder:
     """A backend that only remembers what it was asked."""
 
     def __init__(self):
-        self.asked, self.cancelled, self.may = [], [], True
+        self.requests, self.cancelled, self.may = [], [], True
 
     def start(self, request, on_event, visitor=""):
-        self.asked.append((request, on_event))
-        return f"job{len(self.asked)}"
+        self.requests.append((request, on_event))
+        return f"job{len(self.requests)}"
 
     def past_runs(self, model):
         return [PAST]
@@ -40,7 +40,7 @@ class Recorder:
         self.cancelled.append(job)
 
     def of(self, kind):
-        return [request for request, _ in self.asked if isinstance(request, kind)]
+        return [request for request, _ in self.requests if isinstance(request, kind)]
 
 
 def page(backend, runs=None):
@@ -61,14 +61,14 @@ def result(held="plan-1"):
 
 def solved(talk, held="plan-1"):
     talk.receive({"type": "solve", "session": {"devices": 4}})
-    tell = talk.backend.asked[-1][1]
+    tell = talk.backend.requests[-1][1]
     tell(events.model(chain_workload()))
     tell(result(held))
     return talk
 
 
 def prepared(talk, held="plan-1", refused=(), warnings=(), elsewhere=""):
-    talk.backend.asked[-1][1](
+    talk.backend.requests[-1][1](
         run_events.prepared(held, "local", "chain", b"the plan's file", 4, list(refused), list(warnings), elsewhere)
     )
 
@@ -125,19 +125,19 @@ def test_beside_that_stands_a_plan_for_the_hardware_that_is_here(talk):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "question",
     [{"target": "http://10.0.0.1:8265"}, {"target": ["local"]}, {"steps": 0}, {"steps": 10**9}, {"verify": "perhaps"}],
 )
-def test_what_does_not_parse_runs_nothing_and_says_so(talk, asked):
+def test_what_does_not_parse_runs_nothing_and_says_so(talk, question):
     opened(solved(talk))
-    talk.receive({"type": "run", "target": "local", **asked})
+    talk.receive({"type": "run", "target": "local", **question})
     assert talk.backend.of(RunPlanRequest) == []
-    assert next(iter(asked)) in shown(talk)
+    assert next(iter(question)) in shown(talk)
 
 
 def test_without_a_finished_plan_nothing_can_be_run(talk):
     talk.receive({"type": "run", "target": "local"})
-    assert talk.backend.asked == []
+    assert talk.backend.requests == []
     solved(talk, held="")
     assert props(talk, "run-open")["disabled"]
     talk.receive({"type": "run", "target": "local"})
@@ -178,8 +178,8 @@ def test_a_run_outlives_its_page_and_the_next_page_sees_and_ends_it():
     first = solved(page(backend, runs))
     first.receive({"type": "run", "target": "local"})
     prepared(first)
-    run_job = f"job{len(backend.asked)}"
-    tell = backend.asked[-1][1]
+    run_job = f"job{len(backend.requests)}"
+    tell = backend.requests[-1][1]
     first.close()
     assert run_job not in backend.cancelled
     second = opened(page(backend, runs))
@@ -214,4 +214,4 @@ def test_a_server_without_targets_offers_no_run():
     talk = OpenPage(Recorder(), Choices(("chain",), ("auto",), ("toy",)))
     opened(talk)
     talk.receive({"type": "run", "target": "local"})
-    assert talk.backend.asked == []
+    assert talk.backend.requests == []

@@ -33,8 +33,8 @@ def ask(address: str, path: str = "/", method: str = "GET", body: bytes | None =
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body=body, headers=named)
         answer = connection.getresponse()
-        told = {name.lower(): value for name, value in answer.getheaders()}
-        return Answer(answer.status, told, answer.read().decode("utf-8", "replace"))
+        fields = {name.lower(): value for name, value in answer.getheaders()}
+        return Answer(answer.status, fields, answer.read().decode("utf-8", "replace"))
     finally:
         connection.close()
 

@@ -30,22 +30,22 @@ class Served:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.said = ""
+        self.output = ""
 
     def __enter__(self) -> Served:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.said += line
+            self.output += line
             if "Placement Explorer: " in line:
                 self._listener = threading.Thread(target=self._listen, daemon=True)
                 self._listener.start()
                 return self
-        raise AssertionError(self.said)
+        raise AssertionError(self.output)
 
     def _listen(self) -> None:
         """To the end: who writes to a pipe that nobody reads stands still."""
         for line in self.process.stdout:
-            self.said += line
+            self.output += line
 
     def __exit__(self, *_: object) -> None:
         self.process.send_signal(signal.SIGTERM)

@@ -28,10 +28,10 @@ def test_everybody_is_answered_with_what_was_asked_for(fake_server):
     clients, sent = asyncio.run(crowd(fake_server))
     assert sent > 30
     for client in clients:
-        assert client.asked
-        for asked in client.asked:
-            none = f"No plan fits {asked.question.devices} devices of {asked.question.cap / 100:g} GiB"
-            assert asked.final_s is not None or asked.said.startswith(none)
-        assert sum(asked.foreign for asked in client.asked) == 0
-        assert sum(asked.lost for asked in client.asked) == 0, "the server ended no connection"
-    assert any(asked.tries > 1 for client in clients for asked in client.asked), "else no connection was cut"
+        assert client.attempts
+        for request in client.attempts:
+            none = f"No plan fits {request.question.devices} devices of {request.question.cap / 100:g} GiB"
+            assert request.final_s is not None or request.refusal.startswith(none)
+        assert sum(request.foreign for request in client.attempts) == 0
+        assert sum(request.lost for request in client.attempts) == 0, "the server ended no connection"
+    assert any(request.tries > 1 for client in clients for request in client.attempts), "else no connection was cut"

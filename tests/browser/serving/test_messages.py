@@ -90,8 +90,8 @@ def is_banner(message):
 @pytest.mark.parametrize("changed", ABSURD, ids=lambda changed: sent(changed)[:40])
 def test_an_absurd_value_is_answered_by_an_error(page, changed):
     page.send(sent({"type": "solve", "session": {"model": "chain", **changed}}))
-    told = answers(page, is_banner)[-1]
-    assert len(json.dumps(told)) < 2000
+    shown = answers(page, is_banner)[-1]
+    assert len(json.dumps(shown)) < 2000
     page.send('{"type": "solve", "session": {"model": "chain"}}')
     answers(page, lambda message: message.get("state") == "optimal")
 
@@ -130,9 +130,9 @@ def test_odd_messages_leave_the_conversation_as_it_was(page):
 )
 def test_what_is_no_message_ends_the_conversation_and_says_so(page, frame, code):
     page.send(*frame)
-    told = page.recv_frame()
-    assert told.opcode == websocket.ABNF.OPCODE_CLOSE
-    assert struct.unpack("!H", told.data[:2])[0] == code
+    shown = page.recv_frame()
+    assert shown.opcode == websocket.ABNF.OPCODE_CLOSE
+    assert struct.unpack("!H", shown.data[:2])[0] == code
 
 
 def test_a_message_in_pieces_without_end_ends_the_conversation(page):

@@ -82,10 +82,10 @@ def test_a_cookie_is_out_of_reach_of_scripts_and_of_other_sites(guarded):
     plain = sign_in(guarded, TOKEN)
     assert plain.status == 303
     assert plain.headers["location"] == "/"
-    said = plain.headers["set-cookie"].lower()
-    assert "httponly" in said
-    assert "samesite=strict" in said
-    assert "secure" not in said
+    message = plain.headers["set-cookie"].lower()
+    assert "httponly" in message
+    assert "samesite=strict" in message
+    assert "secure" not in message
     for headers in ({"host": "lab.example"}, {"x_forwarded_proto": "https"}):
         behind_tls = sign_in(guarded, TOKEN, **headers)
         assert behind_tls.cookie.startswith("__Host-placement-explorer=")
@@ -106,9 +106,9 @@ def test_a_link_with_the_token_leaves_it_in_no_address(guarded):
 
 
 def test_signing_in_leads_to_the_question_that_was_asked(guarded):
-    asked = ask(guarded, "/?model=chain&devices=3&x=%22%3E%3Cscript%3E", accept="text/html")
-    assert asked.status == 401
-    assert 'action="/login?model=chain&amp;devices=3&amp;x=%22%3E%3Cscript%3E"' in asked.text
+    question = ask(guarded, "/?model=chain&devices=3&x=%22%3E%3Cscript%3E", accept="text/html")
+    assert question.status == 401
+    assert 'action="/login?model=chain&amp;devices=3&amp;x=%22%3E%3Cscript%3E"' in question.text
     assert sign_in(guarded, TOKEN, "/login?model=chain&devices=3").headers["location"] == "/?model=chain&devices=3"
 
 
@@ -176,5 +176,5 @@ def test_the_command_keeps_the_token_from_its_log_and_its_workers():
         assert ask(one.address, authorization=BEARER).status == 200
         assert ask(one.address, f"/?token={TOKEN}").status == 303
         assert all(TOKEN.encode() not in environ for environ in one.workers())
-    assert TOKEN not in one.said
-    assert "; for others https://lab.example" in one.said
+    assert TOKEN not in one.output
+    assert "; for others https://lab.example" in one.output

@@ -32,7 +32,7 @@ def opened(address, cookie):
     return page, json.loads(page.recv())
 
 
-def asked(page, **session):
+def answer_to(page, **session):
     """The words of the banner, or "plan"."""
     page.send(json.dumps({"type": "solve", "fresh": True, "session": {"model": "chain", **session}}))
     while True:
@@ -47,21 +47,21 @@ def test_who_asks_too_often_is_told_and_the_others_are_answered(shared):
     cookie, other = sign_in(shared, TOKEN).cookie, sign_in(shared, TOKEN).cookie
     page, _ = opened(shared, cookie)
     again, _ = opened(shared, cookie)
-    answers = [asked(page) for _ in range(14)]
+    answers = [answer_to(page) for _ in range(14)]
     assert answers[:5] == ["plan"] * 5
     assert "one visitor may ask 0.01 questions a second here" in "".join(answers[-3:])
-    others = [asked(again) for _ in range(3)]  # one more may be allowed by now
+    others = [answer_to(again) for _ in range(3)]  # one more may be allowed by now
     assert "one visitor may ask" in "".join(others), "another page of the same visitor"
     theirs, _ = opened(shared, other)
-    assert asked(theirs) == "plan"
+    assert answer_to(theirs) == "plan"
     for each in (page, again, theirs):
         each.close()
 
 
 def test_a_search_that_asks_for_more_seconds_is_refused(shared):
     page, _ = opened(shared, sign_in(shared, TOKEN).cookie)
-    assert "a search may take 20 s on this server, not 30 s" in asked(page, time_limit=30)
-    assert asked(page) == "plan"
+    assert "a search may take 20 s on this server, not 30 s" in answer_to(page, time_limit=30)
+    assert answer_to(page) == "plan"
     page.close()
 
 
@@ -86,9 +86,9 @@ def test_pages_are_counted(shared):
     cookie, other = sign_in(shared, TOKEN).cookie, sign_in(shared, TOKEN).cookie
     pages = [opened(shared, cookie)[0] for _ in range(3)]
     page = connect(shared, cookie=cookie)
-    told = page.recv_frame()
-    assert told.opcode == websocket.ABNF.OPCODE_CLOSE
-    assert told.data[2:] == b"at most 3 pages at once"
+    shown = page.recv_frame()
+    assert shown.opcode == websocket.ABNF.OPCODE_CLOSE
+    assert shown.data[2:] == b"at most 3 pages at once"
     theirs, _ = opened(shared, other)
     for each in (*pages, page, theirs):
         each.close()
@@ -97,5 +97,5 @@ def test_pages_are_counted(shared):
 def test_one_person_on_ones_own_machine_is_not_counted(fake_server):
     page = connect(fake_server)
     assert json.loads(page.recv())["type"] == "hello"
-    assert [asked(page) for _ in range(40)] == ["plan"] * 40
+    assert [answer_to(page) for _ in range(40)] == ["plan"] * 40
     page.close()

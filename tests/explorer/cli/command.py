@@ -13,7 +13,7 @@ import pytest
 from explorer.cli import main
 from explorer.cli.terminal.progress import COMPILING
 
-SAID = re.compile(rf"{re.escape(COMPILING)}\n|compiling kernels, once: .*\n")
+COMPILING_LINES = re.compile(rf"{re.escape(COMPILING)}\n|compiling kernels, once: .*\n")
 SEEN = "placement-explorer: error: "
 
 
@@ -41,7 +41,7 @@ class Command:
         except SystemExit as end:
             status = int(end.code or 0)
         out, err = self.capture.readouterr()
-        return Ran(status, out, SAID.sub("", err))  # what a first run of the tests says
+        return Ran(status, out, COMPILING_LINES.sub("", err))  # what a first run of the tests says
 
     def refused(self, *args: object) -> str:
         """The message of a command line that must be refused: exit 2, one line on stderr, no output."""

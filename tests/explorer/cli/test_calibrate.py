@@ -71,7 +71,7 @@ def test_a_model_is_measured_and_planned_for(command: Command, tmp_path: Path, m
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (("no-such-model",), "no demo model"),
         (("graph.json",), "only code can be measured"),
@@ -82,11 +82,11 @@ def test_a_model_is_measured_and_planned_for(command: Command, tmp_path: Path, m
     ],
 )
 def test_what_cannot_be_measured_is_refused(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], said: str
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("graph.json").write_text("{}")
-    assert said in command.refused("calibrate", *given)
+    assert message in command.refused("calibrate", *given)
 
 
 class Pretended:
@@ -105,7 +105,7 @@ class Pretended:
 
 @pytest.mark.first(2)
 @pytest.mark.parametrize(
-    ("outcome", "status", "said"),
+    ("outcome", "status", "message"),
     [
         (Outcome(RunStatus.CANCELLED, "cancelled after 1 s"), 6, "cancelled after 1 s (log: "),
         (Outcome(RunStatus.TIME_LIMIT, "ended at its time limit"), 6, "time limit"),
@@ -115,13 +115,13 @@ class Pretended:
     ],
 )
 def test_what_did_not_come_to_an_end_is_said_in_a_line_and_kept(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, status: int, said: str
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, status: int, message: str
 ) -> None:
     monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path))
     monkeypatch.setattr(Targets, "get", lambda *_: Pretended(outcome))
     ran = command("calibrate", "rnnlm-small", "--samples", "2,1", "-o", tmp_path / "profile.json")
     assert (ran.status, ran.out) == (status, "")
-    assert said in ran.err
+    assert message in ran.err
     assert ran.err.count("\n") == 1
     assert not (tmp_path / "profile.json").exists()
     assert len(list(tmp_path.rglob("plan.json"))) == 1
@@ -130,19 +130,19 @@ def test_what_did_not_come_to_an_end_is_said_in_a_line_and_kept(
 def test_a_profile_is_told_in_a_screenful(capsys: pytest.CaptureFixture[str]) -> None:
     graph = training_graph([(0, 1), (1, 2)], 3)
     print_profile(graph, profile_of(graph))
-    told = capsys.readouterr().out
-    assert "6 operators measured on 2 x Slide Rule (R) 3000, fp32, for training" in told
-    assert "1.20 x" in told  # 0.3 s together, 0.25 s alone
-    assert "link       0 - 1: 1 ms + 954 MiB/s" in told
-    assert "noise      1 % (quiet)" in told
-    assert "note       made by hand" in told
-    assert "engine     not measured" in told
+    output = capsys.readouterr().out
+    assert "6 operators measured on 2 x Slide Rule (R) 3000, fp32, for training" in output
+    assert "1.20 x" in output  # 0.3 s together, 0.25 s alone
+    assert "link       0 - 1: 1 ms + 954 MiB/s" in output
+    assert "noise      1 % (quiet)" in output
+    assert "note       made by hand" in output
+    assert "engine     not measured" in output
     engine = EngineTimes(EngineCosts(1e-3, 1e-4, 2e-4, 3e-4, 4e-4, 2**-20, 2**-19), 0.05, 28, "CPU time")
     print_profile(graph, profile_of(graph, engine=engine))
-    told = capsys.readouterr().out
-    assert "engine     100 µs a forward, 200 µs a backward, 1 ms an iteration" in told
-    assert "a message 300 µs + 1 s/MiB to send, 400 µs + 2 s/MiB to receive" in told
-    assert "off by 5 % over 28 measurements" in told
+    output = capsys.readouterr().out
+    assert "engine     100 µs a forward, 200 µs a backward, 1 ms an iteration" in output
+    assert "a message 300 µs + 1 s/MiB to send, 400 µs + 2 s/MiB to receive" in output
+    assert "off by 5 % over 28 measurements" in output
 
 
 def test_a_profile_of_another_model_is_refused(command: Command, tmp_path: Path) -> None:

@@ -41,21 +41,21 @@ def test_lists_show_every_name(command: Command, name: str, known: dict[str, obj
 
 def test_plan_prints_one_object_with_the_promised_keys(command: Command, model: Path) -> None:
     ran = command("plan", model, "--planner", "brute-force", "--cpus", 0, "--json")
-    told = ran.json
+    printed = ran.json
     assert ran.status == 0
     assert {"model", "planner", "planner_options", "status", "stop_reason", "objective", "objective_s", "bound_s",
-            "gap", "runtime_s", "seed", "metrics", "placement", "stages"} <= told.keys()  # fmt: skip
+            "gap", "runtime_s", "seed", "metrics", "placement", "stages"} <= printed.keys()  # fmt: skip
     assert {"max_load_s", "makespan_s", "iteration_s", "throughput_per_s", "bubble", "cut_bytes",
-            "peak_memory_bytes"} <= told["metrics"].keys()  # fmt: skip
-    assert (told["planner"], told["objective"], told["status"]) == ("brute-force", "max-load", "OPTIMAL")
+            "peak_memory_bytes"} <= printed["metrics"].keys()  # fmt: skip
+    assert (printed["planner"], printed["objective"], printed["status"]) == ("brute-force", "max-load", "OPTIMAL")
     # two operators of 4 ms each, and the transfer of 1 ms that blocks both devices
-    assert told["objective_s"] == pytest.approx(9e-3)
-    assert told["bound_s"] == pytest.approx(9e-3)
-    assert told["metrics"]["max_load_s"] == pytest.approx(told["objective_s"])
-    assert told["seconds_per_sample"] == told["objective_s"]
-    assert told["placement"] in ({"a": 0, "b": 0, "c": 1, "d": 1}, {"a": 1, "b": 1, "c": 0, "d": 0})
-    assert sorted(name for stage in told["stages"] for name in stage["operators"]) == list("abcd")
-    assert len(told["metrics"]["peak_memory_bytes"]) == 2
+    assert printed["objective_s"] == pytest.approx(9e-3)
+    assert printed["bound_s"] == pytest.approx(9e-3)
+    assert printed["metrics"]["max_load_s"] == pytest.approx(printed["objective_s"])
+    assert printed["seconds_per_sample"] == printed["objective_s"]
+    assert printed["placement"] in ({"a": 0, "b": 0, "c": 1, "d": 1}, {"a": 1, "b": 1, "c": 0, "d": 0})
+    assert sorted(name for stage in printed["stages"] for name in stage["operators"]) == list("abcd")
+    assert len(printed["metrics"]["peak_memory_bytes"]) == 2
 
 
 def test_plan_reports_for_people(command: Command, model: Path) -> None:
@@ -84,11 +84,11 @@ def test_plan_reports_for_people(command: Command, model: Path) -> None:
 def test_beside_the_time_of_a_mini_batch_are_that_of_a_sample_and_the_throughput(
     command: Command, model: Path, flags: tuple[str, ...], words: str
 ) -> None:
-    asked = ("plan", model, "--planner", "single", *flags, "--mini-batch", 8)
-    assert words in command(*asked).out
-    told = command(*asked, "--json").json
-    assert told["seconds_per_sample"] == pytest.approx(16e-3)
-    assert told["metrics"]["throughput_per_s"] == pytest.approx(62.5)
+    arguments = ("plan", model, "--planner", "single", *flags, "--mini-batch", 8)
+    assert words in command(*arguments).out
+    printed = command(*arguments, "--json").json
+    assert printed["seconds_per_sample"] == pytest.approx(16e-3)
+    assert printed["metrics"]["throughput_per_s"] == pytest.approx(62.5)
 
 
 def test_plan_says_who_shares_a_stage_and_how_many_stages_a_device_has(command: Command, tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_plan_says_who_shares_a_stage_and_how_many_stages_a_device_has(command: 
     split = tmp_path / "split.json"
     split.write_text(json.dumps({"a": 0, "b": 1, "c": 0, "d": 1}), encoding="utf-8")
     assert "stages" not in command("plan", few).out
-    told = command("plan", few, "--contiguity", "none", "--expert", split).out
-    assert [line.split()[:5] for line in told.splitlines() if "GPU" in line] == [
+    output = command("plan", few, "--contiguity", "none", "--expert", split).out
+    assert [line.split()[:5] for line in output.splitlines() if "GPU" in line] == [
         ["0", "GPU", "0", "2", "2"],
         ["1", "GPU", "1", "2", "2"],
     ]
@@ -111,16 +111,16 @@ def test_plan_says_what_is_in_which_node_and_crosses_between_them(command: Comma
     profile.write_text(f"node1 -- a -- {line}\nnode2 -- b -- {line}\n\tnode1 -- node2\n", encoding="utf-8")
     flags = ("--devices", 2, "--mini-batch", 2, "--micro-batches", 2, "--planner", "linear-dp")
     assert "node" not in command("plan", profile, *flags).out
-    told = command("plan", profile, *flags, "--devices-per-node", 1).out
-    assert "in 2 nodes" in told
-    assert "nodes      4 MiB a mini-batch between 2 nodes" in told
-    assert [line.split()[:4] for line in told.splitlines() if line[2:5] == "GPU"] == [
+    output = command("plan", profile, *flags, "--devices-per-node", 1).out
+    assert "in 2 nodes" in output
+    assert "nodes      4 MiB a mini-batch between 2 nodes" in output
+    assert [line.split()[:4] for line in output.splitlines() if line[2:5] == "GPU"] == [
         ["0", "GPU", "0", "0"],
         ["1", "GPU", "1", "1"],
     ]
-    told = command("plan", profile, *flags, "--devices-per-node", 1, "--json").json
-    assert told["nodes"] == [0, 1]
-    assert told["metrics"]["between_nodes_bytes"] == 2**22
+    output = command("plan", profile, *flags, "--devices-per-node", 1, "--json").json
+    assert output["nodes"] == [0, 1]
+    assert output["metrics"]["between_nodes_bytes"] == 2**22
 
 
 def test_plan_says_what_the_load_of_gpipe_is_made_of(command: Command, tmp_path: Path) -> None:
@@ -150,19 +150,19 @@ def test_a_latency_plan_says_among_which_it_is_proved(command: Command, model: P
 
 
 def test_flags_override_the_file(command: Command, model: Path) -> None:
-    told = command("plan", model, "--devices", 4, "--memory", "10", "--cpus", 0, "--json").json
-    assert sorted(told["placement"].values()) == [0, 1, 2, 3]
-    assert told["metrics"]["peak_memory_bytes"] == [10, 10, 10, 10]
+    printed = command("plan", model, "--devices", 4, "--memory", "10", "--cpus", 0, "--json").json
+    assert sorted(printed["placement"].values()) == [0, 1, 2, 3]
+    assert printed["metrics"]["peak_memory_bytes"] == [10, 10, 10, 10]
 
 
 def test_pins_hold(command: Command, model: Path) -> None:
-    told = command("plan", model, "--pin", "a=1", "--pin", "d=1", "--json").json
-    assert (told["placement"]["a"], told["placement"]["d"]) == (1, 1)
+    printed = command("plan", model, "--pin", "a=1", "--pin", "d=1", "--json").json
+    assert (printed["placement"]["a"], printed["placement"]["d"]) == (1, 1)
 
 
 def test_options_reach_the_planner(command: Command, model: Path) -> None:
-    told = command("plan", model, "--planner", "brute-force:placement-limit=5000", "--json").json
-    assert told["planner_options"]["placement_limit"] == 5000
+    printed = command("plan", model, "--planner", "brute-force:placement-limit=5000", "--json").json
+    assert printed["planner_options"]["placement_limit"] == 5000
 
 
 def test_the_version_is_that_of_the_package(command: Command) -> None:
@@ -207,10 +207,10 @@ def test_help_says_which_files_are_models(command: Command) -> None:
 
 def test_infeasible_ends_with_3_and_says_what_would_fit(command: Command, model: Path) -> None:
     ran = command("plan", model, "--memory", "15", "--cpus", 0, "--json")
-    told = ran.json
-    assert (ran.status, told["status"]) == (3, "INFEASIBLE")
-    assert (told["objective_s"], told["metrics"], told["placement"]) == (None, None, None)
-    why = told["infeasible"]
+    printed = ran.json
+    assert (ran.status, printed["status"]) == (3, "INFEASIBLE")
+    assert (printed["objective_s"], printed["metrics"], printed["placement"]) == (None, None, None)
+    why = printed["infeasible"]
     assert why["operators"]
     assert why["cap_lower_bound_bytes"] == 20
     assert why["smallest_cap_bytes"] == 20
@@ -243,8 +243,8 @@ def test_a_plan_file_can_be_simulated_and_checked(command: Command, plan_file: P
     shown = command("simulate", plan_file)
     assert shown.status == 0
     assert "0F0" in shown.out
-    told = command("simulate", plan_file, "--json").json
-    assert told["makespan_s"] == max(span["end_s"] for span in told["spans"])
+    printed = command("simulate", plan_file, "--json").json
+    assert printed["makespan_s"] == max(span["end_s"] for span in printed["spans"])
 
 
 def test_simulate_writes_a_chrome_trace(command: Command, plan_file: Path, tmp_path: Path) -> None:
@@ -277,21 +277,21 @@ def test_check_notices_an_objective_that_is_not_the_plan_s(command: Command, pla
 def test_trace_writes_a_graph_that_plans_alike(command: Command, model: Path, tmp_path: Path) -> None:
     path = tmp_path / "graph.json"
     assert command("trace", model, "-o", path).status == 0
-    told = [command("plan", name, "--planner", "brute-force", "--json").json for name in (model, path)]
-    assert told[0]["objective_s"] == told[1]["objective_s"]
-    assert told[0]["placement"] == told[1]["placement"]
+    printed = [command("plan", name, "--planner", "brute-force", "--json").json for name in (model, path)]
+    assert printed[0]["objective_s"] == printed[1]["objective_s"]
+    assert printed[0]["placement"] == printed[1]["placement"]
 
 
 def test_trace_describes_the_graph(command: Command, model: Path) -> None:
-    told = command("trace", model, "--json").json
-    assert (told["operators"], told["tensors"], told["training"]) == (4, 3, False)
+    printed = command("trace", model, "--json").json
+    assert (printed["operators"], printed["tensors"], printed["training"]) == (4, 3, False)
 
 
 def test_a_demo_is_traced_and_planned(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
-    told = command("plan", "gpt-small", "--devices", 2, "--planner", "equal", "-o", path, "--json").json
-    assert told["status"] in ("FEASIBLE", "OPTIMAL")
-    assert set(told["placement"].values()) == {0, 1}
+    printed = command("plan", "gpt-small", "--devices", 2, "--planner", "equal", "-o", path, "--json").json
+    assert printed["status"] in ("FEASIBLE", "OPTIMAL")
+    assert set(printed["placement"].values()) == {0, 1}
     assert command("check", path).status == 0
 
 
@@ -316,8 +316,8 @@ def test_a_placement_made_by_hand_is_judged(command: Command, model: Path, tmp_p
     """Four operators of 4 ms, two on each device; the tensor between costs 1 ms on both."""
     path = tmp_path / "mine.json"
     path.write_text(json.dumps({"a": 0, "b": 0, "c": 1, "d": 1}))
-    told = command("plan", model, "--expert", path, "--json").json
-    assert (told["planner"], told["placement"]) == ("expert", {"a": 0, "b": 0, "c": 1, "d": 1})
+    printed = command("plan", model, "--expert", path, "--json").json
+    assert (printed["planner"], printed["placement"]) == ("expert", {"a": 0, "b": 0, "c": 1, "d": 1})
     rows = command("compare", model, "--expert", path, "--planners", "single", "--json").json
     assert {row["planner"] for row in rows} == {"single", "expert"}
     path.write_text(json.dumps({"nobody": 0}))

@@ -22,11 +22,11 @@ THREE = "single,linear-dp,brute-force"
 
 def two_chains() -> dict:
     """7 -> 6 and 4 -> 3 ms, transfers of 1 us: {a, d} and {b, c} balance, but only as a circle."""
-    told = workload(maxCPUs=0)
-    for node, milliseconds in zip(told["nodes"], (7.0, 6.0, 4.0, 3.0), strict=True):
+    shown = workload(maxCPUs=0)
+    for node, milliseconds in zip(shown["nodes"], (7.0, 6.0, 4.0, 3.0), strict=True):
         node["fpgaLatency"] = milliseconds
-    told["edges"] = [{"sourceId": a, "destId": b, "cost": 0.001} for a, b in ((0, 1), (2, 3))]
-    return told
+    shown["edges"] = [{"sourceId": a, "destId": b, "cost": 0.001} for a, b in ((0, 1), (2, 3))]
+    return shown
 
 
 def lines(out: str) -> list[str]:
@@ -46,41 +46,41 @@ def test_every_planner_that_can_has_a_row_and_the_best_is_marked_and_first(comma
 
 
 def test_beside_iterations_are_the_time_of_a_sample_and_the_throughput(command: Command, model: Path) -> None:
-    asked = ("compare", model, "--planners", "single", "--mini-batch", 8, "--objective")
-    head, row = (line.split() for line in command(*asked, "iteration").out.splitlines()[4:6])
+    arguments = ("compare", model, "--planners", "single", "--mini-batch", 8, "--objective")
+    head, row = (line.split() for line in command(*arguments, "iteration").out.splitlines()[4:6])
     assert head[5:8] == ["a", "sample", "samples/s"]
     assert row[9:12] == ["16", "ms", "62.5"]
-    head, row = (line.split() for line in command(*asked, "max-load").out.splitlines()[4:6])
+    head, row = (line.split() for line in command(*arguments, "max-load").out.splitlines()[4:6])
     assert head[5:8] == ["makespan", "iteration", "samples/s"]
     assert "sample" not in head
     assert row[9:14] == ["128", "ms", "128", "ms", "62.5"]
-    assert command(*asked, "iteration", "--json").json[0]["seconds_per_sample"] == pytest.approx(16e-3)
+    assert command(*arguments, "iteration", "--json").json[0]["seconds_per_sample"] == pytest.approx(16e-3)
 
 
 def test_json_is_a_list_of_plans_in_the_order_of_the_table(command: Command, model: Path) -> None:
     ran = command("compare", model, "--planners", f"{THREE},brute-force:placement-limit=1", "--cpus", 0, "--json")
-    told = ran.json
+    printed = ran.json
     assert ran.status == 0
     assert {"model", "planner", "planner_options", "status", "objective_s", "bound_s", "gap", "runtime_s", "metrics",
             "placement", "guarantee", "source", "contiguity", "best_bound_s", "gap_to_best_bound", "best",
-            "peak_memory_bytes", "reason"} <= told[0].keys()  # fmt: skip
-    assert [entry["planner"] for entry in told][-2:] == ["single", "brute-force"]
-    objectives = [entry["objective_s"] for entry in told[:-1]]
+            "peak_memory_bytes", "reason"} <= printed[0].keys()  # fmt: skip
+    assert [entry["planner"] for entry in printed][-2:] == ["single", "brute-force"]
+    objectives = [entry["objective_s"] for entry in printed[:-1]]
     assert objectives == sorted(objectives)
     assert objectives == pytest.approx([9e-3, 9e-3, 16e-3])
-    assert [entry["gap_to_best_bound"] for entry in told[:-1]] == pytest.approx([0, 0, 7 / 16])
-    assert {entry["best_bound_s"] for entry in told} == {told[0]["objective_s"]}
-    left_out = told[-1]
+    assert [entry["gap_to_best_bound"] for entry in printed[:-1]] == pytest.approx([0, 0, 7 / 16])
+    assert {entry["best_bound_s"] for entry in printed} == {printed[0]["objective_s"]}
+    left_out = printed[-1]
     assert (left_out["status"], left_out["metrics"], left_out["objective_s"]) == ("UNSUPPORTED", None, None)
     assert "placements" in left_out["reason"]
     assert left_out["planner_options"] == {"placement_limit": 1}
-    assert left_out.keys() == told[0].keys()
+    assert left_out.keys() == printed[0].keys()
 
 
 def test_the_whole_family_of_contiguities_in_one_table(command: Command, tmp_path: Path) -> None:
     path = write(tmp_path, two_chains())
-    told = command("compare", path, "--planners", "brute-force", "--contiguity", "all", "--json").json
-    found = {entry["contiguity"]: entry["objective_s"] for entry in told}
+    printed = command("compare", path, "--planners", "brute-force", "--contiguity", "all", "--json").json
+    found = {entry["contiguity"]: entry["objective_s"] for entry in printed}
     assert found == pytest.approx({"acyclic": 11.002e-3, "convex": 10.002e-3, "none": 10.002e-3})
     out = command("compare", path, "--planners", "brute-force", "--contiguity", "all").out
     assert "contiguity  acyclic 11.002 ms, convex 10.002 ms (−9.1 %), none 10.002 ms (equal)" in out
@@ -95,11 +95,12 @@ def test_a_placement_that_is_no_plan_is_told_why(command: Command, model: Path, 
 
 
 @pytest.mark.parametrize(
-    ("flag", "told"), [("none", "none"), ("all,none", "acyclic, convex and none"), ("none,acyclic", "acyclic and none")]
+    ("flag", "message"),
+    [("none", "none"), ("all,none", "acyclic, convex and none"), ("none,acyclic", "acyclic and none")],
 )
-def test_the_contiguity_asked_for_is_told(command: Command, model: Path, flag: str, told: str) -> None:
+def test_the_contiguity_asked_for_is_told(command: Command, model: Path, flag: str, message: str) -> None:
     ran = command("compare", model, "--planners", "single", "--contiguity", flag)
-    assert f"asked for  contiguity {told}, at most 10 s a planner" in ran.out
+    assert f"asked for  contiguity {message}, at most 10 s a planner" in ran.out
 
 
 @pytest.mark.parametrize(
@@ -128,9 +129,9 @@ def test_infeasible_ends_with_3_and_says_what_would_fit(command: Command, model:
     assert ran.status == 3
     assert ran.out.count("infeasible") >= 3
     assert "a plan was found at 20 B" in ran.out
-    told = command("compare", model, "--planners", THREE, "--memory", "15", "--cpus", 0, "--json").json
-    assert {entry["status"] for entry in told} == {"INFEASIBLE"}
-    assert told[0]["infeasible"]["smallest_cap_bytes"] == 20
+    printed = command("compare", model, "--planners", THREE, "--memory", "15", "--cpus", 0, "--json").json
+    assert {entry["status"] for entry in printed} == {"INFEASIBLE"}
+    assert printed[0]["infeasible"]["smallest_cap_bytes"] == 20
 
 
 def test_no_plan_ends_with_4(command: Command, tmp_path: Path) -> None:

@@ -56,9 +56,9 @@ def test_a_terminal_is_told_which_and_how_long_and_left_clean(monkeypatch: pytes
     stream = Terminal()
     with report_compiling(stream):
         compile_one()
-    told = stream.getvalue().split("\r")
-    assert "compiling kernels, once: test compiling (0 s so far)" in told[1]
-    assert told[2].strip() == told[3] == ""
+    output = stream.getvalue().split("\r")
+    assert "compiling kernels, once: test compiling (0 s so far)" in output[1]
+    assert output[2].strip() == output[3] == ""
 
 
 def test_nothing_is_said_where_nothing_is_compiled_or_it_takes_no_time() -> None:

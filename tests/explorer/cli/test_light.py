@@ -53,17 +53,24 @@ def test_planning_a_demo_that_ships_does_not_import_torch(how: str) -> None:
 
 
 def test_nor_does_one_that_was_traced_before(tmp_path: Path) -> None:
-    asked = ["plan", "candle_uno-small,batch=6", "--planner", "equal", "--library", str(tmp_path / "answers.sqlite")]
-    code = f"from explorer.cli import main; main({asked!r}); import sys; print('torch' in sys.modules)"
+    arguments = [
+        "plan",
+        "candle_uno-small,batch=6",
+        "--planner",
+        "equal",
+        "--library",
+        str(tmp_path / "answers.sqlite"),
+    ]
+    code = f"from explorer.cli import main; main({arguments!r}); import sys; print('torch' in sys.modules)"
     assert [run(code).splitlines()[-1] for _ in range(2)] == ["True", "False"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.graphs", "answers.sqlite"]
-    without = code.replace("'--library', " + repr(asked[-1]), "'--no-library'")
+    without = code.replace("'--library', " + repr(arguments[-1]), "'--no-library'")
     assert run(without).splitlines()[-1] == "True"
 
 
 def test_an_answer_that_is_known_needs_no_planner_bound_or_compiler(tmp_path: Path) -> None:
-    asked = ["plan", "gpt-small", "--effort", "quick", "--library", str(tmp_path / "answers.sqlite")]
-    code = f"from explorer.cli import main; main({asked!r}); import sys; print(*sys.modules)"
+    arguments = ["plan", "gpt-small", "--effort", "quick", "--library", str(tmp_path / "answers.sqlite")]
+    code = f"from explorer.cli import main; main({arguments!r}); import sys; print(*sys.modules)"
     assert "solvers.planners.portfolio" in run(code).splitlines()[-1].split()
     lines = run(code).splitlines()
     assert any(line.startswith("note       cached result of") for line in lines)

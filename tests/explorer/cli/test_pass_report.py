@@ -23,32 +23,32 @@ RESULT = Result(PROBLEM, PLAN, Status.FEASIBLE, StopReason.FINISHED, END, END / 
 
 def test_the_report_fits_a_screen_and_tells_devices_links_and_the_path(capsys: pytest.CaptureFixture[str]) -> None:
     print_report("lattice", RESULT)
-    told = capsys.readouterr().out
-    assert len(told.splitlines()) < SCREEN
-    assert "stage" not in told
-    devices = [line.split()[:3] for line in told.splitlines() if line.startswith(("0 ", "1 ", "2 ", "3 "))]
+    output = capsys.readouterr().out
+    assert len(output.splitlines()) < SCREEN
+    assert "stage" not in output
+    devices = [line.split()[:3] for line in output.splitlines() if line.startswith(("0 ", "1 ", "2 ", "3 "))]
     ran = [sum(s.device == d and not s.is_transfer for s in SCHEDULE.spans) for d in range(4)]
     assert [int(count.replace(",", "")) for _, _, count in devices] == ran
-    links = [line for line in told.splitlines() if " → " in line and line.startswith("gpu")]
+    links = [line for line in output.splitlines() if " → " in line and line.startswith("gpu")]
     assert len(links) == len({s.resource for s in SCHEDULE.spans if s.is_transfer})
-    assert "step       " in told
-    assert told.count("longest    ") == 3
+    assert "step       " in output
+    assert output.count("longest    ") == 3
 
 
 def test_json_still_lists_every_stage() -> None:
-    told = result_object("lattice", RESULT)
-    assert len(told["stages"]) == len(PLAN.stages)  # type: ignore[arg-type]
-    assert len(told["placement"]) == len(PROBLEM.graph)  # type: ignore[arg-type]
+    shown = result_object("lattice", RESULT)
+    assert len(shown["stages"]) == len(PLAN.stages)  # type: ignore[arg-type]
+    assert len(shown["placement"]) == len(PROBLEM.graph)  # type: ignore[arg-type]
 
 
 def test_simulate_says_the_same_and_json_has_every_span(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text(write_plan(PROBLEM, PLAN, RESULT, "lattice"), encoding="utf-8")
-    told = command("simulate", path).out
-    assert len(told.splitlines()) < SCREEN
+    output = command("simulate", path).out
+    assert len(output.splitlines()) < SCREEN
     moves = sum(span.is_transfer for span in SCHEDULE.spans)
-    assert f"{len(PROBLEM.graph):,} operators and {moves:,} transfers" in told
-    assert "GPU" not in told
+    assert f"{len(PROBLEM.graph):,} operators and {moves:,} transfers" in output
+    assert "GPU" not in output
     assert len(command("simulate", path, "--json").json["spans"]) == len(SCHEDULE.spans)
 
 

@@ -65,19 +65,19 @@ def test_a_run_is_told_in_a_screenful_with_its_bundle_and_command(command: Comma
     assert ran.status == 0
     first, *lines = ran.out.partition("\n\n")[0].splitlines()
     assert first == "gpt: 2 ranks on local (this machine)"
-    told = dict(line.split(maxsplit=1) for line in lines)
-    assert told["status"] == "done"
-    assert told["hardware"] == "2 x a CPU on here; 1 thread a rank"
-    assert told["iteration"] == "10 s median of 3, from 8 s to 12 s"
-    assert told["predicted"] == "8 s (20 % shorter)"
-    assert told["losses"] == "first 2.5, last 2"
-    assert told["agreement"] == (
+    shown = dict(line.split(maxsplit=1) for line in lines)
+    assert shown["status"] == "done"
+    assert shown["hardware"] == "2 x a CPU on here; 1 thread a rank"
+    assert shown["iteration"] == "10 s median of 3, from 8 s to 12 s"
+    assert shown["predicted"] == "8 s (20 % shorter)"
+    assert shown["losses"] == "first 2.5, last 2"
+    assert shown["agreement"] == (
         "agrees with the whole model in float64, relative: losses 1.0e-12, gradients 2.0e-12, parameters identical"
         " (worst: head.weight)"
     )
-    assert Path(told["bundle"]).parent == tmp_path / "home" / "runs"
-    assert (Path(told["bundle"]) / "run.sh").is_file()
-    assert shlex.split(told["again"])[-2:] == ["sh", f"{told['bundle']}/run.sh"]
+    assert Path(shown["bundle"]).parent == tmp_path / "home" / "runs"
+    assert (Path(shown["bundle"]) / "run.sh").is_file()
+    assert shlex.split(shown["again"])[-2:] == ["sh", f"{shown['bundle']}/run.sh"]
 
 
 def test_a_plan_for_other_hardware_leads_with_that_and_compares_no_times(command: Command, tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_a_plan_for_other_hardware_leads_with_that_and_compares_no_times(command
 
 
 def test_peaks_stand_beside_what_was_predicted(command: Command, plan: Path) -> None:
-    told = next(line for line in command("run", plan).out.splitlines() if line.startswith("memory"))
-    assert re.fullmatch(r"memory     peak 1 KiB \(predicted [^)]+\), 2 KiB \(predicted [^)]+\) by rank", told)
+    output = next(line for line in command("run", plan).out.splitlines() if line.startswith("memory"))
+    assert re.fullmatch(r"memory     peak 1 KiB \(predicted [^)]+\), 2 KiB \(predicted [^)]+\) by rank", output)
 
 
 def test_a_run_that_differs_is_failed_in_every_record(command: Command, plan: Path, tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_a_run_that_differs_is_failed_in_every_record(command: Command, plan: Pa
 
 def test_the_three_errors_are_told_apart_and_the_worst_actions_first(command: Command, plan: Path) -> None:
     out = command("run", plan).out
-    told = [line.split("  ")[0] for line in out.splitlines()]
-    assert [word for word in told if word in ("schedule model", "links", "operator costs")] == [
+    shown = [line.split("  ")[0] for line in out.splitlines()]
+    assert [word for word in shown if word in ("schedule model", "links", "operator costs")] == [
         "operator costs",
         "links",
         "schedule model",
@@ -137,19 +137,19 @@ def test_the_three_errors_are_told_apart_and_the_worst_actions_first(command: Co
 
 def test_json_is_that_of_the_plan_with_what_was_measured(command: Command, plan: Path, tmp_path: Path) -> None:
     ran = command("run", plan, "--json", "-o", tmp_path / "result.json")
-    told = ran.json
+    printed = ran.json
     assert ran.status == 0
-    assert set(command("plan", write(tmp_path, workload()), "--json").json) <= set(told)
-    assert told["measured"]["iteration_s"] == {"min": 8.0, "median": 10.0, "max": 12.0}
-    assert (told["measured"]["loss_error"], told["measured"]["gradient_error"]) == (1e-12, 2e-12)
-    assert told["measured"]["compared_with"] == "whole"
-    assert told["measured"]["iteration"] == 2
-    assert told["measured"]["actions"] == [
+    assert set(command("plan", write(tmp_path, workload()), "--json").json) <= set(printed)
+    assert printed["measured"]["iteration_s"] == {"min": 8.0, "median": 10.0, "max": 12.0}
+    assert (printed["measured"]["loss_error"], printed["measured"]["gradient_error"]) == (1e-12, 2e-12)
+    assert printed["measured"]["compared_with"] == "whole"
+    assert printed["measured"]["iteration"] == 2
+    assert printed["measured"]["actions"] == [
         {"rank": 0, "action": "0F0", "start_s": 0.0, "end_s": 3.0, "wait_s": 0.0},
         {"rank": 1, "action": "1F0", "start_s": 4.0, "end_s": 7.0, "wait_s": 4.0},
     ]
-    assert (told["run"]["status"], told["run"]["predicted_s"]) == ("done", predicted_s())
-    assert told["comparison"]["measured_s"] == 10.0
+    assert (printed["run"]["status"], printed["run"]["predicted_s"]) == ("done", predicted_s())
+    assert printed["comparison"]["measured_s"] == 10.0
     assert read_outcome((tmp_path / "result.json").read_bytes()).iterations_s == (8.0, 12.0, 10.0)
 
 
@@ -216,9 +216,9 @@ def test_the_flags_are_the_request_and_the_target_says_the_rest(command: Command
     flags = ["--steps", 7, "--warmup", 0, "--optimizer", "sgd", "--learning-rate", 0.5, "--no-pin", "--verify"]
     flags += ["--backend", "cpu", "--float64", "--seed", 3, "--targets", declared, "--bundle", tmp_path / "b"]
     assert command("run", plan, *flags).status == 0
-    asked = json.loads((tmp_path / "b" / "request.json").read_text())
+    request = json.loads((tmp_path / "b" / "request.json").read_text())
     assert (
-        asked
+        request
         | {
             "steps": 7,
             "warmup": 0,
@@ -233,12 +233,12 @@ def test_the_flags_are_the_request_and_the_target_says_the_rest(command: Command
             "time_limit_s": 30.0,
             "allow_model": False,
         }
-        == asked
+        == request
     )
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (["gpt"], "this is a model, not a plan; plan it first: `placement-explorer plan gpt"),
         (["MODEL"], "this is a model, not a plan"),
@@ -257,7 +257,7 @@ def test_the_flags_are_the_request_and_the_target_says_the_rest(command: Command
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_starts(
-    args: list[str], told: str, command: Command, plan: Path, tmp_path: Path
+    args: list[str], message: str, command: Command, plan: Path, tmp_path: Path
 ) -> None:
     for name in ("theirs", "path", "file"):
         (tmp_path / name).mkdir()
@@ -269,7 +269,7 @@ def test_what_cannot_be_run_is_refused_before_anything_starts(
         "PATH": write_two_ranks(tmp_path / "path", "their/model.py:make"),
         "FILE": write_two_ranks(tmp_path / "file", "model.pt2"),
     }
-    assert told in command.refused("run", *(places.get(arg, arg) for arg in args))
+    assert message in command.refused("run", *(places.get(arg, arg) for arg in args))
     assert not list(tmp_path.glob("**/pid-*"))
 
 
@@ -357,15 +357,15 @@ def test_a_run_that_differs_from_the_whole_model_has_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "asked"),
+    ("given", "question"),
     [((), (False, None)), (("--verify",), (True, None)), (("--verify-by", "stages"), (True, "stages"))],
 )
 def test_how_a_run_is_compared_is_asked_of_its_ranks(
-    command: Command, plan: Path, tmp_path: Path, given: tuple[str, ...], asked: tuple[bool, str | None]
+    command: Command, plan: Path, tmp_path: Path, given: tuple[str, ...], question: tuple[bool, str | None]
 ) -> None:
     assert command("run", plan, *given, "--bundle", tmp_path / "bundle").status == 0
     request = json.loads((tmp_path / "bundle" / "request.json").read_text())
-    assert (request["verify"], request["verify_by"]) == asked
+    assert (request["verify"], request["verify_by"]) == question
 
 
 def test_a_result_that_cannot_be_saved_is_told_after_the_report_and_counts_as_a_failed_run(

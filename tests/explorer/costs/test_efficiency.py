@@ -22,20 +22,20 @@ OUTSIDE = {
 
 def test_every_source_is_of_a_device_that_there_is_and_says_where() -> None:
     seen = set()
-    for work, kinds, told in _FOUND:
-        assert 0 < told.low <= told.high <= 1
-        assert "(20" in told.source or "IPDPSW 2018" in told.source
+    for work, kinds, expected in _FOUND:
+        assert 0 < expected.low <= expected.high <= 1
+        assert "(20" in expected.source or "IPDPSW 2018" in expected.source
         for kind in kinds:
             assert kind in DEVICES
             assert (work, kind) not in seen
             seen.add((work, kind))
-            assert published(work, kind) is told
+            assert published(work, kind) is expected
 
 
 def test_what_is_taken_is_what_was_found_but_where_it_is_said() -> None:
     found = {(work, kind): published(work, kind) for work in WorkClass for kind in DEVICES}
-    told = {where: one for where, one in found.items() if one is not None}
-    assert {where for where, one in told.items() if not one.low <= SHARES[where[0]] <= one.high} == OUTSIDE
+    fields = {where: one for where, one in found.items() if one is not None}
+    assert {where for where, one in fields.items() if not one.low <= SHARES[where[0]] <= one.high} == OUTSIDE
     assert published(WorkClass.CONVOLUTIONS, "A100-80GB") is None
     assert published(WorkClass.MEMORY, "cpu") is None
 

@@ -126,8 +126,8 @@ def test_tables_lines_and_rows_tell_it_too(planned: dict[str, Result], capsys: p
     table = capsys.readouterr().out.splitlines()
     assert "within" in table[2]
     assert found.words() in table[3]
-    told = row_objects(rows, (None, None))
-    assert [(row["low_s"], row["high_s"]) for row in told] == [tuple(found), (None, None)]
+    shown = row_objects(rows, (None, None))
+    assert [(row["low_s"], row["high_s"]) for row in shown] == [tuple(found), (None, None)]
     assert f", {found.words()} iteration" in result_line(result)
     assert found.words() in str(Sweep(rows))
     (cell,) = cells(ranked([result_row("equal", "heuristic", "", result, metrics)]))
@@ -146,8 +146,8 @@ def test_a_run_beside_its_prediction_tells_it_too(planned: dict[str, Result]) ->
     assert compared.within == interval(result.problem, result.plan, compared.predicted_s)
     assert compared.within is not None
     assert rows(compared)[0][2] == compared.within.words()
-    told = panel(comparison_object(compared), [device.name for device in result.problem.cluster.devices])
-    assert any(compared.within.words() in figure["note"] for figure in told["kpis"])
+    shown = panel(comparison_object(compared), [device.name for device in result.problem.cluster.devices])
+    assert any(compared.within.words() in figure["note"] for figure in shown["kpis"])
 
 
 def test_a_comparison_names_those_that_are_not_told_apart_from_the_best(
@@ -170,8 +170,8 @@ def test_a_comparison_names_those_that_are_not_told_apart_from_the_best(
     rows = [one.row for one in done]
     assert [row.alike for row in rows] == [(), ("pipedream",), ()]
     assert {one.row.planner: one.apart for one in ranked(rows)} == {"equal": None, "pipedream": False, "single": True}
-    told = comparison_list("gpt-small", problem, done)
-    assert [row["told_apart_from_best"] for row in told] == [None, False, True]
+    result = comparison_list("gpt-small", problem, done)
+    assert [row["told_apart_from_best"] for row in result] == [None, False, True]
     print_comparison("gpt-small", problem, done, 1.0)
     assert "alike  pipedream: not distinguished from the best" in capsys.readouterr().out
     shown = [row | {"can_show": True} for row in table(rows, None)]

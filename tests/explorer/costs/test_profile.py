@@ -38,7 +38,7 @@ def test_what_the_engine_takes_is_kept_and_a_file_of_before_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"engine": None}, "engine"),
         ({"engine": {"costs": {}, "residual": 0, "measurements": 1, "clock": ""}}, "engine.costs.iteration_s: missing"),
@@ -66,12 +66,12 @@ def test_what_the_engine_takes_is_kept_and_a_file_of_before_has_none() -> None:
         ({"links": [{"src": 0}]}, "missing"),
     ],
 )
-def test_what_is_no_profile_is_refused_and_the_place_named(change: dict[str, Any], said: str) -> None:
+def test_what_is_no_profile_is_refused_and_the_place_named(change: dict[str, Any], message: str) -> None:
     value = json.loads(write_profile(profile_of(GRAPH))) | change
     with pytest.raises(InvalidProblem) as error:
         read_profile(json.dumps(value), "x.json")
     assert str(error.value).startswith("x.json")
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 

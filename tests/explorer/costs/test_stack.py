@@ -327,6 +327,6 @@ def test_all_kernels_of_a_block_are_told_but_for_a_few_copies() -> None:
         (forward, {Phase.FORWARD}),
         (backward, {Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT}),
     ):
-        told = both[[operator.phase in phases for operator in graph.operators]].sum()
+        shown = both[[operator.phase in phases for operator in graph.operators]].sum()
         really = sum(nbytes for _, nbytes in launches.seen)
-        assert 0.95 * really < told < really
+        assert 0.95 * really < shown < really

@@ -103,8 +103,8 @@ def test_a_question_prices_updates_as_it_asks() -> None:
     """The settings' optimizer and precision, and no other operator's time."""
     workload = Workload(trained(), "two")
     adam, sgd, mixed = (
-        make_problem(workload, Settings(devices=1, device_kind=KIND, **asked)).compute.seconds[KIND]  # type: ignore[arg-type]
-        for asked in ({}, {"optimizer": Optimizer.SGD}, {"precision": Precision.MIXED})
+        make_problem(workload, Settings(devices=1, device_kind=KIND, **question)).compute.seconds[KIND]  # type: ignore[arg-type]
+        for question in ({}, {"optimizer": Optimizer.SGD}, {"precision": Precision.MIXED})
     )
     assert (sgd[2:] / adam[2:]).ravel() == pytest.approx(3 / 7, rel=1e-12)
     assert (mixed[2:] / adam[2:]).ravel() == pytest.approx(2.0, rel=1e-12)

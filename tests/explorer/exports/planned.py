@@ -14,7 +14,7 @@ from solvers.schedules.assemble import assemble
 
 
 @cache
-def asked(model: str, devices: int, training: bool) -> PlanFile:
+def on_one_device(model: str, devices: int, training: bool) -> PlanFile:
     """The question, with all of the model on one device."""
     traced = explorer.trace(model, training=training)
     whole = devices * traced.graph.tensor_parallel
@@ -34,7 +34,7 @@ def planned(
     """The demo with a stage that begins at every one of these operators, in the order of the forward. devices: of the
     stages (default: one after the other). changes: of the problem."""
     places = [each if isinstance(each, tuple) else (each,) for each in devices or range(len(firsts) + 1)]
-    file = asked(model, 1 + max(max(place) for place in places), training)
+    file = on_one_device(model, 1 + max(max(place) for place in places), training)
     problem = replace(file.problem, pipeline=Pipeline(pipeline), **changes)
     graph = problem.graph
     names = graph.index_of()

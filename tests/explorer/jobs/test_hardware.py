@@ -23,8 +23,8 @@ def of_kind(kind):
 def test_a_gpu_that_is_not_here_is_elsewhere(monkeypatch):
     monkeypatch.setattr(run_kinds, "_gpus", list)
     problem = of_kind("H100-80GB")
-    told = elsewhere(problem, even_plan(problem), HERE)
-    assert told.startswith("This plan is for 2 H100-80GB; local has no GPU (")
+    shown = elsewhere(problem, even_plan(problem), HERE)
+    assert shown.startswith("This plan is for 2 H100-80GB; local has no GPU (")
 
 
 def test_the_gpu_that_is_here_is_not(monkeypatch):

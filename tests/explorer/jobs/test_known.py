@@ -37,17 +37,17 @@ def model(tmp_path: Path) -> str:
     return str(write(tmp_path, workload()))
 
 
-def told(job: Callable[..., None], request: object, kind: str = "result") -> Emitted:
+def events_of(job: Callable[..., None], request: object, kind: str = "result") -> Emitted:
     found: Emitted = []
     job(request, found.append, never)
     return [event for event in found if event["kind"] == kind]
 
 
 def test_a_page_that_asks_again_gets_what_is_known(library: Path, model: str) -> None:
-    (first,) = told(solve_job, SolveRequest(model, Settings()))
-    (again,) = told(solve_job, SolveRequest(model, Settings()))
-    (fresh,) = told(solve_job, SolveRequest(model, Settings(), fresh=True))
-    (other,) = told(solve_job, SolveRequest(model, Settings(), seed=1))
+    (first,) = events_of(solve_job, SolveRequest(model, Settings()))
+    (again,) = events_of(solve_job, SolveRequest(model, Settings()))
+    (fresh,) = events_of(solve_job, SolveRequest(model, Settings(), fresh=True))
+    (other,) = events_of(solve_job, SolveRequest(model, Settings(), seed=1))
     assert [is_known(event["notes"]) for event in (first, again, fresh, other)] == [False, True, False, False]
     for key in ("status", "stop_reason", "runtime_s", "planner"):
         assert again[key] == first[key], key
@@ -60,18 +60,18 @@ def test_a_notebook_that_asks_again_gets_what_is_known(library: Path, model: str
     read = load(model)
     problem = make_problem(read, Settings())
     question = packed_problem(problem, packed_graph(problem.graph))
-    (first,) = told(ask_job, AskRequest(question, read.reference))
-    (again,) = told(ask_job, AskRequest(question, read.reference))
-    (fresh,) = told(ask_job, AskRequest(question, read.reference, fresh=True))
+    (first,) = events_of(ask_job, AskRequest(question, read.reference))
+    (again,) = events_of(ask_job, AskRequest(question, read.reference))
+    (fresh,) = events_of(ask_job, AskRequest(question, read.reference, fresh=True))
     assert [is_known(event["notes"]) for event in (first, again, fresh)] == [False, True, False]
     assert unpacked_result(again["packed"], problem).plan == unpacked_result(first["packed"], problem).plan
 
 
 def test_a_comparison_asks_only_what_is_not_known(library: Path, model: str) -> None:
-    told(solve_job, SolveRequest(model, Settings(), planner="equal"))
-    rows = told(compare_job, CompareRequest(model, Settings(), ("equal", "single")), "row")
+    events_of(solve_job, SolveRequest(model, Settings(), planner="equal"))
+    rows = events_of(compare_job, CompareRequest(model, Settings(), ("equal", "single")), "row")
     assert len(rows) == 2
-    again = told(compare_job, CompareRequest(model, Settings(), ("equal", "single")), "row")
+    again = events_of(compare_job, CompareRequest(model, Settings(), ("equal", "single")), "row")
     assert [row["row"] for row in again] == [row["row"] for row in rows]  # the seconds of then, too
 
 
@@ -79,13 +79,13 @@ def test_the_page_asks_a_sweep_and_what_would_help_once(
     library: Path, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask = SolveRequest(model, Settings(), effort=Effort.QUICK)
-    (answered,) = told(solve_job, ask)
+    (answered,) = events_of(solve_job, ask)
     plan = PlanSource(held=answered["plan"]["held"])
-    asked = ((sweep_job, SweepRequest(ask, "devices")), (help_job, HelpRequest(ask, plan, 4)))
+    question = ((sweep_job, SweepRequest(ask, "devices")), (help_job, HelpRequest(ask, plan, 4)))
 
     def parts() -> list[list[dict[str, Any]]]:
         """Without the answers themselves: each plan is held anew."""
-        found = [told(job, request, "part") for job, request in asked]
+        found = [events_of(job, request, "part") for job, request in question]
         return [[{**event["part"], "answer": None} for event in events] for events in found]
 
     before = parts()
@@ -98,22 +98,33 @@ def test_a_sweep_of_the_page_is_known_to_one_of_the_command(
     library: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask = SolveRequest("gpt-small", Settings(), effort=Effort.QUICK, planner="equal")
-    told(sweep_job, SweepRequest(ask, "devices"))
+    events_of(sweep_job, SweepRequest(ask, "devices"))
     monkeypatch.setattr(Asking, "found", None)
-    asked = ["sweep", "gpt-small", "--planner", "equal", "--devices", "1,2,4", "--effort", "quick", "--workers", "1"]
-    assert main([*asked, "--time-limit", str(ask.time_limit_s), "--json"]) == 0
+    arguments = [
+        "sweep",
+        "gpt-small",
+        "--planner",
+        "equal",
+        "--devices",
+        "1,2,4",
+        "--effort",
+        "quick",
+        "--workers",
+        "1",
+    ]
+    assert main([*arguments, "--time-limit", str(ask.time_limit_s), "--json"]) == 0
     assert [row["status"] for row in json.loads(capsys.readouterr().out)] == ["OPTIMAL", "FEASIBLE", "FEASIBLE"]
 
 
 def test_without_a_library_all_is_searched(model: str) -> None:
     for _ in range(2):
-        (event,) = told(solve_job, SolveRequest(model, Settings()))
+        (event,) = events_of(solve_job, SolveRequest(model, Settings()))
         assert not is_known(event["notes"])
 
 
 def test_what_is_wrong_with_the_library_is_a_note_that_names_no_folder(library: Path, model: str) -> None:
     library.write_text("no library")
-    (event,) = told(solve_job, SolveRequest(model, Settings()))
+    (event,) = events_of(solve_job, SolveRequest(model, Settings()))
     assert event["plan"] is not None
     (note,) = [note for note in event["notes"] if "library" in note]
     assert note.startswith("plans.sqlite is no library of plans")

@@ -21,11 +21,11 @@ class World:
 
     def __init__(self, cost=0.0):
         self.now, self.worked, self.cost = 0.0, 0.0, cost
-        self.told = []
+        self.reported = []
         self.telling = Telling(self.tell, lambda: self.now, lambda: self.worked)
 
     def tell(self, progress, plan, since):
-        self.told.append((progress.objective_s, plan, [step.objective_s for step in since]))
+        self.reported.append((progress.objective_s, plan, [step.objective_s for step in since]))
         if plan is not None:
             self.worked += self.cost
 
@@ -42,11 +42,11 @@ def test_steps_that_come_fast_are_told_together_and_none_is_lost():
     world = World()
     for i, plan in enumerate((A, B, C)):
         world.step(0.01 * i, 9.0 - i, plan)
-    assert world.told == []
+    assert world.reported == []
     world.beat(REDRAW_S + 0.01)
-    assert world.told == [(7.0, C, [9.0, 8.0])]
+    assert world.reported == [(7.0, C, [9.0, 8.0])]
     world.beat(2.0)
-    assert len(world.told) == 1
+    assert len(world.reported) == 1
 
 
 def test_a_plan_is_drawn_once_however_often_it_is_named():
@@ -54,22 +54,22 @@ def test_a_plan_is_drawn_once_however_often_it_is_named():
     world.step(1.0, 5.0, A)
     world.step(2.0, 5.0, A)
     world.step(3.0, 4.0, B)
-    assert [plan for _, plan, _ in world.told] == [A, None, B]
+    assert [plan for _, plan, _ in world.reported] == [A, None, B]
 
 
 def test_a_note_is_told_at_once_and_its_plan_when_it_is_time():
     world = World()
     world.step(1.0, 5.0, A)
     world.step(1.1, 4.0, B, "refining")
-    assert world.told[-1] == (4.0, None, [])
+    assert world.reported[-1] == (4.0, None, [])
     world.beat(1.0 + REDRAW_S)
-    assert world.told[-1][1] is B
+    assert world.reported[-1][1] is B
 
 
 def test_a_first_step_without_a_plan_is_told_too():
     world = World()
     world.step(1.0, math.inf, None)
-    assert world.told == [(math.inf, None, [])]
+    assert world.reported == [(math.inf, None, [])]
 
 
 @pytest.mark.parametrize("cost", [0.1, 100.0])
@@ -78,6 +78,6 @@ def test_plans_that_are_dear_to_draw_are_drawn_more_rarely_but_not_never(cost):
     world.step(1.0, 5.0, A)
     rest = min(LONGEST_S, cost / DRAWING)
     world.step(1.0 + 0.9 * rest, 4.0, B)
-    assert [plan for _, plan, _ in world.told] == [A]
+    assert [plan for _, plan, _ in world.reported] == [A]
     world.beat(1.0 + rest)
-    assert [plan for _, plan, _ in world.told] == [A, B]
+    assert [plan for _, plan, _ in world.reported] == [A, B]

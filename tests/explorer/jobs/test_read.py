@@ -49,17 +49,17 @@ def zipped(entries, method=zipfile.ZIP_DEFLATED):
 
 
 def test_a_graph_is_a_model(tmp_path):
-    told = read(tmp_path, write_graph(chain_workload()))
-    assert (told["kind"], told["what"]) == ("opened", "model")
-    assert told["words"] == "192 operators"
+    event = read(tmp_path, write_graph(chain_workload()))
+    assert (event["kind"], event["what"]) == ("opened", "model")
+    assert event["words"] == "192 operators"
 
 
 def test_a_plan_is_checked_shown_and_a_model_to_plan_anew(tmp_path):
     problem = chain_problem(4)
     data = write_plan(problem, even_plan(problem))
-    told = read(tmp_path, data)
-    assert (told["what"], told["devices"]) == ("plan", 4)
-    assert len(unpacked(told["plan"]["plan"])["placement"]) == 192
+    event = read(tmp_path, data)
+    assert (event["what"], event["devices"]) == ("plan", 4)
+    assert len(unpacked(event["plan"]["plan"])["placement"]) == 192
     again = load_opened(str(tmp_path / "given.json"), "given.json", True)
     assert len(again.graph) == 192
     assert again.compute is not None
@@ -75,14 +75,14 @@ def test_a_plan_that_breaks_a_rule_is_refused(tmp_path):
 def test_placements_and_clusters_are_told_apart(tmp_path):
     assert read(tmp_path, '{"blocks.0": 0, "blocks.1": 1}')["what"] == "placement"
     cluster = {"devices": [{"name": "a", "kind": "A100-40GB"}, {"name": "b", "kind": "A100-40GB"}], "links": []}
-    told = read(tmp_path, json.dumps(cluster))
-    assert (told["what"], told["devices"]) == ("cluster", 2)
+    event = read(tmp_path, json.dumps(cluster))
+    assert (event["what"], event["devices"]) == ("cluster", 2)
 
 
 def test_operator_times_are_looked_at_and_plan_with(tmp_path):
     library = library_of_linear(hardware="NVIDIA H100 80GB HBM3")
-    told = read(tmp_path, write_library(library))
-    assert (told["what"], told["words"]) == ("times", "2 calls measured on NVIDIA H100 80GB HBM3")
+    event = read(tmp_path, write_library(library))
+    assert (event["what"], event["words"]) == ("times", "2 calls measured on NVIDIA H100 80GB HBM3")
     settings = Settings(device_kind="V100-16GB", mini_batch=4)  # the page always says a kind
     files = Files(times=str(tmp_path / "given.json"))
     workload = Workload(linear_graph(), "mlp", training=False)
@@ -116,25 +116,25 @@ HOSTILE = {
 
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
 def test_what_is_hostile_is_refused_in_one_line_by_its_name(tmp_path, data):
-    told = read(tmp_path, data, MARKUP)
-    assert told["kind"] == "failed"
-    assert "internal error" not in told["message"]
-    assert "\n" not in told["message"]
-    assert len(told["message"]) <= 420
-    assert str(tmp_path) not in told["message"]
+    event = read(tmp_path, data, MARKUP)
+    assert event["kind"] == "failed"
+    assert "internal error" not in event["message"]
+    assert "\n" not in event["message"]
+    assert len(event["message"]) <= 420
+    assert str(tmp_path) not in event["message"]
 
 
 def test_a_reader_that_dies_is_replaced():
     import queue
 
-    jobs, told = Jobs(READING), queue.Queue()
+    jobs, shown = Jobs(READING), queue.Queue()
     try:
-        jobs.start("read", ReadRequest("/nowhere/at/all.json", "all.json"), told.put)
-        while (event := told.get(timeout=120))["kind"] != "failed":
+        jobs.start("read", ReadRequest("/nowhere/at/all.json", "all.json"), shown.put)
+        while (event := shown.get(timeout=120))["kind"] != "failed":
             pass
         jobs.workers[0].process.kill()
-        jobs.start("read", ReadRequest("/nowhere/else.json", "else.json"), told.put)
-        while (event := told.get(timeout=120))["kind"] != "failed" or "else" not in event["message"]:
+        jobs.start("read", ReadRequest("/nowhere/else.json", "else.json"), shown.put)
+        while (event := shown.get(timeout=120))["kind"] != "failed" or "else" not in event["message"]:
             pass
     finally:
         jobs.close()
@@ -152,8 +152,8 @@ def test_operators_are_counted_before_one_is_made(tmp_path, monkeypatch, kind):
     }[kind]
     monkeypatch.setattr(read_kind, "read_workload", pytest.fail)
     monkeypatch.setattr(read_kind, "read_plan", pytest.fail)
-    told = read(tmp_path, json.dumps(value))
-    assert told["message"] == f"given.json: {MAX_OPERATORS + 1:,} operators, the page takes at most {MAX_OPERATORS:,}"
+    event = read(tmp_path, json.dumps(value))
+    assert event["message"] == f"given.json: {MAX_OPERATORS + 1:,} operators, the page takes at most {MAX_OPERATORS:,}"
 
 
 def test_where_a_file_is_stays_with_the_server(tmp_path):

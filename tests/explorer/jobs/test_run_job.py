@@ -39,7 +39,7 @@ def result():
     return Result(problem, plan, Status.FEASIBLE, StopReason.FINISHED, took, 0.0, 0.01, "linear-dp")
 
 
-def told(job, request, should_stop=lambda: False):
+def events_of(job, request, should_stop=lambda: False):
     """The events of a job on targets that pretend."""
     found = []
     worker.run(lambda *given: job(*given, targets=FakeTargets()), request, found.append, should_stop)
@@ -51,8 +51,8 @@ def text():
     return text_of(file_of(hold(result(), "chain")))
 
 
-def ran(text, target="fake", **asked):
-    found = told(run_job, RunPlanRequest("plan-1", text, target, **asked))
+def ran(text, target="fake", **question):
+    found = events_of(run_job, RunPlanRequest("plan-1", text, target, **question))
     assert found[-1]["kind"] == "ran", found[-1]
     return found[-1]["run"]
 
@@ -71,13 +71,13 @@ def test_the_oldest_plans_are_let_go():
 
 
 def test_a_plan_is_looked_at_before_it_runs():
-    found = told(prepare_job, PrepareRequest(hold(result(), "chain"), "fake"))
+    found = events_of(prepare_job, PrepareRequest(hold(result(), "chain"), "fake"))
     assert (found[-1]["kind"], found[-1]["ranks"], found[-1]["refused"]) == ("prepared", 2, [])
     assert read_plan(unpacked_text(found[-1]["text"])).plan == result().plan
 
 
 def test_a_run_tells_its_phases_and_what_was_measured_and_is_kept(text):
-    found = told(run_job, RunPlanRequest("plan-1", text, "fake", steps=4))
+    found = events_of(run_job, RunPlanRequest("plan-1", text, "fake", steps=4))
     phases = [event["phase"] for event in found if event["kind"] == "running"]
     assert list(dict.fromkeys(phases)) == ["tracing", "building", "warming up", "measuring"]
     run = found[-1]["run"]
@@ -97,7 +97,7 @@ def test_the_newest_run_is_listed_first_even_within_a_second(text):
 
 def test_a_past_run_is_shown_as_it_was_told(text):
     run = ran(text, verify=True)
-    again = told(show_run_job, ShowRunRequest(run["bundle"]))[-1]["run"]
+    again = events_of(show_run_job, ShowRunRequest(run["bundle"]))[-1]["run"]
     assert again["report"] == run["report"]
     assert unpacked(again["plan"])["graph"] == run["skeleton"]["graph"]
     assert unpacked_text(again["text"]) == unpacked_text(text)
@@ -106,7 +106,7 @@ def test_a_past_run_is_shown_as_it_was_told(text):
 @pytest.mark.parametrize("name", ["../../etc", "", "no-such-run"])
 def test_only_runs_that_are_kept_can_be_shown(name, text):
     ran(text)
-    assert told(show_run_job, ShowRunRequest(name))[-1]["kind"] == "failed"
+    assert events_of(show_run_job, ShowRunRequest(name))[-1]["kind"] == "failed"
 
 
 def test_a_lost_rank_is_a_run_that_failed_with_its_reason_and_its_log(text):
@@ -131,26 +131,26 @@ def test_an_address_is_replaced_by_the_targets_name_however_it_is_written():
 
 
 def test_a_cancelled_run_says_so(text):
-    run = told(run_job, RunPlanRequest("plan-1", text, "slow"), lambda: True)[-1]["run"]
+    run = events_of(run_job, RunPlanRequest("plan-1", text, "slow"), lambda: True)[-1]["run"]
     assert run["status"] == "cancelled"
 
 
 def test_an_unknown_target_is_refused(text):
-    found = told(run_job, RunPlanRequest("plan-1", text, "elsewhere"))[-1]
+    found = events_of(run_job, RunPlanRequest("plan-1", text, "elsewhere"))[-1]
     assert found["kind"] == "failed"
     assert "no target 'elsewhere'" in found["message"]
 
 
 def test_a_plan_is_made_again_with_measured_costs_and_can_run(text):
     request = ReplanRequest("plan-1", text, "fake", "chain", Settings(), "linear-dp", 2.0)
-    found = told(replan_job, request)
+    found = events_of(replan_job, request)
     assert found[-1]["kind"] == "replanned", found[-1]
-    told_, file = found[-1], read_plan(unpacked_text(found[-1]["text"]))
+    shown_, file = found[-1], read_plan(unpacked_text(found[-1]["text"]))
     assert file.problem.costs_from.startswith("measured on 2 x a processor")
-    assert told_["before"]["measured_s"] > told_["before"]["estimated_s"]
-    assert told_["after"]["measured_s"] <= told_["before"]["measured_s"] * (1 + 1e-9)
+    assert shown_["before"]["measured_s"] > shown_["before"]["estimated_s"]
+    assert shown_["after"]["measured_s"] <= shown_["before"]["measured_s"] * (1 + 1e-9)
     assert past_runs("chain") == []
-    assert ran(told_["text"])["report"] is not None
+    assert ran(shown_["text"])["report"] is not None
 
 
 class Held:

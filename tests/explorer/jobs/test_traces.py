@@ -36,9 +36,9 @@ def test_they_are_known_by_what_is_in_them(archive, tmp_path):
 
 
 def test_they_are_a_run_of_the_plan_without_a_bundle(archive):
-    loading, told = laid(archive)
+    loading, event = laid(archive)
     assert loading["text"] == "laying run.zip over the plan"
-    run = told["run"]
+    run = event["run"]
     assert run["report"]["measured_s"] == pytest.approx(110e-6)
     assert (run["folder"], run["bundle"], run["command"]) == ("", "", "")
     assert unpacked(run["plan"])["held"] == run["held"]
@@ -47,7 +47,7 @@ def test_they_are_a_run_of_the_plan_without_a_bundle(archive):
 
 def test_those_of_another_plan_are_refused_under_their_name(tmp_path):
     path = write_ranks(tmp_path / "run", iterations()[:1]) / "trace0.json.gz"
-    _, told = laid(str(path), "mine.json.gz")
-    assert told["kind"] == "failed"
-    assert "that of rank 1 is missing" in told["message"]
-    assert str(tmp_path) not in told["message"]
+    _, event = laid(str(path), "mine.json.gz")
+    assert event["kind"] == "failed"
+    assert "that of rank 1 is missing" in event["message"]
+    assert str(tmp_path) not in event["message"]

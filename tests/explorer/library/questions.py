@@ -17,7 +17,7 @@ def chain(seconds: float = 1.0, gpus: int = 2, **options: object) -> Problem:
     return problem(graph, [seconds] * 8, gpus, **{"mini_batch": 4, "micro_batches": 2, **options})
 
 
-def asked(of: Problem | None = None, planner: Planner | None = None, **more: object) -> SearchQuestion:
+def search_question(of: Problem | None = None, planner: Planner | None = None, **more: object) -> SearchQuestion:
     return SearchQuestion(of or chain(), planner or EqualSplit(), **more)  # type: ignore[arg-type]
 
 

@@ -18,7 +18,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.result import Result, StopReason
 from solvers.planners.solve import solve
 from solvers.problem.problem import Problem
-from tests.explorer.library.questions import asked, chain
+from tests.explorer.library.questions import chain, search_question
 
 
 class Counted:
@@ -77,7 +77,7 @@ def test_without_a_library_every_question_is_searched() -> None:
 
 
 @dataclass(frozen=True)
-class Told:
+class Timed:
     """Seconds of a run, told by code of some name: those of the objective, or, turned round, least for the most."""
 
     name: str = "a run of 2026"
@@ -91,11 +91,11 @@ class Told:
 def test_what_a_second_telling_chooses_is_known_by_its_name(tmp_path: Path) -> None:
     counted = Counted()
     with Asking(tmp_path / "plans.sqlite", solve=counted) as ask:
-        first, again = ask(chain(), "equal", second=Told()), ask(chain(), "equal", second=Told())
+        first, again = ask(chain(), "equal", second=Timed()), ask(chain(), "equal", second=Timed())
         assert counted.times == 1
         assert again.plan == first.plan
         assert is_known(again.notes)
-        for second in (None, Told("a run of 2027")):
+        for second in (None, Timed("a run of 2027")):
             assert not is_known(ask(chain(), "equal", second=second).notes)
     assert counted.times == 3
 
@@ -119,11 +119,11 @@ def test_of_two_answers_the_one_whose_run_takes_less_stays(tmp_path: Path, turne
         path = tmp_path / f"{order[0].objective_s}.sqlite"
         for one in order:
             with Asking(path, fresh=True, solve=lambda *_, one=one, **__: one) as ask:
-                found = ask(chain(), "equal", second=Told(turned=turned))
+                found = ask(chain(), "equal", second=Timed(turned=turned))
         assert (len(found.notes) == 1) is (order[0] is best)
         assert all(note.startswith("the library keeps a better answer, ") for note in found.notes)
         with Asking(path) as ask:
-            assert ask(chain(), "equal", second=Told(turned=turned)).plan == best.plan
+            assert ask(chain(), "equal", second=Timed(turned=turned)).plan == best.plan
 
 
 def test_a_cancelled_search_is_given_and_asked_again(tmp_path: Path) -> None:
@@ -154,13 +154,13 @@ def _a_folder(path: Path) -> None:
 def test_whatever_is_there_the_answer_is_given_and_one_line_said(spoil: Callable[[Path], None], tmp_path: Path) -> None:
     path = tmp_path / "data" / "plans.sqlite"
     spoil(path)
-    said: list[str] = []
-    with Asking(path, tell=said.append) as ask:
+    messages: list[str] = []
+    with Asking(path, tell=messages.append) as ask:
         assert ask(chain(), "equal").plan is not None
         assert ask(chain(), "equal").plan is not None
-    assert len(said) == 1
-    assert said[0].endswith("so no answer is looked up or kept")
-    assert "\n" not in said[0]
+    assert len(messages) == 1
+    assert messages[0].endswith("so no answer is looked up or kept")
+    assert "\n" not in messages[0]
 
 
 def test_the_file_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
@@ -176,9 +176,9 @@ def test_a_dropped_answer_is_searched_again_and_kept_again(tmp_path: Path) -> No
     import sqlite3
 
     path = tmp_path / "plans.sqlite"
-    said: list[str] = []
+    messages: list[str] = []
     counted = Counted()
-    with Asking(path, tell=said.append, solve=counted) as ask:
+    with Asking(path, tell=messages.append, solve=counted) as ask:
         ask(chain(), "equal")
         with sqlite3.connect(path) as file:
             file.execute("UPDATE answers SET bound_s = bound_s * 2")
@@ -186,8 +186,8 @@ def test_a_dropped_answer_is_searched_again_and_kept_again(tmp_path: Path) -> No
         assert ask(chain(), "equal").notes == ()
         assert ask(chain(), "equal").notes[-1].startswith("cached result of")
     assert counted.times == 2
-    assert len(said) == 1
-    assert "is dropped: it is damaged; it is searched for again" in said[0]
+    assert len(messages) == 1
+    assert "is dropped: it is damaged; it is searched for again" in messages[0]
 
 
 def test_where_the_library_is() -> None:
@@ -205,11 +205,11 @@ def test_without_a_home_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_python_without_sqlite_costs_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "explorer.library.library", None)
-    said: list[str] = []
-    with Asking(tmp_path / "plans.sqlite", tell=said.append) as ask:
+    messages: list[str] = []
+    with Asking(tmp_path / "plans.sqlite", tell=messages.append) as ask:
         assert ask(chain(), "equal").plan is not None
         assert ask(chain(), "equal").plan is not None
-    assert said == [
+    assert messages == [
         "this Python was built without sqlite3, which the library of plans needs; so no answer is looked up or kept"
     ]
 
@@ -238,4 +238,4 @@ def test_a_planner_of_somebody_else_is_never_looked_up(tmp_path: Path) -> None:
         ask(chain(), "equal")
         assert ask(chain(), Mine()).notes == ()
     with Library(tmp_path / "plans.sqlite") as library:
-        assert library.find(asked(planner=Mine())) is None
+        assert library.find(search_question(planner=Mine())) is None

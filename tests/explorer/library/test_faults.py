@@ -20,7 +20,7 @@ from explorer.library.cached_solver import Asking
 from explorer.library.layout import APPLICATION, VERSION
 from explorer.library.library import Library
 from explorer.library.place import LibraryTrouble
-from tests.explorer.library.questions import answer, asked, chain
+from tests.explorer.library.questions import answer, chain, search_question
 from tests.explorer.library.writers import RESULT, Child, ask_as_nobody, ask_with_little_room, keep_on, make_and_die
 
 
@@ -45,29 +45,31 @@ def whole(path: Path) -> set[str]:
 def test_what_was_kept_survives_kill_9_at_any_write(path: Path, kills: int) -> None:
     """At each the writer is somewhere else."""
     rng = random.Random(0)
-    said: list[object] = []
+    messages: list[object] = []
     for turn in range(kills):
         child = Child(keep_on, path, turn * 100_000)
-        said += [child.pipe.recv() for _ in range(rng.randrange(1, 6))]
+        messages += [child.pipe.recv() for _ in range(rng.randrange(1, 6))]
         time.sleep(rng.random() * 0.01)
-        said += child.kill()
+        messages += child.kill()
         kept = whole(path)
-        assert len(said) <= len(kept) <= len(said) + turn + 1  # at each kill one may be there that nobody was told of
-    assert {asked(seed=seed).hash for seed in said} <= kept
+        assert (
+            len(messages) <= len(kept) <= len(messages) + turn + 1
+        )  # at each kill one may be there that nobody was told of
+    assert {search_question(seed=seed).hash for seed in messages} <= kept
     with Library(path) as library:
-        for seed in said:
-            known = library.find(asked(seed=seed))
+        for seed in messages:
+            known = library.find(search_question(seed=seed))
             assert known is not None
             assert known.result.plan == RESULT.plan
 
 
 def test_a_kill_while_the_file_is_made_leaves_one_that_can_be_used(path: Path) -> None:
-    question = asked()
+    question = search_question()
     result = answer(question)
     ends = []
     for stop in range(11):  # as many statements make it, and one more
         place = path.with_name(f"{stop}.sqlite")
-        ends.append(Child(make_and_die, place, stop).told())
+        ends.append(Child(make_and_die, place, stop).messages())
         with Library(place) as library:
             assert library.keep(question, result, "")
             assert library.find(question) is not None
@@ -77,24 +79,24 @@ def test_a_kill_while_the_file_is_made_leaves_one_that_can_be_used(path: Path) -
 
 def test_two_processes_keep_at_once(path: Path) -> None:
     both = [Child(keep_on, path, first) for first in (0, 1_000_000)]
-    said = [child.pipe.recv() for child in both for _ in range(20)]
+    messages = [child.pipe.recv() for child in both for _ in range(20)]
     with Library(path) as library:  # a third one
-        assert library.keep(asked(seed=-1), RESULT, "")
+        assert library.keep(search_question(seed=-1), RESULT, "")
     for child in both:
-        said += child.kill()
-    assert {asked(seed=seed).hash for seed in (*said, -1)} <= whole(path)
+        messages += child.kill()
+    assert {search_question(seed=seed).hash for seed in (*messages, -1)} <= whole(path)
 
 
 @pytest.mark.parametrize("limit", [1, 4096, 30_000])
 def test_where_files_cannot_grow_the_answer_is_given_and_one_line_said(path: Path, limit: int) -> None:
     with Library(path) as library:
-        library.keep(asked(seed=7), answer(asked()), "")
-    told = Child(ask_with_little_room, path, limit).told()
-    assert [one[1] for one in told if one[0] == "plan"] == [28.0, 52.0]
-    said = [one[1] for one in told if one[0] == "said"]
-    assert 1 <= len(said) <= 2  # once for each answer that could not be kept, or once for the file
-    assert all(str(path) in line and "\n" not in line for line in said)
-    assert whole(path) == {asked(seed=7).hash}
+        library.keep(search_question(seed=7), answer(search_question()), "")
+    shown = Child(ask_with_little_room, path, limit).messages()
+    assert [one[1] for one in shown if one[0] == "plan"] == [28.0, 52.0]
+    message = [one[1] for one in shown if one[0] == "said"]
+    assert 1 <= len(message) <= 2  # once for each answer that could not be kept, or once for the file
+    assert all(str(path) in line and "\n" not in line for line in message)
+    assert whole(path) == {search_question(seed=7).hash}
 
 
 @pytest.fixture
@@ -115,50 +117,50 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_on_a_full_disk_the_answer_is_given_and_what_was_kept_stays(small_disk: Path, free: int) -> None:
     path = small_disk / "plans.sqlite"
     with Library(path) as library:
-        library.keep(asked(seed=7), answer(asked()), "")
+        library.keep(search_question(seed=7), answer(search_question()), "")
     room = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
     (small_disk / "filler").write_bytes(b"x" * max(0, room - free))
-    said: list[str] = []
-    result = answer(asked())
-    with Asking(path, tell=said.append) as ask:
+    messages: list[str] = []
+    result = answer(search_question())
+    with Asking(path, tell=messages.append) as ask:
         for seconds in (1, 2, 3):
             assert ask(chain(float(seconds)), "equal").plan is not None
-    assert all("\n" not in line and str(path) in line for line in said)
+    assert all("\n" not in line and str(path) in line for line in messages)
     if free < 40_000:
-        assert said
+        assert messages
     (small_disk / "filler").unlink()
     with Library(path) as library:
-        assert library.find(asked(seed=7)) is not None
+        assert library.find(search_question(seed=7)) is not None
         for seed in range(1000, 1400):  # until it is full again
             try:
-                library.keep(asked(seed=seed), result, "m" * 2000)
+                library.keep(search_question(seed=seed), result, "m" * 2000)
             except LibraryTrouble as error:
-                told = str(error)
+                message = str(error)
                 break
         else:
             pytest.fail("400 answers of 2 KB fit on a disk of 256 KiB")
-        assert "full" in told
-        assert library.find(asked(seed=7)) is not None
-        assert library.find(asked(seed=seed)) is None
-        assert library.find(asked(seed=seed - 1)) is not None
+        assert "full" in message
+        assert library.find(search_question(seed=7)) is not None
+        assert library.find(search_question(seed=seed)) is None
+        assert library.find(search_question(seed=seed - 1)) is not None
 
 
 def test_a_file_from_a_newer_version_is_refused_in_one_line_and_left_alone(path: Path) -> None:
     with Library(path) as library:
-        library.keep(asked(), answer(asked()), "")
+        library.keep(search_question(), answer(search_question()), "")
     with closing(sqlite3.connect(path)) as file:
         file.execute(f"PRAGMA user_version = {VERSION + 1}")
         file.execute("ALTER TABLE answers ADD COLUMN colour TEXT")
         file.commit()
         file.execute("PRAGMA journal_mode = DELETE").fetchone()
     before = path.read_bytes()
-    with pytest.raises(LibraryTrouble, match="written by a newer version of placement-explorer") as told:
+    with pytest.raises(LibraryTrouble, match="written by a newer version of placement-explorer") as caught:
         Library(path)
-    assert "\n" not in str(told.value)
-    said: list[str] = []
-    with Asking(path, tell=said.append) as ask:
+    assert "\n" not in str(caught.value)
+    messages: list[str] = []
+    with Asking(path, tell=messages.append) as ask:
         assert ask(chain(), "equal").plan is not None
-    assert len(said) == 1
+    assert len(messages) == 1
     assert path.read_bytes() == before
 
 
@@ -186,7 +188,7 @@ def test_a_library_with_a_trigger_in_it_is_no_library(path: Path) -> None:
 
 def test_a_damaged_file_costs_no_answer_and_never_gives_a_wrong_one(path: Path) -> None:
     """Pages of it are overwritten, one after the other, and bits in between."""
-    questions = [asked(chain(float(seconds))) for seconds in range(1, 9)]
+    questions = [search_question(chain(float(seconds))) for seconds in range(1, 9)]
     with Library(path) as library:
         for question in questions:
             library.keep(question, answer(question), "m" * 3000)
@@ -208,14 +210,14 @@ def test_a_damaged_file_costs_no_answer_and_never_gives_a_wrong_one(path: Path) 
             del spoiled[rng.randrange(100, len(good)) :]
         place = path.with_name(f"{turn}.sqlite")
         place.write_bytes(spoiled)
-        said: list[str] = []
-        with Asking(place, tell=said.append, solve=lambda *_, **__: answer(asked())) as ask:
+        messages: list[str] = []
+        with Asking(place, tell=messages.append, solve=lambda *_, **__: answer(search_question())) as ask:
             for question, objective_s in zip(questions, right, strict=True):
                 known = ask.known(question)
                 assert known is None or (known.objective_s, known.problem) == (objective_s, question.problem)
                 ask.found(question, answer(question)) if turn % 10 == 0 else None
-        assert all("\n" not in line for line in said)
-        noticed += bool(said)
+        assert all("\n" not in line for line in messages)
+        noticed += bool(messages)
     assert noticed > 15
 
 
@@ -228,13 +230,13 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path_factory: pytest.TempPa
             ask(chain(), "equal")
         path.chmod(0o644)
         folder.chmod(0o555)
-        known, said, plan = Child(ask_as_nobody, path).told()
+        known, messages, plan = Child(ask_as_nobody, path).messages()
         assert known[:2] == ("plan", 28.0)
         assert known[2][0].startswith("cached result of")
-        assert said == ("said", f"the library of plans {path} can be read, and not written; the answer is not kept")
+        assert messages == ("said", f"the library of plans {path} can be read, and not written; the answer is not kept")
         assert plan == ("plan", 52.0, ())
-        said, *plans = Child(ask_as_nobody, folder / "more" / "plans.sqlite").told()
-        assert said[1].endswith("cannot be used: permission denied; so no answer is looked up or kept")
+        messages, *plans = Child(ask_as_nobody, folder / "more" / "plans.sqlite").messages()
+        assert messages[1].endswith("cannot be used: permission denied; so no answer is looked up or kept")
         assert plans == [("plan", 28.0, ()), ("plan", 52.0, ())]
     finally:
         folder.chmod(0o755)
@@ -244,15 +246,15 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path_factory: pytest.TempPa
 def test_a_library_that_another_process_holds_costs_no_answer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorer.library.layout.BUSY_S", 0.05)
     with Library(path) as library:
-        library.keep(asked(), answer(asked()), "")
-    said: list[str] = []
+        library.keep(search_question(), answer(search_question()), "")
+    messages: list[str] = []
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
-        with Asking(path, tell=said.append) as ask:
+        with Asking(path, tell=messages.append) as ask:
             assert ask(chain(), "equal").notes[-1].startswith("cached result of")  # whoever reads waits for nobody
             assert ask(chain(2.0), "equal").plan is not None
         holder.execute("ROLLBACK")
-    (line,) = said
+    (line,) = messages
     assert line.endswith(": another process has been writing for 0.05 s; the answer is not kept")
 
 

@@ -20,7 +20,7 @@ from solvers.evaluation.evaluate import evaluate
 from solvers.formats.json_text import dump_json, parse_json
 from solvers.plan.result import Progress, Result, Status, StopReason
 from solvers.planners.solve import solve
-from tests.explorer.library.questions import answer, asked, chain
+from tests.explorer.library.questions import answer, chain, search_question
 
 
 @pytest.fixture
@@ -39,21 +39,21 @@ def same(found: Result, result: Result) -> None:
 
 def test_what_was_never_asked_is_not_known(path: Path) -> None:
     with Library(path) as library:
-        assert library.find(asked()) is None
+        assert library.find(search_question()) is None
 
 
 def test_an_answer_is_found_by_its_question_as_it_was(path: Path) -> None:
-    question = asked()
+    question = search_question()
     result = answer(question)
     with Library(path) as library:
         assert library.keep(question, result, "mine")
     with Library(path) as library:
-        known = library.find(asked())
+        known = library.find(search_question())
         assert known is not None
         same(known.result, result)
         assert known.listed.model == "mine"
         assert known.result.notes[-1].startswith(f"cached result of {known.listed.kept_at[:10]}, ")
-        assert library.find(asked(seed=1)) is None
+        assert library.find(search_question(seed=1)) is None
 
 
 def test_an_answer_of_the_portfolio_comes_back_with_its_front_and_course(path: Path) -> None:
@@ -61,7 +61,7 @@ def test_an_answer_of_the_portfolio_comes_back_with_its_front_and_course(path: P
     result = solve(of, "auto", time_limit_s=20)
     from solvers.planners.auto import Auto
 
-    question = asked(of, Auto(), time_limit_s=20.0)
+    question = search_question(of, Auto(), time_limit_s=20.0)
     with Library(path) as library:
         library.keep(question, result, "")
         known = library.find(question)
@@ -72,7 +72,7 @@ def test_an_answer_of_the_portfolio_comes_back_with_its_front_and_course(path: P
 
 
 def test_that_nothing_fits_is_an_answer(path: Path) -> None:
-    question = asked(chain(memory=0.5))
+    question = search_question(chain(memory=0.5))
     result = answer(question)
     assert result.status is Status.INFEASIBLE
     with Library(path) as library:
@@ -95,20 +95,20 @@ def test_that_nothing_fits_is_an_answer(path: Path) -> None:
     ],
 )
 def test_what_is_kept_is_what_would_come_again(status: Status, reason: StopReason, worth: bool) -> None:
-    result = answer(asked())
+    result = answer(search_question())
     plan = result.plan if status is Status.FEASIBLE else None
     assert worth_keeping(replace(result, plan=plan, status=status, stop_reason=reason)) is worth
 
 
 def test_a_cancelled_search_is_not_kept(path: Path) -> None:
-    question = asked()
+    question = search_question()
     with Library(path) as library:
         assert not library.keep(question, replace(answer(question), stop_reason=StopReason.CANCELLED), "")
         assert library.find(question) is None
 
 
 def test_an_answer_never_gets_worse(path: Path) -> None:
-    question = asked()
+    question = search_question()
     good = answer(question)
     bad = solve(question.problem, "single")
     assert bad.objective_s > good.objective_s
@@ -123,7 +123,7 @@ def test_an_answer_never_gets_worse(path: Path) -> None:
 
 
 def test_of_equal_plans_the_one_of_which_more_is_proved_stays(path: Path) -> None:
-    question = asked()
+    question = search_question()
     result = answer(question)
     less = replace(result, bound_s=result.bound_s / 2, status=Status.FEASIBLE)
     with Library(path) as library:
@@ -136,7 +136,7 @@ def test_of_equal_plans_the_one_of_which_more_is_proved_stays(path: Path) -> Non
 
 
 def test_a_time_limit_is_said(path: Path) -> None:
-    question = asked()
+    question = search_question()
     with Library(path) as library:
         library.keep(question, replace(answer(question), stop_reason=StopReason.TIME_LIMIT), "")
         known = library.find(question)
@@ -145,7 +145,7 @@ def test_a_time_limit_is_said(path: Path) -> None:
 
 
 def test_compiling_is_no_part_of_an_answer(path: Path) -> None:
-    question = asked()
+    question = search_question()
     result = replace(answer(question), notes=("worth knowing", "compiling kernels took 12 s, one time only"))
     with Library(path) as library:
         library.keep(question, result, "")
@@ -160,7 +160,7 @@ def _spoiled(path: Path, question: str, change: dict[str, object]) -> None:
 
     with sqlite3.connect(path) as file:
         row = file.execute("SELECT * FROM answers WHERE question = ?", (question,)).fetchone()
-        told = row[: len(COLUMNS)]
+        shown = row[: len(COLUMNS)]
         value = parse_json(zlib.decompress(row[-2]), "")
         assert isinstance(value, dict)
         for where, new in change.items():
@@ -172,7 +172,7 @@ def _spoiled(path: Path, question: str, change: dict[str, object]) -> None:
         content = zlib.compress(dump_json(value).encode())
         file.execute(
             "UPDATE answers SET answer = ?, checksum = ? WHERE question = ?",
-            (content, checksum(told, content), question),
+            (content, checksum(shown, content), question),
         )
     file.close()
 
@@ -197,19 +197,19 @@ SPOILED = {
 
 @pytest.mark.parametrize("how", SPOILED)
 def test_what_does_not_verify_is_dropped_and_said(path: Path, how: str) -> None:
-    question = asked()
+    question = search_question()
     with Library(path) as library:
         library.keep(question, answer(question), "")
         _spoiled(path, question.hash, SPOILED[how])
-        with pytest.raises(LibraryTrouble, match="held an answer that is dropped") as told:
+        with pytest.raises(LibraryTrouble, match="held an answer that is dropped") as caught:
             library.find(question)
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(caught.value)
         assert library.find(question) is None
 
 
 @pytest.mark.parametrize("column", ["status", "bound_s", "seconds", "kept_at", "answer", "checksum", "model"])
 def test_what_a_disk_did_to_a_row_is_noticed(path: Path, column: str) -> None:
-    question = asked()
+    question = search_question()
     with Library(path) as library:
         library.keep(question, answer(question), "")
         with sqlite3.connect(path) as file:
@@ -224,7 +224,7 @@ def test_what_a_disk_did_to_a_row_is_noticed(path: Path, column: str) -> None:
 def test_an_answer_that_would_grow_without_end_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from explorer.library import rows
 
-    question = asked()
+    question = search_question()
     with Library(path) as library:
         library.keep(question, answer(question), "")
         monkeypatch.setattr(rows, "MAX_BYTES", 100)
@@ -233,14 +233,14 @@ def test_an_answer_that_would_grow_without_end_is_refused(path: Path, monkeypatc
 
 
 def test_reading_back_what_was_written_changes_nothing() -> None:
-    question = asked()
+    question = search_question()
     result = replace(answer(question), trace=(Progress(0.5, math.inf, math.inf, "x", "y"),))
     text = write_answer(question, result, "m")
     same(read_answer(text.encode(), question), result)
 
 
 def test_a_graph_is_kept_once_and_goes_with_its_last_answer(path: Path) -> None:
-    questions = [asked(seed=seed) for seed in range(3)]
+    questions = [search_question(seed=seed) for seed in range(3)]
     with Library(path) as library:
         for question in questions:
             library.keep(question, answer(question), "")
@@ -255,7 +255,7 @@ def test_a_graph_is_kept_once_and_goes_with_its_last_answer(path: Path) -> None:
 
 
 def test_the_file_grows_no_further_than_it_may(path: Path) -> None:
-    questions = [asked(seed=seed) for seed in range(200)]
+    questions = [search_question(seed=seed) for seed in range(200)]
     result = answer(questions[0])
     with Library(path, most_bytes=2**17) as library:
         for question in questions:
@@ -267,7 +267,7 @@ def test_the_file_grows_no_further_than_it_may(path: Path) -> None:
 
 
 def test_threads_share_one_library(path: Path) -> None:
-    questions = [asked(seed=seed) for seed in range(40)]
+    questions = [search_question(seed=seed) for seed in range(40)]
     result = answer(questions[0])
     failed: list[BaseException] = []
     with Library(path) as library:
@@ -290,7 +290,7 @@ def test_threads_share_one_library(path: Path) -> None:
 
 
 def test_a_forked_process_opens_the_file_again(path: Path) -> None:
-    first, second = asked(seed=1), asked(seed=2)
+    first, second = search_question(seed=1), search_question(seed=2)
     result = answer(first)
     with Library(path) as library:
         library.keep(first, result, "")
@@ -306,7 +306,7 @@ def test_a_forked_process_opens_the_file_again(path: Path) -> None:
 
 
 def test_what_is_written_to_a_terminal_holds_nothing_that_it_would_obey(path: Path) -> None:
-    question = asked()
+    question = search_question()
     with Library(path) as library:
         library.keep(question, replace(answer(question), notes=("a\x1b[2Jb",)), "m")
         known = library.find(question)
@@ -317,7 +317,7 @@ def test_what_is_written_to_a_terminal_holds_nothing_that_it_would_obey(path: Pa
 def test_a_date_that_is_none_is_damage(path: Path) -> None:
     from explorer.library.rows import COLUMNS, checksum
 
-    question = asked()
+    question = search_question()
     with Library(path) as library:
         library.keep(question, answer(question), "m")
         with sqlite3.connect(path) as file:
@@ -336,7 +336,7 @@ def test_only_the_user_can_read_the_file(path: Path) -> None:
 
 
 def test_a_row_states_what_was_asked_and_who_answered() -> None:
-    question = asked(chain(gpus=3))
+    question = search_question(chain(gpus=3))
     row = row_of(question, answer(question), "gpt")
     assert row[2:7] == ("gpt", "equal", "normal", "iteration", 3)
     assert '"solvers":"' in str(row[13])

@@ -17,7 +17,7 @@ from explorer.library.place import LibraryTrouble
 from explorer.view.session import Choices, parse, parse_query, to_dict, with_first_question
 from solvers.errors import PlacementError
 from solvers.plan.result import Result, Status, StopReason
-from tests.explorer.library.questions import answer, asked, chain
+from tests.explorer.library.questions import answer, chain, search_question
 
 AGAIN = "search for it again: python -m explorer.jobs.shipping"
 
@@ -56,49 +56,49 @@ def test_nothing_ships_that_answers_nothing() -> None:
 
 
 def test_whoever_has_a_library_gets_what_ships(folder: Path, tmp_path: Path) -> None:
-    shipped.keep(asked(), answer(asked()), "chain", "2026-11-23", folder)
+    shipped.keep(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
     with Asking(tmp_path / "plans.sqlite", solve=searched_for) as ask:
         found = ask(chain(), "equal")
-    assert found.plan == answer(asked()).plan
+    assert found.plan == answer(search_question()).plan
     assert found.notes[-1].startswith("cached result of 2026-11-23, ")
 
 
 def test_without_a_library_and_afresh_it_is_searched_for(folder: Path, tmp_path: Path) -> None:
-    shipped.keep(asked(), answer(asked()), "chain", "2026-11-23", folder)
+    shipped.keep(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
     for path, fresh in ((None, False), (tmp_path / "plans.sqlite", True)):
         with Asking(path, fresh=fresh) as ask:
             assert not is_known(ask(chain(), "equal").notes)
 
 
 def test_it_answers_no_other_question_and_by_no_other_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shipped.keep(asked(), answer(asked()), "chain", "2026-11-23", folder)
-    for other in (asked(chain(2.0)), asked(seed=1), asked(time_limit_s=5.0)):
+    shipped.keep(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
+    for other in (search_question(chain(2.0)), search_question(seed=1), search_question(time_limit_s=5.0)):
         assert shipped.find(other, folder) is None
-    assert shipped.find(asked(), folder) is not None
+    assert shipped.find(search_question(), folder) is not None
     monkeypatch.setattr(shipped, "_written", lambda: "0")
-    assert shipped.find(asked(), folder) is not None  # the same code, in other words
+    assert shipped.find(search_question(), folder) is not None  # the same code, in other words
     monkeypatch.setattr(shipped, "code_hash", lambda _: "0")
-    assert shipped.find(asked(), folder) is None
+    assert shipped.find(search_question(), folder) is None
 
 
 def test_one_that_is_not_what_it_says_is_refused_and_searched_for(folder: Path, tmp_path: Path) -> None:
-    place = shipped.keep(asked(), answer(asked()), "chain", "2026-11-23", folder)
+    place = shipped.keep(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
     held = json.loads(gzip.decompress(place.read_bytes()))
     held["answer"]["outcome"]["objective_s"] /= 2
     held["answer"]["outcome"]["bound_s"] = 0.0
     place.write_bytes(gzip.compress(json.dumps(held).encode()))
     with pytest.raises(PlacementError, match="its plan was said to take"):
-        shipped.find(asked(), folder)
-    said: list[str] = []
-    with Asking(tmp_path / "plans.sqlite", tell=said.append) as ask:
+        shipped.find(search_question(), folder)
+    messages: list[str] = []
+    with Asking(tmp_path / "plans.sqlite", tell=messages.append) as ask:
         assert ask(chain(), "equal").status is not Status.NO_PLAN
-    assert said[0].endswith("it is searched for")
+    assert messages[0].endswith("it is searched for")
     place.write_bytes(b"no gzip")
     with pytest.raises(PlacementError, match="cannot be read"):
-        shipped.find(asked(), folder)
+        shipped.find(search_question(), folder)
 
 
 def test_what_time_ended_does_not_ship(folder: Path) -> None:
-    hurried = replace(answer(asked()), stop_reason=StopReason.TIME_LIMIT)
+    hurried = replace(answer(search_question()), stop_reason=StopReason.TIME_LIMIT)
     with pytest.raises(LibraryTrouble, match="no answer to ship"):
-        shipped.keep(asked(), hurried, "chain", "2026-11-23", folder)
+        shipped.keep(search_question(), hurried, "chain", "2026-11-23", folder)

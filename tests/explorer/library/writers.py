@@ -14,12 +14,12 @@ from pathlib import Path
 from explorer.library.answer import read_answer, write_answer
 from explorer.library.cached_solver import Asking
 from explorer.library.library import Library
-from tests.explorer.library.questions import answer, asked, chain
+from tests.explorer.library.questions import answer, chain, search_question
 
 NOBODY = 65534
 forks = multiprocessing.get_context("forkserver")
 forks.set_forkserver_preload([__name__])
-QUESTION = asked()
+QUESTION = search_question()
 with tempfile.TemporaryDirectory() as folder, Asking(Path(folder) / "plans.sqlite") as ask:
     ask(chain(), "equal")
 RESULT = read_answer(write_answer(QUESTION, answer(QUESTION), QUESTION.hash).encode(), QUESTION)
@@ -35,7 +35,7 @@ class Child:
         self.process.start()
         theirs.close()
 
-    def told(self) -> list[object]:
+    def messages(self) -> list[object]:
         """All that it says until it ends."""
         found = []
         try:
@@ -48,14 +48,14 @@ class Child:
     def kill(self) -> list[object]:
         """-9; what it had said."""
         os.kill(self.process.pid or 0, signal.SIGKILL)
-        return self.told()
+        return self.messages()
 
 
 def keep_on(pipe: Connection, path: Path, first: int) -> None:
     """Keep one answer after the other, and say so after each."""
     with Library(path) as library:
         for seed in range(first, first + 100_000):
-            library.keep(asked(seed=seed), RESULT, "m" * 5000)
+            library.keep(search_question(seed=seed), RESULT, "m" * 5000)
             pipe.send(seed)
 
 

@@ -65,8 +65,8 @@ def test_noise_has_a_word(noise, word):
 
 def test_gradients_that_the_plan_has_apart_and_the_run_in_one_piece_are_told():
     given, plan = one_operator([1, 2, 4, 1], 2)
-    told = compare_run(given, plan, outcome("0F0 1 0F1 1 0B0 6 0B1 6 0U 1")).notes
-    assert any("in one piece" in note for note in told)
+    shown = compare_run(given, plan, outcome("0F0 1 0F1 1 0B0 6 0B1 6 0U 1")).notes
+    assert any("in one piece" in note for note in shown)
     given, plan = one_operator([1, 2, 4, 1])
     assert not any("in one piece" in note for note in compare_run(given, plan, outcome("0F0 1 0B0 6 0U 1")).notes)
 
@@ -140,10 +140,10 @@ def test_the_table_tells_the_errors_in_order_and_adds_up():
 
 
 @pytest.mark.parametrize(
-    ("share", "told"), [(0.08, "+8 %"), (-0.004, "−0.4 %"), (-0.0004, "< 0.1 %"), (0.0, "0 %"), (-2.5, "−250 %")]
+    ("share", "message"), [(0.08, "+8 %"), (-0.004, "−0.4 %"), (-0.0004, "< 0.1 %"), (0.0, "0 %"), (-2.5, "−250 %")]
 )
-def test_a_share_has_a_sign_unless_it_is_next_to_nothing(share, told):
-    assert signed_share(share) == told
+def test_a_share_has_a_sign_unless_it_is_next_to_nothing(share, message):
+    assert signed_share(share) == message
 
 
 def test_the_object_is_json_and_has_both_schedules():
@@ -151,12 +151,12 @@ def test_the_object_is_json_and_has_both_schedules():
     run = replace(
         run_of(slowed(given, {(1, 1): 2.0}, {}), plan), agreement=Agreement(math.inf, math.nan, 0, "", "float32")
     )
-    told = comparison_object(compare_run(given, plan, run))
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert told["errors"]["total"]["s"] == pytest.approx(told["measured_s"] - told["predicted_s"])
-    assert len(told["bars"]["measured"]["device"]) == 8
-    assert told["agreement"]["gradient"] is None
-    first = {name: column[0] for name, column in told["bars"]["measured"].items()}
+    shown = comparison_object(compare_run(given, plan, run))
+    assert json.loads(json.dumps(shown, allow_nan=False)) == shown
+    assert shown["errors"]["total"]["s"] == pytest.approx(shown["measured_s"] - shown["predicted_s"])
+    assert len(shown["bars"]["measured"]["device"]) == 8
+    assert shown["agreement"]["gradient"] is None
+    first = {name: column[0] for name, column in shown["bars"]["measured"].items()}
     assert (first["kind"], first["segment"], first["predicted_s"], first["wait_s"]) == ("F", 0, 1.0, 0.0)
 
 

@@ -150,10 +150,10 @@ def two_replicas(*actions: tuple[int, str, float, float, float]) -> tuple[Proble
     )
     given = problem(graph, [1, 2, 1], 2, objective=Objective.ITERATION, mini_batch=2, micro_batches=1, max_replicas=2)
     plan = realise(given, Draft((DraftStage((0, 1, 2), 2, 2),)))
-    told = tuple(MeasuredAction(rank, 0, name, start, end, wait) for rank, name, start, end, wait in actions)
-    end = max(action.end_s for action in told)
+    shown = tuple(MeasuredAction(rank, 0, name, start, end, wait) for rank, name, start, end, wait in actions)
+    end = max(action.end_s for action in shown)
     return given, plan, Outcome(
-        RunStatus.DONE, iterations_s=(end,), actions=told, segments=((0,),), rank_devices=(0, 1)
+        RunStatus.DONE, iterations_s=(end,), actions=shown, segments=((0,),), rank_devices=(0, 1)
     )  # fmt: skip
 
 

@@ -53,18 +53,18 @@ def test_a_run_is_predicted_with_the_engines_own_time_where_it_was_measured():
     assert blind.error < -0.05
     assert not any("engine" in note for note in blind.notes)
     name = given.graph.operators[0].name
-    (told,) = [
+    (shown,) = [
         o for o in compare_run(knows, plan, replace(outcome, operators_s={name: 1.0})).operators if o and o.profiled
     ]
-    assert told.ratio == pytest.approx(1.0)
+    assert shown.ratio == pytest.approx(1.0)
 
 
 def test_segments_operators_and_links_are_told_with_their_ratios():
     given, plan = two_devices()
     slow = slowed(given, {(1, 1): 2.0, (1, 3): 3.0}, {(0, 1): 3.0})
     found = compare_run(given, plan, run_of(slow, plan))
-    told = {(s.segment, s.kind): (s.predicted_s, s.measured_s, s.ratio) for s in found.segments}
-    assert told == {(0, "F"): (1, 1, 1), (0, "B"): (2, 2, 1), (1, "F"): (1, 2, 2), (1, "B"): (2, 6, 3)}
+    fields = {(s.segment, s.kind): (s.predicted_s, s.measured_s, s.ratio) for s in found.segments}
+    assert fields == {(0, "F"): (1, 1, 1), (0, "B"): (2, 2, 1), (1, "F"): (1, 2, 2), (1, "B"): (2, 6, 3)}
     assert [o.ratio for o in found.operators if o is not None] == [1, 2, 1, 3]
     assert [(link.src, link.dst, link.measured_s, link.how) for link in found.links] == [
         (0, 1, 3.0, "ratio"),

@@ -56,18 +56,18 @@ def test_pins_may_take_the_ends_apart_and_the_plan_says_who_holds_what() -> None
     assert result.plan.devices_used() == (0, 1)
     held = "tokens.weight = head.weight is held on GPU 0 and GPU 1: 2 KiB more"
     assert assumed_notes(result.problem, result.plan) == [held]
-    told = review(result.problem, result.plan, result)
-    assert [line.reason for line in told.lines if line.what == "tied parameters"] == [held]
+    findings = review(result.problem, result.plan, result)
+    assert [line.reason for line in findings.lines if line.what == "tied parameters"] == [held]
     with pytest.raises(InvalidProblem, match=r"they share tokens\.weight"):
         explorer.plan(workload(), devices=2, pins=APART)
 
 
 def test_without_copies_a_note_says_that_they_could_be_had() -> None:
     result = explorer.plan(workload(), devices=2, micro_batches=2)
-    told = (
+    shown = (
         "--copy-tied gives each reader of tokens.weight = head.weight a copy (2 KiB more), so that they need not share"
     )
-    assert assumed_notes(result.problem, result.plan) == [f"{told} a device"]
+    assert assumed_notes(result.problem, result.plan) == [f"{shown} a device"]
     alone = explorer.plan(workload(), devices=1, micro_batches=2)
     assert assumed_notes(alone.problem, alone.plan) == []
 

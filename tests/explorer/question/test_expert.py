@@ -150,8 +150,8 @@ def test_published_latency_where_memory_allows_it(name: str) -> None:
     reference = latency_references()[name]
     model = load(str(LATENCY / f"{name}.json"))
     devices = max(reference["accelerators"], 6)  # the experts had six, bert24's file has five
-    asked = Settings(objective=Objective.MAKESPAN, devices=devices)
-    problem = make_problem(model, asked)
+    settings = Settings(objective=Objective.MAKESPAN, devices=devices)
+    problem = make_problem(model, settings)
     found = solve(problem, load_expert(str(expert_file(name)), model, problem.cluster))
     assert (found.plan is None) == reference["expert"]["over_memory"]
     if found.plan is None:

@@ -51,7 +51,7 @@ CLUSTERS = {
 }
 
 
-def asked(name: str, seed: int, training: bool, **options: object) -> Problem:
+def random_problem(name: str, seed: int, training: bool, **options: object) -> Problem:
     """Six forward operators, one of which no slow device and another of which no CPU can run."""
     rng = random.Random(seed)
     graph = random_graph(rng, 6, training)
@@ -79,7 +79,7 @@ def asked(name: str, seed: int, training: bool, **options: object) -> Problem:
 def test_every_planner_of_one_pass_works_or_says_why_not(name: str, transfers: Transfers) -> None:
     training = transfers is Transfers.LINKS
     rows = []
-    for compared in compare(entries(asked(name, 3, training, transfers=transfers)), time_limit_s=LIMIT_S):
+    for compared in compare(entries(random_problem(name, 3, training, transfers=transfers)), time_limit_s=LIMIT_S):
         rows.append(compared.row)
         assert compared.row.status != FAILED, compared.row.reason
         if compared.row.status == UNSUPPORTED:
@@ -104,7 +104,7 @@ def test_every_planner_of_one_pass_works_or_says_why_not(name: str, transfers: T
     ],
 )
 def test_every_planner_of_pipelines_works_or_says_why_not(name: str, objective: Objective) -> None:
-    p = asked(name, 5, True, objective=objective, contiguity=Contiguity.ACYCLIC)
+    p = random_problem(name, 5, True, objective=objective, contiguity=Contiguity.ACYCLIC)
     rows = [compared.row for compared in compare(entries(p), time_limit_s=LIMIT_S)]
     assert [row.reason for row in rows if row.status == FAILED] == []
     assert contradictions(rows) == []
@@ -112,7 +112,7 @@ def test_every_planner_of_pipelines_works_or_says_why_not(name: str, objective: 
 
 @pytest.mark.parametrize("name", ["mixed, CPU, shared wire", "a line of kinds", "unequal caps"])
 def test_static_sizes_are_kept_to_by_every_planner(name: str) -> None:
-    p = asked(name, 7, True)
+    p = random_problem(name, 7, True)
     held = np.array(static_sizes(p))
     caps = (0.7 * held.sum(), 0.6 * held.sum(), 0.5 * held.sum())
     devices = tuple(

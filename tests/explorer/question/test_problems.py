@@ -149,8 +149,8 @@ def test_a_device_may_hold_both_ends_of_a_model_where_its_middle_would_go_with_t
     tied = (replace(TRACED, graph=graph), (("embed", "head'"),))
     assert make_problem(tied[0], Settings()).contiguity is Contiguity.ACYCLIC
     assert make_problem(tied[0], Settings(together=tied[1])).contiguity is Contiguity.NONE
-    asked = Settings(together=tied[1], contiguity=Contiguity.ACYCLIC)
-    assert make_problem(tied[0], asked).contiguity is Contiguity.ACYCLIC
+    settings = Settings(together=tied[1], contiguity=Contiguity.ACYCLIC)
+    assert make_problem(tied[0], settings).contiguity is Contiguity.ACYCLIC
     assert make_problem(tied[0], Settings(together=(("up", "down"),))).contiguity is Contiguity.ACYCLIC
 
 
@@ -481,7 +481,7 @@ def test_links_to_hosts_are_those_of_the_kinds_or_as_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("question", "why"),
     [
         ({"host_link": "1GB/s"}, "give one of them"),
         ({"offload_optimizer": True, "optimizer": "sgd"}, "there are none"),
@@ -491,6 +491,6 @@ def test_links_to_hosts_are_those_of_the_kinds_or_as_asked_for() -> None:
         ({"offload": True, "memory_model": "static"}, "static"),
     ],
 )
-def test_offloading_that_cannot_be_is_refused(asked: dict[str, Any], why: str) -> None:
+def test_offloading_that_cannot_be_is_refused(question: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidProblem, match=why):
-        make_problem(TRACED, Settings(**asked))
+        make_problem(TRACED, Settings(**question))

@@ -102,7 +102,7 @@ def test_what_regions_would_not_change_is_refused_in_one_line(how: Recompute) ->
 
 def test_the_words_that_may_be_asked() -> None:
     given = {None: "model", False: "model", True: "stage", **{word: word for word in Recompute}}
-    assert {asked: Settings(recompute=asked).recompute.value for asked in given} == given
+    assert {question: Settings(recompute=question).recompute.value for question in given} == given
     with pytest.raises(InvalidProblem, match="recompute 'blocks'; there are: model, stage, none"):
         Settings(recompute="blocks")
 
@@ -124,27 +124,27 @@ def test_what_runs_again_is_said() -> None:
 def test_planners_find_plans_with_layers_that_fit_where_none_fits_without(planner: str) -> None:
     """All 8 micro-batches of one sample are in flight on two devices. Operators of layers save 6 x 16 MB of each: one
     device has half of that at least, 384 MB. With layers that run again less than 8 x 20 MB are kept on both."""
-    asked = {"devices": 2, "device_kind": "H100-80GB", "mini_batch": 8, "micro_batches": 8, "pipeline": "gpipe"}
-    asked |= {"planner": planner, "effort": "quick", "memory": 300e6}
+    settings = {"devices": 2, "device_kind": "H100-80GB", "mini_batch": 8, "micro_batches": 8, "pipeline": "gpipe"}
+    settings |= {"planner": planner, "effort": "quick", "memory": 300e6}
     workload = replace(layered(), reference="demo")
-    without = explorer.plan(workload, **asked)  # type: ignore[arg-type]
-    found = explorer.plan(workload, recompute="layers", **asked)  # type: ignore[arg-type]
+    without = explorer.plan(workload, **settings)  # type: ignore[arg-type]
+    found = explorer.plan(workload, recompute="layers", **settings)  # type: ignore[arg-type]
     assert without.plan is None
     assert found.plan is not None
     assert not check(found.problem, found.plan)
 
 
 @pytest.mark.parametrize(
-    ("words", "asked"),
+    ("words", "question"),
     [
         ([], Recompute.MODEL),
         (["--recompute"], Recompute.STAGE),
         *((["--recompute", how.value], how) for how in Recompute),
     ],
 )
-def test_the_flag_may_stand_without_a_word(words: list[str], asked: Recompute) -> None:
+def test_the_flag_may_stand_without_a_word(words: list[str], question: Recompute) -> None:
     parser = argparse.ArgumentParser()
     add_phase(parser)
     add_problem(parser)
     settings = settings_of(parser.parse_args(words))
-    assert settings.recompute is asked
+    assert settings.recompute is question

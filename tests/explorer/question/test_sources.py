@@ -68,7 +68,7 @@ def test_a_library_that_is_not_installed_is_named(name: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("m.safetensors", struct.pack("<Q", 2) + b"{}", "safetensors: holds weights.*hf:FOLDER"),
         ("m.gguf", b"GGUF\3\0\0\0", "GGUF"),
@@ -80,9 +80,9 @@ def test_a_library_that_is_not_installed_is_named(name: str, monkeypatch: pytest
         ("m.safetensors.index.json", json.dumps({"weight_map": {}}).encode(), "index of safetensors"),
     ],
 )
-def test_a_file_without_a_graph_is_recognised(tmp_path: Path, name: str, content: bytes, told: str) -> None:
+def test_a_file_without_a_graph_is_recognised(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InvalidProblem, match=told):
+    with pytest.raises(InvalidProblem, match=message):
         load(str(tmp_path / name))
 
 

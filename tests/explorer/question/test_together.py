@@ -42,21 +42,21 @@ def test_groups_that_share_an_operator_are_one() -> None:
 
 def test_a_group_of_the_graph_comes_along_and_keeps_the_rest() -> None:
     tied = tuple(replace(o, colocation="table") if o.name in ("up", "head", "head'") else o for o in GRAPH.operators)
-    told = kept_together(replace(GRAPH, operators=tied), [("embed", "head")])
-    assert groups(told) == [{"embed", "up", "head", "head'"}]
+    shown = kept_together(replace(GRAPH, operators=tied), [("embed", "head")])
+    assert groups(shown) == [{"embed", "up", "head", "head'"}]
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("question", "message"),
     [
         ((("embed", "hed"),), "together embed,hed: there is no operator or module 'hed'; did you mean 'head'"),
         ((("embed",),), "together embed: expected at least two names"),
         ((("embed", "embed"),), "expected at least two names"),
     ],
 )
-def test_what_names_nothing_is_refused(asked: tuple[tuple[str, ...], ...], message: str) -> None:
+def test_what_names_nothing_is_refused(question: tuple[tuple[str, ...], ...], message: str) -> None:
     with pytest.raises(InvalidProblem, match=message):
-        make_problem(TRACED, Settings(together=asked))
+        make_problem(TRACED, Settings(together=question))
 
 
 def test_pins_that_tear_a_group_apart_are_refused() -> None:

@@ -86,11 +86,11 @@ def test_an_error_is_the_one_line_that_it_would_be_here_and_the_process_goes_on(
 
 
 def test_a_trace_that_never_ends_tells_how_far_it_is_and_can_be_stopped(tracer, model):
-    told: list[int] = []
+    messages: list[int] = []
     with pytest.raises(Stopped):
-        tracer.trace(f"{model}:endless", None, None, lambda calls, _: told.append(calls), lambda: any(told))
+        tracer.trace(f"{model}:endless", None, None, lambda calls, _: messages.append(calls), lambda: any(messages))
     assert tracer.process is None
-    assert 0 < told[-1] <= 3 * 10
+    assert 0 < messages[-1] <= 3 * 10
 
 
 def test_after_a_stop_the_next_trace_is_as_any(tracer, model):

@@ -38,62 +38,62 @@ def placed(problem: Problem, cuts: list[int], devices: list[int]) -> Plan:
 
 def test_a_plan_does_not_differ_from_itself() -> None:
     problem = chain_problem()
-    told = difference((problem, even_plan(problem)), (problem, even_plan(problem)))
-    assert (told.moved, told.questions, told.renamed) == ((), (), {})
-    assert told.hashes[0] == told.hashes[1]
-    assert all(a == b for _, _, a, b in told.numbers)
+    compared = difference((problem, even_plan(problem)), (problem, even_plan(problem)))
+    assert (compared.moved, compared.questions, compared.renamed) == ((), (), {})
+    assert compared.hashes[0] == compared.hashes[1]
+    assert all(a == b for _, _, a, b in compared.numbers)
 
 
 def test_the_better_of_two_answers_to_one_question_is_told() -> None:
     problem = chain_problem()
     even, uneven = placed(problem, [2, 4, 6], [0, 1, 2, 3]), placed(problem, [5, 6, 7], [0, 1, 2, 3])
-    told = difference((problem, even), (problem, uneven))
+    compared = difference((problem, even), (problem, uneven))
     assert evaluate(problem, uneven).iteration_s / evaluate(problem, even).iteration_s == pytest.approx(1.76, abs=5e-3)
-    assert told.verdict == "1.76× slower"
+    assert compared.verdict == "1.76× slower"
     assert difference((problem, uneven), (problem, even)).verdict == "1.76× faster"
-    assert "verdict    the second is 1.76× slower" in str(told)
-    assert len(told.elsewhere) == told.moved_operators
+    assert "verdict    the second is 1.76× slower" in str(compared)
+    assert len(compared.elsewhere) == compared.moved_operators
 
 
-@pytest.mark.parametrize("asked", [{"mini_batch": 32}, {"max_replicas": 2}, {"pins": {0: 0}}])
-def test_a_plan_that_answers_another_question_is_never_called_better(asked: dict[str, object]) -> None:
+@pytest.mark.parametrize("question", [{"mini_batch": 32}, {"max_replicas": 2}, {"pins": {0: 0}}])
+def test_a_plan_that_answers_another_question_is_never_called_better(question: dict[str, object]) -> None:
     problem = chain_problem()
-    other = replace(problem, **asked)  # type: ignore[arg-type]
-    told = difference((problem, even_plan(problem)), (other, even_plan(other)))
-    assert told.verdict is None
-    assert told.questions
-    assert "neither is the better one" in str(told)
-    assert "neither is the better one" in told._repr_html_()
+    other = replace(problem, **question)  # type: ignore[arg-type]
+    compared = difference((problem, even_plan(problem)), (other, even_plan(other)))
+    assert compared.verdict is None
+    assert compared.questions
+    assert "neither is the better one" in str(compared)
+    assert "neither is the better one" in compared._repr_html_()
 
 
 def test_labels_that_are_merely_permuted_move_nothing() -> None:
     problem = chain_problem()
     a, b = placed(problem, [2, 4, 6], [0, 1, 2, 3]), placed(problem, [2, 4, 6], [2, 0, 3, 1])
-    told = difference((problem, a), (problem, b))
-    assert told.moved == ()
-    assert told.renamed == {0: 2, 1: 0, 2: 3, 3: 1}
+    compared = difference((problem, a), (problem, b))
+    assert compared.moved == ()
+    assert compared.renamed == {0: 2, 1: 0, 2: 3, 3: 1}
 
 
 def test_a_block_that_moved_is_one_entry_with_its_places() -> None:
     problem = chain_problem()
     a, b = placed(problem, [2, 4, 6], [0, 1, 2, 3]), placed(problem, [3, 4, 6], [3, 1, 2, 0])
-    told = difference((problem, a), (problem, b))
+    compared = difference((problem, a), (problem, b))
     # block 2, 12 forward and 12 backward operators, from device 1 to what was device 0 and is device 3
-    assert told.moved == (Moved("blocks.2", "GPU 1", "GPU 3", 24, 24),)
-    assert told.moved_operators == 24
-    assert told.renamed == {0: 3, 3: 0}
+    assert compared.moved == (Moved("blocks.2", "GPU 1", "GPU 3", 24, 24),)
+    assert compared.moved_operators == 24
+    assert compared.renamed == {0: 3, 3: 0}
 
 
 def test_plans_of_other_devices_and_micro_batches_are_compared() -> None:
     first, second = chain_problem(4, micro_batches=8), chain_problem(2, micro_batches=4)
     second = replace(second, graph=first.graph)
-    told = difference((first, even_plan(first)), (second, even_plan(second)))
-    assert (told.micro_batches, told.stages) == (((8,), (4,)), (4, 2))
-    assert told.questions[0] == "devices: 4 × toy, then 2 × toy"
+    compared = difference((first, even_plan(first)), (second, even_plan(second)))
+    assert (compared.micro_batches, compared.stages) == (((8,), (4,)), (4, 2))
+    assert compared.questions[0] == "devices: 4 × toy, then 2 × toy"
     # one of each pair of devices has a counterpart; what is on the other one moves
-    assert told.moved_operators == 96
-    assert {one.source for one in told.moved} == {"GPU 1 of the first plan", "GPU 3 of the first plan"}
-    found = difference_object(told)
+    assert compared.moved_operators == 96
+    assert {one.source for one in compared.moved} == {"GPU 1 of the first plan", "GPU 3 of the first plan"}
+    found = difference_object(compared)
     assert len(found["devices"]) == 4
     assert sum(row["second"] is None for row in found["devices"]) == 2
     assert found["moved_operators"] == sum(one["operators"] for one in found["moved"])
@@ -103,9 +103,9 @@ def test_plans_of_different_graphs_are_refused_with_both_hashes() -> None:
     first, second = chain_problem(), chain_problem(blocks=4)
     with pytest.raises(
         InvalidProblem, match=r"different graphs: chain \(192 .*sha256 \w{12}.* and chain \(96 "
-    ) as told:
+    ) as caught:
         difference((first, even_plan(first)), (second, even_plan(second)))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_most_operators_in_common_decide_and_ties_keep_labels() -> None:
@@ -128,8 +128,8 @@ def test_a_gpu_is_never_matched_with_a_cpu() -> None:
 def test_other_caps_and_links_are_told() -> None:
     first, second = chain_problem(), chain_problem(memory_bytes=2.0**31)
     second = replace(second, graph=first.graph, mini_batch=32)
-    told = difference((first, even_plan(first)), (second, even_plan(second)))
-    assert told.questions == ("memory caps: 16 GiB, then 2 GiB", "mini-batch: 16, then 32")
+    compared = difference((first, even_plan(first)), (second, even_plan(second)))
+    assert compared.questions == ("memory caps: 16 GiB, then 2 GiB", "mini-batch: 16, then 32")
 
 
 def test_modules_that_moved_as_a_whole_are_told_as_one() -> None:
@@ -161,40 +161,40 @@ def test_a_difference_says_whether_estimates_tell_it() -> None:
     assert difference((problem, even), (problem, even)).told_apart is False
 
 
-def planned(model: str, **asked: object) -> tuple[Problem, Plan]:
-    result = explorer.plan(model, devices=4, effort="quick", **asked)  # type: ignore[arg-type]
+def planned(model: str, **question: object) -> tuple[Problem, Plan]:
+    result = explorer.plan(model, devices=4, effort="quick", **question)  # type: ignore[arg-type]
     assert result.plan is not None
     return result.problem, result.plan
 
 
 def test_plans_of_two_degrees_are_compared_by_single_devices_and_calls() -> None:
     whole, pairs = planned("gpt-small"), planned("gpt-small,tensor-parallel=2")
-    told = difference(whole, pairs)
+    compared = difference(whole, pairs)
     forwards = {o.name for o in whole[0].graph.operators}
-    assert told.operators == len(forwards & {o.name for o in pairs[0].graph.operators}) < len(pairs[0].graph)
-    assert told.names == (("GPU 0", "GPU 1", "GPU 2", "GPU 3"),) * 2
-    assert told.questions == ("tensors divided over: 1, then 2",)
+    assert compared.operators == len(forwards & {o.name for o in pairs[0].graph.operators}) < len(pairs[0].graph)
+    assert compared.names == (("GPU 0", "GPU 1", "GPU 2", "GPU 3"),) * 2
+    assert compared.questions == ("tensors divided over: 1, then 2",)
     slower = evaluate(*pairs).iteration_s / evaluate(*whole).iteration_s
-    assert told.verdict == f"{slower:.2f}× slower"
-    peaks = [row["peak_bytes"][1] for row in told.device_numbers]
+    assert compared.verdict == f"{slower:.2f}× slower"
+    peaks = [row["peak_bytes"][1] for row in compared.device_numbers]
     by_group = evaluate(*pairs).peak_memory_bytes
     assert sorted(map(float, filter(None, peaks))) == sorted(2 * list(by_group))
     assert difference(pairs, pairs).moved_operators == 0
-    object_of = difference_object(told)
+    object_of = difference_object(compared)
     assert (object_of["told_apart"], len(object_of["devices"])) == (None, 4)
 
 
 def test_what_else_was_asked_otherwise_keeps_two_degrees_from_being_called_better() -> None:
-    told = difference(planned("gpt-small"), planned("gpt-small,tensor-parallel=2", mini_batch=32))
-    assert told.verdict is None
-    assert len(told.questions) == 2
+    compared = difference(planned("gpt-small"), planned("gpt-small,tensor-parallel=2", mini_batch=32))
+    assert compared.verdict is None
+    assert len(compared.questions) == 2
 
 
 def test_parts_of_different_degrees_are_compared_too() -> None:
     parts = planned("multimodal-small,tensor-parallel-of=branches.text:2")
-    told = difference(planned("multimodal-small"), parts)
-    assert told.questions == ("tensors divided over: 1, then 1 and 2",)
-    assert told.verdict is not None
+    compared = difference(planned("multimodal-small"), parts)
+    assert compared.questions == ("tensors divided over: 1, then 1 and 2",)
+    assert compared.verdict is not None
     on_pair = [stage for stage in parts[1].stages if parts[0].cluster.devices[stage.devices[0]].members == 2]
     assert on_pair
 

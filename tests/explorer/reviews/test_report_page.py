@@ -56,16 +56,16 @@ def evil() -> tuple[Problem, Plan]:
 
 def test_the_page_holds_pictures_tables_and_every_line() -> None:
     problem = chain_problem()
-    told = review(problem, even_plan(problem))
-    page = report_page(told, problem, "chain", ["a note of the search"])
+    findings = review(problem, even_plan(problem))
+    page = report_page(findings, problem, "chain", ["a note of the search"])
     seen = Seen(page)
     assert seen.tags.count("svg") == 3
     for heading in ("Review", "Schedule", "Devices", "Stages", "Operators by device", "Largest transfers", "Notes"):
         assert f"<h2>{heading}</h2>" in page
-    for line in told.lines:
+    for line in findings.lines:
         assert line.reason in seen.words
     assert "a note of the search" in seen.words
-    assert page == report_page(told, problem, "chain", ["a note of the search"]), "no date, nothing at random"
+    assert page == report_page(findings, problem, "chain", ["a note of the search"]), "no date, nothing at random"
 
 
 def test_it_needs_nothing_from_elsewhere_and_runs_nothing() -> None:

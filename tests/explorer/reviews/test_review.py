@@ -21,8 +21,8 @@ from solvers.problem.problem import Objective, Problem
 from tests.explorer.view.small import MIB, branches_problem, chain_problem, drafted, even_plan, pair_plans
 
 
-def line(told: Review, what: str) -> Line:
-    return next(line for line in told.lines if line.what == what)
+def line(checked: Review, what: str) -> Line:
+    return next(line for line in checked.lines if line.what == what)
 
 
 def capped(problem: Problem, nbytes: float) -> Problem:
@@ -36,29 +36,33 @@ def result_of(problem: Problem, plan: Plan, objective_s: float, bound_s: float) 
 
 def test_a_good_plan_fails_nowhere() -> None:
     problem = chain_problem()
-    told = review(problem, even_plan(problem))
-    assert told.verdict is Verdict.WARN, "no result, so no bound"
-    assert [line.what for line in told.lines if line.verdict is not Verdict.PASS] == [
+    findings = review(problem, even_plan(problem))
+    assert findings.verdict is Verdict.WARN, "no result, so no bound"
+    assert [line.what for line in findings.lines if line.verdict is not Verdict.PASS] == [
         "idle time", "distance to the best", "transfer times", "memory sizes",
     ]  # fmt: skip
-    assert "all 192 (96 forward, 96 backward" in line(told, "operators placed").reason
+    assert "all 192 (96 forward, 96 backward" in line(findings, "operators placed").reason
     # 96 operators of 8 MiB, 4 copies of each
-    assert "3 GiB on the devices" in line(told, "bytes held").reason
+    assert "3 GiB on the devices" in line(findings, "bytes held").reason
     # 3 cuts of 4 MiB a sample, there and back, 16 samples
-    assert "384 MiB a mini-batch" in line(told, "bytes sent").reason
+    assert "384 MiB a mini-batch" in line(findings, "bytes sent").reason
     # 4 stages, 8 micro-batches, forward and backward; 6 messages a micro-batch
-    assert line(told, "no deadlock").reason.startswith("64 actions ran in the plan's order, and 48 transfers arrived")
-    assert line(told, "plan hash").reason == plan_hash(problem, even_plan(problem))
+    assert line(findings, "no deadlock").reason.startswith(
+        "64 actions ran in the plan's order, and 48 transfers arrived"
+    )
+    assert line(findings, "plan hash").reason == plan_hash(problem, even_plan(problem))
 
 
 @pytest.mark.parametrize("objective", list(Objective))
 def test_bytes_one_by_one_are_the_bytes_cut(objective: Objective) -> None:
     for problem in (chain_problem(), branches_problem()):
-        asked = replace(problem, objective=objective)
-        plans = (even_plan(asked),) if problem.graph.name == "chain" else pair_plans(asked)
+        question = replace(problem, objective=objective)
+        plans = (even_plan(question),) if problem.graph.name == "chain" else pair_plans(question)
         for plan in plans:
-            assert sum(sent.total_bytes for sent in transfers(asked, plan)) == pytest.approx(cut_bytes(asked, plan))
-            assert {line.verdict for line in review(asked, plan).lines if line.what.startswith("bytes")} == {"pass"}
+            assert sum(sent.total_bytes for sent in transfers(question, plan)) == pytest.approx(
+                cut_bytes(question, plan)
+            )
+            assert {line.verdict for line in review(question, plan).lines if line.what.startswith("bytes")} == {"pass"}
 
 
 def test_an_operator_in_no_stage_or_in_two_is_a_fail_with_its_name() -> None:
@@ -68,12 +72,12 @@ def test_an_operator_in_no_stage_or_in_two_is_a_fail_with_its_name() -> None:
     fewer = replace(plan, stages=(replace(first, operators=first.operators[1:]), second, *rest))
     twice = replace(plan, stages=(first, replace(second, operators=(first.operators[0], *second.operators)), *rest))
     for broken, words in ((fewer, "1 operator in no stage: blocks.0"), (twice, "1 operator in several stages: blocks")):
-        told = review(problem, broken)
-        assert line(told, "operators placed").verdict is Verdict.FAIL
-        assert words in line(told, "operators placed").reason
-        assert line(told, "rules").verdict is Verdict.FAIL
-        assert told.verdict is Verdict.FAIL
-        assert told.view is None
+        findings = review(problem, broken)
+        assert line(findings, "operators placed").verdict is Verdict.FAIL
+        assert words in line(findings, "operators placed").reason
+        assert line(findings, "rules").verdict is Verdict.FAIL
+        assert findings.verdict is Verdict.FAIL
+        assert findings.view is None
 
 
 def test_memory_passes_warns_and_fails_by_what_is_left() -> None:
@@ -85,10 +89,10 @@ def test_memory_passes_warns_and_fails_by_what_is_left() -> None:
         (peak * 1.01, "warn", "only 1 % free"),
         (peak - MIB, "fail", "1 MiB too much"),
     ):
-        told = review(capped(problem, cap), plan)
-        assert line(told, "memory GPU 0").verdict == verdict
-        assert words in line(told, "memory GPU 0").reason
-    assert told.view is not None, "a plan that does not fit can still be drawn"
+        findings = review(capped(problem, cap), plan)
+        assert line(findings, "memory GPU 0").verdict == verdict
+        assert words in line(findings, "memory GPU 0").reason
+    assert findings.view is not None, "a plan that does not fit can still be drawn"
 
 
 def test_a_circle_of_waits_is_a_fail() -> None:
@@ -98,34 +102,34 @@ def test_a_circle_of_waits_is_a_fail() -> None:
     row = list(plan.order[0])
     backward = next(i for i, action in enumerate(row) if action.kind == "B")
     row.insert(0, row.pop(backward))
-    told = review(problem, replace(plan, order=(tuple(row), *plan.order[1:])))
-    assert told.verdict is Verdict.FAIL
-    assert line(told, "no deadlock").verdict is Verdict.FAIL
+    findings = review(problem, replace(plan, order=(tuple(row), *plan.order[1:])))
+    assert findings.verdict is Verdict.FAIL
+    assert line(findings, "no deadlock").verdict is Verdict.FAIL
 
 
 def test_one_device_that_does_all_the_work_is_told() -> None:
     problem = chain_problem(4)
     one = even_plan(chain_problem(1, micro_batches=8))
     plan = replace(one, order=(*one.order, (), (), ()))
-    told = review(problem, plan)
-    assert line(told, "devices in use").verdict is Verdict.WARN
-    assert line(told, "largest transfers").reason == "none: no tensor crosses devices"
+    findings = review(problem, plan)
+    assert line(findings, "devices in use").verdict is Verdict.WARN
+    assert line(findings, "largest transfers").reason == "none: no tensor crosses devices"
 
 
 def test_a_false_claim_of_the_file_is_a_fail() -> None:
     problem = chain_problem()
     plan = even_plan(problem)
-    told = review(problem, plan, result_of(problem, plan, 1e-3, 0.0))
-    assert line(told, "rules").verdict is Verdict.FAIL
-    assert "the file says its objective is 0.001 s" in told.broken[0]
+    findings = review(problem, plan, result_of(problem, plan, 1e-3, 0.0))
+    assert line(findings, "rules").verdict is Verdict.FAIL
+    assert "the file says its objective is 0.001 s" in findings.broken[0]
 
 
 def test_what_is_measured_passes_and_what_is_estimated_warns() -> None:
     problem = chain_problem()
     for source, verdict in (("roofline estimate, toy", "warn"), ("measured on 2 x toy", "pass"), ("given", "pass")):
-        told = review(replace(problem, costs_from=source), even_plan(problem))
-        assert line(told, "compute times").verdict == verdict
-        assert source in line(told, "compute times").reason
+        findings = review(replace(problem, costs_from=source), even_plan(problem))
+        assert line(findings, "compute times").verdict == verdict
+        assert source in line(findings, "compute times").reason
 
 
 def test_the_hash_names_the_plan_and_not_the_search() -> None:

@@ -26,9 +26,9 @@ def say(line: str) -> None:
 
 
 def fail(kind: str, message: str, step: str = "", *, out_of_memory: bool = False, expected: bool = False) -> None:
-    told = {"rank": RANK, "type": kind, "message": message, "step": step}
-    told |= {"out_of_memory": out_of_memory, "expected": expected}
-    (FOLDER / f"failure-{RANK}.json").write_text(json.dumps(told))
+    fields = {"rank": RANK, "type": kind, "message": message, "step": step}
+    fields |= {"out_of_memory": out_of_memory, "expected": expected}
+    (FOLDER / f"failure-{RANK}.json").write_text(json.dumps(fields))
     os._exit(1)
 
 

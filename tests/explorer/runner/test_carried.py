@@ -45,10 +45,10 @@ def test_two_nodes_on_the_loopback_run_and_verify_a_carried_bundle(tmp_path: Pat
         )
         for number, place in enumerate(carried)
     ]
-    told = [host.communicate(timeout=220)[0] for host in hosts]
-    assert [host.returncode for host in hosts] == [0, 0], told
-    assert "agrees with the whole model" in told[0]
-    assert not any("@progress" in each for each in told)
+    shown = [host.communicate(timeout=220)[0] for host in hosts]
+    assert [host.returncode for host in hosts] == [0, 0], shown
+    assert "agrees with the whole model" in shown[0]
+    assert not any("@progress" in each for each in shown)
     outcome = read_result(Bundle(carried[0]))
     assert outcome.status is RunStatus.DONE
     assert outcome.agreement is not None

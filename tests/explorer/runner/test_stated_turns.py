@@ -49,7 +49,7 @@ def stated(plan: Plan) -> dict[str, Row]:
 
 
 def test_scripts_post_messages_in_the_stated_order_and_never_deadlock() -> None:
-    told: Counter[str] = Counter()
+    shown: Counter[str] = Counter()
     for seed in range(320):
         found = random_plan(seed)
         if found is None or found[0].transfers is not Transfers.LINKS:
@@ -61,27 +61,27 @@ def test_scripts_post_messages_in_the_stated_order_and_never_deadlock() -> None:
         try:
             simulate(problem, stated_plan)
         except InvalidPlan:
-            told["deadlocks"] += 1
+            shown["deadlocks"] += 1
             with pytest.raises(InvalidPlan, match="the order deadlocks"):
                 make_script(problem, stated_plan)
             continue
         script = make_script(problem, stated_plan)
         replay(script)
         if len(script.segments) < len(plan.stages) or problem.objective is Objective.MAKESPAN:
-            told["joined"] += 1
+            shown["joined"] += 1
             continue
         by_link, expected = posted(script, stated_plan), stated(stated_plan)
         same = all(Counter(by_link[link]) == Counter(row) for link, row in expected.items())
-        told["same messages" if same else "bundled otherwise"] += 1
+        shown["same messages" if same else "bundled otherwise"] += 1
         if same:
-            told["ordered otherwise by itself"] += any(
+            shown["ordered otherwise by itself"] += any(
                 posted(make_script(problem, plan), plan)[link] != row for link, row in expected.items()
             )
             assert {link: by_link[link] for link in expected} == expected, seed
-    assert told["same messages"] >= 20, told
-    assert told["ordered otherwise by itself"] >= 5, told
-    assert told["deadlocks"] >= 2, told
-    assert told["joined"] >= 5, told
+    assert shown["same messages"] >= 20, shown
+    assert shown["ordered otherwise by itself"] >= 5, shown
+    assert shown["deadlocks"] >= 2, shown
+    assert shown["joined"] >= 5, shown
 
 
 @pytest.mark.slow

@@ -48,8 +48,8 @@ def search(models: dict[int, Workload], devices: Cluster, **settings: object) ->
             raise InvalidProblem(f"7 heads cannot be divided over {degree} devices")
         return models[degree]
 
-    asked = Settings(cluster=devices, mini_batch=8, **settings)  # type: ignore[arg-type]
-    return search_degrees(at, asked, devices, EqualSplit(), terms={}, ask=solve)
+    options = Settings(cluster=devices, mini_batch=8, **settings)  # type: ignore[arg-type]
+    return search_degrees(at, options, devices, EqualSplit(), terms={}, ask=solve)
 
 
 def test_degrees_divide_every_node() -> None:
@@ -118,11 +118,11 @@ def test_a_name_may_leave_the_degree_open() -> None:
 
 def test_auto_is_the_best_of_the_degrees_asked_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "plan.json"
-    asked = ("gpt-small", "--devices", 4, "--planner", "equal", "--replicate", 0, "--json", "--no-library")
-    told = Command(capsys)("plan", *asked, "--tensor-parallel", "auto", "-o", place)
-    assert told.status == 0, told.err
-    best = told.json
-    alone = [Command(capsys)("plan", *asked, "--tensor-parallel", n).json["objective_s"] for n in (1, 2, 4)]
+    question = ("gpt-small", "--devices", 4, "--planner", "equal", "--replicate", 0, "--json", "--no-library")
+    ran = Command(capsys)("plan", *question, "--tensor-parallel", "auto", "-o", place)
+    assert ran.status == 0, ran.err
+    best = ran.json
+    alone = [Command(capsys)("plan", *question, "--tensor-parallel", n).json["objective_s"] for n in (1, 2, 4)]
     assert best["objective_s"] == min(alone)
     assert {row["tensor"] for row in best["by_degrees"]} == {1, 2, 4}
     assert best["degrees"]["tensor"] == [1, 2, 4][alone.index(min(alone))]
@@ -147,7 +147,7 @@ def test_auto_is_the_best_of_the_degrees_asked_one_by_one(tmp_path: Path, capsys
 def test_what_is_no_degree_is_refused_in_a_line(
     flags: tuple[object, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = Command(capsys)(*flags)
-    assert told.status == 2
-    assert words in told.err
-    assert len(told.err.strip().splitlines()) == 1
+    ran = Command(capsys)(*flags)
+    assert ran.status == 2
+    assert words in ran.err
+    assert len(ran.err.strip().splitlines()) == 1

@@ -33,10 +33,10 @@ def test_points_without_a_plan_are_passed_over_and_worse_ones_count_as_the_best_
 
 
 def test_a_pipeline_is_a_value_of_a_point_and_plans_of_others_are_the_last_to_begin_with() -> None:
-    asked = points(Axes(memory_bytes=(8e9, 16e9), pipeline=(Pipeline.ZB_V, Pipeline.V_MIN)))
-    assert [point.words() for point in asked[:2]] == ["7.45 GiB, zb-v", "7.45 GiB, v-min"]
-    assert asked[3].settings(Settings()).pipeline is Pipeline.V_MIN
-    assert asked[3].apart(asked[1]) < asked[3].apart(asked[2])
+    question = points(Axes(memory_bytes=(8e9, 16e9), pipeline=(Pipeline.ZB_V, Pipeline.V_MIN)))
+    assert [point.words() for point in question[:2]] == ["7.45 GiB, zb-v", "7.45 GiB, v-min"]
+    assert question[3].settings(Settings()).pipeline is Pipeline.V_MIN
+    assert question[3].apart(question[1]) < question[3].apart(question[2])
     assert Point(2).apart(Point(4)) == 1
 
 

@@ -83,9 +83,9 @@ def test_a_plan_of_parts_is_written_checked_and_compared_and_not_exported(
     flags = ["--devices", "6", "--effort", "quick"]
     parts = ["--tensor-parallel-of", "branches.vision=2", "--tensor-parallel-of", "branches.text=2"]
     out = command("plan", "multimodal-small", *parts, *flags, "--output", str(plan), "--json")
-    told = out.json
-    assert set(told["degrees"]["tensor"]) == {1, 2}
-    assert told["degrees"]["pipeline"] >= 2
+    printed = out.json
+    assert set(printed["degrees"]["tensor"]) == {1, 2}
+    assert printed["degrees"]["pipeline"] >= 2
     assert command("check", str(plan)).status == 0
     refused = command("export", str(plan), "--to", "megatron", "-o", str(tmp_path / "run.sh"))
     assert refused.status == 2

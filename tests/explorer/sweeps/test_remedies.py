@@ -61,8 +61,8 @@ def test_what_contains_a_way_out_is_not_one_more(needed: float) -> None:
 
 def test_nothing_is_looked_for_once_it_is_to_stop() -> None:
     workload, settings = chain_workload(), Settings(devices=2, memory_bytes=2.0**21)
-    asked = remedies(make_problem(workload, settings), settings, 16)
-    assert list(ways_out(workload, asked, EQUAL, should_stop=lambda: True)) == []
+    options = remedies(make_problem(workload, settings), settings, 16)
+    assert list(ways_out(workload, options, EQUAL, should_stop=lambda: True)) == []
 
 
 def test_hosts_are_a_way_out_where_they_can_be() -> None:
@@ -75,5 +75,5 @@ def test_hosts_are_a_way_out_where_they_can_be() -> None:
         ({"zero": 1, "max_replicas": 0}, ["--offload"]),
     ):
         settings = Settings(devices=2, memory_bytes=2.0**21, **given)  # type: ignore[arg-type]
-        asked = remedies(make_problem(chain_workload(), settings), settings, 16)
-        assert [change.flags for change in asked if "offload" in change.flags] == expected
+        options = remedies(make_problem(chain_workload(), settings), settings, 16)
+        assert [change.flags for change in options if "offload" in change.flags] == expected

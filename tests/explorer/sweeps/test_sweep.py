@@ -20,11 +20,11 @@ from tests.explorer.view.small import MIB, chain_workload
 BASE = Settings(mini_batch=8)
 
 
-def swept(asked: tuple[Point, ...], planner: str = "equal", **more: Any) -> list[Row]:
-    return list(sweep_rows(chain_workload(), BASE, asked, choose_planner(planner), **more))
+def swept(question: tuple[Point, ...], planner: str = "equal", **more: Any) -> list[Row]:
+    return list(sweep_rows(chain_workload(), BASE, question, choose_planner(planner), **more))
 
 
-class Asked:
+class Remembering:
     """Solves with `equal` whatever is asked, and remembers the starts."""
 
     def __init__(self) -> None:
@@ -41,17 +41,17 @@ def test_a_row_for_every_point_also_where_nothing_fits_or_can_be_asked() -> None
     assert rows[0].plan is not None
     assert rows[1].reason.startswith("every plan needs at least")
     assert "micro_batches must divide the mini-batch of 8" in rows[2].reason
-    told = [row_object(row) for row in rows]
-    assert [row["iteration_s"] is None for row in told] == [False, True, True]
-    assert told[0]["throughput_per_s"] == pytest.approx(8 / told[0]["iteration_s"])
-    assert 0 < told[0]["bound_s"] <= told[0]["objective_s"]
-    assert told[0].keys() == told[2].keys()
+    shown = [row_object(row) for row in rows]
+    assert [row["iteration_s"] is None for row in shown] == [False, True, True]
+    assert shown[0]["throughput_per_s"] == pytest.approx(8 / shown[0]["iteration_s"])
+    assert 0 < shown[0]["bound_s"] <= shown[0]["objective_s"]
+    assert shown[0].keys() == shown[2].keys()
 
 
 def test_auto_begins_with_the_nearest_plan_before() -> None:
-    ask = Asked()
-    asked = points(Axes(devices=(1, 2), memory_bytes=(8e9, 16e9)))
-    rows = swept(asked, "auto", ask=ask)
+    ask = Remembering()
+    question = points(Axes(devices=(1, 2), memory_bytes=(8e9, 16e9)))
+    rows = swept(question, "auto", ask=ask)
     # 2 devices of 8 GB: nearest is 1 device of 8 GB, not the latest; then the same devices
     assert [row.started_from for row in rows] == [None, 0, 0, 2]
     assert ask.starts == [None, rows[0].plan, rows[0].plan, rows[2].plan]
@@ -59,21 +59,21 @@ def test_auto_begins_with_the_nearest_plan_before() -> None:
 
 def test_other_planners_and_fresh_sweeps_begin_with_nothing() -> None:
     for planner, fresh in (("equal", False), ("auto", True)):
-        ask = Asked()
+        ask = Remembering()
         rows = swept((Point(1), Point(2)), planner, fresh=fresh, ask=ask)
         assert ask.starts == [None, None]
         assert [row.started_from for row in rows] == [None, None]
 
 
 def test_a_row_without_a_plan_starts_nobody() -> None:
-    ask = Asked()
+    ask = Remembering()
     rows = swept((Point(2, memory_bytes=MIB), Point(2)), "auto", ask=ask)
     assert rows[0].plan is None
     assert rows[1].started_from is None
 
 
 def test_a_stop_keeps_the_rows_that_are_there() -> None:
-    ask = Asked()
+    ask = Remembering()
     rows = swept((Point(1), Point(2), Point(4)), ask=ask, should_stop=lambda: len(ask.starts) == 2)
     assert [row.point for row in rows] == [Point(1), Point(2)]
 

@@ -82,14 +82,14 @@ def test_what_is_forbidden_is_so_however_the_placement_is_cut_into_stages(seed):
 def test_every_place_is_tried_once_and_what_is_allowed_comes_first():
     problem = chain_problem()
     plan = even_plan(problem)
-    told = why_here(problem, plan, [23])
-    assert sorted(move.place for move in told.moves) == [(0,), (1,), (2,), (3,)] == places(problem, plan)
-    assert [delta_words(move) for move in told.moves] == ["here", "+919 µs", "not allowed", "not allowed"]
-    assert told.operators == (23, 168)  # its backward comes along
-    assert told.moves[1].changes[:1] == ("GPU 1: peak +56 MiB",)
-    assert "not contiguous" in told.moves[2].reason
-    assert "GPU 2" in told.moves[2].reason
-    assert str(told).splitlines()[0] == "2 operators, 164 ms where they are"
+    shown = why_here(problem, plan, [23])
+    assert sorted(move.place for move in shown.moves) == [(0,), (1,), (2,), (3,)] == places(problem, plan)
+    assert [delta_words(move) for move in shown.moves] == ["here", "+919 µs", "not allowed", "not allowed"]
+    assert shown.operators == (23, 168)  # its backward comes along
+    assert shown.moves[1].changes[:1] == ("GPU 1: peak +56 MiB",)
+    assert "not contiguous" in shown.moves[2].reason
+    assert "GPU 2" in shown.moves[2].reason
+    assert str(shown).splitlines()[0] == "2 operators, 164 ms where they are"
 
 
 def test_a_whole_stage_goes_elsewhere_as_it_is():
@@ -106,8 +106,8 @@ def test_operators_join_and_leave_replicas_as_one_place():
     plan = drafted(problem, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12]], {0: 2})
     group = plan.stages[0].devices
     assert len(group) == 2
-    told = why_here(problem, plan, [8])
-    assert group in [move.place for move in told.moves]
+    shown = why_here(problem, plan, [8])
+    assert group in [move.place for move in shown.moves]
     own = next(move for move in why_here(problem, plan, [0]).moves if move.here)
     assert own.place == group
 
@@ -115,8 +115,8 @@ def test_operators_join_and_leave_replicas_as_one_place():
 def test_a_pin_forbids():
     problem = chain_problem()
     problem = replace(problem, pins={23: 0, 168: 0})
-    told = why_here(problem, even_plan(problem), [23])
-    forbidden = [move for move in told.moves if not move.here]
+    shown = why_here(problem, even_plan(problem), [23])
+    forbidden = [move for move in shown.moves if not move.here]
     assert all(move.delta_s is None for move in forbidden)
     assert any("is pinned to GPU 0" in move.reason for move in forbidden)
 

@@ -102,8 +102,8 @@ def test_a_cache_is_switched_off_on_the_copy_and_left_out_where_it_comes_back_al
     assert "exp" not in names(workload)
     assert workload.notes == ()
     assert module.config.use_cache
-    asked = trace_module(module, (torch.randn(BATCH, WIDTH),), example_kwargs={"again": True}, name="tiny")
-    assert any("DynamicCache" in note for note in asked.notes)
+    question = trace_module(module, (torch.randn(BATCH, WIDTH),), example_kwargs={"again": True}, name="tiny")
+    assert any("DynamicCache" in note for note in question.notes)
 
 
 class Routed(nn.Module):

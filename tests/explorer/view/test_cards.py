@@ -22,9 +22,15 @@ def view():
 
 def test_the_throughput_leads_and_more_of_it_is_good(view):
     before = figures(view)
-    told = cards(view, replace(before, per_s=before.per_s / 2))
-    assert [card.name for card in told] == ["Throughput", "Iteration time", "Bubble", "Peak memory", "Lower bound"]
-    assert (told[0].change, told[0].tone) == ("+100 %", "good")
+    cards_shown = cards(view, replace(before, per_s=before.per_s / 2))
+    assert [card.name for card in cards_shown] == [
+        "Throughput",
+        "Iteration time",
+        "Bubble",
+        "Peak memory",
+        "Lower bound",
+    ]
+    assert (cards_shown[0].change, cards_shown[0].tone) == ("+100 %", "good")
     assert cards(view, replace(before, per_s=before.per_s * 2))[0].tone == "bad"
 
 
@@ -38,16 +44,16 @@ def test_a_time_is_better_or_worse_only_for_the_same_samples(view):
 
 
 def test_a_time_of_another_objective_does_not_compare(view):
-    told = cards(view, replace(figures(view), objective="max-load", objective_s=1e-9))
-    assert told[1].change == ""
+    cards_shown = cards(view, replace(figures(view), objective="max-load", objective_s=1e-9))
+    assert cards_shown[1].change == ""
 
 
 def test_more_memory_and_a_longer_bubble_have_no_colour(view):
     before = figures(view)
-    told = cards(view, replace(before, peak_bytes=before.peak_bytes / 2, idle=0.0))
-    assert (told[3].change, told[3].tone) == ("+100 %", "")
-    assert told[2].change.endswith(" pt")
-    assert told[2].tone == ""
+    cards_shown = cards(view, replace(before, peak_bytes=before.peak_bytes / 2, idle=0.0))
+    assert (cards_shown[3].change, cards_shown[3].tone) == ("+100 %", "")
+    assert cards_shown[2].change.endswith(" pt")
+    assert cards_shown[2].tone == ""
 
 
 def test_what_did_not_change_and_what_has_nothing_before_it_is_not_told(view):
@@ -56,6 +62,6 @@ def test_what_did_not_change_and_what_has_nothing_before_it_is_not_told(view):
 
 
 def test_a_plan_that_has_run_tells_what_it_took_and_no_change(view):
-    told = cards(view, replace(figures(view), objective_s=1.0, per_s=1.0, idle=0.1), measured_s=0.5)
-    assert told[1].note == "run: 500 ms"
-    assert [card.change for card in told] == [""] * 5
+    cards_shown = cards(view, replace(figures(view), objective_s=1.0, per_s=1.0, idle=0.1), measured_s=0.5)
+    assert cards_shown[1].note == "run: 500 ms"
+    assert [card.change for card in cards_shown] == [""] * 5

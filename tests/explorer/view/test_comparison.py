@@ -134,5 +134,5 @@ def test_those_left_out_for_one_reason_are_told_together():
         {"planners": "b, c (none)", "status": "unsupported", "reason": "it is round"},
         {"planners": "d (acyclic)", "status": "failed", "reason": "a wheel came off"},
     ]
-    assert [told["cells"]["planner"] for told in table(rows, ("a", "none"))] == ["a", "a"]
-    assert [told["current"] for told in table(rows, ("a", "none"))] == [False, True]
+    assert [expected["cells"]["planner"] for expected in table(rows, ("a", "none"))] == ["a", "a"]
+    assert [expected["current"] for expected in table(rows, ("a", "none"))] == [False, True]

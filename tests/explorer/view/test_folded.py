@@ -39,7 +39,7 @@ def view(result: Result) -> dict:
 
 def test_devices_that_do_the_same_are_one(result: Result, view: dict) -> None:
     assert len(result.problem.cluster) == 128
-    assert [told["name"] for told in view["devices"]] == [f"GPU {i} ×16" for i in range(8)]
+    assert [expected["name"] for expected in view["devices"]] == [f"GPU {i} ×16" for i in range(8)]
     assert view["devices"][1]["alike"] == "1, 9, 17, … (16 in all)"
     assert [stage["devices"] for stage in view["stages"]] == [[0, 2, 4, 6], [1, 3, 5, 7]]
     assert len(view["memory"]) == len(view["busy_s"]) == len(view["metrics"]["load_s"]) == 8
@@ -61,12 +61,12 @@ def test_what_is_drawn_and_told_counts_all(result: Result, view: dict) -> None:
 
 
 def test_a_review_holds_and_says_it_by_class(result: Result) -> None:
-    told = review(result.problem, result.plan, result)
-    assert told.broken == ()
-    assert not [line for line in told.lines if line.verdict is Verdict.FAIL]
-    assert "memory GPU 7 ×16" in [line.what for line in told.lines]
-    assert told.view is not None
-    assert len(told.view["devices"]) == 8
+    findings = review(result.problem, result.plan, result)
+    assert findings.broken == ()
+    assert not [line for line in findings.lines if line.verdict is Verdict.FAIL]
+    assert "memory GPU 7 ×16" in [line.what for line in findings.lines]
+    assert findings.view is not None
+    assert len(findings.view["devices"]) == 8
 
 
 def test_the_command_line_has_a_row_for_equal_devices(result: Result, capsys: pytest.CaptureFixture) -> None:
@@ -89,9 +89,9 @@ def test_few_devices_are_as_they_were(result: Result) -> None:
     assert shown.problem is problem
     assert shown.plan is plan
     assert shown.every == tuple((device,) for device in range(16))
-    assert [told["name"] for told in plan_view(problem, plan, planner="", objective_s=1, bound_s=0)["devices"]] == [
-        f"GPU {i}" for i in range(16)
-    ]
+    assert [
+        drawing["name"] for drawing in plan_view(problem, plan, planner="", objective_s=1, bound_s=0)["devices"]
+    ] == [f"GPU {i}" for i in range(16)]
 
 
 def test_devices_that_do_nothing_are_one_too() -> None:

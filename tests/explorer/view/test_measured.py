@@ -147,30 +147,30 @@ def test_the_middle_is_the_quietest_shade_on_its_page(theme):
 
 
 def test_the_legend_names_whole_octaves():
-    told = errors.legend("light")
-    assert [stop["label"] for stop in told["stops"] if stop["label"]] == ["¼×", "½×", "1×", "2×", "4×"]
-    assert len(told["stops"]) == errors.SHADES
-    assert told["none"]["label"] == "no measurement"
+    shown = errors.legend("light")
+    assert [stop["label"] for stop in shown["stops"] if stop["label"]] == ["¼×", "½×", "1×", "2×", "4×"]
+    assert len(shown["stops"]) == errors.SHADES
+    assert shown["none"]["label"] == "no measurement"
 
 
 def test_boxes_have_the_error_of_their_operators_together():
     view = graph_view(SKELETON, expanded_to(SKELETON, 2))
-    told = errors.box_errors(view, COMPARISON)
-    by_label = {view.labels[name]: told["classes"][name] for name in view.boxes}
+    shown = errors.box_errors(view, COMPARISON)
+    by_label = {view.labels[name]: shown["classes"][name] for name in view.boxes}
     # Blocks 0 and 1 are on GPU 0, 2 and 3 on GPU 1; forward of 4 and 5 is halved: 0.5 x 1/3 + 1 x 2/3.
     assert by_label["blocks.0"] == "error8"
     assert by_label["blocks.2"] == errors.class_of(2.0)
     assert by_label["blocks.4"] == errors.class_of(5 / 6)
-    assert told["labels"][next(n for n in view.boxes if view.labels[n] == "blocks.2")] == "2×"
-    assert set(told["titles"]) == set(view.boxes)
+    assert shown["labels"][next(n for n in view.boxes if view.labels[n] == "blocks.2")] == "2×"
+    assert set(shown["titles"]) == set(view.boxes)
 
 
 def test_a_box_without_a_measurement_is_grey():
     view = graph_view(SKELETON, expanded_to(SKELETON, 2))
     unknown = {**COMPARISON, "operators": [None] * len(COMPARISON["operators"])}
-    told = errors.box_errors(view, unknown)
-    assert set(told["classes"].values()) == {errors.NONE}
-    assert told["labels"] == {}
+    shown = errors.box_errors(view, unknown)
+    assert set(shown["classes"].values()) == {errors.NONE}
+    assert shown["labels"] == {}
     assert errors.table(view, SKELETON, unknown) == []
 
 
@@ -206,39 +206,39 @@ def test_the_statement_adds_up_whatever_is_rounded(seed):
     rng = random.Random(seed)
     predicted = rng.uniform(1e-4, 100)
     parts = [rng.uniform(-0.3, 0.5) * predicted for _ in range(3)]
-    told = measured_panel.statement(made(predicted + sum(parts), predicted, *parts))
-    numbers = [float(n.replace("−", "-").replace(",", "")) for n in re.findall(r"[−+]?[\d.,]*\d", told)]
+    shown = measured_panel.statement(made(predicted + sum(parts), predicted, *parts))
+    numbers = [float(n.replace("−", "-").replace(",", "")) for n in re.findall(r"[−+]?[\d.,]*\d", shown)]
     assert numbers[0] == pytest.approx(sum(numbers[1:]), abs=1e-9)
-    assert len(set(re.findall(r" (s|ms|µs|ns)\b", told))) == 1
+    assert len(set(re.findall(r" (s|ms|µs|ns)\b", shown))) == 1
 
 
 def test_the_panel_tells_everything_as_text():
-    told = measured_panel.panel(COMPARISON, NAMES)
-    json.dumps(told, allow_nan=False)
-    assert told["statement"].startswith("Measured ")
-    assert [part["key"] for part in told["parts"]] == ["operators", "links", "schedule"]
-    assert sum(part["width"] for part in told["parts"]) == pytest.approx(1)
+    shown = measured_panel.panel(COMPARISON, NAMES)
+    json.dumps(shown, allow_nan=False)
+    assert shown["statement"].startswith("Measured ")
+    assert [part["key"] for part in shown["parts"]] == ["operators", "links", "schedule"]
+    assert sum(part["width"] for part in shown["parts"]) == pytest.approx(1)
     assert re.fullmatch(
         r"Fed with measured times, the simulation is 0\.4 % too short; each iteration with its own, 0\.4 % too short\.",
-        told["fed"],
+        shown["fed"],
     )
-    assert told["agreement"] == {
+    assert shown["agreement"] == {
         "text": "Agrees with the whole model in one process: loss 1e-12, gradients 3e-10, parameters 0 (float64)",
         "tone": "good",
     }
-    assert told["noise"]["text"] == "Quiet machine: a fixed piece of work varied by 1.2 %"
-    assert told["where"] == "4 ranks on Xeon (1 host), gloo, torch 2.13.0, 1 thread each, pinned"
-    assert [row["device"] for row in told["memory"]] == NAMES
-    assert [row["off"] for row in told["memory"]] == ["as predicted", "+10 %", "as predicted", "–"]
-    assert told["busy"][1]["off"] == "+100 %"
-    assert told["busy"][1]["waited"] == "100 µs"
-    assert ("GPU 0 → GPU 1", "3×") in [(row["link"], row["ratio"]) for row in told["links"]]
+    assert shown["noise"]["text"] == "Quiet machine: a fixed piece of work varied by 1.2 %"
+    assert shown["where"] == "4 ranks on Xeon (1 host), gloo, torch 2.13.0, 1 thread each, pinned"
+    assert [row["device"] for row in shown["memory"]] == NAMES
+    assert [row["off"] for row in shown["memory"]] == ["as predicted", "+10 %", "as predicted", "–"]
+    assert shown["busy"][1]["off"] == "+100 %"
+    assert shown["busy"][1]["waited"] == "100 µs"
+    assert ("GPU 0 → GPU 1", "3×") in [(row["link"], row["ratio"]) for row in shown["links"]]
     for columns, rows in (
         (measured_panel.MEMORY, "memory"),
         (measured_panel.BUSY, "busy"),
         (measured_panel.LINKS, "links"),
     ):
-        assert {key for key, _ in columns} == set(told[rows][0])
+        assert {key for key, _ in columns} == set(shown[rows][0])
 
 
 @pytest.mark.parametrize(
@@ -249,17 +249,17 @@ def test_the_panel_tells_everything_as_text():
 def test_agreement_depends_on_the_dtype(gradient, dtype, tone):
     given = {"loss": 0.0, "gradient": gradient, "parameter": 0.0, "worst": "w", "dtype": dtype, "way": "stages",
              "undefined": 0}  # fmt: skip
-    told = measured_panel.agreement(given)
-    assert told["tone"] == tone
-    assert ("worst in w" in told["text"]) is (tone == "bad")
-    assert "the model computed stage after stage: " in told["text"]
+    shown = measured_panel.agreement(given)
+    assert shown["tone"] == tone
+    assert ("worst in w" in shown["text"]) is (tone == "bad")
+    assert "the model computed stage after stage: " in shown["text"]
 
 
 def test_values_that_are_no_numbers_in_both_are_no_good_agreement():
     given = {"loss": 0.0, "gradient": 0.0, "parameter": 0.0, "worst": "", "dtype": "float32", "way": "whole"}
-    told = measured_panel.agreement(given | {"undefined": 4})
-    assert told["tone"] == "bad"
-    assert told["text"].endswith("4 are no finite numbers, alike in both")
+    shown = measured_panel.agreement(given | {"undefined": 4})
+    assert shown["tone"] == "bad"
+    assert shown["text"].endswith("4 are no finite numbers, alike in both")
 
 
 def test_a_run_that_was_not_verified_says_nothing_of_agreement():

@@ -74,9 +74,9 @@ def test_a_transfer_tells_who_sends_and_who_reads_it_first():
 
 
 def test_zoomed_out_narrow_neighbours_are_runs_that_lose_no_time():
-    told = large()
-    found = told["bars"]
-    shown, merged = drawn(found, (0.0, told["span_s"]))
+    picture = large()
+    found = picture["bars"]
+    shown, merged = drawn(found, (0.0, picture["span_s"]))
     assert merged
     assert len(shown["device"]) < len(found["device"]) / 2
     assert sum(shown["spans"]) == len(found["device"])
@@ -89,11 +89,13 @@ def test_zoomed_out_narrow_neighbours_are_runs_that_lose_no_time():
 
 
 def test_a_run_is_of_one_lane_and_does_not_mix_forward_with_backward():
-    told = large()
-    kinds = {o: kind for o, kind in zip(told["bars"]["operator"], told["bars"]["kind"], strict=True) if kind != "T"}
-    shown, _ = drawn(told["bars"], (0.0, told["span_s"]), most=40)
+    picture = large()
+    kinds = {
+        o: kind for o, kind in zip(picture["bars"]["operator"], picture["bars"]["kind"], strict=True) if kind != "T"
+    }
+    shown, _ = drawn(picture["bars"], (0.0, picture["span_s"]), most=40)
     forward_end = max(
-        e for o, e in zip(told["bars"]["operator"], told["bars"]["end_s"], strict=True) if kinds.get(o) == "F"
+        e for o, e in zip(picture["bars"]["operator"], picture["bars"]["end_s"], strict=True) if kinds.get(o) == "F"
     )
     runs = [i for i, kind in enumerate(shown["kind"]) if kind == "F"]
     assert runs
@@ -102,8 +104,8 @@ def test_a_run_is_of_one_lane_and_does_not_mix_forward_with_backward():
 
 
 def test_zoomed_in_every_operator_in_sight_is_a_bar():
-    told = large()
-    found, end = told["bars"], told["span_s"]
+    picture = large()
+    found, end = picture["bars"], picture["span_s"]
     window = (end * 0.5, end * 0.52)
     shown, merged = drawn(found, window)
     assert not merged
@@ -116,8 +118,8 @@ def test_zoomed_in_every_operator_in_sight_is_a_bar():
 
 @pytest.mark.parametrize("most", [100, 500])
 def test_never_more_bars_than_asked_for(most):
-    told = large()
-    shown, _ = drawn(told["bars"], (0.0, told["span_s"]), most)
+    picture = large()
+    shown, _ = drawn(picture["bars"], (0.0, picture["span_s"]), most)
     assert len(shown["device"]) <= most
 
 
@@ -133,8 +135,8 @@ def test_links_are_told_with_what_they_carry():
 
 def test_the_names_of_resources_read_well():
     names = ["GPU 0", "GPU 1", "CPU 0"]
-    told = [lane_label(name, names) for name in ("0->1", "1->2", "lane 1", "out 0", "node0->node1", "7->9")]
-    assert told == ["GPU 0 → 1", "GPU 1 → CPU 0", "GPU 1 channel", "GPU 0 out", "node0 → node1", "7 → 9"]
+    shown = [lane_label(name, names) for name in ("0->1", "1->2", "lane 1", "out 0", "node0->node1", "7->9")]
+    assert shown == ["GPU 0 → 1", "GPU 1 → CPU 0", "GPU 1 channel", "GPU 0 out", "node0 → node1", "7 → 9"]
     assert [lane_label(name, names) for name in ("to host 1", "from host 0")] == ["GPU 1 → host", "host → GPU 0"]
 
 
@@ -150,35 +152,35 @@ def test_links_have_rows_below_the_devices_unless_switched_off():
 
 
 def test_of_many_links_the_busiest_have_a_row_and_the_others_one():
-    told = view(lattice_problem(8, 16, 8, 2))
-    assert len(told["links"]) > gantt_rows.MAX_LINK_ROWS
-    rows = gantt_rows.rows_of(told, "auto", "on").rows
+    shown = view(lattice_problem(8, 16, 8, 2))
+    assert len(shown["links"]) > gantt_rows.MAX_LINK_ROWS
+    rows = gantt_rows.rows_of(shown, "auto", "on").rows
     assert len(rows) == 8 + gantt_rows.MAX_LINK_ROWS
-    assert rows[-1].label == f"{len(told['links']) - gantt_rows.MAX_LINK_ROWS + 1} more links"
-    alone = [told["links"][row.links[0]]["busy_s"] for row in rows[8:-1]]
-    assert min(alone) >= max(told["links"][i]["busy_s"] for i in rows[-1].links)
-    assert sorted(i for row in rows for i in row.links) == list(range(len(told["links"])))
+    assert rows[-1].label == f"{len(shown['links']) - gantt_rows.MAX_LINK_ROWS + 1} more links"
+    alone = [shown["links"][row.links[0]]["busy_s"] for row in rows[8:-1]]
+    assert min(alone) >= max(shown["links"][i]["busy_s"] for i in rows[-1].links)
+    assert sorted(i for row in rows for i in row.links) == list(range(len(shown["links"])))
 
 
 def test_one_channel_a_device_has_a_row_each():
-    told = view(lattice_problem(*SMALL, transfers=Transfers.LANE))
-    assert {use["label"] for use in told["links"]} == {"GPU 0 channel", "GPU 1 channel", "GPU 2 channel"}
+    shown = view(lattice_problem(*SMALL, transfers=Transfers.LANE))
+    assert {use["label"] for use in shown["links"]} == {"GPU 0 channel", "GPU 1 channel", "GPU 2 channel"}
 
 
 def test_transfers_on_devices_themselves_have_no_rows():
-    told = view(lattice_problem(*SMALL, transfers=Transfers.BLOCKING))
-    assert told["links"] == []
-    assert len(gantt_rows.rows_of(told, "auto", "on").rows) == 4
+    shown = view(lattice_problem(*SMALL, transfers=Transfers.BLOCKING))
+    assert shown["links"] == []
+    assert len(gantt_rows.rows_of(shown, "auto", "on").rows) == 4
 
 
 def test_pipelines_keep_transfers_beside_their_devices_unless_asked():
     from tests.explorer.view.small import chain_problem, even_plan
 
     problem = chain_problem()
-    told = view(problem, even_plan(problem))
-    assert len(gantt_rows.rows_of(told, "devices", "auto").rows) == 4
-    rows = gantt_rows.rows_of(told, "devices", "on")
-    assert len(rows.rows) == 4 + len(told["links"]) > 4
+    shown = view(problem, even_plan(problem))
+    assert len(gantt_rows.rows_of(shown, "devices", "auto").rows) == 4
+    rows = gantt_rows.rows_of(shown, "devices", "on")
+    assert len(rows.rows) == 4 + len(shown["links"]) > 4
 
 
 def test_hover_tells_operator_phase_time_bytes_and_who_waits():
@@ -186,53 +188,53 @@ def test_hover_tells_operator_phase_time_bytes_and_who_waits():
     names = [o.name for o in PROBLEM.graph.operators]
     words = OperatorWords(found, names, NAMES, VIEW["links"])
     sent = next(i for i, kind in enumerate(found["kind"]) if kind == "T" and found["start_s"][i] < 1e-4)
-    told = words.hover(found, sent)
-    assert "<b>GPU 0 → " in told
-    assert "8 MiB" in told
-    assert "of encoder.layers.0.norm.entry" in told
-    assert f"then runs {names[found['reader'][sent]]}" in told
+    shown = words.hover(found, sent)
+    assert "<b>GPU 0 → " in shown
+    assert "8 MiB" in shown
+    assert "of encoder.layers.0.norm.entry" in shown
+    assert f"then runs {names[found['reader'][sent]]}" in shown
     first = next(i for i, operator in enumerate(found["operator"]) if operator == 0 and found["kind"][i] == "F")
-    told = words.hover(found, first)
-    assert "forward<br>encoder.layers.0.norm.entry<br>40 µs" in told
-    assert "sent to GPU 1 and GPU 2" in told
+    shown = words.hover(found, first)
+    assert "forward<br>encoder.layers.0.norm.entry<br>40 µs" in shown
+    assert "sent to GPU 1 and GPU 2" in shown
     run, _ = drawn(found, WHOLE, most=8)
     assert "operators, " in words.hover(run, run["spans"].index(max(run["spans"])))
 
 
 def test_hundreds_of_stages_are_not_drawn_as_stages():
-    told = large()
-    assert stage_boxes(told)["too_many"]
-    assert not gantt_rows.can_stages(told)
-    assert gantt_rows.rows_of(told, "stages").kind == "devices"
+    shown = large()
+    assert stage_boxes(shown)["too_many"]
+    assert not gantt_rows.can_stages(shown)
+    assert gantt_rows.rows_of(shown, "stages").kind == "devices"
 
 
 def test_facts_speak_of_operators():
-    told = skeleton(lattice_workload(*SMALL[1:]))
-    facts = operator_facts(0, told, VIEW)
+    outline = skeleton(lattice_workload(*SMALL[1:]))
+    facts = operator_facts(0, outline, VIEW)
     assert facts.title == "encoder.layers.0.norm.entry"
     rows = dict(facts.rows)
     assert rows["Forward"] == "40 µs at 0 s"
     assert {"Input gradient", "Weight gradient", "Update", "Sends"} <= set(rows)
-    assert operator_facts(len(PROBLEM.graph.operators) - 1, told, VIEW).title in told["names"]
-    assert operator_facts(10**6, told, VIEW) is None
-    boxes = graph_view(told, expanded_to(told, 3))
-    assert "Stages" not in dict(box_facts("m:encoder.layers.1", boxes, told, VIEW).rows)
+    assert operator_facts(len(PROBLEM.graph.operators) - 1, outline, VIEW).title in outline["names"]
+    assert operator_facts(10**6, outline, VIEW) is None
+    boxes = graph_view(outline, expanded_to(outline, 3))
+    assert "Stages" not in dict(box_facts("m:encoder.layers.1", boxes, outline, VIEW).rows)
     assert "Stages" not in dict(device_facts(1, VIEW).rows)
 
 
 def test_figures_and_messages_are_small_and_complete():
     workload = lattice_workload(*LARGE[1:])
-    told, model = large(), skeleton(workload)
+    outline, model = large(), skeleton(workload)
     boxes = graph_view(model, expanded_to(model, 3))
-    message = drawing.plan_message(boxes, model, told, "light", None, Look())
+    message = drawing.plan_message(boxes, model, outline, "light", None, Look())
     count = sum(len(lane["at"]) for lane in message["figure"]["lanes"])
     assert count == len(message["bars"]["device"]) <= 1500
-    assert len(message["spans"]["device"]) == len(told["bars"]["device"])
+    assert len(message["spans"]["device"]) == len(outline["bars"]["device"])
     assert message["detail"]["merged"]
     assert not message["can_draw_stages"]
     owner = {key for keys in message["keys"].values() for key in keys}
     assert owner == {o for o, phase in enumerate(model["phases"]) if phase == "forward"}
-    window = drawing.window_message(model, told, "light", Look(), (10.0, 11.0), told["span_s"])
+    window = drawing.window_message(model, outline, "light", Look(), (10.0, 11.0), outline["span_s"])
     assert not window["detail"]["merged"]
     low = min(window["bars"]["start"])
     assert low > 8
@@ -248,10 +250,10 @@ def test_the_table_twin_names_operators():
 def test_panels_of_one_pass_speak_of_no_micro_batches():
     from explorer.web.serving.live import encode
 
-    told = encode({"kpis": panels.kpis(VIEW, None), "why": panels.why_panel(VIEW), "table": panels.device_table(VIEW)})
-    assert "micro-batch" not in told
-    assert "Longest on the path" in told
-    assert "GPU 0 → 1".encode("unicode_escape").decode() in told
+    shown = encode({"kpis": panels.kpis(VIEW, None), "why": panels.why_panel(VIEW), "table": panels.device_table(VIEW)})
+    assert "micro-batch" not in shown
+    assert "Longest on the path" in shown
+    assert "GPU 0 → 1".encode("unicode_escape").decode() in shown
 
 
 def test_memory_binds_in_a_pass_too():

@@ -41,9 +41,9 @@ def test_the_schedule_drawn_ends_when_the_iteration_does():
 
 
 def test_the_breakdown_of_the_bottleneck_adds_up_to_the_step():
-    told = view()
-    assert sum(told["breakdown"].values()) == pytest.approx(told["span_s"])
-    assert told["breakdown"]["compute"] == pytest.approx(max(METRICS.busy_s))
+    shown = view()
+    assert sum(shown["breakdown"].values()) == pytest.approx(shown["span_s"])
+    assert shown["breakdown"]["compute"] == pytest.approx(max(METRICS.busy_s))
 
 
 def test_the_breakdown_tells_transfers_from_waiting():
@@ -64,18 +64,18 @@ def test_a_device_without_work_only_waits_for_the_start():
 def test_why_says_what_is_proved_for_which_contiguity():
     proved = "Proved optimal for iteration time, over acyclic graphs of stages."
     assert why.explain(view())["proof"] == proved
-    told = why.explain(view(status=Status.FEASIBLE, bound_share=0.8))["proof"]
-    assert told.startswith("No plan can be more than 20 % faster")
+    reasons = why.explain(view(status=Status.FEASIBLE, bound_share=0.8))["proof"]
+    assert reasons.startswith("No plan can be more than 20 % faster")
 
 
 def test_why_speaks_of_one_pass_where_one_pass_is_asked_for():
     latency = replace(PROBLEM, objective=Objective.MAKESPAN, execution=Execution.CALL, micro_batches=1)
-    told = why.explain(view(latency))
-    assert told["proof"] == "Proved optimal for makespan, over any number of subgraphs of one device."
-    assert "pipeline" not in told["binding"]
-    assert "before and after" in [part["name"] for part in told["parts"]]
-    told = why.explain(view(replace(latency, subgraphs_per_device=2)))
-    assert told["proof"].endswith("over at most 2 subgraphs of one device.")
+    reasons = why.explain(view(latency))
+    assert reasons["proof"] == "Proved optimal for makespan, over any number of subgraphs of one device."
+    assert "pipeline" not in reasons["binding"]
+    assert "before and after" in [part["name"] for part in reasons["parts"]]
+    reasons = why.explain(view(replace(latency, subgraphs_per_device=2)))
+    assert reasons["proof"].endswith("over at most 2 subgraphs of one device.")
 
 
 def test_why_names_memory_when_it_binds():
@@ -91,13 +91,13 @@ def test_why_names_memory_when_it_binds():
     [(1, "Warm-up and drain are the bottleneck: GPU "), (8, "Waiting on dependencies: GPU ")],
 )
 def test_a_device_that_idles_much_of_the_step_is_not_bound_by_its_work(micro_batches, words):
-    told = why.explain(view(chain_problem(4, mini_batch=16, micro_batches=micro_batches)))
-    assert told["binding"].startswith(words)
+    reasons = why.explain(view(chain_problem(4, mini_batch=16, micro_batches=micro_batches)))
+    assert reasons["binding"].startswith(words)
 
 
 def test_work_binds_where_nothing_else_takes_time():
-    told = why.explain(view(chain_problem(1)))
-    assert told["binding"].startswith("Compute on GPU 0 is the bottleneck: it computes 100 % of the step.")
+    reasons = why.explain(view(chain_problem(1)))
+    assert reasons["binding"].startswith("Compute on GPU 0 is the bottleneck: it computes 100 % of the step.")
 
 
 def test_memory_cards_share_one_scale_and_show_the_cap_when_it_is_near():
@@ -130,14 +130,14 @@ def test_device_rows_count_operators_and_name_devices():
 
 
 def test_facts_of_a_box_and_of_a_device():
-    told = skeleton(chain_workload())
-    boxes = graph_view(told, expanded_to(told, 2))
-    facts = box_facts("m:blocks.2", boxes, told, view())
+    outline = skeleton(chain_workload())
+    boxes = graph_view(outline, expanded_to(outline, 2))
+    facts = box_facts("m:blocks.2", boxes, outline, view())
     assert facts.title == "blocks.2"
     assert facts.tags == ("GPU 1",)
     assert dict(facts.rows)["Receives"] == "8 MiB ← GPU 0"
     assert [act for act, _, _ in facts.actions] == ["expand", "collapse"]
-    assert box_facts("m:nothing", boxes, told, None) is None
+    assert box_facts("m:nothing", boxes, outline, None) is None
     assert dict(device_facts(1, view()).rows)["Operators"] == "48"
     assert device_facts(9, view()) is None
 
@@ -145,11 +145,11 @@ def test_facts_of_a_box_and_of_a_device():
 def test_an_infeasible_result_blames_the_heaviest_operators():
     problem = chain_problem(memory_bytes=0.1 * GIB)
     none = Result(problem, None, Status.INFEASIBLE, StopReason.FINISHED, float("inf"), 0.0, 0.1, "auto")
-    told = events.result(none, fits_memory_bytes=GIB)["infeasible"]
-    assert told["proved"]
-    assert told["fits_memory_bytes"] == GIB
-    assert told["blame"][0]["text"] == "32 MiB"
-    json.dumps(told, allow_nan=False)
+    shown = events.result(none, fits_memory_bytes=GIB)["infeasible"]
+    assert shown["proved"]
+    assert shown["fits_memory_bytes"] == GIB
+    assert shown["blame"][0]["text"] == "32 MiB"
+    json.dumps(shown, allow_nan=False)
 
 
 def test_equal_models_have_equal_hashes_and_their_graph_comes_along():

@@ -216,9 +216,9 @@ def test_settings_of_devices_and_links_survive_a_link(settings):
 
 def test_a_kind_for_each_accelerator_is_told_in_runs():
     settings = Settings(device_kind=("V100-16GB", "V100-16GB", "H100-80GB"), memory_bytes=(2.0**34, 2.0**34, 2.0**36))
-    told = to_dict(Session("gpt", settings))
-    assert told["device_kind"] == "2xV100-16GB,1xH100-80GB"
-    assert told["memory"] == "17179869184,17179869184,68719476736"
+    shown = to_dict(Session("gpt", settings))
+    assert shown["device_kind"] == "2xV100-16GB,1xH100-80GB"
+    assert shown["memory"] == "17179869184,17179869184,68719476736"
 
 
 def test_what_was_measured_is_asked_for_by_names_the_server_knows_alone():

@@ -30,11 +30,11 @@ def test_the_depth_of_branches_is_that_of_the_longest():
 
 
 def test_branches_are_rows_and_the_join_is_last():
-    told = stage_boxes.stage_boxes(view(GRAPH))
-    assert [b["column"] for b in told["boxes"]] == [0, 1, 0, 1, 0, 1, 2]
-    assert [b["lane"] for b in told["boxes"]] == [0, 0, 1, 1, 2, 2, 1]
-    assert [(e["source"], e["target"]) for e in told["edges"]] == [(0, 1), (1, 6), (2, 3), (3, 6), (4, 5), (5, 6)]
-    json.dumps(told, allow_nan=False)
+    shown = stage_boxes.stage_boxes(view(GRAPH))
+    assert [b["column"] for b in shown["boxes"]] == [0, 1, 0, 1, 0, 1, 2]
+    assert [b["lane"] for b in shown["boxes"]] == [0, 0, 1, 1, 2, 2, 1]
+    assert [(e["source"], e["target"]) for e in shown["edges"]] == [(0, 1), (1, 6), (2, 3), (3, 6), (4, 5), (5, 6)]
+    json.dumps(shown, allow_nan=False)
 
 
 def test_an_edge_tells_the_bytes_of_one_micro_batch_of_the_sender():
@@ -62,10 +62,10 @@ def test_times_are_those_of_the_schedule_per_micro_batch():
 
 def test_replicas_share_a_micro_batch_and_are_named_together():
     problem = branches_problem(devices=8)
-    told = view(drafted(problem, [*HALVES[:-1], [12]], replicas={0: 2}), problem)
-    assert told["stages"][0]["forward_s"] == pytest.approx(2 * 1e-4)
-    assert stage_boxes.stage_boxes(told)["boxes"][0]["who"].startswith("GPU ")
-    assert sum(s["share"] for s in told["stages"]) == pytest.approx(1)
+    shown = view(drafted(problem, [*HALVES[:-1], [12]], replicas={0: 2}), problem)
+    assert shown["stages"][0]["forward_s"] == pytest.approx(2 * 1e-4)
+    assert stage_boxes.stage_boxes(shown)["boxes"][0]["who"].startswith("GPU ")
+    assert sum(s["share"] for s in shown["stages"]) == pytest.approx(1)
 
 
 def test_devices_are_named_once():
@@ -78,10 +78,10 @@ def test_devices_are_named_once():
 
 
 def test_the_bottleneck_is_the_busiest_stage_of_the_busiest_device():
-    told = view(GRAPH)
-    box = stage_boxes.stage_boxes(told)["boxes"][stage_boxes.bottleneck_stage(told)]
+    shown = view(GRAPH)
+    box = stage_boxes.stage_boxes(shown)["boxes"][stage_boxes.bottleneck_stage(shown)]
     assert box["bottleneck"]
-    assert told["bottleneck"] in box["devices"]
+    assert shown["bottleneck"] in box["devices"]
     assert "the bottleneck" in box["label"]
 
 
@@ -91,9 +91,9 @@ def test_glue_shares_a_device_and_adds_no_depth():
     free = problem.compute.seconds["toy"].copy()
     free[12:14] = 1e-7
     problem.compute.seconds["toy"][:] = free
-    told = view(drafted(problem, HALVES, hosts={6: 5}), problem)
-    assert told["stages"][6]["glue"]
-    assert stage_boxes.note(told) == "7 stages, 1 of them auxiliary, depth 2"
+    shown = view(drafted(problem, HALVES, hosts={6: 5}), problem)
+    assert shown["stages"][6]["glue"]
+    assert stage_boxes.note(shown) == "7 stages, 1 of them auxiliary, depth 2"
 
 
 def test_the_facts_and_the_table_tell_a_stage():
@@ -108,21 +108,21 @@ def test_the_facts_and_the_table_tell_a_stage():
 
 
 def test_recomputation_is_told():
-    told = view(drafted(PROBLEM, HALVES, again=[0]))
-    assert told["stages"][0]["recompute"]
-    assert told["stages"][0]["backward_s"] == pytest.approx(2 * 2 * 3e-4)
-    assert set(told["bars"]["kind"]) >= {"F", "B", "R"}
+    shown = view(drafted(PROBLEM, HALVES, again=[0]))
+    assert shown["stages"][0]["recompute"]
+    assert shown["stages"][0]["backward_s"] == pytest.approx(2 * 2 * 3e-4)
+    assert set(shown["bars"]["kind"]) >= {"F", "B", "R"}
     again = [
-        e - s for k, s, e in zip(*(told["bars"][c] for c in ("kind", "start_s", "end_s")), strict=True) if k == "R"
+        e - s for k, s, e in zip(*(shown["bars"][c] for c in ("kind", "start_s", "end_s")), strict=True) if k == "R"
     ]
     assert again == pytest.approx([2 * 2 * 1e-4] * 8)
 
 
 def test_too_many_stages_are_told_and_not_drawn():
     count = stage_boxes.MAX_STAGES + 1
-    told = stage_boxes.stage_boxes({"stages": [{}] * count})
-    assert told["too_many"]
-    assert told["note"] == f"{count} stages"
+    shown = stage_boxes.stage_boxes({"stages": [{}] * count})
+    assert shown["too_many"]
+    assert shown["note"] == f"{count} stages"
 
 
 def test_columns_count_from_the_sink_and_lanes_are_apart():
@@ -138,9 +138,9 @@ def test_columns_count_from_the_sink_and_lanes_are_apart():
 
 def test_a_plan_for_one_device_has_one_stage_and_no_bottleneck():
     problem = branches_problem(devices=1)
-    told = view(drafted(problem, [range(13)]), problem)
-    assert stage_boxes.bottleneck_stage(told) == -1
-    assert stage_boxes.stage_boxes(told)["columns"] == 1
+    shown = view(drafted(problem, [range(13)]), problem)
+    assert stage_boxes.bottleneck_stage(shown) == -1
+    assert stage_boxes.stage_boxes(shown)["columns"] == 1
 
 
 @pytest.mark.parametrize("pipeline", [Pipeline.ZERO_BUBBLE, Pipeline.GPIPE])

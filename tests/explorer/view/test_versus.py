@@ -19,27 +19,27 @@ def member(plan, planner, problem=PROBLEM):
     return versus.member(plan_view(problem, plan, planner=planner, objective_s=seconds, bound_s=0.0), planner)
 
 
-def figures(problem, **asked):
-    asked_of = replace(problem, **asked)
+def figures(problem, **question):
+    asked_of = replace(problem, **question)
     return figures_of(asked_of, evaluate(asked_of, even_plan(asked_of)))
 
 
 def test_the_story_names_time_depth_and_bubble_and_how_much_faster():
     graph, row = pair_plans(PROBLEM)
-    told = [member(graph, "graph-pipeline"), member(row, "pipedream-iter/in-sequence")]
-    words = versus.story(told)
+    shown = [member(graph, "graph-pipeline"), member(row, "pipedream-iter/in-sequence")]
+    words = versus.story(shown)
     assert words == "Graph pipeline 14.9 ms, depth 3, bubble 40 %; sequential 25.1 ms, depth 7, bubble 65 %"
-    assert versus.pair_verdict(told) == "1.69× faster."
-    assert versus.pair_verdict(told[::-1]) == "1.69× slower."
+    assert versus.pair_verdict(shown) == "1.69× faster."
+    assert versus.pair_verdict(shown[::-1]) == "1.69× slower."
 
 
 def test_on_a_chain_they_are_equal_and_it_says_why():
     problem = chain_problem()
     plan = even_plan(problem)
-    told = [member(plan, "graph-pipeline", problem), member(plan, "pipedream-iter/in-sequence", problem)]
-    assert versus.pair_verdict(told) == "equally fast, as both are chains of stages."
-    slower = replace(told[1].figures, objective_s=told[1].figures.objective_s * 1.01)
-    assert versus.pair_verdict([told[0], replace(told[1], figures=slower)]) == "1.01× faster; both are chains."
+    shown = [member(plan, "graph-pipeline", problem), member(plan, "pipedream-iter/in-sequence", problem)]
+    assert versus.pair_verdict(shown) == "equally fast, as both are chains of stages."
+    slower = replace(shown[1].figures, objective_s=shown[1].figures.objective_s * 1.01)
+    assert versus.pair_verdict([shown[0], replace(shown[1], figures=slower)]) == "1.01× faster; both are chains."
 
 
 def test_any_two_planners_are_told_by_their_names():
@@ -51,10 +51,10 @@ def test_any_two_planners_are_told_by_their_names():
     assert "; Piper in sequence 25.1 ms" in versus.story([member(graph, "heft"), member(row, "piper/in-sequence")])
 
 
-@pytest.mark.parametrize("asked", [{"mini_batch": 32}, {"max_replicas": 2}, {"costs_from": "measured"}])
-def test_a_plan_that_answers_another_question_is_never_called_better(asked):
+@pytest.mark.parametrize("question", [{"mini_batch": 32}, {"max_replicas": 2}, {"costs_from": "measured"}])
+def test_a_plan_that_answers_another_question_is_never_called_better(question):
     problem = chain_problem()
-    one, other = figures(problem), figures(problem, **asked)
+    one, other = figures(problem), figures(problem, **question)
     assert not versus.is_one_question(one, other)
     assert versus.verdict(one, other) == "not comparable"
     assert versus.ratio(one, other) is not None  # how their times compare can still be told

@@ -17,7 +17,7 @@ SHARED = {
     "chart.refine": ("shared/chart.js", "refine"),
     "ex.graph.draw": ("shared/boxes.js", "draw"),
     "ex.graph.values": ("shared/boxes.js", "values"),
-    "ex.graph.told": ("shared/boxes.js", "told"),
+    "ex.graph.peeked": ("shared/boxes.js", "peeked"),
     "ex.graph.overlay": ("shared/boxes.js", "overlay"),
 }
 """Methods of the drawings that the page shares with the widget: where each is written."""

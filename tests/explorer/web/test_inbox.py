@@ -21,21 +21,21 @@ def dealt_with(inbox: Inbox) -> None:
 
 
 def test_a_progress_that_waits_is_taken_up_by_the_next_and_a_cancel_stays_in_its_place() -> None:
-    told: list = []
+    messages: list = []
     inbox = Inbox()
 
     def on_event(turn: int, event: dict) -> None:
-        told.append((turn, event["kind"], event.get("elapsed_s"), event.get("plan"), event.get("steps")))
+        messages.append((turn, event["kind"], event.get("elapsed_s"), event.get("plan"), event.get("steps")))
 
     inbox.tell(1, progress(1, "a"), on_event)
-    inbox.put(lambda: told.append("cancel"))
+    inbox.put(lambda: messages.append("cancel"))
     inbox.tell(1, progress(2, "b"), on_event)
     inbox.tell(1, progress(3, None), on_event)
     inbox.tell(2, progress(9, None), on_event)
     inbox.tell(1, {"kind": "result"}, on_event)
     inbox.tell(1, progress(4, None), on_event)
     dealt_with(inbox)
-    assert told == [
+    assert messages == [
         (1, "progress", 3, "b", [1, 2, 3]),
         "cancel",
         (2, "progress", 9, None, [9]),
@@ -45,12 +45,12 @@ def test_a_progress_that_waits_is_taken_up_by_the_next_and_a_cancel_stays_in_its
 
 
 def test_a_progress_after_one_that_was_dealt_with_is_told_by_itself() -> None:
-    told: list = []
+    messages: list = []
     inbox = Inbox()
     for number in (1, 2):
-        inbox.tell(1, progress(number, None), lambda _, event: told.append(event["steps"]))
+        inbox.tell(1, progress(number, None), lambda _, event: messages.append(event["steps"]))
         dealt_with(inbox)
-    assert told == [[1], [2]]
+    assert messages == [[1], [2]]
 
 
 def test_what_a_page_sends_beyond_what_may_wait_is_left_on_its_connection() -> None:

@@ -29,13 +29,13 @@ def lesson(talk, step=1, **more):
 def answered(talk, **session):
     """The last words and verdict after the page has asked, and a plan has come."""
     talk.receive({"type": "solve", "session": {"model": "chain", "training": True, "device_kind": "toy", **session}})
-    hear = talk.backend.asked[-1][1]
+    hear = talk.backend.requests[-1][1]
     hear(events.model(chain_workload()))
     hear(result())
-    told = {}
+    fields = {}
     for message in talk.sent:
-        told |= {key: value for key, value in message.get("props", {}).items() if key.startswith("lesson")}
-    return text_of(told[ids.LESSON_TEXT]["children"]), text_of(told[ids.LESSON_VERDICT]["children"])
+        fields |= {key: value for key, value in message.get("props", {}).items() if key.startswith("lesson")}
+    return text_of(fields[ids.LESSON_TEXT]["children"]), text_of(fields[ids.LESSON_VERDICT]["children"])
 
 
 def text_of(component):
@@ -47,12 +47,17 @@ def text_of(component):
 
 
 def test_a_step_brings_its_settings_lights_and_words(talk):
-    told = lesson(talk)
-    assert (told["lesson"], told["step"], told["back"], told["next"]) == ("two-devices", 1, None, ("two-devices", 2))
-    assert told["light"] == ["devices", "bubble"]
-    assert told["controls"]["devices"] == 1
-    assert "<b>idles</b>" in text_of(told["props"][ids.LESSON_TEXT]["children"])
-    assert json.loads(encode(told))
+    shown = lesson(talk)
+    assert (shown["lesson"], shown["step"], shown["back"], shown["next"]) == (
+        "two-devices",
+        1,
+        None,
+        ("two-devices", 2),
+    )
+    assert shown["light"] == ["devices", "bubble"]
+    assert shown["controls"]["devices"] == 1
+    assert "<b>idles</b>" in text_of(shown["props"][ids.LESSON_TEXT]["children"])
+    assert json.loads(encode(shown))
     assert lesson(talk, 2)["next"] is None
 
 
@@ -104,13 +109,13 @@ def test_who_has_left_a_lesson_is_told_no_more_of_it(talk):
     talk.receive({"type": "leave-lesson"})
     talk.sent.clear()
     talk.receive({"type": "solve", "session": {"model": "chain"}})
-    hear = talk.backend.asked[-1][1]
+    hear = talk.backend.requests[-1][1]
     hear(events.model(chain_workload()))
     hear(result())
     assert not [message for message in talk.sent if ids.LESSON_TEXT in message.get("props", {})]
 
 
 def test_the_menu_has_titles_as_text():
-    told = encode({"menu": lessons_menu([read(spoiled({"Two devices": "<img src=x> & more"}))])})
-    assert "<img src=x> & more" in told
-    assert "dangerously" not in told
+    shown = encode({"menu": lessons_menu([read(spoiled({"Two devices": "<img src=x> & more"}))])})
+    assert "<img src=x> & more" in shown
+    assert "dangerously" not in shown

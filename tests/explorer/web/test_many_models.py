@@ -134,8 +134,8 @@ def test_a_plan_of_another_graph_is_told_and_asked_again_and_neither_drawn_nor_k
     room.worker.confused = [3]
     ask(page, 1)
     room.worker.work()
-    told = [message["children"][0].children for message in page.sent if message["type"] == "banner"]
-    assert told == ["The question is asked again."]
+    shown = [message["children"][0].children for message in page.sent if message["type"] == "banner"]
+    assert shown == ["The question is asked again."]
     assert len(page.plan["placement"]) == len(page.skeleton["names"]) == 24
     ask(late, 1)
     assert all(below == own for one in (page, late) for below, own in drawn(one))
@@ -195,8 +195,8 @@ def test_a_file_that_made_room_for_others_meanwhile_is_told_of_without_where_it_
     for _, request, on_event in (question, read):
         path = request.model if hasattr(request, "model") else request.path
         on_event(events.failed(f"{path}: no such file or directory"))
-    told = [message["children"][1].children for message in page.sent if message["type"] == "banner"]
-    assert told == [GONE, GONE]
+    shown = [message["children"][1].children for message in page.sent if message["type"] == "banner"]
+    assert shown == [GONE, GONE]
 
 
 def test_a_file_that_is_gone_is_refused_in_a_line(tmp_path):

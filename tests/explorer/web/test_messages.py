@@ -56,7 +56,7 @@ def test_scripts_act_on_every_message_of_the_server_and_read_only_what_it_has():
     [
         ("plans/pins.js", 'type: "pin"', 'type: "pinn"'),
         ("plans/pins.js", "device: device", "gpu: device"),
-        ("plans/sweep.js", "told.points", "told.spots"),
+        ("plans/sweep.js", "sweep.points", "sweep.spots"),
         ("shared/find.js", "message.matches", "message.found"),
         ("time/page.js", "ex.on.course", "ex.on.curse"),
     ],

@@ -31,12 +31,12 @@ class Started:
     """A backend that takes note."""
 
     def __init__(self) -> None:
-        self.asked: list[object] = []
+        self.requests: list[object] = []
         self.cancelled: list[str] = []
 
     def start(self, request, on_event, visitor="") -> str:
-        self.asked.append(request)
-        return f"job{len(self.asked)}"
+        self.requests.append(request)
+        return f"job{len(self.requests)}"
 
     def cancel(self, job) -> None:
         self.cancelled.append(job)
@@ -113,7 +113,7 @@ def test_a_question_beyond_the_quota_fails_in_a_line_and_reaches_nobody() -> Non
     refused = start(page, ASK, heard.append)
     assert [event["kind"] for event in heard] == ["failed"]
     assert "ask again in 2 s" in heard[0]["message"]
-    assert len(backend.asked) == 6
+    assert len(backend.requests) == 6
     drop(page, refused)
     drop(page, last)
     assert backend.cancelled == ["job6"]

@@ -116,7 +116,7 @@ def test_a_search_that_is_cut_off_keeps_its_plan_and_says_why(talk):
 
 
 def test_a_notebook_says_how_many_come_before_a_question():
-    told = of_event(events.waiting(2), "auto")
-    assert (told["state"], told["words"], told["more"]) == ("waiting", "waiting", "2 before you")
+    shown = of_event(events.waiting(2), "auto")
+    assert (shown["state"], shown["words"], shown["more"]) == ("waiting", "waiting", "2 before you")
     assert of_event(events.waiting(0), "auto")["more"] == "for the solver"
     assert of_event(events.waiting(2, "another is started"), "auto")["more"] == "another is started"

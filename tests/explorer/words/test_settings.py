@@ -199,8 +199,8 @@ def test_names_flags_links_and_controls_are_each_of_one_setting() -> None:
 def test_defaults_are_values_of_their_kinds() -> None:
     for one in declared():
         assert one.kind.read(one.name, one.default) == one.default
-        if one.link and one.default is not None and (told := one.kind.to_link(one.default)) is not None:
-            assert one.kind.from_link(one.link, told, ("auto",)) == one.default
+        if one.link and one.default is not None and (shown := one.kind.to_link(one.default)) is not None:
+            assert one.kind.from_link(one.link, shown, ("auto",)) == one.default
 
 
 def test_scripts_find_controls_by_what_is_declared() -> None:

@@ -92,12 +92,12 @@ def test_a_short_path_keeps_whole_names_where_it_can(path: str, shown: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "message"),
     [(8, 9, "+12.5 %"), (8, 6, "−25 %"), (3.0, 3.0 * (1 + 1e-12), "equal"), (0, 0, "equal"), (0, 1, ""), (None, 1, ""),
      (1, math.inf, "")],
 )  # fmt: skip
-def test_a_change_is_told_where_there_is_something_to_compare(before, after, told):
-    assert text.change(before, after) == told
+def test_a_change_is_told_where_there_is_something_to_compare(before, after, message):
+    assert text.change(before, after) == message
 
 
 def test_a_change_too_small_to_matter_is_none():
@@ -112,10 +112,10 @@ def test_shares_change_by_points():
 
 
 @pytest.mark.parametrize(
-    ("unit", "told"), [("s", "2 s"), ("bytes", "2 B"), ("share", "200 %"), ("per s", "2 /s")]
+    ("unit", "message"), [("s", "2 s"), ("bytes", "2 B"), ("share", "200 %"), ("per s", "2 /s")]
 )  # fmt: skip
-def test_a_quantity_is_told_in_its_unit(unit, told):
-    assert text.quantity(2.0, unit) == told
+def test_a_quantity_is_told_in_its_unit(unit, message):
+    assert text.quantity(2.0, unit) == message
 
 
 def test_columns_are_as_wide_as_their_widest_cell():

@@ -17,24 +17,24 @@ class ListedJobs:
     """Questions that were asked, and what was cancelled."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[AskRequest, Callable[[events.Event], None]]] = []
+        self.requests: list[tuple[AskRequest, Callable[[events.Event], None]]] = []
         self.cancelled: list[str] = []
 
     def start(self, kind: str, request: Any, on_event: Callable[[events.Event], None]) -> str:
         assert kind == "ask"
-        self.asked.append((request, on_event))
-        return f"job{len(self.asked)}"
+        self.requests.append((request, on_event))
+        return f"job{len(self.requests)}"
 
     def cancel(self, identifier: str) -> None:
         self.cancelled.append(identifier)
 
     def tell(self, event: events.Event, which: int = -1) -> None:
         """The worker says something of a question, by default the newest."""
-        self.asked[which][1](event)
+        self.requests[which][1](event)
 
     def answer(self, which: int = -1, planner: str = "equal", **more: Any) -> Result:
         """The worker answers as a real one does, by a planner that takes no time."""
-        request, on_event = self.asked[which]
+        request, on_event = self.requests[which]
         outcome = solve(unpacked_problem(request.question), planner)
         event = events.result(outcome, held=f"plan-{which}", **more)
         on_event(event | {"packed": packed_result(outcome)})
@@ -42,7 +42,7 @@ class ListedJobs:
 
     def step(self, which: int = -1) -> None:
         """The worker tells a first plan on the way."""
-        request, _ = self.asked[which]
+        request, _ = self.requests[which]
         problem = unpacked_problem(request.question)
         outcome = solve(problem, "equal")
         self.tell(events.progress(problem, "auto", Progress(0.3, outcome.objective_s, 0.0), outcome.plan), which)

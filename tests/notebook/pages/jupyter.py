@@ -135,8 +135,8 @@ class Notebook:
 
     def command(self, name: str, **given: Any) -> None:
         """A command of the application."""
-        said = self.browser.execute_async_script(COMMAND, name, given)
-        assert said == "", said
+        message = self.browser.execute_async_script(COMMAND, name, given)
+        assert message == "", message
 
     def run_all(self) -> None:
         self.command("notebook:run-all-cells")

@@ -200,9 +200,9 @@ def test_closing_while_solving_frees_the_worker(lab):
 
 def test_what_cannot_be_traced_is_one_line_and_leaves_the_widget_alone(lab):
     for line, words in (("explorer.trace('no-such-model')", "no-such-model"), ("explorer.trace(print, (1,))", "trac")):
-        said = lab.python(line)
-        assert words in said
-        assert "\n" not in said
+        message = lab.python(line)
+        assert words in message
+        assert "\n" not in message
     assert lab.state() in ("optimal", "feasible")
 
 

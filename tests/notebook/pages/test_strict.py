@@ -124,8 +124,8 @@ def test_a_refusal_and_an_infeasible_cap_are_told_with_a_way_out(page, answered)
     page.execute_script("put({_status: arguments[0]})", drawn(answered)["_status"])
     assert "much" in find(page, ".refused").text
     banner = {"title": "No plan fits.", "lines": ["Proved."], "cap": {"bytes": 7e9, "words": "Set the cap"}}
-    told = {**drawn(answered)["_status"], "state": "infeasible", "refused": None, "banner": banner}
-    page.execute_script("put({_status: arguments[0]})", told)
+    fields = {**drawn(answered)["_status"], "state": "infeasible", "refused": None, "banner": banner}
+    page.execute_script("put({_status: arguments[0]})", fields)
     find(page, ".banner .tool").click()
     assert sent(page, "set")[-1] == {"type": "set", "name": "memory", "value": 7000000000}
 
@@ -144,10 +144,10 @@ def test_the_instant_is_stepped_to_and_says_what_every_device_does(page, answere
     assert len(page.find_elements("css selector", ".shell.timed .mem-now")) == 4
     assert len(sent(page, "course")) == 1, "it is asked for once"
     find(page, ".clock .tool[title^='What an idle']").click()
-    asked = until(lambda: sent(page, "waits"))[-1]
-    told = answered._showing.waits(asked["device"], asked["at_s"])
-    page.execute_script("tell(arguments[0])", {"type": "waits", **told})
-    assert find(page, ".inspector b").text == told["wait"]["title"]
+    question = until(lambda: sent(page, "waits"))[-1]
+    shown = answered._showing.waits(question["device"], question["at_s"])
+    page.execute_script("tell(arguments[0])", {"type": "waits", **shown})
+    assert find(page, ".inspector b").text == shown["wait"]["title"]
     chart.send_keys(Keys.ESCAPE)
     until(lambda: not page.find_elements("css selector", ".shell.timed"))
 
@@ -179,8 +179,8 @@ def test_planners_are_compared_in_a_table_whose_rows_are_pressed(page, answered)
            "peak": "1 GiB", "runtime": "2 s"}  # fmt: skip
     out = {"planners": "downset-dp, piper", "status": "unsupported", "reason": "<b>no</b>"}
     tried = {"rows": [row], "left_out": [out], "going": "2 of 3: single", "words": ""}
-    told = drawn(answered)["_status"]
-    page.execute_script("put({_status: arguments[0]})", {**told, "tried": tried})
+    shown = drawn(answered)["_status"]
+    page.execute_script("put({_status: arguments[0]})", {**shown, "tried": tried})
     find(page, ".compared .tool").click()
     assert sent(page, "stop")
     find(page, ".comparison .row-link").click()
@@ -188,16 +188,16 @@ def test_planners_are_compared_in_a_table_whose_rows_are_pressed(page, answered)
     find(page, ".left-out summary").click()
     assert "2 planners" in find(page, ".left-out summary").text
     assert "<b>no</b>" in find(page, ".left-out p").text
-    page.execute_script("put({_status: arguments[0]})", {**told, "busy": True})
+    page.execute_script("put({_status: arguments[0]})", {**shown, "busy": True})
     assert find(page, ".beside-card").find_elements("css selector", "table") == [], "of another question"
 
 
 def test_ways_out_pins_and_what_they_cost_are_one_press_away(page, answered):
-    told = drawn(answered)["_status"]
+    shown = drawn(answered)["_status"]
     banner = {"title": "No plan fits.", "lines": ["Proved."], "cap": None}
     ways = {"list": [{"change": "1 GPU more", "held": "3 GiB at most", "took": "2 s"}], "words": "Found."}
     pins = {"pins": [["blocks.0", "GPU 1"]], "cost": "pinned blocks.0 to GPU 1: +0.3 s (+11 %)"}
-    page.execute_script("put({_status: arguments[0]})", {**told, "banner": banner, "ways": ways, **pins})
+    page.execute_script("put({_status: arguments[0]})", {**shown, "banner": banner, "ways": ways, **pins})
     find(page, ".ways button[aria-label='Go to: 1 GPU more, 2 s']").click()
     assert sent(page, "way")[-1] == {"type": "way", "place": 0}
     assert "+0.3 s" in find(page, ".pinned").text

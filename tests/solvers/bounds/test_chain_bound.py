@@ -55,11 +55,11 @@ def test_beyond_a_cut_nobody_works_before_it_has_been_reached_and_passed():
 def test_one_device_more_is_one_cut_more():
     """Six of 4 micro-batches of 2 s: on two devices 3 of them and 2 x 3 s of way; on three 2 and 2 x 4."""
     work, nbytes = [1.0] * 6, [0.0] * 5
-    told = {gpus: lower_bound_s(chain(work, nbytes, gpus, 4)) for gpus in (1, 2, 3)}
-    assert told[1] == pytest.approx(48)
-    assert told[2] > told[3]
+    fields = {gpus: lower_bound_s(chain(work, nbytes, gpus, 4)) for gpus in (1, 2, 3)}
+    assert fields[1] == pytest.approx(48)
+    assert fields[2] > fields[3]
     for gpus in (2, 3):
-        assert told[gpus] <= solve(chain(work, nbytes, gpus, 4), "brute-force").objective_s * ROUNDING
+        assert fields[gpus] <= solve(chain(work, nbytes, gpus, 4), "brute-force").objective_s * ROUNDING
 
 
 def test_a_tensor_too_large_keeps_all_between_its_ends_on_one_device():

@@ -94,9 +94,9 @@ def optimum(model: CoverModel) -> tuple[float, list[int]]:
 def proved_s(model: CoverModel, upper_s: float, placements=()) -> float:
     """What the bound comes to, with a clock that ticks at every look so that nothing depends on time."""
     ticks = itertools.count(0, 0.05)
-    told = [0.0]
-    CoverBounds(model, upper_s, placements, told.append, lambda: None, lambda: next(ticks)).run()
-    return told[-1]
+    shown = [0.0]
+    CoverBounds(model, upper_s, placements, shown.append, lambda: None, lambda: next(ticks)).run()
+    return shown[-1]
 
 
 @pytest.mark.slow

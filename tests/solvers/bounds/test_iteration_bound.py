@@ -20,7 +20,7 @@ from tests.random_problems import random_problem, trained_somehow, with_random_r
 from tests.solvers.bounds.drafted import ROUNDING, assert_no_draft_beats
 
 
-def asked(graph, seconds, gpus=2, **options):
+def iteration_problem(graph, seconds, gpus=2, **options):
     options = {"objective": Objective.ITERATION, "mini_batch": 8, "micro_batches": 8, **options}
     return problem(graph, seconds, gpus, **options)
 
@@ -28,11 +28,13 @@ def asked(graph, seconds, gpus=2, **options):
 def test_replicas_pay_for_adding_up_gradients_and_one_alone_for_all_samples():
     """Alone 8 samples of 3 s. Two replicas: 12 s, and a ring of two steps, each with half of 16 bytes at 1 byte/s."""
     graph = training_graph([], 1, param_bytes=16.0)
-    both = asked(graph, [1, 2], micro_batches=4, max_replicas=2)
+    both = iteration_problem(graph, [1, 2], micro_batches=4, max_replicas=2)
     assert bound_with_s(both, 4) == pytest.approx(12)
     assert lower_bound_s(both) == pytest.approx(24)  # 12 + 16 > 24
     assert solve(both, "brute-force").objective_s == pytest.approx(24)
-    assert lower_bound_s(replace(both, cluster=asked(graph, [1, 2], bandwidth=4.0).cluster)) == pytest.approx(12 + 4)
+    assert lower_bound_s(
+        replace(both, cluster=iteration_problem(graph, [1, 2], bandwidth=4.0).cluster)
+    ) == pytest.approx(12 + 4)
 
 
 def test_every_replica_runs_the_whole_update():
@@ -40,7 +42,7 @@ def test_every_replica_runs_the_whole_update():
     graph = training_graph([], 1, param_bytes=2.0)
     update = Operator("a.U", phase=Phase.UPDATE, forward_of=0)
     graph = OpGraph((*graph.operators, update), (*graph.tensors, Tensor(1, (2,))))
-    p = asked(graph, [1, 2, 0], micro_batches=4, max_replicas=2)
+    p = iteration_problem(graph, [1, 2, 0], micro_batches=4, max_replicas=2)
     p = replace(p, compute=ComputeTable((1, 8), {GPU: np.array([[1.0, 8.0], [2.0, 16.0], [5.0, 5.0]])}))
     assert lower_bound_s(p) == pytest.approx(12 + 2 + 5)
     assert solve(p, "brute-force").objective_s == pytest.approx(19)
@@ -52,7 +54,7 @@ def test_between_nodes_a_ring_of_more_devices_than_a_node_has_is_slower():
     for nodes, expected in (((0, 0), 12 + 2), ((0, 1), 24)):
         gpus = tuple(Device(f"GPU {i}", GPU, node=node) for i, node in enumerate(nodes))
         cluster = two_level_cluster(gpus, 8.0, 0.0, 1.0, 0.0)
-        p = replace(asked(graph, [1, 2], micro_batches=4, max_replicas=2), cluster=cluster)
+        p = replace(iteration_problem(graph, [1, 2], micro_batches=4, max_replicas=2), cluster=cluster)
         assert lower_bound_s(p) == pytest.approx(expected)
 
 
@@ -63,7 +65,7 @@ def test_a_tensor_too_large_to_send_keeps_its_ends_on_one_device():
     tensors = tuple(
         replace(t, nbytes=replace(t.nbytes, per_sample=size)) for t, size in zip(graph.tensors, (4.0, 0.5), strict=True)
     )
-    p = asked(replace(graph, tensors=tensors), [1, 1, 1], 3, training=False)
+    p = iteration_problem(replace(graph, tensors=tensors), [1, 1, 1], 3, training=False)
     assert bound_with_s(p, 8) == pytest.approx(10)
     assert lower_bound_s(p) == pytest.approx(16 + 1)
     assert solve(p, "brute-force").objective_s >= 17
@@ -71,7 +73,7 @@ def test_a_tensor_too_large_to_send_keeps_its_ends_on_one_device():
 
 def test_sending_it_bounds_the_time_where_what_it_would_keep_together_takes_longer():
     graph = forward_graph([(0, 1)], 2, nbytes=1.5)
-    p = asked(graph, [1, 1], training=False)
+    p = iteration_problem(graph, [1, 1], training=False)
     assert iteration_bound_s(p, (8,)) == pytest.approx(8 * 1.5)
     assert lower_bound_s(p) == pytest.approx(1 + 8 * 1.5 + 1, rel=1e-3)  # before the first and after the last
     assert solve(p, "brute-force").objective_s == pytest.approx(14)
@@ -80,7 +82,7 @@ def test_sending_it_bounds_the_time_where_what_it_would_keep_together_takes_long
 def test_copies_of_what_may_be_repeated_send_nothing():
     graph = forward_graph([(0, 1), (0, 2)], 3, nbytes=4.0)
     loose = (replace(graph.operators[0], replicable=True), *graph.operators[1:])
-    p = asked(replace(graph, operators=loose), [0.5, 1, 1], training=False)
+    p = iteration_problem(replace(graph, operators=loose), [0.5, 1, 1], training=False)
     assert lower_bound_s(p) < 16
 
 

@@ -140,10 +140,10 @@ def test_the_same_budget_gives_the_same_bound_and_more_of_it_no_less_than_the_qu
 def test_bounds_are_told_as_they_rise(seed: int) -> None:
     p = pass_problem(seed)
     best = best_makespan_s(p)
-    told: list[float] = []
-    improved = improved_bound_s(p, best, budget=1e5, on_bound=told.append)
-    assert told == sorted(told)
-    assert improved == pytest.approx(max([lower_bound_s(p), *told]), rel=1e-9)
+    messages: list[float] = []
+    improved = improved_bound_s(p, best, budget=1e5, on_bound=messages.append)
+    assert messages == sorted(messages)
+    assert improved == pytest.approx(max([lower_bound_s(p), *messages]), rel=1e-9)
     assert improved <= best * EXACT
 
 
@@ -152,16 +152,16 @@ def test_a_stop_loses_no_bound() -> None:
         pass
 
     def stop() -> None:
-        if told:
+        if messages:
             raise Stopped
 
-    told: list[float] = []
+    messages: list[float] = []
     graph = forward_graph([(0, 1), (1, 2)], 3, nbytes=2.0, param_bytes=10.0)
     p = one_pass(graph, [3.0, 3.0, 3.0], memory=26.0)
     with pytest.raises(Stopped):
-        improved_bound_s(p, 20.0, stop, 1e5, told.append)
-    assert len(told) == 1
-    assert lower_bound_s(p) < told[0] < 11.0
+        improved_bound_s(p, 20.0, stop, 1e5, messages.append)
+    assert len(messages) == 1
+    assert lower_bound_s(p) < messages[0] < 11.0
 
 
 def test_a_bound_without_a_plan_is_the_quick_one() -> None:

@@ -24,11 +24,11 @@ GIB = 2**30
 def test_the_one_operator_that_no_device_holds_is_named_with_its_size_and_what_divides_it():
     """30 GiB of parameters of `a` are 120 with gradients and Adam's states."""
     p = problem(training_graph([], 1, param_bytes=30.0 * GIB), [1, 1], memory=80.0 * GIB)
-    told = proved_infeasible(p)
-    assert told.startswith("every plan needs at least 120.0 GiB on some device (the parameters of operator a,")
-    assert "are 120.0 GiB" in told
-    assert "each expert or slice of its weight a module of its own" in told
-    assert "an optimizer with fewer states" in told
+    shown = proved_infeasible(p)
+    assert shown.startswith("every plan needs at least 120.0 GiB on some device (the parameters of operator a,")
+    assert "are 120.0 GiB" in shown
+    assert "each expert or slice of its weight a module of its own" in shown
+    assert "an optimizer with fewer states" in shown
 
 
 def test_in_inference_no_optimizer_is_blamed():

@@ -121,9 +121,9 @@ def check_cut(p, samples: int, rng: random.Random) -> int:
             continue
         compared += 1
         split = [w for w, pins in zip(c.net_s, c.shape.nets, strict=True) if len({bool(inside[v]) for v in pins}) == 2]
-        told = loads(p, plan)
-        assert told.compute_s.sum(axis=0)[0] == pytest.approx(c.acc_s[inside].sum())
-        assert (told.sent_s + told.received_s).sum(axis=0)[0] == pytest.approx(sum(split))
+        content = loads(p, plan)
+        assert content.compute_s.sum(axis=0)[0] == pytest.approx(c.acc_s[inside].sum())
+        assert (content.sent_s + content.received_s).sum(axis=0)[0] == pytest.approx(sum(split))
     return compared
 
 

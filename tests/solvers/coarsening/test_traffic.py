@@ -26,14 +26,14 @@ def test_messages_that_a_set_splits_are_what_its_device_pays(seed):
         for operator in members:
             placement[operator] = (where[node],)
     try:
-        told = loads(p, assemble(p, placement, count))
+        content = loads(p, assemble(p, placement, count))
     except InvalidPlan:
         return
     for device in p.cluster.accelerators:
         inside = np.array(where) == device
         sent, received = contracted.traffic.crossing(inside)
         for row, of_pass in enumerate((~contracted.traffic.backward, contracted.traffic.backward)):
-            assert told.sent_s[row, device] == pytest.approx(contracted.message_s[sent & of_pass].sum())
-            assert told.received_s[row, device] == pytest.approx(contracted.message_s[received & of_pass].sum())
+            assert content.sent_s[row, device] == pytest.approx(contracted.message_s[sent & of_pass].sum())
+            assert content.received_s[row, device] == pytest.approx(contracted.message_s[received & of_pass].sum())
             if contracted.supported[inside].all():
-                assert told.compute_s[row, device] == pytest.approx(contracted.acc_pass_s[row, inside].sum())
+                assert content.compute_s[row, device] == pytest.approx(contracted.acc_pass_s[row, inside].sum())

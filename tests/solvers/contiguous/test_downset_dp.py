@@ -183,12 +183,12 @@ def test_a_limit_of_work_ends_the_search_at_the_same_place_on_any_clock():
 
 
 def test_a_stop_signal_ends_the_search_with_the_plan_so_far():
-    asked = 0
+    before = 0
 
     def stop_later() -> bool:
-        nonlocal asked
-        asked += 1
-        return asked > 12
+        nonlocal before
+        before += 1
+        return before > 12
 
     graph = forward_graph([], 14)
     p = problem(graph, [1.5] * 14, 3, objective=Objective.MAX_LOAD, training=False)

@@ -179,9 +179,9 @@ def test_too_many_kinds_are_refused_in_a_line():
     table = ComputeTable((1,), {f"kind {number}": p.compute.seconds["gpu"] for number in range(6)})
     many = replace(p, compute=table, cluster=replace(p.cluster, devices=devices))
     for planner in (DownsetDP(), LinearDP()):
-        said = planner.unsupported(many)
-        assert "6 kinds can be in use in 4,096 combinations, at most 1,000" in said
-        assert "use auto" in said
+        refusal = planner.unsupported(many)
+        assert "6 kinds can be in use in 4,096 combinations, at most 1,000" in refusal
+        assert "use auto" in refusal
         assert planner.unsupported(p) is None
     memories = tuple(replace(d, memory_bytes=float(1 + number)) for number, d in enumerate(p.cluster.devices))
     assert DownsetDP().unsupported(replace(p, cluster=replace(p.cluster, devices=memories))) is None
@@ -337,8 +337,8 @@ def test_too_many_downsets_and_a_stop_leave_the_linear_plan_and_a_bound(transfer
         mini_batch=2,
         micro_batches=1,
     )
-    asked = itertools.count()
-    stopped = solve(p, DownsetDP(), should_stop=lambda: next(asked) > 15)
+    before = itertools.count()
+    stopped = solve(p, DownsetDP(), should_stop=lambda: next(before) > 15)
     limited = solve(p, DownsetDP(downset_budget=1000))
     for result, reason in ((stopped, StopReason.CANCELLED), (limited, StopReason.STATE_LIMIT)):
         if result.status is not Status.OPTIMAL:  # unless the linear cut meets the bound

@@ -98,7 +98,7 @@ def test_a_deadlock_shows_where_devices_and_links_are_stuck() -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "told"),
+    ("messages", "message"),
     [
         ((("0->1", (A, B)),), "messages['0->1']: 2F0>1 is missing: it crosses this link, as 0F0>1, 1F0>1, 2F0>1 do;"),
         ((("0->1", (A, B, C, A)),), "messages['0->1'][3]: 0F0>1 is there twice (first at messages['0->1'][0]);"),
@@ -109,12 +109,12 @@ def test_a_deadlock_shows_where_devices_and_links_are_stuck() -> None:
         ((("0->1", (A, B, C)), ("0->1", (A, B, C))), "messages['0->1']: is there twice;"),
     ],
 )
-def test_an_order_that_is_not_whole_is_refused(messages, told) -> None:  # type: ignore[no-untyped-def]
+def test_an_order_that_is_not_whole_is_refused(messages, message) -> None:  # type: ignore[no-untyped-def]
     problem, plan = three_transfers()
     for look in (simulate, check_messages):
         with pytest.raises(InvalidPlan) as caught:
             look(problem, replace(plan, messages=messages))
-        assert str(caught.value).startswith(told)
+        assert str(caught.value).startswith(message)
         assert "\n" not in str(caught.value)
 
 
@@ -173,10 +173,10 @@ def test_the_order_that_links_serve_by_themselves_changes_nothing_when_it_is_sta
     assert compared > 20
 
 
-def verified(problem: Problem, plan: Plan, told: Plan) -> tuple[str, ...]:
-    """What `verify` finds in the schedule of ``told``, read as that of ``plan``; nothing where it cannot be told."""
+def verified(problem: Problem, plan: Plan, run_as: Plan) -> tuple[str, ...]:
+    """What `verify` finds in the schedule of ``run_as``, read as that of ``plan``; nothing where it has none."""
     try:
-        return verify(problem, plan, simulate(problem, told))
+        return verify(problem, plan, simulate(problem, run_as))
     except InvalidPlan:
         return ()
 

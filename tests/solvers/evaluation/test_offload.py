@@ -28,8 +28,8 @@ from tests.solvers.verify.valid_plans import Case, valid_cases
 
 def example(speed: float = 6.0, **options: object) -> tuple[Problem, Plan]:
     """One stage that saves 6 bytes of each of 4 micro-batches, all forwards first: forwards take 1 s, backwards 2 s."""
-    told = {"mini_batch": 4, "micro_batches": 4, "pipeline": Pipeline.GPIPE, "host_links": {GPU: speed}, **options}
-    p = problem(training_graph([], 1, saved=6.0), [1.0, 2.0], 1, **told)  # type: ignore[arg-type]
+    fields = {"mini_batch": 4, "micro_batches": 4, "pipeline": Pipeline.GPIPE, "host_links": {GPU: speed}, **options}
+    p = problem(training_graph([], 1, saved=6.0), [1.0, 2.0], 1, **fields)  # type: ignore[arg-type]
     return p, offloading(p, assemble(p, [(0,), (0,)], 4))
 
 
@@ -56,14 +56,14 @@ def lanes(schedule: Schedule) -> dict[str, list[tuple[float, float]]]:
 def test_the_example_of_the_docs() -> None:
     """Copies of 1 s; those back begin with the action before the backward, the first beside the last forward."""
     p, plan = example()
-    told = simulate(p, plan)
-    assert lanes(told) == {
+    simulation = simulate(p, plan)
+    assert lanes(simulation) == {
         "to host 0": [(1, 2), (2, 3), (3, 4), (4, 5)],
         "from host 0": [(3, 4), (4, 5), (6, 7), (8, 9)],
     }
-    assert told.makespan_s == 12
-    assert told.peak_bytes() == (18,)
-    assert verify(p, plan, told) == ()
+    assert simulation.makespan_s == 12
+    assert simulation.peak_bytes() == (18,)
+    assert verify(p, plan, simulation) == ()
     whole = replace(plan, stages=tuple(replace(stage, offload=()) for stage in plan.stages))
     assert simulate(p, whole).peak_bytes() == (24,)
 
@@ -71,9 +71,9 @@ def test_the_example_of_the_docs() -> None:
 def test_a_slow_link_is_waited_for() -> None:
     """Copies of 4 s: to the host 1-5, 5-9, 9-13, 13-17, back 5-9, 9-13, 13-17, 17-21; the last backward takes 2."""
     p, plan = example(1.5)
-    told = simulate(p, plan)
-    assert told.makespan_s == 23
-    assert verify(p, plan, told) == ()
+    simulation = simulate(p, plan)
+    assert simulation.makespan_s == 23
+    assert verify(p, plan, simulation) == ()
     assert host_traffic(p, plan) == HostTraffic(nbytes=24.0, busiest_s=32.0, exposed_s=11.0)
 
 
@@ -95,9 +95,9 @@ def test_what_is_needed_next_stays() -> None:
 )
 def test_where_it_may_not_be(options: dict[str, object], why: str) -> None:
     p, plan = example()
-    asked = replace(p, **options)  # type: ignore[arg-type]
-    assert why in judge(asked, plan).violation
-    assert verify(asked, plan, simulate(p, plan))
+    question = replace(p, **options)  # type: ignore[arg-type]
+    assert why in judge(question, plan).violation
+    assert verify(question, plan, simulate(p, plan))
 
 
 def test_a_stage_does_not_both_recompute_and_offload() -> None:
@@ -142,9 +142,9 @@ def test_the_oracle_and_verify_tell_the_same_of_random_plans(transfers: Transfer
     copied = 0
     for case in cases(transfers):
         assert disagreement(case.problem, case.plan, Objective.ITERATION) == ""
-        told = simulate(case.problem, case.plan)
-        assert verify(case.problem, case.plan, told) == ()
-        copied += bool(lanes(told))
+        simulation = simulate(case.problem, case.plan)
+        assert verify(case.problem, case.plan, simulation) == ()
+        copied += bool(lanes(simulation))
     assert copied > 3
 
 
@@ -181,11 +181,15 @@ def test_a_planted_fault_is_noticed() -> None:
         true = simulate(case.problem, case.plan)
         if not lanes(true):
             continue
-        for name, told in faults(case, true, random.Random(number)).items():
-            same = told.makespan_s == true.makespan_s and told.memory == true.memory and lanes(told) == lanes(true)
+        for name, expected in faults(case, true, random.Random(number)).items():
+            same = (
+                expected.makespan_s == true.makespan_s
+                and expected.memory == true.memory
+                and lanes(expected) == lanes(true)
+            )
             if same and name in ("an operator less", "a slower link"):  # of one that copies nothing
                 continue
-            assert verify(case.problem, case.plan, told), (number, name)
+            assert verify(case.problem, case.plan, expected), (number, name)
             planted[name] += 1
     assert min(planted.values()) > 4
     assert len(planted) == 6

@@ -94,8 +94,8 @@ def test_a_profile_is_told_by_how_it_begins() -> None:
 
 
 def test_text_or_bytes_and_any_order_of_lines_give_the_same_graph() -> None:
-    told = read_pipedream(text(), "small.txt").graph
-    assert read_pipedream(text(*reversed(SMALL)).encode(), "small.txt").graph.operators == told.operators
+    shown = read_pipedream(text(), "small.txt").graph
+    assert read_pipedream(text(*reversed(SMALL)).encode(), "small.txt").graph.operators == shown.operators
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_record_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"seconds": -1}, "file: seconds: expected a finite number >= 0, found -1"),
         ({"seconds": None}, "file: seconds: expected a finite number"),
@@ -77,11 +77,11 @@ def test_a_record_comes_back_as_it_was() -> None:
         ({"more": 1}, "file: more: unknown field"),
     ],
 )
-def test_what_is_not_declared_is_refused_with_its_place(changes: dict[str, Any], told: str) -> None:
+def test_what_is_not_declared_is_refused_with_its_place(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidProblem) as refusal:
         read(**changes)
-    assert str(refusal.value).startswith(told.split(", found")[0])
-    assert told in str(refusal.value)
+    assert str(refusal.value).startswith(message.split(", found")[0])
+    assert message in str(refusal.value)
 
 
 def test_what_is_known_is_not_read() -> None:
@@ -98,10 +98,10 @@ def test_a_table_names_its_fields_once() -> None:
     value = table_json(Part, WHOLE.parts)
     assert value == {"fields": ["name", "size"], "rows": [["a", 1], ["b", 3]]}
     assert table(Part, 2)(Field(value, "")) == WHOLE.parts
-    for wrong, told in (
+    for wrong, expected in (
         ({"fields": ["size"], "rows": []}, "the fields name, size"),
         ({"fields": ["name", "size"], "rows": [["a"]]}, "a list of 2"),
         ({"fields": ["name", "size"], "rows": [["a", 1]] * 3}, "at most 2"),
     ):
-        with pytest.raises(InvalidProblem, match=told):
+        with pytest.raises(InvalidProblem, match=expected):
             table(Part, 2)(Field(wrong, ""))

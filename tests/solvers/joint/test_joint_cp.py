@@ -53,8 +53,8 @@ def solved(payloads):
         capture_output=True, check=True,
     )  # fmt: skip
     for line in child.stdout.splitlines():
-        told = json.loads(line)
-        yield max((m["bound"] for m in told if "bound" in m), default=0), told[-1]["status"]
+        content = json.loads(line)
+        yield max((m["bound"] for m in content if "bound" in m), default=0), content[-1]["status"]
 
 
 def whole(p):
@@ -68,7 +68,7 @@ def possible(p):
     return proved_infeasible(p) is None
 
 
-def asked(edges, seconds, gpus=2, **options):
+def one_pass(edges, seconds, gpus=2, **options):
     """A pass in inference; every operator leaves ``nbytes`` for its readers."""
     nbytes = options.pop("nbytes", 0.0)
     sizes = {key: options.pop(key) for key in ("param_bytes",) if key in options}
@@ -157,22 +157,22 @@ def test_what_the_program_counts_is_never_more_than_the_peak_of_a_schedule():
 
 
 def test_independent_jobs_are_shared_out_as_evenly_as_can_be():
-    assert best_s(asked([], [5, 5, 4, 4, 3, 3, 3])) == 14
-    assert best_s(asked([], [5, 5, 4, 4, 3, 3, 3], 3)) == 9
+    assert best_s(one_pass([], [5, 5, 4, 4, 3, 3, 3])) == 14
+    assert best_s(one_pass([], [5, 5, 4, 4, 3, 3, 3], 3)) == 9
 
 
 def test_a_chain_takes_the_sum_of_its_times():
-    assert best_s(asked([(0, 1), (1, 2), (2, 3)], [1, 2, 3, 4], nbytes=0.5)) == 10
+    assert best_s(one_pass([(0, 1), (1, 2), (2, 3)], [1, 2, 3, 4], nbytes=0.5)) == 10
 
 
 def test_a_fork_joins_again_after_its_slower_branch_or_transfer():
     fork = [(0, 1), (0, 2), (1, 3), (2, 3)]
-    assert best_s(asked(fork, [1, 4, 4, 1], nbytes=2.0)) == 8  # 1 + 2 + 4 + 1, either way
-    assert best_s(asked(fork, [1, 4, 4, 1], nbytes=5.0)) == 10  # all on one device
+    assert best_s(one_pass(fork, [1, 4, 4, 1], nbytes=2.0)) == 8  # 1 + 2 + 4 + 1, either way
+    assert best_s(one_pass(fork, [1, 4, 4, 1], nbytes=5.0)) == 10  # all on one device
 
 
 def test_devices_that_are_too_far_away_are_not_used():
-    p = asked([(0, 1), (0, 2), (1, 3), (2, 3)], [1, 4, 4, 1], nbytes=1.0, latency=1e6)
+    p = one_pass([(0, 1), (0, 2), (1, 3), (2, 3)], [1, 4, 4, 1], nbytes=1.0, latency=1e6)
     result = solve(p, JointCP(), time_limit_s=60)
     assert (result.status, result.objective_s) == (Status.OPTIMAL, 10)
     assert len(result.plan.devices_used()) == 1
@@ -183,13 +183,13 @@ def test_an_operator_goes_where_it_is_fast_or_where_it_is_pinned():
         (Device("a", "a"), Device("b", "b")), tuple(Link(s, 1 - s, 1.0) for s in range(2))
     )  # fmt: skip
     table = ComputeTable((1,), {"a": np.array([[1.0], [9.0], [1.0]]), "b": np.array([[9.0], [1.0], [9.0]])})
-    p = replace(asked([(0, 1), (1, 2)], [1, 1, 1], nbytes=1.0), cluster=cluster, compute=table)
+    p = replace(one_pass([(0, 1), (1, 2)], [1, 1, 1], nbytes=1.0), cluster=cluster, compute=table)
     assert best_s(p) == 5
     assert best_s(replace(p, pins={1: 0})) == 11
 
 
 def test_stated_memory_is_never_exceeded():
-    p = asked([], [3, 3, 2, 2, 2], 2, memory=3.0)
+    p = one_pass([], [3, 3, 2, 2, 2], 2, memory=3.0)
     assert best_s(replace(p, stated_bytes=(2.0, 2.0, 1.0, 1.0, 0.0))) == 7
     impossible = replace(p, stated_bytes=(2.0, 2.0, 2.0, 0.0, 0.0))
     assert solve(impossible, JointCP(), time_limit_s=60).status is Status.INFEASIBLE
@@ -202,7 +202,7 @@ def test_a_step_of_training_is_planned_with_its_backward_operators():
 
 
 def test_clusters_claim_nothing_but_find_a_plan():
-    p = asked([(i, i + 1) for i in range(7)], [1.0] * 8, nbytes=1.0)
+    p = one_pass([(i, i + 1) for i in range(7)], [1.0] * 8, nbytes=1.0)
     p = replace(p, mini_batch=2)
     result = solve(p, JointCP(operators=4, clusters=3), time_limit_s=60)
     assert result.objective_s == 16
@@ -229,7 +229,7 @@ def test_the_same_seed_and_work_give_the_same_plan():
 
 
 def test_devices_are_alike_where_exchanging_them_changes_nothing():
-    p = asked([(0, 1)], [1.0, 1.0], 4, nbytes=1.0)
+    p = one_pass([(0, 1)], [1.0, 1.0], 4, nbytes=1.0)
     assert alike(pass_model(p)) == [(0, 1, 2, 3)]
     assert alike(pass_model(replace(p, pins={0: 2}))) == [(0, 1, 3)]
     shared = uniform_cluster(devices(4), 1.0, wires=Wires.SHARED)

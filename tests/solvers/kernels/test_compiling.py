@@ -90,11 +90,11 @@ def test_what_another_thread_compiles_is_not_taken_off(world):
 
 
 def test_beginning_end_and_now_and_then_a_kernel_within_are_told(world):
-    told = []
-    with Compiling(world.clock, lambda kernel, seconds: told.append((kernel, seconds))):
+    messages = []
+    with Compiling(world.clock, lambda kernel, seconds: messages.append((kernel, seconds))):
         world.compile(TELL_EVERY_S * 0.75, inside=("a.b", "a.c"))
-    assert [kernel for kernel, _ in told] == ["draft", "draft", ""]
-    assert [seconds for _, seconds in told] == pytest.approx([0.0, 0.75, 1.125])
+    assert [kernel for kernel, _ in messages] == ["draft", "draft", ""]
+    assert [seconds for _, seconds in messages] == pytest.approx([0.0, 0.75, 1.125])
 
 
 def test_a_compilation_that_fails_ends_too(world):

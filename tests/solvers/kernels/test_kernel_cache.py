@@ -77,11 +77,11 @@ def test_a_read_only_installation_keeps_kernels_in_the_users_cache(site, tmp_pat
 def test_what_the_first_run_compiles_the_second_finds(tmp_path):
     """Whose folder of kernels was not there before."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-    said = [
+    message = [
         subprocess.run([sys.executable, "-c", COMPILES], env=environment, capture_output=True, text=True).stdout.strip()
         for _ in range(2)
     ]
-    assert said == ["False", "True"]
+    assert message == ["False", "True"]
 
 
 def test_without_any_place_to_write_a_warning_is_all(site, tmp_path):

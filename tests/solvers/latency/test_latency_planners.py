@@ -110,12 +110,12 @@ def test_the_constraint_program_finds_the_best_and_proves_no_more(seed: int) -> 
     from solvers.latency.planners.latency_common import blocks_of
     from solvers.latency.planners.programs import payload_of
 
-    told: list[dict] = []
+    messages: list[dict] = []
     model, search = LatencyModel.of(p), {"workers": 1, "seed": seed, "work": None}
     payload = payload_of(model, blocks_of(p), most_s=best * 1.5 + 1, least_s=0.0, start=None) | search
-    run_positions(payload, told.append, list)
-    assert told[-1] == {"status": "optimal"}
-    bound = max(message["bound"] for message in told if "bound" in message)
+    run_positions(payload, messages.append, list)
+    assert messages[-1] == {"status": "optimal"}
+    bound = max(message["bound"] for message in messages if "bound" in message)
     assert best * (1 - 1e-4) - 1e-4 <= bound <= best * (1 + 1e-12)
 
 

@@ -83,13 +83,13 @@ def test_the_portfolio_proves_it_between_hosts_too():
 def test_where_the_bound_does_not_hold_there_is_none():
     p = problem(forward_graph([(0, 1)], 2), [1, 1], 4, objective=Objective.MAX_LOAD, contiguity=Contiguity.NONE)
     assert covering(p, Condensed(p), Monitor(p)) is not None
-    for asked in (
+    for question in (
         replace(p, max_replicas=2),
         replace(p, transfers=Transfers.DUPLEX),
         replace(p, objective=Objective.ITERATION),
         replace(p, micro_batches=None, mini_batch=4),
     ):
-        assert covering(asked, Condensed(asked), Monitor(asked)) is None
+        assert covering(question, Condensed(question), Monitor(question)) is None
 
 
 def test_the_program_hears_the_bound(monkeypatch):

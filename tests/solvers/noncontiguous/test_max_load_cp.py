@@ -78,8 +78,8 @@ def test_nothing_is_claimed_where_stages_may_be_replicated():
 )
 def test_what_it_cannot_represent_is_said_with_a_way_out(options, reason):
     options = FIXED | {"micro_batches": 1, "transfers": Transfers.BLOCKING} | options
-    said = MaxLoadCP().unsupported(problem(forward_graph([(0, 1)], 2), [1, 1], 2, **options))
-    assert said is None if reason is None else reason in said and "use " in said
+    refusal = MaxLoadCP().unsupported(problem(forward_graph([(0, 1)], 2), [1, 1], 2, **options))
+    assert refusal is None if reason is None else reason in refusal and "use " in refusal
 
 
 def test_exchangeable_devices_are_numbered_by_the_heaviest_operator_on_them():

@@ -274,12 +274,12 @@ def test_programs_of_every_order_of_hosts_and_one_of_all_find_the_same(seed, mon
         transfers=MODELS[seed % 3], memory=float("inf"),
     )  # fmt: skip
     p = in_hosts(p, seed)
-    told = []
+    messages = []
     for most in (0, 100):
         monkeypatch.setattr(max_load_ip, "MOST_ORDERS", most)
-        told.append(solve(p, MaxLoadIP(start=False)))
-    assert [result.status for result in told] == [Status.OPTIMAL] * 2
-    assert told[0].objective_s == pytest.approx(told[1].objective_s, rel=1e-6)
+        messages.append(solve(p, MaxLoadIP(start=False)))
+    assert [result.status for result in messages] == [Status.OPTIMAL] * 2
+    assert messages[0].objective_s == pytest.approx(messages[1].objective_s, rel=1e-6)
 
 
 def test_orders_of_hosts_are_told_once_each():
@@ -310,15 +310,15 @@ def test_what_it_cannot_represent_is_said_with_a_way_out():
     one_slow = replace(p.cluster, links=(replace(p.cluster.links[0], bandwidth_bytes_per_s=0.5), *p.cluster.links[1:]))
     uneven = replace(p.cluster, devices=(replace(p.cluster.devices[0], memory_bytes=1.0), *p.cluster.devices[1:]))
     many = problem(forward_graph([(0, 1)], 2), [1, 1], 11, max_replicas=11, objective=Objective.MAX_LOAD)
-    for asked, reason in (
+    for question, reason in (
         (replace(p, cluster=two_levels), "replicas on links of several speeds"),
         (replace(p, cluster=one_slow, max_replicas=1), "links must be of one speed"),
         (replace(p, cluster=uneven), "unequal memory"),
         (many, "121 places for 11 devices"),
     ):
-        said = MaxLoadIP().unsupported(asked)
-        assert (reason in said and "use auto" in said) or "or auto" in said
-        assert "\n" not in said
+        refusal = MaxLoadIP().unsupported(question)
+        assert (reason in refusal and "use auto" in refusal) or "or auto" in refusal
+        assert "\n" not in refusal
     assert MaxLoadIP().unsupported(replace(p, cluster=two_levels, max_replicas=1)) is None
     assert "there are: highs, cbc" in MaxLoadIP(solver="glpk").unsupported(problem(forward_graph([], 1), [1]))
 

@@ -44,7 +44,7 @@ EVERY_KIND = [(t, p) for t in Transfers for p in (Pipeline.ONE_F_ONE_B, Pipeline
 
 @pytest.mark.parametrize(("transfers", "pipeline"), EVERY_KIND)
 def test_loads_after_many_moves_equal_loads_of_the_plan(transfers, pipeline):
-    told = 0
+    shown = 0
     for seed in range(25):
         rng = random.Random(seed)
         p = random_problem(
@@ -70,12 +70,12 @@ def test_loads_after_many_moves_equal_loads_of_the_plan(transfers, pipeline):
             expected = loads(p, plan_of(p, contracted, at.where, 2))
         except InvalidPlan:  # backward tensors that mirror nothing
             continue
-        told += 1
+        shown += 1
         by_pass = expected.per_pass_s() if pipeline is Pipeline.GPIPE else expected.total_s()[None, :]
         assert at.load == pytest.approx(by_pass, rel=1e-9), f"seed {seed}"
         assert max_load(at) == pytest.approx(expected.max_load_s(), rel=1e-9)
         assert sorted(v for d in range(devices) for v in at.members[d, : at.sizes[d]]) == list(range(nodes))
-    assert told >= 20
+    assert shown >= 20
 
 
 @pytest.mark.parametrize("contiguity", [Contiguity.ACYCLIC, Contiguity.CONVEX])
@@ -227,12 +227,12 @@ def test_local_search_is_about_as_good_as_the_published_one():
 
 def test_a_cancel_keeps_what_annealing_has_found():
     p = as_problem(read_msr2020(random_file(3, 1), "random"), contiguity=Contiguity.NONE)
-    asked = 0
+    before = 0
 
     def stop_later() -> bool:
-        nonlocal asked
-        asked += 1
-        return asked > 30
+        nonlocal before
+        before += 1
+        return before > 30
 
     result = solve(p, Annealing(patience=10**6), should_stop=stop_later)
     assert result.plan is not None

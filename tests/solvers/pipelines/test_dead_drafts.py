@@ -48,8 +48,8 @@ def test_a_draft_that_deadlocks_is_not_judged_but_left_out():
     p = chain()
     search = DraftSearch(p, Monitor(p, 60.0))
     draft = waiting(search.condensed)
-    told = Estimator(search.condensed).estimate(draft)
-    assert math.isinf(told.seconds)
-    search.offer(Found(draft, told))
+    shown = Estimator(search.condensed).estimate(draft)
+    assert math.isinf(shown.seconds)
+    search.offer(Found(draft, shown))
     assert search.monitor.best is None
-    assert Found(draft, told).key > (1e9, 1.0)
+    assert Found(draft, shown).key > (1e9, 1.0)

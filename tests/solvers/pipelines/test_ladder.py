@@ -28,7 +28,7 @@ def chain(devices: int, max_replicas: int = 1, **options: object) -> Problem:
 
 
 @pytest.mark.parametrize(
-    ("devices", "replicas", "asked"),
+    ("devices", "replicas", "question"),
     [
         (1, 1, []),
         (2, 1, []),
@@ -40,9 +40,9 @@ def chain(devices: int, max_replicas: int = 1, **options: object) -> Problem:
         (8, 8, [(8, 1), (4, 4)]),
     ],
 )
-def test_the_steps_lead_down_to_two_devices_and_no_replicas(devices: int, replicas: int, asked: list) -> None:
+def test_the_steps_lead_down_to_two_devices_and_no_replicas(devices: int, replicas: int, question: list) -> None:
     found = [one.question for one in simpler(chain(devices, replicas))]
-    assert [(len(one.cluster), one.max_replicas) for one in found] == asked
+    assert [(len(one.cluster), one.max_replicas) for one in found] == question
 
 
 def test_pinned_operators_keep_their_devices() -> None:
@@ -80,7 +80,7 @@ def test_no_answer_is_behind_that_of_a_simpler_question(devices: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "replicas", "asked"),
+    ("devices", "replicas", "question"),
     [
         (2, 1, []),
         (5, 1, [(4, 1)]),
@@ -90,9 +90,11 @@ def test_no_answer_is_behind_that_of_a_simpler_question(devices: int) -> None:
         (6, 6, [(6, 1), (5, 5)]),
     ],
 )
-def test_a_ladder_of_single_steps_goes_down_one_by_one_from_sixteen(devices: int, replicas: int, asked: list) -> None:
+def test_a_ladder_of_single_steps_goes_down_one_by_one_from_sixteen(
+    devices: int, replicas: int, question: list
+) -> None:
     found = [one.question for one in simpler(chain(devices, replicas), one_by_one=True)]
-    assert [(len(one.cluster), one.max_replicas) for one in found] == asked
+    assert [(len(one.cluster), one.max_replicas) for one in found] == question
 
 
 def branches(devices: int, max_replicas: int) -> Problem:

@@ -209,11 +209,11 @@ def test_the_planner_gives_every_device_several_stages_where_that_is_shorter():
 @pytest.mark.parametrize("limit", ["cancel", "time"])
 def test_the_planner_stops_when_told(limit):
     p, _ = uniform(8, 2, 4, pipeline=Pipeline.INTERLEAVED)
-    asked = []
+    requests = []
 
     def should_stop():
-        asked.append(1)
-        return limit == "cancel" and len(asked) > 3
+        requests.append(1)
+        return limit == "cancel" and len(requests) > 3
 
     seconds = iter(range(10**6))
     result = solve(
@@ -221,7 +221,7 @@ def test_the_planner_stops_when_told(limit):
         clock=(lambda: float(next(seconds))) if limit == "time" else (lambda: 0.0),
     )  # fmt: skip
     assert result.stop_reason is (StopReason.CANCELLED if limit == "cancel" else StopReason.TIME_LIMIT)
-    assert limit == "time" or len(asked) == 4
+    assert limit == "time" or len(requests) == 4
 
 
 def test_the_planner_keeps_within_memory():
@@ -375,5 +375,5 @@ def test_plan_files_and_traces_tell_every_action(pipeline):
     assert read_plan(write_plan(p, plan)).plan == plan
     schedule = simulate(p, plan)
     events = chrome_trace(schedule, p.graph, p.cluster)["traceEvents"]
-    told = {event["name"] for event in events if event.get("cat") == "compute"}
-    assert told == {str(action) for order in plan.order for action in order}
+    fields = {event["name"] for event in events if event.get("cat") == "compute"}
+    assert fields == {str(action) for order in plan.order for action in order}

@@ -101,16 +101,16 @@ def test_an_equal_split_is_never_better() -> None:
 
 
 def test_it_stops_when_told_to() -> None:
-    asked = []
+    requests = []
 
     def check() -> None:
-        asked.append(1)
-        if len(asked) > 5:
+        requests.append(1)
+        if len(requests) > 5:
             raise Stop(StopReason.CANCELLED)
 
     with pytest.raises(Stop):
         plan_model(random_model(1), check)
-    assert len(asked) == 6
+    assert len(requests) == 6
 
 
 def test_it_gives_up_above_its_limit_of_downsets() -> None:

@@ -40,10 +40,10 @@ def test_pieces_are_planned_at_levels_of_what_runs_again(memory):
     """Without that nothing fits, and whole stages that run again take longer."""
     p = layered(6, devices=3, memory=memory)
     found = {}
-    for name, asked in {
+    for name, question in {
         "nothing": p, "stages": replace(p, recompute=True), "levels": replace(p, recompute_operators=True)
     }.items():  # fmt: skip
-        result = found[name] = solve(asked, RepeatedBlocks(pieces=6), effort=Effort.QUICK)
+        result = found[name] = solve(question, RepeatedBlocks(pieces=6), effort=Effort.QUICK)
         assert result.plan is None or check(result.problem, result.plan) == ()
     assert found["nothing"].plan is None
     assert found["levels"].objective_s < found["stages"].objective_s
@@ -71,9 +71,9 @@ def test_auto_asks_for_repeated_blocks_where_a_graph_is_large_and_is_not_behind_
     p = layered(6, devices=3)
     without = solve(p, effort=Effort.QUICK)
     monkeypatch.setattr(portfolio, "LARGE", 20)
-    asked = solve(p, effort=Effort.QUICK)
-    assert asked.objective_s <= without.objective_s * (1 + 1e-9)
-    assert any(note.startswith("repeated-blocks") for note in asked.notes)
+    question = solve(p, effort=Effort.QUICK)
+    assert question.objective_s <= without.objective_s * (1 + 1e-9)
+    assert any(note.startswith("repeated-blocks") for note in question.notes)
     assert not any(note.startswith("repeated-blocks") for note in without.notes)
 
 

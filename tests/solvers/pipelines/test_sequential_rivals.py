@@ -118,9 +118,9 @@ def test_equal_split_tries_every_even_mix_of_stages_and_replicas():
         per_stage = 8 * replicas // 4
         stages = [range(first, first + per_stage) for first in range(0, 8, per_stage)]
         draft = Draft(tuple(DraftStage((*s, *(o + 8 for o in s)), 8 // count, replicas) for s in stages))
-        told = judge(p, realise(p, draft)).objective_s
-        tried.append(told)
-        best = min(best, told)
+        shown = judge(p, realise(p, draft)).objective_s
+        tried.append(shown)
+        best = min(best, shown)
     assert solve(p, EqualSplit()).objective_s == pytest.approx(best)
     assert max(tried) > best
     alone = solve(replace(p, max_replicas=1), EqualSplit()).plan

@@ -93,10 +93,10 @@ def test_a_first_look_says_what_the_busiest_device_computes(seed: int) -> None:
             each_s = computing_s(p, condensed, stage, replicas)
             busy[number if stage.host is None else stage.host] += each_s * p.mini_batch / stage.micro_batch_size
         first = space.first_look(parts)
-        told = first.least_s
-        assert max(busy) <= told * (1 + 1e-9)  # which counts updates too
+        shown = first.least_s
+        assert max(busy) <= shown * (1 + 1e-9)  # which counts updates too
         assert first.allowed
-        assert first.look.rough_s >= told * (1 - 1e-9)
+        assert first.look.rough_s >= shown * (1 - 1e-9)
 
 
 def test_drafts_that_differ_in_slack_alone_are_neighbours() -> None:
@@ -114,14 +114,14 @@ def test_the_search_is_never_worse_than_its_start_and_repeats(seed: int) -> None
     start = Estimator(condensed).estimate(equal_chain(condensed, 2))
     results = []
     for _ in range(2):
-        estimator, asked = Estimator(condensed), []
+        estimator, requests = Estimator(condensed), []
 
-        def estimate(draft: Draft, estimator: Estimator = estimator, asked: list[Draft] = asked):
-            asked.append(draft)
+        def estimate(draft: Draft, estimator: Estimator = estimator, requests: list[Draft] = requests):
+            requests.append(draft)
             return estimator.estimate(draft)
 
         found = improve(condensed, equal_chain(condensed, 2), estimate, nothing, random.Random(seed), evaluations=60)
-        assert len(asked) <= 60
+        assert len(requests) <= 60
         results.append(found)
     end = Estimator(condensed).estimate(results[0])
     assert (end.over, end.seconds) <= (start.over, start.seconds)
@@ -246,9 +246,9 @@ def test_a_stage_that_is_emptied_leaves_its_guests_to_the_heir() -> None:
     assert lists(moved(stages([0, 1, 2], 0, 1, 0), 0, 1, np.array([0]))) == ([0, 0, 1], [0, 0])
     assert lists(without(stages([0, 1, 1], 0, 0), 0, 1)) == ([0, 0, 0], [0])
     guest_first = Stages(np.array([1, 1, 0]), np.array([(2, 1, 0, 1, 0, 1), (2, 2, 0, 1, 0, 1)]))
-    told = tidy(guest_first)
-    assert lists(told) == ([0, 0, 1], [0, 0])
-    assert told.table[:, 1].tolist() == [2, 2]
+    shown = tidy(guest_first)
+    assert lists(shown) == ([0, 0, 1], [0, 0])
+    assert shown.table[:, 1].tolist() == [2, 2]
 
 
 def test_waits_between_stages_are_those_of_the_graph() -> None:

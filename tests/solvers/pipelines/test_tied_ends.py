@@ -71,13 +71,13 @@ def sums(question: Problem) -> dict[str, float]:
     }
 
 
-def obeys(late: Folded, asked: Problem) -> None:
+def obeys(late: Folded, p: Problem) -> None:
     placement = {i: (i % 3,) for i in range(len(late.kept))}
     groups = together(late.question.graph)
     for group in groups:
         placement |= dict.fromkeys(group, placement[group[0]])
     places = late.unfolded(placement)
-    assert all(len({places[i] for i in group}) == 1 for group in together(asked.graph))
+    assert all(len({places[i] for i in group}) == 1 for group in together(p.graph))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -89,19 +89,19 @@ def test_folding_loses_no_work_and_no_bytes_and_unfolds_to_what_may_be_placed(se
         more = {(rng.randrange(j), j) for j in range(1, count)}
         edges = sorted(more | {tuple(sorted(rng.sample(range(count), 2))) for _ in range(3)})
     tie = set(rng.sample(range(count), rng.randint(2, 3)))
-    asked = tied([tie], edges, count)
-    late = folded(asked)
+    question = tied([tie], edges, count)
+    late = folded(question)
     if late is None:
         return
-    assert sums(late.question) == pytest.approx(sums(asked))
+    assert sums(late.question) == pytest.approx(sums(question))
     assert late_ends(late.question.graph) == {}
-    assert sorted((*late.kept, *late.host)) == list(range(len(asked.graph)))
-    obeys(late, asked)
+    assert sorted((*late.kept, *late.host)) == list(range(len(question.graph)))
+    obeys(late, question)
 
 
 def test_pins_of_what_is_folded_are_those_of_its_host():
-    asked = tied([{0, 7}], chain(8), 8)
-    late = folded(replace(asked, pins={7: 2}))
+    question = tied([{0, 7}], chain(8), 8)
+    late = folded(replace(question, pins={7: 2}))
     assert late is not None
     assert late.question.pins == {late.kept.index(0): 2}
 
@@ -111,20 +111,20 @@ def test_one_device_is_left_most_work_to_when_most_is_tied():
 
 
 def test_a_model_that_is_tied_at_both_ends_is_cut_between():
-    asked = tied([{0, 9}], chain(10), 10)
-    found = solve(asked, TiedEnds(), effort=Effort.QUICK, time_limit_s=60.0)
+    question = tied([{0, 9}], chain(10), 10)
+    found = solve(question, TiedEnds(), effort=Effort.QUICK, time_limit_s=60.0)
     assert found.plan is not None
-    assert check(asked, found.plan) == ()
+    assert check(question, found.plan) == ()
     used = {device for places in found.plan.placement().values() for device in places}
     assert len(used) == 3
-    alone_s = solve(asked, "single", effort=Effort.QUICK).objective_s
+    alone_s = solve(question, "single", effort=Effort.QUICK).objective_s
     assert found.objective_s < 0.75 * alone_s
     assert any("tied-ends" in note for note in found.notes)
 
 
 def test_auto_is_not_behind_it():
-    asked = tied([{0, 9}], chain(10), 10)
-    both = [solve(asked, planner, effort=Effort.QUICK, time_limit_s=60.0) for planner in (TiedEnds(), "auto")]
+    question = tied([{0, 9}], chain(10), 10)
+    both = [solve(question, planner, effort=Effort.QUICK, time_limit_s=60.0) for planner in (TiedEnds(), "auto")]
     assert both[1].objective_s <= both[0].objective_s * (1 + 1e-6)
 
 

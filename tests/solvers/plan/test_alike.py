@@ -238,10 +238,11 @@ def test_a_plan_file_names_devices_that_do_the_same_as_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "said"), [(["0-128"], "a run"), (["0-5", 5], "every device once"), ([128], "an integer from 0 to 127")]
+    ("devices", "message"),
+    [(["0-128"], "a run"), (["0-5", 5], "every device once"), ([128], "an integer from 0 to 127")],
 )
-def test_a_spoiled_order_of_many_devices_is_refused(devices: list, said: str) -> None:
+def test_a_spoiled_order_of_many_devices_is_refused(devices: list, message: str) -> None:
     value = json.loads(write_plan(*many()))
     value["plan"]["order"][0]["devices"] = devices
-    with pytest.raises(InvalidProblem, match=said):
+    with pytest.raises(InvalidProblem, match=message):
         read_plan(json.dumps(value))

@@ -74,9 +74,9 @@ def test_replicas_that_are_not_allowed_any_more_are_left_out() -> None:
 
 def test_a_plan_of_another_graph_is_refused_in_one_line() -> None:
     other = problem(training_graph(CHAIN[:2], 3), [1, 1, 1] * 2, 2, objective=Objective.ITERATION)
-    with pytest.raises(InvalidProblem, match="holds 12 operators of another graph, and this one has 6") as told:
+    with pytest.raises(InvalidProblem, match="holds 12 operators of another graph, and this one has 6") as caught:
         solve(other, start=in_thirds(question(3)))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -108,8 +108,8 @@ def test_whatever_is_carried_is_split_and_ordered_as_the_question_asks(seed: int
     source = question(3, pipeline=rng.choice(list(Pipeline)))
     plan = solve(source, rng.choice(["equal", "linear-dp"])).plan
     assert plan is not None
-    asked, count = rng.choice([Pipeline.GPIPE, Pipeline.ONE_F_ONE_B]), rng.choice([1, 2, 4, 8])
-    for found in carried(question(3, micro_batches=count, pipeline=asked), plan):
+    variant, count = rng.choice([Pipeline.GPIPE, Pipeline.ONE_F_ONE_B]), rng.choice([1, 2, 4, 8])
+    for found in carried(question(3, micro_batches=count, pipeline=variant), plan):
         assert {stage.micro_batch_size for stage in found.stages} == {8 // count}
-        assert found.pipeline == asked.value or (found.pipeline, asked) == ("custom", Pipeline.ONE_F_ONE_B)
+        assert found.pipeline == variant.value or (found.pipeline, variant) == ("custom", Pipeline.ONE_F_ONE_B)
         assert not any(action.kind == "W" for row in found.order for action in row)

@@ -30,7 +30,7 @@ def with_memory(p: Problem, nbytes: float) -> Problem:
     return replace(p, cluster=replace(p.cluster, devices=devices))
 
 
-def asked(seed: int) -> Problem:
+def random_problem(seed: int) -> Problem:
     """Up to five forward operators on one device, in two to four micro-batches."""
     rng = random.Random(f"recompute {seed}")
     graph = random_graph(rng, rng.randint(3, 5), training=True)
@@ -74,7 +74,7 @@ def again_s(p: Problem, plan: Plan) -> float:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_no_choice_that_fits_runs_less_again(seed: int) -> None:
-    p = asked(seed)
+    p = random_problem(seed)
     plan = assemble(p, [(0,)] * len(p.graph), p.micro_batches or 1)
     assert len(plan.stages) == 1
     known = {}
@@ -105,7 +105,9 @@ def subsets(operators: list[int]) -> Iterator[tuple[int, ...]]:
 @pytest.mark.parametrize("seed", range(8))
 def test_no_choice_that_fits_is_faster(seed: int, bytes_per_s: float, again: bool) -> None:
     """Of all that may be kept, run again or sent to the host, on links of which the slowest is waited for."""
-    p = replace(asked(seed), host_links={GPU: bytes_per_s}, recompute_operators=again, mini_batch=6, micro_batches=6)
+    p = replace(
+        random_problem(seed), host_links={GPU: bytes_per_s}, recompute_operators=again, mini_batch=6, micro_batches=6
+    )
     plan = assemble(p, [(0,)] * len(p.graph), 6)
     choices = choices_of(p, plan, 0)
     known = []
@@ -115,8 +117,8 @@ def test_no_choice_that_fits_is_faster(seed: int, bytes_per_s: float, again: boo
         saves = zip(choices.operators, choices.saved_bytes, strict=True)
         for sent in subsets([o for o, nbytes in saves if nbytes > 0 and o not in inside]):
             stage = replace(plan.stages[0], regions=regions, offload=sent)
-            told = simulate(p, replace(plan, stages=(stage,)))
-            known.append((told.makespan_s, max(told.peak_bytes())))
+            simulation = simulate(p, replace(plan, stages=(stage,)))
+            known.append((simulation.makespan_s, max(simulation.peak_bytes())))
     peaks = sorted({peak for _, peak in known})
     for cap in (peaks[0], peaks[len(peaks) // 10], peaks[len(peaks) // 4], peaks[len(peaks) // 2]):
         asked_for = with_memory(p, cap)
@@ -131,7 +133,7 @@ def test_no_choice_that_fits_is_faster(seed: int, bytes_per_s: float, again: boo
 
 
 def test_what_fits_runs_nothing_again() -> None:
-    p = asked(0)
+    p = random_problem(0)
     plan = assemble(p, [(0,)] * len(p.graph), p.micro_batches or 1)
     found = fitted(p, plan)
     assert found.plan is not None
@@ -158,7 +160,7 @@ def test_each_device_runs_again_by_its_own_memory() -> None:
 
 
 def test_a_plan_states_what_runs_again_only_where_that_is_its_to_say() -> None:
-    p = asked(1)
+    p = random_problem(1)
     plan = assemble(p, [(0,)] * len(p.graph), p.micro_batches or 1)
     forward = choices_of(p, plan, 0).operators
     stated = with_these(plan, (Region(forward),))
@@ -169,7 +171,7 @@ def test_a_plan_states_what_runs_again_only_where_that_is_its_to_say() -> None:
 
 
 def test_regions_of_backward_operators_are_refused() -> None:
-    p = asked(2)
+    p = random_problem(2)
     plan = assemble(p, [(0,)] * len(p.graph), p.micro_batches or 1)
     backward = next(o for o in plan.stages[0].operators if p.graph.operators[o].forward_of is not None)
     stated = with_these(plan, (Region((backward,)),))

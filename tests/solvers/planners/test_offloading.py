@@ -15,35 +15,35 @@ from solvers.verify import verify
 from tests.instances import GPU, problem, training_graph
 
 
-def asked(memory: float, **options: object) -> Problem:
+def offloading(memory: float, **options: object) -> Problem:
     """One device; 8 micro-batches of which 6 bytes are saved, forwards of 1 s first, backwards of 2 s."""
-    told = {"mini_batch": 8, "micro_batches": 8, "pipeline": Pipeline.GPIPE, "host_links": {GPU: 6.0}, **options}
-    return problem(training_graph([], 1, saved=6.0), [1.0, 2.0], 1, memory=memory, **told)  # type: ignore[arg-type]
+    fields = {"mini_batch": 8, "micro_batches": 8, "pipeline": Pipeline.GPIPE, "host_links": {GPU: 6.0}, **options}
+    return problem(training_graph([], 1, saved=6.0), [1.0, 2.0], 1, memory=memory, **fields)  # type: ignore[arg-type]
 
 
 def test_where_nothing_fits_a_stage_is_offloaded() -> None:
-    found = solve(asked(20.0), "single")
+    found = solve(offloading(20.0), "single")
     assert found.plan is not None
     assert found.plan.stages[0].offload
     assert found.objective_s == 24
     assert simulate(found.problem, found.plan).peak_bytes() == (18,)
-    assert solve(asked(20.0, host_links={}), "single").plan is None
+    assert solve(offloading(20.0, host_links={}), "single").plan is None
 
 
 def test_where_all_fits_nothing_is_offloaded() -> None:
-    found = solve(asked(48.0), "single")
+    found = solve(offloading(48.0), "single")
     assert found.plan is not None
     assert not found.plan.stages[0].offload
     assert found.status is Status.OPTIMAL
 
 
 def test_what_cannot_fit_is_said_and_not_proved() -> None:
-    found = solve(asked(7.0), "single")
+    found = solve(offloading(7.0), "single")
     assert found.status is Status.NO_PLAN
 
 
 def test_of_two_stages_the_one_without_room_is_offloaded() -> None:
-    p = asked(48.0)
+    p = offloading(48.0)
     graph = training_graph([(0, 1)], 2, saved=6.0)
     two = problem(graph, [1.0, 1.0, 2.0, 2.0], 2, mini_batch=8, micro_batches=8, pipeline=Pipeline.GPIPE)
     devices = two.cluster.devices
@@ -52,10 +52,10 @@ def test_of_two_stages_the_one_without_room_is_offloaded() -> None:
     plan = fitted(two, assemble(two, [(0,), (1,), (0,), (1,)], 8)).plan
     assert plan is not None
     assert [bool(stage.offload) for stage in plan.stages] == [False, True]
-    told = simulate(two, plan)
-    assert told.peak_bytes()[1] <= 30
-    assert verify(two, plan, told) == ()
-    assert lower_bound_s(two) <= told.makespan_s
+    simulation = simulate(two, plan)
+    assert simulation.peak_bytes()[1] <= 30
+    assert verify(two, plan, simulation) == ()
+    assert lower_bound_s(two) <= simulation.makespan_s
 
 
 def test_what_goes_to_hosts_and_what_runs_again_are_chosen_together() -> None:
@@ -65,10 +65,10 @@ def test_what_goes_to_hosts_and_what_runs_again_are_chosen_together() -> None:
     graph = training_graph([(0, 1)], 2, nbytes=1.0, saved=6.0)
 
     def best(bytes_per_s: float, again: bool = True) -> Result:
-        told = {"host_links": {GPU: bytes_per_s}, "recompute_operators": again, "pipeline": Pipeline.GPIPE}
+        fields = {"host_links": {GPU: bytes_per_s}, "recompute_operators": again, "pipeline": Pipeline.GPIPE}
         seconds = [5.0, 1.0, 10.0, 2.0]
-        asked = problem(graph, seconds, 1, memory=45.0, mini_batch=8, micro_batches=8, **told)  # type: ignore[arg-type]
-        return solve(asked, "single")
+        question = problem(graph, seconds, 1, memory=45.0, mini_batch=8, micro_batches=8, **fields)  # type: ignore[arg-type]
+        return solve(question, "single")
 
     fast, slow = best(100.0), best(1.0)
     assert fast.plan is not None

@@ -69,19 +69,19 @@ def is_true(p, result, optimum_s=None):
 @pytest.mark.parametrize("name", list(PLANNERS))
 def test_a_cancel_ends_the_search_and_keeps_the_best_plan(name, kind):
     p = chain(kind)
-    asked = []
+    requests = []
     offered = []
 
     def should_stop():
-        asked.append(1)
-        return len(asked) > 2
+        requests.append(1)
+        return len(requests) > 2
 
     result = solve(
         p, planner_for(name, p), should_stop=should_stop, on_progress=lambda step, _: offered.append(step.objective_s),
         time_limit_s=20,
     )  # fmt: skip
     assert result.stop_reason in (StopReason.CANCELLED, StopReason.FINISHED, StopReason.STATE_LIMIT)
-    assert len(asked) <= 4, "asked again after it was told to stop"
+    assert len(requests) <= 4, "asked again after it was told to stop"
     assert result.status is not Status.INFEASIBLE
     assert result.objective_s == min(offered, default=math.inf)
     is_true(p, result)

@@ -32,8 +32,8 @@ def model(memory: float, **options: object) -> Problem:
         for i, o in enumerate(graph.operators)
     ]
     seconds = [(8.0, 1.0)[i % 2] * (1 + (i >= count)) for i in range(2 * count)]
-    told = {"mini_batch": 8, "micro_batches": 8, "bandwidth": 100.0, **options}
-    return problem(replace(graph, operators=tuple(operators)), seconds, 2, memory=memory, **told)  # type: ignore[arg-type]
+    fields = {"mini_batch": 8, "micro_batches": 8, "bandwidth": 100.0, **options}
+    return problem(replace(graph, operators=tuple(operators)), seconds, 2, memory=memory, **fields)  # type: ignore[arg-type]
 
 
 def found(memory: float, planner: str = "auto", **options: object) -> Result:
@@ -72,15 +72,15 @@ def test_a_file_says_what_runs_again() -> None:
     result = found(38.0, recompute=True, recompute_operators=True)
     assert result.plan is not None
     assert any(stage.regions for stage in result.plan.stages)
-    told = write_plan(result.problem, result.plan, result)
-    file = read_plan(told)
+    shown = write_plan(result.problem, result.plan, result)
+    file = read_plan(shown)
     assert file.plan == result.plan
     assert evaluate(file.problem, file.plan) == evaluate(result.problem, result.plan)
     assert check(file.problem, file.plan) == ()
-    assert write_plan(file.problem, file.plan, file.result) == told
+    assert write_plan(file.problem, file.plan, file.result) == shown
     assert without_regions(file.problem).plain is None
     assert with_regions(file.problem, file.plan) is file.problem
-    value = json.loads(told)
+    value = json.loads(shown)
     value["plan"]["stages"][0]["regions"] = [{"operators": [len(file.problem.graph) - 1], "cached": [0]}]
     with pytest.raises(InvalidPlan, match="region"):
         read_plan(value)

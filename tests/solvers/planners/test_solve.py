@@ -218,14 +218,14 @@ def test_a_second_judgement_chooses_among_what_was_found_and_never_what_it_tells
     seconds = {id(plan): solve(p, Scripted((plan,))).objective_s for plan in (alone, *apart)}
     assert seconds[id(apart[0])] < seconds[id(apart[1])] < seconds[id(alone)]
 
-    def told(each_s: float):
+    def estimating(each_s: float):
         def second(_, plan):
             return seconds[id(plan)] + each_s * sum(map(len, plan.order))
 
         return solve(p, Scripted((alone, *apart), covered=True), second=second)
 
     for each_s, answer in ((0.0, apart[0]), (1.0, apart[1]), (1000.0, alone)):
-        found = told(each_s)
+        found = estimating(each_s)
         assert found.plan is answer
         assert found.objective_s == seconds[id(answer)]
         assert found.bound_s <= seconds[id(apart[0])]

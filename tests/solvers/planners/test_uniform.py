@@ -40,11 +40,11 @@ def test_degrees_use_every_device() -> None:
 @pytest.mark.parametrize("degrees", [(1, 4), (2, 2), (4, 1)])
 @pytest.mark.parametrize("zero", [0, 1, 3])
 def test_a_row_is_what_its_plan_is(degrees: tuple[int, int], zero: int) -> None:
-    asked = problem(zero=zero)
-    row, plan = uniform_plan(asked, *degrees, 60.0)
+    question = problem(zero=zero)
+    row, plan = uniform_plan(question, *degrees, 60.0)
     assert plan is not None
     assert {len(stage.devices) for stage in plan.stages} == {degrees[0]}
-    found = evaluate(asked, plan)
+    found = evaluate(question, plan)
     assert row.objective_s == found.iteration_s
     assert row.peak_bytes == max(found.peak_memory_bytes)
 

@@ -40,16 +40,16 @@ if __name__ == "__main__":
 
 
 def test_the_command_is_never_silent_for_long(monkeypatch):
-    said = threading.Event()
+    message = threading.Event()
 
     def slow(on_done, families, processes):
         on_done(families[0])
-        assert said.wait(60)
+        assert message.wait(60)
 
     def tell(*words, **_):
         capture.append(*words)
         if "..." in words[0]:
-            said.set()
+            message.set()
 
     capture = []
     monkeypatch.setattr(module, "SAY_S", 0.01)

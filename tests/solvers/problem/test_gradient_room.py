@@ -43,7 +43,7 @@ GRAPH = OpGraph(
 )
 
 
-def asked(micro_batches: int | None = 2, **options: object) -> Problem:
+def trained(micro_batches: int | None = 2, **options: object) -> Problem:
     return problem(GRAPH, [1.0] * len(GRAPH), 1, mini_batch=4, micro_batches=micro_batches, **options)
 
 
@@ -75,17 +75,17 @@ ROOTS = {"b/update": 2 * BIG, "a/update": 2 * WEIGHT}
     ],
 )
 def test_room_follows_what_is_asked_for(options: dict[str, object], expected: dict[str, float]) -> None:
-    assert room(asked(**options)) == expected  # type: ignore[arg-type]
+    assert room(trained(**options)) == expected  # type: ignore[arg-type]
 
 
 def test_a_peak_counted_by_hand() -> None:
     """28 bytes of parameters four times (Adam). Two micro-batches of 2 samples, one in flight: 16 saved by each, and
     20 while b's gradient is added. The update needs 40 with nothing saved, which is more."""
-    p = with_gradient_room(asked())
+    p = with_gradient_room(trained())
     plan = assemble(p, [(0,)] * len(GRAPH), 2)
     assert simulate(p, plan).peak_bytes() == (4 * 28 + 40,)
     assert verify(p, plan, simulate(p, plan)) == ()
-    sgd = with_gradient_room(asked(optimizer=Optimizer.SGD))
+    sgd = with_gradient_room(trained(optimizer=Optimizer.SGD))
     assert simulate(sgd, plan).peak_bytes() == (2 * 28 + 16 + 20,)
     assert verify(sgd, plan, simulate(sgd, plan)) == ()
 
@@ -105,12 +105,12 @@ def test_states_on_hosts_counted_by_hand() -> None:
     p = hosted(8.0, 4.0)
     assert p.compute.at(GPU, 4).tolist() == [1.0] * 5 + [17.0, 9.0]
     plan = assemble(p, [(0,)] * len(GRAPH), 2)
-    told = simulate(p, plan)
-    assert told.makespan_s == 5 + 17 + 9
-    assert told.peak_bytes() == (2 * 24 + 3 * 32 + 32,)
+    simulation = simulate(p, plan)
+    assert simulation.makespan_s == 5 + 17 + 9
+    assert simulation.peak_bytes() == (2 * 24 + 3 * 32 + 32,)
     assert hosted_states_bytes(p, plan) == (2 * 24,)
-    assert verify(p, plan, told) == ()
-    assert memory_parts(p, plan, told.peak_bytes())[0].keys() == {
+    assert verify(p, plan, simulation) == ()
+    assert memory_parts(p, plan, simulation.peak_bytes())[0].keys() == {
         "parameters", "gradients", "activations, workspace and buffers"
     }  # fmt: skip
 
@@ -142,7 +142,7 @@ def test_large_states_come_in_pieces(precision: Precision, times: int) -> None:
 )  # fmt: skip
 def test_states_that_cannot_be_on_hosts_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(InvalidProblem, match="--offload-optimizer"):
-        states_on_hosts(asked(**options), {GPU: 1.0})  # type: ignore[arg-type]
+        states_on_hosts(trained(**options), {GPU: 1.0})  # type: ignore[arg-type]
 
 
 UNROLLED = OpGraph(
@@ -230,7 +230,7 @@ def test_a_plan_told_without_the_sum_is_refused() -> None:
 
 
 def test_what_is_not_room_stays_and_the_graph_is_the_same_by_name() -> None:
-    p = asked()
+    p = trained()
     found = with_gradient_room(p).graph
     changed = {o.name for o, was in zip(found.operators, GRAPH.operators, strict=True) if o != was}
     assert changed == {*GRADIENTS, *ROOTS}
@@ -242,7 +242,7 @@ def test_what_is_not_room_stays_and_the_graph_is_the_same_by_name() -> None:
 
 def test_questions_about_one_model_share_one_graph() -> None:
     """All that is derived from a graph is derived once."""
-    p = asked()
+    p = trained()
     assert with_gradient_room(p).graph is with_gradient_room(replace(p, mini_batch=8)).graph
     assert with_gradient_room(p).graph is not with_gradient_room(replace(p, optimizer=Optimizer.SGD)).graph
     assert with_gradient_room(replace(p, optimizer=Optimizer.SGD, micro_batches=1)).graph is GRAPH
@@ -252,6 +252,6 @@ def test_a_question_has_it_but_where_sizes_are_static() -> None:
     workload = Workload(GRAPH, "two")
     settings = Settings(devices=1, mini_batch=4, micro_batches=2)
     assert room(make_problem(workload, settings)) != {}
-    assert make_problem(workload, settings).graph == with_gradient_room(asked()).graph
+    assert make_problem(workload, settings).graph == with_gradient_room(trained()).graph
     static = make_problem(workload, replace(settings, memory_model=MemoryModel.STATIC))
     assert static.graph == GRAPH

@@ -126,7 +126,7 @@ def test_files_tell_links_by_class(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "value", "said"),
+    ("part", "value", "message"),
     [
         ("groups", ["0-3*99999999"], "a run"),
         ("groups", ["0*70", 5], "at most|70 devices"),
@@ -141,23 +141,23 @@ def test_files_tell_links_by_class(seed: int) -> None:
         ("classes", [{"bandwidth_bytes_per_s": 1, "latency_s": 0, "wire": "glue"}] * 2, "one of pair"),
     ],
 )
-def test_what_is_wrong_with_links_by_class_is_told_in_a_line(part: str, value: object, said: str) -> None:
+def test_what_is_wrong_with_links_by_class_is_told_in_a_line(part: str, value: object, message: str) -> None:
     cluster = two_level_cluster(NODES.devices[:70], 2.0, 0.0, 1.0, 0.0)
     spoiled = json.loads(json.dumps(cluster_json(cluster)))
     spoiled["links"][part] = value
-    with pytest.raises(InvalidProblem, match=said) as refused:
+    with pytest.raises(InvalidProblem, match=message) as refused:
         read_cluster(Field(spoiled, "c.json:"))
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("item", "said"),
+    ("item", "message"),
     [
         ({"name": "GPU 0", "kind": "gpu", "count": 20_000, "node": [0]}, "an integer from 1"),
         ({"name": "GPU", "kind": "gpu", "count": 2, "node": ["0*2"]}, "ends in a number"),
         ({"name": "GPU 0", "kind": "gpu", "count": 2, "node": [0]}, "2 nodes"),
     ],
 )
-def test_counted_devices_have_names_and_nodes(item: dict, said: str) -> None:
-    with pytest.raises(InvalidProblem, match=said):
+def test_counted_devices_have_names_and_nodes(item: dict, message: str) -> None:
+    with pytest.raises(InvalidProblem, match=message):
         read_cluster(Field({"version": 2, "devices": [item], "links": {}}, "c.json:"))

@@ -47,5 +47,5 @@ def test_the_table_in_the_docs_is_what_is_counted() -> None:
     rows = re.findall(r"^\| (\d+) \| `--zero (\d)` \| ([\d.,]+) \| ([\d.,]+) \|", text, re.MULTILINE)
     assert len(rows) == 12
     for gpus, zero, pure, mixed in rows:
-        for told, precision in ((pure, Precision.PURE), (mixed, Precision.MIXED)):
-            assert float(told.replace(",", "")) == round(one_replica_gb(int(gpus), int(zero), precision), 1)
+        for expected, precision in ((pure, Precision.PURE), (mixed, Precision.MIXED)):
+            assert float(expected.replace(",", "")) == round(one_replica_gb(int(gpus), int(zero), precision), 1)

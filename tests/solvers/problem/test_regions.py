@@ -42,10 +42,10 @@ def model(regions: tuple[str, ...] = LAYERS, cached: tuple[int, ...] = ()) -> Op
     return replace(graph, operators=tuple(operators))
 
 
-def asked(graph: OpGraph, **options: object) -> Problem:
+def with_regions(graph: OpGraph, **options: object) -> Problem:
     """On one device, two micro-batches of one sample, all forwards first; forwards take 1 s, backwards 2 s."""
-    told = {"mini_batch": 2, "micro_batches": 2, "pipeline": Pipeline.GPIPE, "recompute": True, **options}
-    return recomputing(problem(graph, [1.0] * 6 + [2.0] * 6, 1, **told))  # type: ignore[arg-type]
+    fields = {"mini_batch": 2, "micro_batches": 2, "pipeline": Pipeline.GPIPE, "recompute": True, **options}
+    return recomputing(problem(graph, [1.0] * 6 + [2.0] * 6, 1, **fields))  # type: ignore[arg-type]
 
 
 def on_one(p: Problem, *, recompute: bool = False) -> tuple[float, float]:
@@ -60,25 +60,25 @@ def test_the_example_of_the_docs() -> None:
     """Of 2 micro-batches. Nothing again: 28 saved each, and 3. By stage: the second keeps all its 28 only while it goes
     back, 3. By layer: 4 + 4 come into layers and 4 are the head's, each; the layer that goes back has its 12, and 3.
     By operator, the first of each layer being cached: 4 more for each layer and micro-batch."""
-    plain, layers = asked(model(("",) * 6)), asked(model())
+    plain, layers = with_regions(model(("",) * 6)), with_regions(model())
     assert on_one(plain) == (2 * (6 + 12), 2 * 28 + 3)
     assert on_one(plain, recompute=True) == (2 * (6 + 12 + 6), 28 + 3)
     assert on_one(layers) == (2 * (6 + 12 + 4), 2 * 12 + 12 + 3)
-    assert on_one(asked(model(cached=(1, 3)))) == (2 * (6 + 12 + 2), 2 * 20 + 12 + 3)
+    assert on_one(with_regions(model(cached=(1, 3)))) == (2 * (6 + 12 + 2), 2 * 20 + 12 + 3)
 
 
 def test_the_workspace_of_what_runs_again_counts() -> None:
     """The third operator needs 5 in its forward, more than any backward."""
     graph = model()
     operators = [replace(o, workspace_bytes=Amount(0, 5.0)) if i == 3 else o for i, o in enumerate(graph.operators)]
-    assert on_one(asked(replace(graph, operators=tuple(operators))))[1] == 2 * 12 + 12 + 5
+    assert on_one(with_regions(replace(graph, operators=tuple(operators))))[1] == 2 * 12 + 12 + 5
 
 
 def test_what_leaves_a_region_is_kept_where_one_of_its_operators_may_have_been_charged_with_it() -> None:
     """The last operator of the second layer saves its output, 4 bytes, which the head reads."""
     graph = model()
     operators = [replace(o, saved_bytes=Amount(0, 4.0)) if i == 4 else o for i, o in enumerate(graph.operators)]
-    kept = asked(replace(graph, operators=tuple(operators))).graph.operators
+    kept = with_regions(replace(graph, operators=tuple(operators))).graph.operators
     assert [o.saved_bytes.per_sample for o in kept[:6]] == [0, 4, 0, 4, 4, 4]
 
 
@@ -108,8 +108,8 @@ def test_a_time_that_takes_in_another_is_as_well_known_as_the_lesser_of_both() -
         Operator("a.I", phase=Phase.BACKWARD_INPUT, forward_of=0),
     )
     whole = problem(OpGraph(operators, ()), [1.0, 2.0])
-    told = {GPU: np.array([[Origin.INTERPOLATED], [Origin.MEASURED]], np.uint8)}
-    p = recomputing(replace(whole, compute=replace(whole.compute, origins=told)))
+    fields = {GPU: np.array([[Origin.INTERPOLATED], [Origin.MEASURED]], np.uint8)}
+    p = recomputing(replace(whole, compute=replace(whole.compute, origins=fields)))
     assert p.compute.origins[GPU].tolist() == [[Origin.INTERPOLATED], [Origin.INTERPOLATED]]
 
 
@@ -126,9 +126,9 @@ def test_what_has_no_backward_runs_again_with_the_next_of_its_region_that_has() 
 
 def test_a_region_without_backward_replicable_operators_and_other_questions_are_left_as_they_are() -> None:
     graph = model()
-    assert asked(graph, objective=Objective.MAKESPAN, micro_batches=1).plain is None
-    assert asked(graph, training=False).plain is None
-    assert asked(graph, stated_bytes=(1.0,) * 12).plain is None
+    assert with_regions(graph, objective=Objective.MAKESPAN, micro_batches=1).plain is None
+    assert with_regions(graph, training=False).plain is None
+    assert with_regions(graph, stated_bytes=(1.0,) * 12).plain is None
     forward = OpGraph(graph.operators[:6], ())
     assert not regions_of(forward).members
     copies = replace(graph, operators=tuple(replace(o, replicable=True) for o in graph.operators))
@@ -140,7 +140,7 @@ def test_a_graph_has_one_hash_whatever_runs_again() -> None:
 
 
 def test_running_again_twice_changes_nothing_more() -> None:
-    p = asked(model())
+    p = with_regions(model())
     assert recomputing(p) is p
 
 
@@ -153,15 +153,15 @@ def parts_of(p: Problem, plan: Plan) -> Problem:
         for i, o in enumerate(traced.graph.operators)
     ]
     graph = replace(traced.graph, operators=tuple(operators))
-    told = recomputing(replace(p, graph=graph, compute=traced.compute, plain=None))
-    exact = list(told.graph.operators)
+    shown = recomputing(replace(p, graph=graph, compute=traced.compute, plain=None))
+    exact = list(shown.graph.operators)
     for t, keeper in _kept(graph).items():
         maker = plan.stages[home[graph.tensors[t].producer]]
         if maker.devices != plan.stages[home[keeper]].devices:
             less = graph.tensors[t].nbytes.per_sample
             saved = exact[keeper].saved_bytes
             exact[keeper] = replace(exact[keeper], saved_bytes=Amount(saved.fixed, saved.per_sample - less))
-    return replace(told, graph=replace(told.graph, operators=tuple(exact)))
+    return replace(shown, graph=replace(shown.graph, operators=tuple(exact)))
 
 
 def cut_plans() -> list[tuple[Problem, Plan]]:
@@ -217,16 +217,16 @@ def test_a_part_keeps_what_another_stage_of_its_device_hands_it() -> None:
 def test_stages_may_run_again_around_regions() -> None:
     """Both: the stage's forward again, and then that of every region once more; kept is nothing but for the one that
     goes back, which has the 12 that its forward kept, and the 12 and 3 of a layer."""
-    assert on_one(asked(model()), recompute=True) == (2 * (6 + 12 + 6 + 4), 12 + 12 + 3)
+    assert on_one(with_regions(model()), recompute=True) == (2 * (6 + 12 + 6 + 4), 12 + 12 + 3)
 
 
 def test_a_plan_that_fits_only_with_regions_is_found_to_fit() -> None:
-    layers, plain = asked(model(), memory=40.0), asked(model(("",) * 6), memory=40.0)
+    layers, plain = with_regions(model(), memory=40.0), with_regions(model(("",) * 6), memory=40.0)
     assert judge(layers, assemble(layers, [(0,)] * 12, 2)).feasible
     assert not judge(plain, assemble(plain, [(0,)] * 12, 2)).feasible
 
 
 def test_times_stay_those_of_kinds_that_cannot_run_an_operator() -> None:
     p = problem(model(), [1.0] * 12, 1, cpus=1, cpu_seconds=[1.0, np.inf, *[1.0] * 10])
-    told = recomputing(p).compute.at("cpu", 1)
-    assert np.isinf(told).tolist() == [o in (1, 7) for o in range(12)]
+    shown = recomputing(p).compute.at("cpu", 1)
+    assert np.isinf(shown).tolist() == [o in (1, 7) for o in range(12)]

@@ -163,10 +163,10 @@ def test_verify_refuses_a_telling_that_waits_otherwise(fault: str, monkeypatch: 
     p, plan = replace(p, cluster=uniform_cluster(p.cluster.devices, 2.0, 0.0)), both(p, 4)
     true = simulate(p, plan)
     assert verify(p, plan, true) == ()
-    monkeypatch.setattr(units, "gathering", lambda *asked: SPOILED[fault](gathering(*asked)))
-    told = simulate(p, plan)
-    assert told.makespan_s != true.makespan_s
-    assert verify(p, plan, told) != ()
+    monkeypatch.setattr(units, "gathering", lambda *question: SPOILED[fault](gathering(*question)))
+    simulation = simulate(p, plan)
+    assert simulation.makespan_s != true.makespan_s
+    assert verify(p, plan, simulation) != ()
 
 
 def test_fp32_gradients_are_sent_as_wide_as_they_are() -> None:

@@ -121,25 +121,25 @@ def test_a_start_is_taken_up_and_better_values_meanwhile_too():
             better[members[0]] = abs(better[members[1]] - better[members[2]])
     better[0] = max(sums)
     assert model.violation(better) < 1e-6
-    told = []
+    messages = []
 
     def on_incumbent(found):
-        told.append(model.objective_at(found))
-        if told[-1] <= model.objective_at(better) + 1e-6:
+        messages.append(model.objective_at(found))
+        if messages[-1] <= model.objective_at(better) + 1e-6:
             raise Stop(StopReason.FINISHED)
 
     offers = iter([None, better])
     with pytest.raises(Stop):
         solve_model(model, monitor(time_limit_s=60), on_incumbent, better=lambda: next(offers, None))
-    assert told[0] <= model.objective_at(values) + 1e-6
+    assert messages[0] <= model.objective_at(values) + 1e-6
 
 
 def test_a_stop_ends_the_child_at_once():
-    asked = []
+    requests = []
 
     def should_stop():
-        asked.append(time.perf_counter())
-        return len(asked) > 20
+        requests.append(time.perf_counter())
+        return len(requests) > 20
 
     with pytest.raises(Stop):
         solve_model(hard(), monitor(should_stop=should_stop), lambda _: None)

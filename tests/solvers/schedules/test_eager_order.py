@@ -26,8 +26,8 @@ def step_by_step(problem: Problem, stages: Sequence[Stage], waits: Waits, kinds:
         stage, operators = stages[s], problem.graph.operators
         device = problem.cluster.devices[stage.devices[0]]
         times = problem.compute.at(device.kind, stage.micro_batch_size / len(stage.devices))
-        told = times[[o for o in stage.operators if operators[o].phase in PHASES_OF[kind]]].sum()
-        return float(told) + (seconds(s, "F") if kind == "B" and stage.recompute else 0.0)
+        shown = times[[o for o in stage.operators if operators[o].phase in PHASES_OF[kind]]].sum()
+        return float(shown) + (seconds(s, "F") if kind == "B" and stage.recompute else 0.0)
 
     def start(s: int, kind: str) -> float | None:
         j = len(ended[s, kind])

@@ -49,10 +49,10 @@ def test_what_takes_no_time_adds_nothing_before_it():
     assert in_flight_samples(FORK, [1] * 5, [1] * 5, 100, weightless={4}) == [3, 2, 1, 1, 1]
 
 
-def counted(asked: Problem, plan: Plan) -> list[int]:
+def counted(p: Problem, plan: Plan) -> list[int]:
     """The most micro-batches of every stage whose forward has ended and whose backward has not, from the spans."""
     changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for span in simulate(asked, plan, Objective.ITERATION).spans:
+    for span in simulate(p, plan, Objective.ITERATION).spans:
         if not span.is_transfer:
             action = parse_action(span.action)
             if span.device == plan.stages[action.stage].devices[0] and action.kind in "FB":

@@ -39,19 +39,19 @@ def drafted(p, **ahead):
 
 @pytest.mark.parametrize("ahead", [{"slack": 2}, {"block": 2}])
 def test_stages_that_run_ahead_do_so_only_where_that_is_asked_for(ahead):
-    free, asked = chain(Pipeline.K_F_K_B), chain(Pipeline.ONE_F_ONE_B)
+    free, question = chain(Pipeline.K_F_K_B), chain(Pipeline.ONE_F_ONE_B)
     assert not is_one_f_one_b(free, drafted(free, **ahead))
-    plan = drafted(asked, **ahead)
-    assert is_one_f_one_b(asked, plan)
+    plan = drafted(question, **ahead)
+    assert is_one_f_one_b(question, plan)
     assert [stage.in_flight for stage in plan.stages] == [4, 3, 2, 1]
 
 
 def test_a_plan_that_keeps_more_in_flight_is_no_answer_to_1f1b():
-    free, asked = chain(Pipeline.K_F_K_B), chain(Pipeline.ONE_F_ONE_B)
+    free, question = chain(Pipeline.K_F_K_B), chain(Pipeline.ONE_F_ONE_B)
     plan = drafted(free, slack=2)
     assert check(free, plan) == ()
-    assert check(asked, plan)[0] == "stage 0 keeps 6 micro-batches in flight, more than 1F1B does"
-    assert check(asked, one_f_one_b(asked, plan)) == ()
+    assert check(question, plan)[0] == "stage 0 keeps 6 micro-batches in flight, more than 1F1B does"
+    assert check(question, one_f_one_b(question, plan)) == ()
 
 
 @pytest.mark.parametrize("planner", PIPELINED)

@@ -25,19 +25,19 @@ NO_PLAN = Plan((), ())
 @pytest.mark.parametrize("seed", range(50))
 def test_what_is_offered_is_what_all_pairs_of_plans_say(seed: int) -> None:
     rng = random.Random(seed)
-    told = [(1 + rng.randrange(12) / 1000, float(rng.randrange(80, 120))) for _ in range(rng.randrange(1, 30))]
+    shown = [(1 + rng.randrange(12) / 1000, float(rng.randrange(80, 120))) for _ in range(rng.randrange(1, 30))]
     front = Front()
-    for objective_s, peak in told:
+    for objective_s, peak in shown:
         front.add(NO_PLAN, objective_s, peak)
-    best_s, best_peak = min(told)
+    best_s, best_peak = min(shown)
     found = [(one.objective_s, one.peak_bytes) for one in front.beside(best_s, best_peak)]
-    near = [(s, p) for s, p in told if s <= best_s * (1 + NEAR) and p <= best_peak * (1 - SAVES)]
+    near = [(s, p) for s, p in shown if s <= best_s * (1 + NEAR) and p <= best_peak * (1 - SAVES)]
     assert bool(found) == bool(near)
     assert len(found) <= MOST
     assert set(found) <= set(near)
     assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(found))
     for objective_s, peak in found:
-        assert not any(s <= objective_s and p <= peak and (s, p) != (objective_s, peak) for s, p in told)
+        assert not any(s <= objective_s and p <= peak and (s, p) != (objective_s, peak) for s, p in shown)
     if near:
         # the leanest but for what is not worth a line
         assert found[-1][1] <= min(p for _, p in near) + SAVES * best_peak

@@ -43,7 +43,7 @@ def fault(name: str) -> Callable[[Fault], Fault]:
 # -- what the telling reads -----------------------------------------------------------------------
 
 
-def told(problem: Problem, plan: Plan) -> Schedule | None:
+def simulated(problem: Problem, plan: Plan) -> Schedule | None:
     try:
         return simulate(problem, plan)
     except (PlacementError, IndexError):
@@ -55,7 +55,7 @@ def of_problem(
 ) -> None:
     def spoiled(case: Case, true: Schedule, rng: random.Random) -> Schedule | None:
         problem = spoil(case.problem, rng)
-        return None if problem is None else told(problem, case.plan)
+        return None if problem is None else simulated(problem, case.plan)
 
     faults[name] = spoiled
 
@@ -63,14 +63,14 @@ def of_problem(
 def of_plan(name: str, spoil: Callable[[Case, random.Random], Plan | None]) -> None:
     def spoiled(case: Case, true: Schedule, rng: random.Random) -> Schedule | None:
         plan = spoil(case, rng)
-        return None if plan is None else told(case.problem, plan)
+        return None if plan is None else simulated(case.problem, plan)
 
     FAULTS[name] = spoiled
 
 
 def without_gathers(case: Case) -> Schedule | None:
-    with patch("solvers.evaluation.units.gathering", lambda *asked: None):
-        return told(case.problem, case.plan)
+    with patch("solvers.evaluation.units.gathering", lambda *question: None):
+        return simulated(case.problem, case.plan)
 
 
 def with_compute(problem: Problem, factor: float, only: int = -1) -> Problem:
@@ -440,7 +440,7 @@ def _buffers_gone(case: Case, true: Schedule, rng: random.Random) -> Schedule | 
     nothing = 1e-9
     p = with_links(case.problem, 1 / nothing, 1.0)
     p = with_tensors(p, lambda t, x: replace(x, nbytes=times(x.nbytes, nothing)))
-    small = told(replace(p, transfer_s=case.problem.transfer_s), case.plan)
+    small = simulated(replace(p, transfer_s=case.problem.transfer_s), case.plan)
     if small is None or is_reduce(true).any():
         return None
     return replace(true, memory=small.memory)

@@ -36,11 +36,11 @@ class Score:
 def plant(score: Score, number: int, case: Case, names: list[str]) -> None:
     true = simulate(case.problem, case.plan)
     for name in names:
-        told = (FAULTS | OF_REGIONS)[name](case, true, random.Random(f"{number} {name}"))
-        if told is None or not differs(true, told):
+        shown = (FAULTS | OF_REGIONS)[name](case, true, random.Random(f"{number} {name}"))
+        if shown is None or not differs(true, shown):
             continue
         score.changed[name] += 1
-        if verify(case.problem, case.plan, told):
+        if verify(case.problem, case.plan, shown):
             score.refused[name] += 1
         else:
             score.unnoticed.append(f"{name}: {case.sort}, {case.problem.transfers}, plan {number}")
@@ -75,15 +75,15 @@ def test_a_plan_of_another_question_is_refused_though_its_schedule_is_true_of_it
     for case in valid_cases("pipeline", transfers, 4 * SEEDS):
         true, counts = simulate(case.problem, case.plan), numbers(case)
         for count in {1, 2, 4} - counts:
-            asked = replace(case.problem, micro_batches=count, mixed_micro_batches=len(counts) > 1, max_replicas=3)
+            before = replace(case.problem, micro_batches=count, mixed_micro_batches=len(counts) > 1, max_replicas=3)
             if not any(part * other == count for part in (1, 2, 3) for other in counts):
-                assert verify(asked, case.plan, true)
-                assert not judge(asked, case.plan).feasible
+                assert verify(before, case.plan, true)
+                assert not judge(before, case.plan).feasible
                 refused["count"] += 1
         if any(action.kind in "IW" for row in case.plan.order for action in row):
-            asked = replace(case.problem, pipeline=Pipeline.GPIPE)
-            assert verify(asked, case.plan, true)
-            assert not judge(asked, case.plan).feasible
+            before = replace(case.problem, pipeline=Pipeline.GPIPE)
+            assert verify(before, case.plan, true)
+            assert not judge(before, case.plan).feasible
             refused["parts"] += 1
     assert refused["count"] > 10
     assert refused["parts"] > 0

@@ -310,9 +310,9 @@ def test_names_in_tables_and_errors_do_not_steer_the_terminal(
     command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     steering = "\x1b]0;stolen\x07\x9b31m"
-    told = command.refused("run", tmp_path / f"none{steering}.json")
+    refusal = command.refused("run", tmp_path / f"none{steering}.json")
     with printable_streams():
         print_table([["operator", "time"], [f"linear{steering}", "2 ms"]])
-    told += capsys.readouterr().out
-    assert "linear" in told
-    assert not {"\x1b", "\x07", "\x9b"} & set(told)
+    refusal += capsys.readouterr().out
+    assert "linear" in refusal
+    assert not {"\x1b", "\x07", "\x9b"} & set(refusal)

@@ -54,7 +54,7 @@ def test_a_quota_that_is_none(command: Command, quota: str) -> None:
 
 
 def test_the_help_states_the_usual_quotas(command: Command) -> None:
-    told = " ".join(command("app", "--help").out.split())
+    output = " ".join(command("app", "--help").out.split())
     for words in (
         f"questions a second ({SHARED.questions_per_s:g} with --allow-remote, else none)",
         f"seconds that a search may ask for ({SHARED.search_s:g})",
@@ -62,4 +62,4 @@ def test_the_help_states_the_usual_quotas(command: Command) -> None:
         f"held in files ({SHARED.held_bytes / MIB:g}MiB)",
         f"pages ({SHARED.pages:g})",
     ):
-        assert words in told
+        assert words in output

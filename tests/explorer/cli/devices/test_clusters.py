@@ -22,8 +22,8 @@ def test_what_is_printed_is_a_file_of_the_same_cluster(command: Command, name: s
 
 
 def test_the_list_names_them_all(command: Command) -> None:
-    told = command("clusters").out
-    assert all(name in told for name in OFFERED)
+    output = command("clusters").out
+    assert all(name in output for name in OFFERED)
     assert {row["name"] for row in command("clusters", "--json").json} == set(PRESETS)
     wrong = command("clusters", "dgx-h1000")
     assert (wrong.status, "did you mean 'dgx-h100'" in wrong.err) == (2, True)

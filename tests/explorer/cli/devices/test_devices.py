@@ -33,9 +33,9 @@ def test_a_cluster_from_a_file_is_planned_for_and_kept_in_the_plan(
     plan = tmp_path / "plan.json"
     ran = command("plan", model, "--cluster", write(tmp_path, HOST, "mine.json"), "-o", plan, "--json")
     assert ran.status == 0
-    told = cluster_of(plan)
-    assert [device["name"] for device in told["devices"]] == ["left", "right", "host"]
-    assert {link["resource"] for link in told["links"]} == {"wire"}
+    shown = cluster_of(plan)
+    assert [device["name"] for device in shown["devices"]] == ["left", "right", "host"]
+    assert {link["resource"] for link in shown["links"]} == {"wire"}
     assert len(ran.json["metrics"]["peak_memory_bytes"]) == 3
     assert ran.json["metrics"]["peak_memory_bytes"][0] <= 30
     assert ran.json["metrics"]["peak_memory_bytes"][1] <= 20
@@ -44,8 +44,8 @@ def test_a_cluster_from_a_file_is_planned_for_and_kept_in_the_plan(
 
 @pytest.mark.parametrize(("caps", "held"), [("30,10", [30, 10]), ("10,30", [10, 30])])
 def test_a_cap_for_each_accelerator(command: Command, model: Path, caps: str, held: list[int]) -> None:
-    told = command("plan", model, "--memory", caps, "--cpus", 0, "--json").json
-    assert told["metrics"]["peak_memory_bytes"] == held
+    printed = command("plan", model, "--memory", caps, "--cpus", 0, "--json").json
+    assert printed["metrics"]["peak_memory_bytes"] == held
     assert command("plan", model, "--memory", "20,10", "--cpus", 0).status == 3
 
 
@@ -71,8 +71,8 @@ def test_single_operators_go_anywhere_unless_asked_otherwise(
     assert command("plan", model, "--planner", "single", "--memory", 100, *flags, "-o", plan).status == 0
     assert json.loads(plan.read_text())["problem"]["contiguity"] == contiguity
     given = [flag for flag in flags if flag != "--json"]
-    told = command("compare", model, "--planners", "single", "--memory", 100, *given, "--json").json
-    assert {entry["contiguity"] for entry in told} == {contiguity}
+    printed = command("compare", model, "--planners", "single", "--memory", 100, *given, "--json").json
+    assert {entry["contiguity"] for entry in printed} == {contiguity}
 
 
 def test_static_memory_saves_every_micro_batch_at_once(command: Command, tmp_path: Path) -> None:

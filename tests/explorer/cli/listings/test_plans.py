@@ -77,13 +77,13 @@ def test_a_library_is_named_by_a_flag(command: Command, model: Path, library: Pa
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"), [([], None), (["--no-library"], "off"), (["--library", "/a/b.sqlite"], "/a/b.sqlite")]
+    ("flags", "message"), [([], None), (["--no-library"], "off"), (["--library", "/a/b.sqlite"], "/a/b.sqlite")]
 )
 def test_the_page_and_its_workers_use_the_library_that_is_named(
-    library: Path, flags: list[str], told: str | None
+    library: Path, flags: list[str], message: str | None
 ) -> None:
     declare_library(make_parser().parse_args(["app", *flags]))
-    assert os.environ["PLACEMENT_EXPLORER_LIBRARY"] == (told or str(library))
+    assert os.environ["PLACEMENT_EXPLORER_LIBRARY"] == (message or str(library))
 
 
 def test_a_comparison_gives_the_plan_that_was_found_and_says_so(command: Command, model: Path, library: Path) -> None:
@@ -99,9 +99,9 @@ def test_a_comparison_gives_the_plan_that_was_found_and_says_so(command: Command
 def test_what_fits_nothing_is_known_too(command: Command, library: Path, tmp_path: Path) -> None:
     small = write(tmp_path, workload(maxSizePerFPGA=5.0, maxCPUs=0))
     assert command("plan", small).status == 3
-    told = command("plan", small)
-    assert told.status == 3
-    assert KNOWN.search(told.out)
+    printed = command("plan", small)
+    assert printed.status == 3
+    assert KNOWN.search(printed.out)
     *ways_out, one = command("plans", "--json").json  # the newest first; what was tried as a way out is known as well
     assert len({kept["question"] for kept in (one, *ways_out)}) == 1 + len(ways_out)
     assert one["status"] == "INFEASIBLE"
@@ -146,12 +146,12 @@ def test_a_plan_is_exported_as_a_file_that_holds(command: Command, model: Path, 
 
 
 def test_show_prints_what_plan_did(command: Command, model: Path, library: Path) -> None:
-    told = command("plan", model).out.splitlines()
+    output = command("plan", model).out.splitlines()
     (one,) = command("plans", "--json").json
     shown = command("plans", "show", one["question"]).out.splitlines()
     assert shown[0].split()[1] == one["question"]
     assert "placement-explorer" in shown[1]
-    assert shown[2:] == told
+    assert shown[2:] == output
 
 
 def test_a_hash_that_names_nothing_is_refused(command: Command, model: Path, library: Path) -> None:
@@ -200,9 +200,9 @@ def test_what_other_code_found_is_never_given_and_can_go(
 def test_size_is_that_of_the_file(command: Command, model: Path, library: Path) -> None:
     assert "nothing is kept yet" in command("plans", "size").out
     command("plan", model, "--planner", "equal")
-    told = command("plans", "size", "--json").json
-    assert (told["answers"], told["graphs"], told["path"]) == (1, 1, str(library))
-    assert told["nbytes"] >= library.stat().st_size > 0
+    printed = command("plans", "size", "--json").json
+    assert (printed["answers"], printed["graphs"], printed["path"]) == (1, 1, str(library))
+    assert printed["nbytes"] >= library.stat().st_size > 0
 
 
 def test_a_library_that_is_none_costs_no_plan(command: Command, model: Path, library: Path) -> None:

@@ -22,10 +22,10 @@ def test_check_prints_a_line_for_every_question(command: Command, plan_file: Pat
 
 
 def test_check_tells_the_review_as_json(command: Command, plan_file: Path) -> None:
-    told = command("check", plan_file, "--json").json
-    assert told["valid"]
-    assert told["review"]["verdict"] == "warn"
-    assert {line["what"] for line in told["review"]["lines"]} >= {"rules", "plan hash"}
+    printed = command("check", plan_file, "--json").json
+    assert printed["valid"]
+    assert printed["review"]["verdict"] == "warn"
+    assert {line["what"] for line in printed["review"]["lines"]} >= {"rules", "plan hash"}
 
 
 def test_check_says_why_an_operator_is_where_it_is(command: Command, plan_file: Path) -> None:
@@ -35,8 +35,8 @@ def test_check_says_why_an_operator_is_where_it_is(command: Command, plan_file: 
     table = ran.out[ran.out.index("why here: ") :]
     assert "here" in table
     assert "GPU 0" in table
-    told = command("check", plan_file, "--why-here", names[0], "--json").json["why_here"]
-    assert [move["delta_s"] for move in told["moves"] if move["devices"] == [0]] == [0.0]
+    printed = command("check", plan_file, "--why-here", names[0], "--json").json["why_here"]
+    assert [move["delta_s"] for move in printed["moves"] if move["devices"] == [0]] == [0.0]
     refused = command("check", plan_file, "--why-here", "no such thing")
     assert refused.status == 2
     assert refused.err.count("\n") == 1
@@ -77,8 +77,8 @@ def test_what_a_launcher_cannot_be_told_is_refused_or_moved_and_told(command: Co
     plan, out = tmp_path / "cut.json", tmp_path / "out.sh"
     file = planned("gpt-small", ["blocks.2/add"])
     plan.write_text(write_plan(file.problem, file.plan, None, file.reference))
-    said = command.refused("export", plan, "--to", "megatron", "-o", out)
-    assert said.startswith("the module blocks.2 is cut: 4 operators in stage 0, 6 operators in stage 1")
+    refusal = command.refused("export", plan, "--to", "megatron", "-o", out)
+    assert refusal.startswith("the module blocks.2 is cut: 4 operators in stage 0, 6 operators in stage 1")
     assert not out.exists()
     ran = command("export", plan, "--to", "megatron", "--nearest", "-o", out)
     assert (ran.status, ran.err) == (0, "")
@@ -92,8 +92,8 @@ def test_what_a_launcher_cannot_be_told_is_refused_or_moved_and_told(command: Co
 def test_every_launcher_refuses_a_plan_without_modules(command: Command, plan_file: Path, tmp_path: Path) -> None:
     for name, one in FORMATS.items():
         if one.launches and name != "torch-actions":
-            said = command.refused("export", plan_file, "--to", name, "-o", tmp_path / "out")
-            assert len(said) > 30
+            refusal = command.refused("export", plan_file, "--to", name, "-o", tmp_path / "out")
+            assert len(refusal) > 30
             assert not (tmp_path / "out").exists()
 
 

@@ -24,9 +24,9 @@ def test_what_moved_between_plans_of_other_devices(
     ran = command("diff", plan_file, one)
     assert "2 of 4 operators moved (50 %)" in ran.out
     assert "asked      devices: 2 × accelerator + 1 × cpu, then 1 × accelerator" in ran.out
-    told = command("diff", plan_file, one, "--json").json
-    assert told["moved_operators"] == 2
-    assert {number["what"] for number in told["numbers"]} >= {"iteration", "max-load", "bytes between devices"}
+    printed = command("diff", plan_file, one, "--json").json
+    assert printed["moved_operators"] == 2
+    assert {number["what"] for number in printed["numbers"]} >= {"iteration", "max-load", "bytes between devices"}
 
 
 def test_permuted_labels_are_said(command: Command, plan_file: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ SMALL = GOOD.replace('"chain"', '"gpt-small"')
 
 
 @pytest.mark.parametrize(
-    ("write", "told"),
+    ("write", "message"),
     [
         (None, "expected a folder of lessons"),
         ("", "there is no lesson in it"),
@@ -19,7 +19,7 @@ SMALL = GOOD.replace('"chain"', '"gpt-small"')
         (SMALL.replace("{bubble}.", "{bubbel}.", 1), "1-mine.toml, step 1: text: {bubbel}"),
     ],
 )  # fmt: skip
-def test_a_folder_that_cannot_be_read_is_told_in_one_line(tmp_path, capsys, write, told):
+def test_a_folder_that_cannot_be_read_is_told_in_one_line(tmp_path, capsys, write, message):
     pytest.importorskip("dash")
     folder = tmp_path / "lessons"
     if write is not None:
@@ -28,5 +28,5 @@ def test_a_folder_that_cannot_be_read_is_told_in_one_line(tmp_path, capsys, writ
             (folder / "1-mine.toml").write_text(write)
     assert main(["app", "--no-browser", "--port", "0", "--lessons", str(folder)]) == 2
     error = capsys.readouterr().err
-    assert told in error
+    assert message in error
     assert error.count("\n") == 1

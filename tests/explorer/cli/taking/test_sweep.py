@@ -56,12 +56,12 @@ def test_a_table_with_a_row_for_every_point(command: Command, file: Path) -> Non
 
 
 def test_json_and_csv_hold_the_same_rows(command: Command, file: Path) -> None:
-    asked = ("sweep", file, "--devices", "1,2", "--planner", "equal")
-    told = command(*asked, "--json").json
-    assert [row["devices"] for row in told] == [1, 2]
-    rows = list(csv.DictReader(io.StringIO(command(*asked, "--csv").out)))
-    assert [list(row) for row in rows] == [list(row) for row in told]
-    for row, other in zip(rows, told, strict=True):
+    arguments = ("sweep", file, "--devices", "1,2", "--planner", "equal")
+    printed = command(*arguments, "--json").json
+    assert [row["devices"] for row in printed] == [1, 2]
+    rows = list(csv.DictReader(io.StringIO(command(*arguments, "--csv").out)))
+    assert [list(row) for row in rows] == [list(row) for row in printed]
+    for row, other in zip(rows, printed, strict=True):
         assert float(row["iteration_s"]) == other["iteration_s"]
         assert row["status"] == other["status"]
 
@@ -118,16 +118,16 @@ def test_several_models_and_planners_are_columns(command: Command, file: Path, t
     other = write(tmp_path, workload(maxCPUs=0), "other.json")
     folder = tmp_path / "plans"
     flags = ("--devices", "1,2", "--planner", "equal,downset-dp:work=1000,latency-dp", "--workers", 1)
-    told = command("sweep", file, other, *flags, "-o", folder, "--json").json
-    assert [(Path(row["model"]).name, row["planner"], row["devices"]) for row in told] == [
+    printed = command("sweep", file, other, *flags, "-o", folder, "--json").json
+    assert [(Path(row["model"]).name, row["planner"], row["devices"]) for row in printed] == [
         (model, planner, devices)
         for model in ("model.json", "other.json")
         for planner in ("equal", "downset-dp:work=1000", "latency-dp")
         for devices in (1, 2)
     ]
-    assert [row["status"] for row in told][:6] == ["OPTIMAL", "FEASIBLE", *["OPTIMAL"] * 2, *["UNSUPPORTED"] * 2]
-    assert len(list(folder.iterdir())) == sum(row["plan"] is not None for row in told) == 8
-    assert all(command("check", row["plan"]).status == 0 for row in told if row["plan"])
+    assert [row["status"] for row in printed][:6] == ["OPTIMAL", "FEASIBLE", *["OPTIMAL"] * 2, *["UNSUPPORTED"] * 2]
+    assert len(list(folder.iterdir())) == sum(row["plan"] is not None for row in printed) == 8
+    assert all(command("check", row["plan"]).status == 0 for row in printed if row["plan"])
     ran = command("sweep", file, other, *flags)
     assert ran.out.splitlines()[2].split()[:4] == ["model", "planner", "devices", "status"]
     assert "latency-dp, 1 device" in ran.out
@@ -137,13 +137,13 @@ def test_files_that_say_the_same_of_themselves_are_told_apart(command: Command, 
     files = [tmp_path / name for name in ("one.json", "two.json")]
     for file in files:
         file.write_text(write_graph(chain_workload()))
-    told = command("sweep", *files, "--devices", "2", "--planner", "equal", "--json").json
-    assert [Path(row["model"]).name for row in told] == ["one.json", "two.json"]
+    printed = command("sweep", *files, "--devices", "2", "--planner", "equal", "--json").json
+    assert [Path(row["model"]).name for row in printed] == ["one.json", "two.json"]
 
 
 def test_the_number_of_processes_changes_nothing_that_is_printed(command: Command, file: Path) -> None:
-    asked = ("sweep", file, "--devices", "1,2", "--memory", "20B,100B", "--json")
-    one, two = (command(*asked, "--workers", count).json for count in (1, 2))
+    arguments = ("sweep", file, "--devices", "1,2", "--memory", "20B,100B", "--json")
+    one, two = (command(*arguments, "--workers", count).json for count in (1, 2))
     assert [row | {"runtime_s": 0} for row in two] == [row | {"runtime_s": 0} for row in one]
     assert [row["started_from"] for row in one] == [None, None, 1, 2]
 
@@ -153,10 +153,10 @@ def test_a_sweep_that_was_killed_goes_on_where_it_was(command: Command, tmp_path
     nodes = [{**node, "id": i, "name": f"n{i}", "fpgaLatency": 1.0 + i % 7} for i in range(40)]
     edges = [{"sourceId": i, "destId": j, "cost": 1.0} for i in range(40) for j in (i + 1, i + 5) if j < 40]
     file, library = write(tmp_path, workload(maxCPUs=0, nodes=nodes, edges=edges)), tmp_path / "plans.sqlite"
-    asked = ("sweep", file, "--devices", "2,3", "--memory", "400B,500B", "--objective", "iteration", "--effort",
+    arguments = ("sweep", file, "--devices", "2,3", "--memory", "400B,500B", "--objective", "iteration", "--effort",
              "quick")  # fmt: skip
     running = subprocess.Popen(
-        [sys.executable, "-c", KEEPS_ONE, *map(str, asked), "--workers", "2", "--library", str(library)],
+        [sys.executable, "-c", KEEPS_ONE, *map(str, arguments), "--workers", "2", "--library", str(library)],
         stdout=subprocess.DEVNULL, start_new_session=True, cwd=Path(__file__).parents[4],
     )  # fmt: skip
     assert running.wait() == -signal.SIGKILL
@@ -165,12 +165,12 @@ def test_a_sweep_that_was_killed_goes_on_where_it_was(command: Command, tmp_path
         time.sleep(0.05)
     assert in_session(running.pid) == [], "none of its processes stays"
     assert count(library) == 1
-    rows = command(*asked, "--library", library, "--json").json
+    rows = command(*arguments, "--library", library, "--json").json
     assert count(library) == 4
     assert [row | {"runtime_s": 0} for row in rows] == [
-        row | {"runtime_s": 0} for row in command(*asked, "--no-library", "--json").json
+        row | {"runtime_s": 0} for row in command(*arguments, "--no-library", "--json").json
     ]
-    again = command(*asked, "--library", library, "--json").json
+    again = command(*arguments, "--library", library, "--json").json
     assert again == rows, "with the seconds of those searches"
 
 
@@ -202,10 +202,10 @@ def test_a_model_is_given_once_and_flags_of_its_example_hold_for_all(command: Co
 
 
 def test_help_says_how_points_combine(command: Command) -> None:
-    told = " ".join(command("sweep", "--help").out.split())
-    assert "Every combination is a point" in told
-    assert "example: placement-explorer sweep gpt" in told
-    assert told.count("--devices N,N") == 2, "in the usage and in the list, and the flag of one number is gone"
+    output = " ".join(command("sweep", "--help").out.split())
+    assert "Every combination is a point" in output
+    assert "example: placement-explorer sweep gpt" in output
+    assert output.count("--devices N,N") == 2, "in the usage and in the list, and the flag of one number is gone"
 
 
 def test_ctrl_c_prints_the_rows_that_are_there(

@@ -29,7 +29,7 @@ def test_a_library_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"format": "placement-explorer/profile"}, "expected"),
         ({"version": 2}, "version 1"),
@@ -42,17 +42,17 @@ def test_a_library_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         ({"times": "none"}, "a list"),
     ],
 )
-def test_what_is_no_library_is_refused_and_the_place_named(change: dict[str, Any], said: str) -> None:
+def test_what_is_no_library_is_refused_and_the_place_named(change: dict[str, Any], message: str) -> None:
     value = json.loads(write_library(library_of_linear())) | change
     with pytest.raises(InvalidProblem) as error:
         read_library(json.dumps(value), "x.json")
     assert str(error.value).startswith("x.json")
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"seconds": 0}, "more than 0"),
         ({"seconds": -1}, "seconds"),
@@ -68,13 +68,13 @@ def test_what_is_no_library_is_refused_and_the_place_named(change: dict[str, Any
         ({"more": 1}, "unknown field"),
     ],
 )
-def test_a_time_that_is_none_is_refused_and_the_place_named(change: dict[str, Any], said: str) -> None:
+def test_a_time_that_is_none_is_refused_and_the_place_named(change: dict[str, Any], message: str) -> None:
     value = json.loads(write_library(library_of_linear()))
     value["times"][1] |= change
     with pytest.raises(InvalidProblem) as error:
         read_library(json.dumps(value), "x.json")
     assert "times[1]" in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 

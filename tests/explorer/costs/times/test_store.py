@@ -105,12 +105,12 @@ def test_profiles_lists_what_there_is_with_hardware_versions_date_and_spread(com
     assert "2026-11-21" in out
     assert "torn" in out
     assert "cannot be read" in out
-    told = command("profiles", "--json").json
-    assert [(one["name"], one["kind"]) for one in told] == [("desk", TIMES), ("desk", PROFILE), ("torn", TIMES)]
-    assert told[1]["torch"] == "2.13.0"
-    assert told[1]["hardware"] == "Slide Rule (R) 3000"
-    assert told[1]["spread"] == pytest.approx(0.075)
-    assert told[0]["dtypes"] == ["fp32"]
+    printed = command("profiles", "--json").json
+    assert [(one["name"], one["kind"]) for one in printed] == [("desk", TIMES), ("desk", PROFILE), ("torn", TIMES)]
+    assert printed[1]["torch"] == "2.13.0"
+    assert printed[1]["hardware"] == "Slide Rule (R) 3000"
+    assert printed[1]["spread"] == pytest.approx(0.075)
+    assert printed[0]["dtypes"] == ["fp32"]
 
 
 def test_a_calibration_is_saved(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

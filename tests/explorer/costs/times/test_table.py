@@ -96,10 +96,10 @@ def test_a_line_through_measured_work_is_found_again() -> None:
         return 1e-5 + size.flops * 1e-9 + size.moved_bytes * 1e-9
 
     known = [linear_size(rows, columns) for rows in (1, 8, 64, 512) for columns in (16, 128, 1024)]
-    asked = [linear_size(rows, columns) for rows in (3, 100) for columns in (40, 700)]
-    found, inside = curve(known, [seconds(size) for size in known]).seconds(asked)
+    sizes = [linear_size(rows, columns) for rows in (3, 100) for columns in (40, 700)]
+    found, inside = curve(known, [seconds(size) for size in known]).seconds(sizes)
     assert inside.all()
-    assert found == pytest.approx([seconds(size) for size in asked], rel=1e-6)
+    assert found == pytest.approx([seconds(size) for size in sizes], rel=1e-6)
 
 
 def test_what_is_off_the_line_is_carried_over_to_work_like_it() -> None:
@@ -107,10 +107,10 @@ def test_what_is_off_the_line_is_carried_over_to_work_like_it() -> None:
     wide = [linear_size(rows, 1024, 1024) for rows in (64, 256, 1024)]
     narrow = [linear_size(rows, 4, 1024) for rows in (64, 256, 1024)]
     taken = [size.flops * 1e-9 for size in wide] + [size.flops * 4e-9 for size in narrow]
-    asked = [linear_size(128, 1024, 1024), linear_size(128, 4, 1024)]
-    (of_wide, of_narrow), _ = curve([*wide, *narrow], taken).seconds(asked)
-    assert of_wide == pytest.approx(asked[0].flops * 1e-9, rel=0.1)
-    assert of_narrow == pytest.approx(asked[1].flops * 4e-9, rel=0.1)
+    sizes = [linear_size(128, 1024, 1024), linear_size(128, 4, 1024)]
+    (of_wide, of_narrow), _ = curve([*wide, *narrow], taken).seconds(sizes)
+    assert of_wide == pytest.approx(sizes[0].flops * 1e-9, rel=0.1)
+    assert of_narrow == pytest.approx(sizes[1].flops * 4e-9, rel=0.1)
 
 
 @pytest.mark.parametrize("sizes", [[Size(0, 64)], [Size(0, 0)], [Size(8, 0)], [Size(0, 64), Size(0, 64)]])
@@ -152,9 +152,9 @@ def test_the_page_says_of_a_box_where_its_time_is_from() -> None:
     assert view["origins"] == [M, E]
     assert view["costs_from"] == costs_words(problem, plan, share_first=True)
     assert view["costs_from"].endswith(f"% estimated: {problem.costs_from}")
-    told = skeleton(Workload(problem.graph, "mlp", training=False))
-    boxes = graph_view(told, frozenset())
-    facts = [box_facts(f"o:{i}", boxes, told, view) for i in range(2)]
+    outline = skeleton(Workload(problem.graph, "mlp", training=False))
+    boxes = graph_view(outline, frozenset())
+    facts = [box_facts(f"o:{i}", boxes, outline, view) for i in range(2)]
     assert [dict(one.rows)["Time is"] for one in facts if one is not None] == ["measured", "estimated"]
 
 
@@ -171,14 +171,14 @@ def test_a_plans_file_keeps_every_origin() -> None:
 
 
 @pytest.mark.parametrize(
-    ("origins", "said"),
+    ("origins", "message"),
     [(["mm"], "a list of 2"), (["m" * 10] * 2, "11 letters"), ([0, 1], "a text"), (["x" * 11] * 2, "letters")],
 )
-def test_origins_that_are_none_are_refused(origins: object, said: str) -> None:
+def test_origins_that_are_none_are_refused(origins: object, message: str) -> None:
     problem, plan = planned(4)
     value = json.loads(write_plan(problem, plan))
     value["problem"]["compute"]["origins"] = {KIND: origins}
-    with pytest.raises(InvalidProblem, match=said):
+    with pytest.raises(InvalidProblem, match=message):
         read_plan(json.dumps(value))
 
 

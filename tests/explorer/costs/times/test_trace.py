@@ -179,7 +179,7 @@ def test_what_cannot_be_told_is_left_out(name: str, dims: list[Any], more: dict[
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "message"),
     [
         ("[]", "an object"),
         ("{", "ends too early"),
@@ -192,11 +192,11 @@ def test_what_cannot_be_told_is_left_out(name: str, dims: list[Any], more: dict[
         (text([e | {"tid": at} for at, e in enumerate(by_hand())]), "threads ran the forward"),
     ],
 )
-def test_what_is_no_trace_is_refused_in_one_line(made: str, said: str) -> None:
+def test_what_is_no_trace_is_refused_in_one_line(made: str, message: str) -> None:
     with pytest.raises(InvalidProblem) as error:
         read_trace(made, "x.json")
     assert str(error.value).startswith("x.json")
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -245,7 +245,7 @@ def test_a_trace_becomes_a_file_of_operator_times(command: Command, profiled: Pa
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         ((), "Give a MODEL, or --from-trace"),
         (("gpt-small", "--hardware", "Abacus"), "--from-trace"),
@@ -257,7 +257,7 @@ def test_a_trace_becomes_a_file_of_operator_times(command: Command, profiled: Pa
     ],
 )
 def test_flags_that_do_not_fit_are_one_line(
-    command: Command, profiled: Path, tmp_path: Path, flags: tuple[str, ...], said: str
+    command: Command, profiled: Path, tmp_path: Path, flags: tuple[str, ...], message: str
 ) -> None:
     where = {"trace": str(profiled), "times": str(tmp_path / "times.json")}
-    assert said in command.refused("calibrate", *(flag.format(**where) for flag in flags))
+    assert message in command.refused("calibrate", *(flag.format(**where) for flag in flags))

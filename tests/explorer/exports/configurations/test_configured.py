@@ -73,18 +73,18 @@ def test_a_configuration_is_judged_and_beaten_or_kept(command: Command, tmp_path
                   if o.module_path.startswith("blocks.")})  # fmt: skip
     script = write(tmp_path, FLAGS.replace("--num-layers 4", f"--num-layers {layers}"))
     out, own = tmp_path / "best.json", tmp_path / "own.json"
-    asked = ("plan", "gpt-small", "--from", f"megatron:{script}", "--effort", "quick")
-    ran = command(*asked, "--json", "-o", out, "--from-output", own)
+    arguments = ("plan", "gpt-small", "--from", f"megatron:{script}", "--effort", "quick")
+    ran = command(*arguments, "--json", "-o", out, "--from-output", own)
     assert ran.status == 0, ran.err
-    told = ran.json["configured"]
-    assert told["degrees"] == {"data": 1, "tensor": 1, "pipeline": 2}
-    assert told["violation"] is None
-    assert ran.json["objective_s"] <= told["objective_s"]
+    printed = ran.json["configured"]
+    assert printed["degrees"] == {"data": 1, "tensor": 1, "pipeline": 2}
+    assert printed["violation"] is None
+    assert ran.json["objective_s"] <= printed["objective_s"]
     assert ran.json["mini_batch"] == 16
     file = read_plan(own.read_bytes(), str(own))
     assert len(file.plan.stages) == 2
     assert not check(file.problem, file.plan)
-    text = command(*asked).out
+    text = command(*arguments).out
     assert "from       " in text
     assert "instead    " in text
     assert "configured" in text

@@ -37,10 +37,10 @@ def test_megatron_core_reads_the_layout(tmp_path: Path) -> None:
         (planned("gpt-small", HALVES), [[[0, 1]], [[2, 3]]]),
         (interleaved(), [[[0], [2]], [[1], [3]]]),
     ):
-        told = flags(in_a_shell(export(file, "megatron").data, '"${PIPELINE_ARGS[@]}"', tmp_path))
-        ranks = int(told["--pipeline-model-parallel-size"])
-        read = layouts.PipelineParallelLayerLayout.from_str(told["--pipeline-model-parallel-layout"], ranks)
-        read.validate_layer_layout(int(told["--num-layers"]), 0)
+        shown = flags(in_a_shell(export(file, "megatron").data, '"${PIPELINE_ARGS[@]}"', tmp_path))
+        ranks = int(shown["--pipeline-model-parallel-size"])
+        read = layouts.PipelineParallelLayerLayout.from_str(shown["--pipeline-model-parallel-layout"], ranks)
+        read.validate_layer_layout(int(shown["--num-layers"]), 0)
         found, first = {}, 0
         for number in range(read.virtual_pipeline_model_parallel_size):
             for rank in range(ranks):
@@ -55,9 +55,9 @@ def test_torchtitan_takes_the_settings_and_splits_the_model_by_them() -> None:
     config = parser("torchtitan.config", "torchtitan")
     pipelines = parser("torchtitan.distributed.pipeline_parallel", "torchtitan")
     for file in (planned("gpt-small", HALVES), interleaved()):
-        told = tomllib.loads(export(file, "torchtitan").data.decode())
-        read = config.ParallelismConfig(**told["parallelism"])
-        config.TrainingConfig(**told["training"])
+        content = tomllib.loads(export(file, "torchtitan").data.decode())
+        read = config.ParallelismConfig(**content["parallelism"])
+        config.TrainingConfig(**content["training"])
         names = read.module_fqns_per_model_part
         ranks = read.pipeline_parallel_degree
         stages = [
@@ -79,9 +79,9 @@ def test_megatron_core_takes_what_says_that_layers_run_again(tmp_path: Path) -> 
     config = parser("megatron.core.transformer.transformer_config", "megatron-core").TransformerConfig
     for kind, granularity in ((Recompute.LAYERS, "full"), (Recompute.OPERATORS, "selective")):
         words = iter(megatron(regions(kind), tmp_path))
-        told: dict[str, object] = {word[2:].replace("-", "_"): next(words) for word in words}
-        told |= {"recompute_num_layers": 1} if granularity == "full" else {"recompute_modules": ["layernorm"]}
-        read = config(num_layers=4, hidden_size=8, num_attention_heads=1, **told)
+        fields: dict[str, object] = {word[2:].replace("-", "_"): next(words) for word in words}
+        fields |= {"recompute_num_layers": 1} if granularity == "full" else {"recompute_modules": ["layernorm"]}
+        read = config(num_layers=4, hidden_size=8, num_attention_heads=1, **fields)
         assert read.recompute_granularity == granularity
 
 

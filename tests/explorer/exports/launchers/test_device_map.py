@@ -19,17 +19,17 @@ HALVES = ("blocks.2.norm1/layer_norm",)
 
 def test_accelerate_takes_every_parameter_and_runs_the_same_model(tmp_path: Path) -> None:
     accelerate = pytest.importorskip("accelerate", reason="pip install accelerate: it reads device maps")
-    told = json.loads(export(planned("gpt-small", HALVES), "device-map").data)
-    assert set(told.values()) == {0, 1}
+    content = json.loads(export(planned("gpt-small", HALVES), "device-map").data)
+    assert set(content.values()) == {0, 1}
     torch.manual_seed(0)
     model, example = MODELS["gpt-small"].build()
-    accelerate.utils.check_device_map(model, told)
+    accelerate.utils.check_device_map(model, content)
     whole = copy.deepcopy(model)
-    places = {name: "cpu" if device == 0 else "disk" for name, device in told.items()}
+    places = {name: "cpu" if device == 0 else "disk" for name, device in content.items()}
     spread = accelerate.dispatch_model(model, places, main_device="cpu", offload_dir=str(tmp_path))
     assert spread.hf_device_map == places
     kept = {name for name, parameter in spread.named_parameters() if parameter.device.type != "meta"}
-    first = {name for name, device in told.items() if device == 0}
+    first = {name for name, device in content.items() if device == 0}
     assert kept == {name for name, _ in whole.named_parameters() if any(name.startswith(f"{m}.") for m in first)}
     with torch.no_grad():
         assert float(spread(*example)) == pytest.approx(float(whole(*example)), rel=1e-6)
@@ -38,8 +38,8 @@ def test_accelerate_takes_every_parameter_and_runs_the_same_model(tmp_path: Path
 def test_a_dag_of_stages_and_cpus_are_said_and_the_order_is_not() -> None:
     firsts = ["branches.text.layers.0.query/linear", "branches.audio.layers.0.query/linear"]
     found = export(planned("multimodal-small", firsts, devices=(1, 0, 2)), "device-map")
-    told = json.loads(found.data)
-    assert (told["branches.vision.layers.0"], told["branches.text.layers.1"], told["head"]) == (1, 0, 2)
+    content = json.loads(found.data)
+    assert (content["branches.vision.layers.0"], content["branches.text.layers.1"], content["head"]) == (1, 0, 2)
     assert any("micro-batches and their order" in line for line in found.lost)
     assert any(line.startswith("cat: reads of several devices") for line in found.lost)
 

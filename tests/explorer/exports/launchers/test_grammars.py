@@ -41,8 +41,8 @@ def flags(words: list[str]) -> dict[str, str]:
 
 def test_megatron_gets_layers_by_stage_in_rounds(tmp_path: Path) -> None:
     found = export(interleaved(), "megatron")
-    told = flags(in_a_shell(found.data, '"${PIPELINE_ARGS[@]}"', tmp_path))
-    assert told == {
+    shown = flags(in_a_shell(found.data, '"${PIPELINE_ARGS[@]}"', tmp_path))
+    assert shown == {
         "--num-layers": "4",
         "--pipeline-model-parallel-size": "2",
         "--pipeline-model-parallel-layout": "Et|t|t|tL",
@@ -56,8 +56,8 @@ def test_megatron_gets_layers_by_stage_in_rounds(tmp_path: Path) -> None:
 def test_megatron_is_told_of_replicas_and_recomputation(tmp_path: Path) -> None:
     file = planned("gpt-small", HALVES, devices=((0, 1), (2, 3)), max_replicas=2)
     found = export(file, "megatron")
-    told = flags(in_a_shell(found.data, '"${PIPELINE_ARGS[@]}"', tmp_path))
-    assert (told["--micro-batch-size"], told["--global-batch-size"]) == ("8", "64")
+    shown = flags(in_a_shell(found.data, '"${PIPELINE_ARGS[@]}"', tmp_path))
+    assert (shown["--micro-batch-size"], shown["--global-batch-size"]) == ("8", "64")
     assert "2 replicas: start 4 processes, data parallel" in found.lost
 
 
@@ -96,8 +96,8 @@ def test_vllm_gets_numbers_of_layers_that_add_up(tmp_path: Path) -> None:
     assert partition("4,6,6,4", 20, 4) == [(0, 4), (4, 10), (10, 16), (16, 20)]
     file = planned("gpt-small", ["blocks.1.norm1/layer_norm"], training=False)
     found = export(file, "vllm")
-    told, size = in_a_shell(found.data, '"$VLLM_PP_LAYER_PARTITION" "${VLLM_ARGS[1]}"', tmp_path)
-    assert partition(told, 4, int(size)) == [(0, 1), (1, 4)]
+    shown, size = in_a_shell(found.data, '"$VLLM_PP_LAYER_PARTITION" "${VLLM_ARGS[1]}"', tmp_path)
+    assert partition(shown, 4, int(size)) == [(0, 1), (1, 4)]
     assert not any("training" in line for line in found.lost)
     assert any("training" in line for line in export(planned("gpt-small", HALVES), "vllm").lost)
     for name in ("vllm", "deepspeed"):
@@ -106,8 +106,8 @@ def test_vllm_gets_numbers_of_layers_that_add_up(tmp_path: Path) -> None:
 
 
 def test_torchtitan_gets_names_by_stage_and_the_name_of_the_schedule() -> None:
-    told = tomllib.loads(export(planned("gpt-small", HALVES, pipeline="gpipe"), "torchtitan").data.decode())
-    assert told["parallelism"] == {
+    content = tomllib.loads(export(planned("gpt-small", HALVES, pipeline="gpipe"), "torchtitan").data.decode())
+    assert content["parallelism"] == {
         "pipeline_parallel_degree": 2,
         "data_parallel_replicate_degree": 1,
         "pipeline_parallel_schedule": "GPipe",
@@ -152,14 +152,14 @@ def test_deepspeed_is_told_the_precision() -> None:
     file = planned("gpt-small", [], zero=1, **alone)
     short = replace(file.problem.graph, tensors=tuple(replace(t, dtype="bfloat16") for t in file.problem.graph.tensors))
 
-    def said(**changes: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def configured(**changes: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
         return configuration(file._replace(problem=replace(file.problem, graph=short, **changes)))
 
-    assert said()[0]["bf16"] == {
+    assert configured()[0]["bf16"] == {
         "enabled": True, "bf16_master_weights_and_grads": True, "bf16_optimizer_states": True,
     }  # fmt: skip
-    assert said(precision=Precision.MIXED)[0]["bf16"] == {"enabled": True}
-    wide, lost = said(precision=Precision.MIXED_FP32_GRADIENTS)
+    assert configured(precision=Precision.MIXED)[0]["bf16"] == {"enabled": True}
+    wide, lost = configured(precision=Precision.MIXED_FP32_GRADIENTS)
     assert wide["data_types"] == {"grad_accum_dtype": "fp32"}
     assert not any("fp32" in line for line in lost)
 

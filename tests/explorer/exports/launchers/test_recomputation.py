@@ -66,9 +66,9 @@ def test_every_launchers_file_says_it_or_says_that_it_does_not(kind: Recompute, 
 def test_what_a_file_does_not_say_names_the_peaks_with_it_and_without() -> None:
     file = regions(Recompute.LAYERS)
     (line,) = lines(file, "torch-split")
-    told = evaluate(file.problem, file.plan).peak_memory_bytes
+    shown = evaluate(file.problem, file.plan).peak_memory_bytes
     plain = evaluate(planned("gpt-small", HALVES).problem, file.plan).peak_memory_bytes
-    spans = [f"{text.nbytes(min(peaks))} to {text.nbytes(max(peaks))}" for peaks in (told, plain)]
+    spans = [f"{text.nbytes(min(peaks))} to {text.nbytes(max(peaks))}" for peaks in (shown, plain)]
     assert line == (
         "recomputation of blocks.0, blocks.1, blocks.2 and 1 more, which the plan's memory counts on: switch it on in"
         f" the launcher; predicted peaks of {spans[0]} are {spans[1]} without it"
@@ -120,10 +120,10 @@ def test_megatron_is_told_of_single_stages() -> None:
 
 
 def test_torchtitan_gets_a_mode() -> None:
-    for kind, told in ((Recompute.LAYERS, {"mode": "full"}),
+    for kind, expected in ((Recompute.LAYERS, {"mode": "full"}),
                        (Recompute.OPERATORS, {"mode": "selective", "selective_ac_option": "op"})):  # fmt: skip
         found = tomllib.loads(export(regions(kind), "torchtitan").data.decode())
-        assert found["activation_checkpoint"] == told
+        assert found["activation_checkpoint"] == expected
     assert "activation_checkpoint" not in tomllib.loads(
         export(planned("gpt-small", HALVES), "torchtitan").data.decode()
     )

@@ -45,15 +45,15 @@ def param_bytes(file: PlanFile) -> list[float]:
 )
 def test_torch_cuts_the_model_into_the_stages_of_the_plan(model: str, firsts: list[str]) -> None:
     file = planned(model, firsts)
-    told = json.loads(export(file, "torch-split").data)
+    content = json.loads(export(file, "torch-split").data)
     module, example = MODELS[model].build()
-    spec = {path: SplitPoint[kind] for path, kind in told["split_spec"].items()}
+    spec = {path: SplitPoint[kind] for path, kind in content["split_spec"].items()}
     pipe = pipeline(module, example, split_spec=spec)
     assert pipe.num_stages == len(file.plan.stages)
     stages = [pipe.get_stage_module(i) for i in range(pipe.num_stages)]
     assert [4.0 * sum(p.numel() for p in stage.parameters()) for stage in stages] == param_bytes(file)
     names = [[name for name, _ in stage.named_parameters()] for stage in stages]
-    for found, modules in zip(names, told["stages"], strict=True):
+    for found, modules in zip(names, content["stages"], strict=True):
         owned = [name for name in found if any(name.startswith(f"{each}.") for each in modules)]
         assert owned == found
 

@@ -47,8 +47,8 @@ def test_a_plan_is_the_same_where_another_worker_takes_it(packed, monkeypatch):
 
 def test_names_of_two_processes_differ():
     code = "from explorer.jobs import held_plans; print(held_plans._process)"
-    said = {subprocess.check_output([sys.executable, "-c", code], timeout=WAIT_S) for _ in range(2)}
-    assert len(said) == 2
+    message = {subprocess.check_output([sys.executable, "-c", code], timeout=WAIT_S) for _ in range(2)}
+    assert len(message) == 2
 
 
 def test_requests_say_which_plans_they_are_about():

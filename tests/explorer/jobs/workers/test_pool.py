@@ -183,22 +183,22 @@ def test_the_worker_that_has_a_model_is_asked_about_it_again():
 def test_a_question_in_place_of_another_goes_to_the_worker_that_is_about_to_have_its_model():
     with pool(2) as jobs:
         idle = begun(jobs, "ask", Ask("idle", LONG_S))
-        asked = begun(jobs, "ask", Ask("asked", LONG_S, model="asked for nowhere else"))
-        asked.until("model")
+        question = begun(jobs, "ask", Ask("asked", LONG_S, model="asked for nowhere else"))
+        question.until("model")
         jobs.cancel(idle.job)
         idle.end()
-        jobs.cancel(asked.job)
+        jobs.cancel(question.job)
         again = start(jobs, "ask", Ask("again", model="asked for nowhere else"))
-        assert again.end()["answer"]["by"] == asked.end()["answer"]["by"]
+        assert again.end()["answer"]["by"] == question.end()["answer"]["by"]
 
 
 def test_a_job_that_shows_no_sign_of_getting_on_is_ended_and_told_why(monkeypatch):
     monkeypatch.setattr(scheduler, "MARGIN_S", 0.3)
     with pool() as jobs:
         deaf = start(jobs, "place", Ask("deaf", LONG_S, time_limit_s=0.1))
-        told = deaf.end()
-        assert told["kind"] == "failed"
-        assert "time limit of 100 ms, took more than 400 ms and was stopped" in told["message"]
+        shown = deaf.end()
+        assert shown["kind"] == "failed"
+        assert "time limit of 100 ms, took more than 400 ms and was stopped" in shown["message"]
         heeds = start(jobs, "ask", Ask("heeds", LONG_S, time_limit_s=0.1)).end()
         assert heeds["answer"]["stopped"]
         assert "was stopped" in heeds["cut_off"]
@@ -207,8 +207,8 @@ def test_a_job_that_shows_no_sign_of_getting_on_is_ended_and_told_why(monkeypatc
 def test_a_search_has_its_own_limit_once_there_is_a_model(monkeypatch):
     monkeypatch.setattr(scheduler, "MARGIN_S", 0.3)
     with pool() as jobs:
-        told = start(jobs, "place", Ask("deaf", LONG_S, model="chain", time_limit_s=0.1)).end()
-        assert "with a time limit of 100 ms" in told["message"]
+        event = start(jobs, "place", Ask("deaf", LONG_S, model="chain", time_limit_s=0.1)).end()
+        assert "with a time limit of 100 ms" in event["message"]
 
 
 def test_who_cannot_hear_keeps_nobody_else_from_it(caplog):
@@ -224,9 +224,9 @@ def test_who_cannot_hear_keeps_nobody_else_from_it(caplog):
 def test_a_job_that_gets_on_may_take_as_long_as_it_likes(monkeypatch):
     monkeypatch.setattr(scheduler, "MARGIN_S", 2.0)
     with pool() as jobs:
-        told = start(jobs, "help", Ask("many", 0.2, parts=11)).end()
-        assert told == {"kind": "done", "answer": told["answer"]}
-        assert not told["answer"]["stopped"]
+        event = start(jobs, "help", Ask("many", 0.2, parts=11)).end()
+        assert event == {"kind": "done", "answer": event["answer"]}
+        assert not event["answer"]["stopped"]
 
 
 def test_a_trace_that_never_ends_is_ended(monkeypatch):
@@ -265,9 +265,9 @@ def test_workers_that_cannot_even_begin_are_told_of(monkeypatch):
     monkeypatch.setattr(pool_module, "PAUSE_S", 0.01)
     monkeypatch.setattr(pool_module, "FAILED_STARTS", 3)
     with pool(spec=BROKEN) as jobs:
-        told = start(jobs, "ask", Ask("nobody"))
+        event = start(jobs, "ask", Ask("nobody"))
         why = "the pretending process ended 3 times in a row while it started (exit code 9)"
-        assert told.end()["message"] == why
+        assert event.end()["message"] == why
 
 
 def test_who_waits_for_workers_that_end_while_they_start_is_told_and_answered_once_one_does_not(tmp_path, monkeypatch):
@@ -278,9 +278,9 @@ def test_who_waits_for_workers_that_end_while_they_start_is_told_and_answered_on
     with pool(2, spec=LATE) as jobs:
         waiting = [start(jobs, "ask", Ask(name), name) for name in "ab"]
         for events in waiting:
-            while not (told := events.until("waiting", "failed"))["why"]:
+            while not (shown := events.until("waiting", "failed"))["why"]:
                 pass
-            assert told["why"] == "the pretending process ended while it started; another is started"
+            assert shown["why"] == "the pretending process ended while it started; another is started"
         assert [events.end()["answer"]["name"] for events in waiting] == ["a", "b"]
 
 

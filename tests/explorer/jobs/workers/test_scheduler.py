@@ -73,12 +73,12 @@ def test_a_flood_of_one_visitor_costs_another_one_place():
 
 def test_the_order_told_is_the_order_taken():
     queue = waiting("a1", "B1", "b2?", "a2", "c1", "b3", "A3", "c2")
-    told, taken = names(queue.order({})), []
+    messages, taken = names(queue.order({})), []
     while queue:
         one = queue.order(Counter(name[0].lower() for name in taken if name[-1] != "?"))[0]
         queue.take(one)
         taken.append(one.identifier)
-    assert taken == told
+    assert taken == messages
 
 
 def scheduler(*workers, most=2, interactive=False, jobs=()):

@@ -60,11 +60,11 @@ def test_equal_questions_are_answered_by_one_search_that_waits_or_goes_on(jobs):
 
 def test_a_question_of_its_own_is_searched_alone(jobs):
     block = blocked(jobs)
-    asked = [start(jobs, "solve", Search(name, seed_s), "a") for name, seed_s in (("x", 0.0), ("y", 0.0), ("x", 0.1))]
+    jobs_of = [start(jobs, "solve", Search(name, seed_s), "a") for name, seed_s in (("x", 0.0), ("y", 0.0), ("x", 0.1))]
     alike = [start(jobs, "ask", Ask("x"), "a") for _ in range(2)]
     assert len({id(job) for job in jobs._jobs.values()}) == 6
     jobs.cancel(block.job)
-    assert [one.end()["answer"]["name"] for one in (*asked, *alike)] == ["x", "y", "x", "x", "x"]
+    assert [one.end()["answer"]["name"] for one in (*jobs_of, *alike)] == ["x", "y", "x", "x", "x"]
 
 
 def test_nobody_hears_of_the_plan_that_another_had_before(jobs):

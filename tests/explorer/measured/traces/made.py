@@ -79,8 +79,8 @@ def write_ranks(
     """The traces of some ranks, as files."""
     folder.mkdir(exist_ok=True)
     for rank, events in enumerate(ranks):
-        told = {"distributedInfo": {"rank": rank, "backend": "gloo"}, "host_name": (hosts or ("one",) * 9)[rank]}
-        text = json.dumps({"traceEvents": events, **told, **more})
+        fields = {"distributedInfo": {"rank": rank, "backend": "gloo"}, "host_name": (hosts or ("one",) * 9)[rank]}
+        text = json.dumps({"traceEvents": events, **fields, **more})
         (folder / f"trace{rank}.json.gz").write_bytes(gzip.compress(text.encode()))
     return folder
 

@@ -56,11 +56,11 @@ def test_a_rank_that_waited_tells_how_long_a_message_took(tmp_path: Path) -> Non
     """The first activation was sent at 10 and read at 15; nobody waited for the second, nor for what rank 0 was
     too busy to read."""
     outcome = traced(write_ranks(tmp_path / "t", iterations(1)))
-    told = {
+    fields = {
         (one.action, one.src_rank): (round((one.arrived_s - one.sent_s) / US, 3), one.waited)
         for one in outcome.messages
     }
-    assert told == {("1F0", 0): (5, True), ("1F1", 0): (25, False), ("0B0", 1): (15, True), ("0B1", 1): (15, False)}
+    assert fields == {("1F0", 0): (5, True), ("1F1", 0): (25, False), ("0B0", 1): (15, True), ("0B1", 1): (15, False)}
 
 
 def test_it_is_laid_over_the_plan_as_a_run_is(tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_not_of_the_plan_is_refused_in_a_line(tmp_path: Path, case: str) -> None:
-    ranks, said = REFUSED[case]
-    with pytest.raises(InvalidProblem, match=said) as error:
+    ranks, message = REFUSED[case]
+    with pytest.raises(InvalidProblem, match=message) as error:
         traced(write_ranks(tmp_path / "t", ranks))
     assert "\n" not in str(error.value)
 

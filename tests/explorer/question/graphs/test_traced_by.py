@@ -91,14 +91,14 @@ def test_a_demo_whose_code_changed_is_not_taken_from_what_ships(places: Path) ->
 
 
 def test_what_is_kept_here_goes_with_every_change(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {traced_by.traced_here()}
+    fields = {traced_by.traced_here()}
     for change in ("# more", "WIDTH = 9"):
         (places / "gpt.py").write_text(SOURCE + change)
         traced_by.traced_here.cache_clear()
-        told.add(traced_by.traced_here())
+        fields.add(traced_by.traced_here())
     monkeypatch.setattr(traced_by, "torch_version", lambda: "2.13.1")
     traced_by.traced_here.cache_clear()
-    assert len(told | {traced_by.traced_here()}) == 4
+    assert len(fields | {traced_by.traced_here()}) == 4
 
 
 def test_a_docstring_inside_an_expression_is_code(tmp_path: Path) -> None:

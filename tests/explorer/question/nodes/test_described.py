@@ -26,15 +26,15 @@ def cluster(value: object) -> Cluster:
 
 
 def link(found: Cluster, src: int, dst: int) -> Link:
-    told = found.link(src, dst)
-    assert told is not None
-    return told
+    shown = found.link(src, dst)
+    assert shown is not None
+    return shown
 
 
 def test_devices_are_in_the_order_of_their_nodes_and_cpus_come_last() -> None:
     found = cluster(TWO)
-    told = [(d.name, d.kind, d.node) for d in found.devices]
-    assert told == [
+    shown = [(d.name, d.kind, d.node) for d in found.devices]
+    assert shown == [
         ("GPU 0", "V100-16GB", 0),
         ("GPU 1", "V100-16GB", 0),
         ("GPU 2", "A100-40GB", 1),

@@ -79,7 +79,9 @@ GRAPH = OpGraph(
 def test_collectives_of_a_group_take_the_lines_of_as_many_devices() -> None:
     link = Link(0, 1, 1e9, 1e-3)
     table = ComputeTable((1, 8), {kind: np.zeros((3, 2)) for kind in ("H100-80GB", "V100-16GB")})
-    asked, found = (with_exchanges(table, GRAPH, link, measured=lines).seconds for lines in (unmeasured, measured_line))
+    question, found = (
+        with_exchanges(table, GRAPH, link, measured=lines).seconds for lines in (unmeasured, measured_line)
+    )
     for row, operation in enumerate(("all_reduce", "reduce_scatter")):
         line = measured_line("H100-80GB", operation, 4)
         assert line is not None
@@ -89,22 +91,24 @@ def test_collectives_of_a_group_take_the_lines_of_as_many_devices() -> None:
             [steps * line.latency_s + n * 2.0**20 / line.bandwidth_bytes_per_s for n in (1, 8)]
         )
     assert not found["H100-80GB"][2].any()
-    assert (found["V100-16GB"] == asked["V100-16GB"]).all()  # no collective was measured there
+    assert (found["V100-16GB"] == question["V100-16GB"]).all()  # no collective was measured there
     three, nine = (measured_line("H100-80GB", "all_reduce", degree) for degree in (3, 9))
     assert three is not None
     assert three.devices == 4
     assert nine is None
 
 
-@pytest.mark.parametrize("asked", [{"wiring": "measured"}, {"wiring": "measured", "bandwidth_bytes_per_s": 450e9}])
-def test_a_divided_model_is_planned_with_them_unless_a_bandwidth_is_asked_for(asked: dict[str, object]) -> None:
+@pytest.mark.parametrize("question", [{"wiring": "measured"}, {"wiring": "measured", "bandwidth_bytes_per_s": 450e9}])
+def test_a_divided_model_is_planned_with_them_unless_a_bandwidth_is_asked_for(question: dict[str, object]) -> None:
     compute = ComputeTable((1,), {"H100-80GB": np.full((3, 1), 1e-6)})
     workload = Workload(GRAPH, "divided", compute=compute, training=False)
-    seconds = make_problem(workload, Settings(devices=4, device_kind="H100-80GB", **asked)).compute.seconds["H100-80GB"]  # type: ignore[arg-type]
+    seconds = make_problem(workload, Settings(devices=4, device_kind="H100-80GB", **question)).compute.seconds[
+        "H100-80GB"
+    ]  # type: ignore[arg-type]
     line = measured_line("H100-80GB", "all_reduce", 4)
     assert line is not None
     measured_s = 1e-6 + 6 * line.latency_s + 2.0**20 / line.bandwidth_bytes_per_s
-    assert (seconds[0, 0] == pytest.approx(measured_s)) == ("bandwidth_bytes_per_s" not in asked)
+    assert (seconds[0, 0] == pytest.approx(measured_s)) == ("bandwidth_bytes_per_s" not in question)
 
 
 def test_plans_over_measured_links_are_verified_and_bounded() -> None:

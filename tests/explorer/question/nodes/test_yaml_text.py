@@ -83,8 +83,8 @@ def test_without_the_library_json_is_offered(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_cluster_in_yaml_is_the_one_in_json() -> None:
     value = {"nodes": [{"count": 2, "devices": "2xV100-16GB", "links": {"wires": "device"}}]}
-    told = parse_cluster(yaml.safe_dump(value), "mine.yaml")
-    assert told == parse_cluster(json.dumps(value), "mine.json") == parse_cluster(json.dumps(value), "as.yaml")
+    shown = parse_cluster(yaml.safe_dump(value), "mine.yaml")
+    assert shown == parse_cluster(json.dumps(value), "mine.json") == parse_cluster(json.dumps(value), "as.yaml")
 
 
 def test_yaml_that_is_no_cluster_is_refused() -> None:

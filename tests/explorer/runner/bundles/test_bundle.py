@@ -73,25 +73,25 @@ def test_a_bundle_can_be_carried_elsewhere_and_names_no_place_of_this_machine(
 ) -> None:
     folder, python = carried
     for part in ("run.sh", "run.env", "requirements.txt"):
-        told = (folder / part).read_text()
-        assert not {str(tmp_path), sys.prefix, os.getcwd(), str(Path.home())} & set(re.findall(r"/[^\s\"']+", told))
-        assert str(tmp_path) not in told
-    told = started(folder / "run.sh", python).stdout.splitlines()
-    asked = ["/", "", "-m", "explorer.runner.start.contract"]
-    asked += ["/", "", "-m", "explorer.runner.bundles.free_port", "127.0.0.1", "29511"]
+        message = (folder / part).read_text()
+        assert not {str(tmp_path), sys.prefix, os.getcwd(), str(Path.home())} & set(re.findall(r"/[^\s\"']+", message))
+        assert str(tmp_path) not in message
+    message = started(folder / "run.sh", python).stdout.splitlines()
+    words = ["/", "", "-m", "explorer.runner.start.contract"]
+    words += ["/", "", "-m", "explorer.runner.bundles.free_port", "127.0.0.1", "29511"]
     options = ["--nnodes", "1", "--node-rank", "0", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
     options += ["--master-port", "29511", "-m", "explorer.runner.rank", str(folder)]
-    assert told == [*asked, "/", "2", "-m", "torch.distributed.run", *options]
+    assert message == [*words, "/", "2", "-m", "torch.distributed.run", *options]
 
 
 def test_the_script_runs_a_part_of_the_ranks_on_each_of_several_hosts(carried: tuple[Path, Path]) -> None:
     folder, python = carried
-    told = started(
+    output = started(
         folder / "run.sh", python, NNODES="2", NODE_RANK="1", MASTER_ADDR="head", MASTER_PORT="2", MODEL_DIR="/tmp"
     ).stdout.splitlines()
-    assert "explorer.runner.bundles.free_port" not in told  # the first host asks that
-    assert told[4:6] == ["/tmp", "2"]
-    assert told[8:18] == [
+    assert "explorer.runner.bundles.free_port" not in output  # the first host asks that
+    assert output[4:6] == ["/tmp", "2"]
+    assert output[8:18] == [
         "--nnodes", "2", "--node-rank", "1", "--nproc-per-node", "1", "--master-addr", "head", "--master-port", "2",
     ]  # fmt: skip
 
@@ -124,9 +124,9 @@ def test_what_came_of_it_is_told_in_a_line() -> None:
 def test_a_port_that_somebody_has_is_told_with_one_that_is_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         taken = str(server.getsockname()[1])
-        told = free_port.trouble("127.0.0.1", taken)
+        shown = free_port.trouble("127.0.0.1", taken)
         other = re.fullmatch(
-            rf"port {taken} of 127.0.0.1 is in use: set MASTER_PORT to another one, such as (\d+)", told
+            rf"port {taken} of 127.0.0.1 is in use: set MASTER_PORT to another one, such as (\d+)", shown
         )
         assert other is not None
         assert free_port.trouble("127.0.0.1", other[1]) == ""

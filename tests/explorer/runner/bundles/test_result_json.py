@@ -87,7 +87,7 @@ def test_a_loss_that_is_not_a_number_and_a_gradient_without_end_are_told_as_null
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "ends too early"),
         (outcome_text(FULL)[:-20], "ends too early"),
@@ -107,14 +107,14 @@ def test_a_loss_that_is_not_a_number_and_a_gradient_without_end_are_told_as_null
         (changed(notes=["x" * 20_000]), "notes[0]"),
     ],
 )
-def test_what_is_not_a_result_is_refused_with_its_place(text: str, told: str) -> None:
+def test_what_is_not_a_result_is_refused_with_its_place(text: str, message: str) -> None:
     with pytest.raises(InvalidProblem) as refusal:
         read_outcome(text)
-    assert told in str(refusal.value)
+    assert message in str(refusal.value)
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ([0, 0, "0F0", 0.0, 0.1], "a list of 7"),
         ([5000, 0, "0F0", 0.0, 0.1, 0.0, 0.0], "rows[0][0]"),
@@ -122,11 +122,11 @@ def test_what_is_not_a_result_is_refused_with_its_place(text: str, told: str) ->
         ([0, 0, "0F0", 0.0, None, 0.0, 0.0], "rows[0][4]"),
     ],
 )
-def test_every_cell_of_a_row_is_looked_at(row: list[object], told: str) -> None:
+def test_every_cell_of_a_row_is_looked_at(row: list[object], message: str) -> None:
     actions = json.loads(outcome_text(FULL))["actions"] | {"rows": [row]}
     with pytest.raises(InvalidProblem) as refusal:
         read_outcome(changed(actions=actions))
-    assert told in str(refusal.value)
+    assert message in str(refusal.value)
 
 
 def test_of_a_long_run_whole_iterations_are_kept_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

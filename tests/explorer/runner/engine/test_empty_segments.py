@@ -44,10 +44,10 @@ def test_every_action_runs_and_every_gradient_comes_back(alone: None) -> None:
 
 
 def test_steps_are_measured_on_a_rank_by_itself(alone: None) -> None:
-    told = engine_times(0, 1, CPU, own_core=False, training=True, rounds=2)
-    assert told.costs.forward_s > 0
-    assert told.costs.sent_s == told.costs.received_byte_s == 0.0
-    assert told.measurements == len(ALONE)
+    shown = engine_times(0, 1, CPU, own_core=False, training=True, rounds=2)
+    assert shown.costs.forward_s > 0
+    assert shown.costs.sent_s == shown.costs.received_byte_s == 0.0
+    assert shown.measurements == len(ALONE)
 
 
 def test_what_is_there_is_left_alone_by_the_collector_of_garbage() -> None:

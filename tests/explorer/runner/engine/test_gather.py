@@ -36,6 +36,6 @@ def test_the_first_loss_that_is_no_number_fails_a_training_and_is_a_note_otherwi
     outcome = gathering.gather(machine, RunRequest(warmup=2), measured, None, [0.01], False, {})
     assert outcome is not None
     assert math.isnan(outcome.losses[0])
-    told = "the loss is no finite number: nan, first in iteration 2 of the warm-up, micro-batch 3, on rank 1"
-    assert (outcome.status, outcome.reason) == ((RunStatus.FAILED, told) if training else (RunStatus.DONE, ""))
-    assert outcome.notes == (() if training else (told,))
+    shown = "the loss is no finite number: nan, first in iteration 2 of the warm-up, micro-batch 3, on rank 1"
+    assert (outcome.status, outcome.reason) == ((RunStatus.FAILED, shown) if training else (RunStatus.DONE, ""))
+    assert outcome.notes == (() if training else (shown,))

@@ -28,8 +28,8 @@ def failed(folder: Path, error: Exception, cause: Exception | None = None) -> st
 
 def test_an_error_that_wraps_another_tells_both(tmp_path: Path) -> None:
     inner = RuntimeError("a variable was modified by an inplace operation\nHint: ...")
-    told = failed(tmp_path, RuntimeError("\n  Failed to run stage backward:\n  Stage output: [...]"), inner)
-    assert told == "Failed to run stage backward: a variable was modified by an inplace operation"
+    shown = failed(tmp_path, RuntimeError("\n  Failed to run stage backward:\n  Stage output: [...]"), inner)
+    assert shown == "Failed to run stage backward: a variable was modified by an inplace operation"
 
 
 def test_an_error_that_repeats_its_cause_tells_it_once(tmp_path: Path) -> None:

@@ -97,9 +97,9 @@ def test_waiting_for_a_message_is_not_counted_as_computing_where_calls_return_at
     runtime.recorder.start()
     runtime._take(1, Step(1, Do.FORWARD, 0))
     runtime.recorder.finish()
-    told = runtime.recorder.iteration(start=90.0)
-    assert told["actions"] == [["1F0", 10.0, 13.0, 15.0]]
-    assert told["arrived"] == [[0, 0, False, 13.0, True]]
+    shown = runtime.recorder.iteration(start=90.0)
+    assert shown["actions"] == [["1F0", 10.0, 13.0, 15.0]]
+    assert shown["arrived"] == [[0, 0, False, 13.0, True]]
 
 
 def test_an_update_does_not_count_the_sum_that_it_waits_for() -> None:
@@ -124,10 +124,10 @@ def test_an_iteration_on_a_gpu_waits_for_it_once_and_uses_its_events_again() -> 
             runtime._take(1, step)
         assert "synchronize" not in gpu.calls
         runtime.recorder.finish()
-        told = runtime.recorder.iteration(start=100.0 + count)
+        shown = runtime.recorder.iteration(start=100.0 + count)
         assert gpu.calls.count("synchronize") == 1
-        assert told["actions"] == [["1F0", 0.0, 3.0, 5.0], ["1F1", 5.0, 5.0, 7.0], ["1U", 7.0, 10.0, 10.5]]
-        assert told["sent"] == [[7, 0, False, 0.0]]
+        assert shown["actions"] == [["1F0", 0.0, 3.0, 5.0], ["1F1", 5.0, 5.0, 7.0], ["1U", 7.0, 10.0, 10.5]]
+        assert shown["sent"] == [[7, 0, False, 0.0]]
         # the start, the message that is posted, the one that is waited for, and three of every action
         assert gpu.calls.count("record") == len(gpu.events) == 1 + 1 + 2 + 3 * len(steps)
 
@@ -161,6 +161,6 @@ def test_on_a_cpu_a_stamp_is_the_time() -> None:
     runtime.recorder.start()
     runtime._take(1, Step(1, Do.FORWARD, 0))
     runtime.recorder.finish()
-    told = runtime.recorder.iteration(start=0.5)
-    assert told["actions"] == [["1F0", 0.5, 3.5, 7.5]]
-    assert told["arrived"] == [[0, 0, False, 3.5, True]]
+    shown = runtime.recorder.iteration(start=0.5)
+    assert shown["actions"] == [["1F0", 0.5, 3.5, 7.5]]
+    assert shown["arrived"] == [[0, 0, False, 3.5, True]]

@@ -59,7 +59,7 @@ def test_a_storage_is_free_once_an_answer_tells_that_it_arrived(groups: Groups) 
 
 
 @dataclass
-class Told:
+class NcclMessage:
     """A message as NCCL has them: it tells when it is through, and keeps its tensor until somebody waits."""
 
     tensor: Tensor | None
@@ -74,10 +74,10 @@ class Told:
 
 
 def test_a_message_that_tells_is_let_go_when_the_next_one_is_posted() -> None:
-    works: list[Told] = []
+    works: list[NcclMessage] = []
 
-    def send(tensor: Tensor, peer: int) -> Told:
-        works.append(Told(tensor))
+    def send(tensor: Tensor, peer: int) -> NcclMessage:
+        works.append(NcclMessage(tensor))
         return works[-1]
 
     sends = Sends({}, send)

@@ -141,7 +141,7 @@ def test_what_adding_to_gradients_takes_is_the_median_by_the_byte() -> None:
     """Of 1 KB of parameters: 2 ns a byte; noise that makes it negative is nothing."""
     graph = OpGraph((Operator("a", param_bytes=1000.0),), ())
     engine = EngineTimes(EngineCosts(0.0, 1.0, 2.0), 0.0, 1, "CPU time")
-    told = [calibrating.with_adding(engine, graph, added_s).costs for added_s in ([9e-6, 2e-6, 0.0], [-1e-6])]
-    assert [costs.added_byte_s for costs in told] == pytest.approx([2e-9, 0.0])
-    assert told[0].backward_s == 2.0
+    shown = [calibrating.with_adding(engine, graph, added_s).costs for added_s in ([9e-6, 2e-6, 0.0], [-1e-6])]
+    assert [costs.added_byte_s for costs in shown] == pytest.approx([2e-9, 0.0])
+    assert shown[0].backward_s == 2.0
     assert calibrating.with_adding(engine, OpGraph((Operator("a"),), ()), [1.0]).costs.added_byte_s == 0.0

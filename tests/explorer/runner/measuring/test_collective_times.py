@@ -51,7 +51,7 @@ def _measure(rank: int, folder: str) -> None:
 def test_every_kind_is_measured_on_two_processes(tmp_path: Path) -> None:
     """Both ranks get the same."""
     processes.spawn(_measure, args=(str(tmp_path),), nprocs=2)  # type: ignore[no-untyped-call]
-    told = [(tmp_path / str(rank)).read_text() for rank in range(2)]
-    assert told[0] == told[1]
+    message = [(tmp_path / str(rank)).read_text() for rank in range(2)]
+    assert message[0] == message[1]
     for kind in COLLECTIVES:
-        assert f"kind='{kind}', members=2" in told[0]
+        assert f"kind='{kind}', members=2" in message[0]

@@ -34,7 +34,7 @@ def test_updates_are_the_same_to_the_last_bit(name: str, monkeypatch: pytest.Mon
     whole, usual = trained(name, on_host=False)
     pieces, hosted = trained(name, on_host=True)
     assert all(torch.equal(a, b) for a, b in zip(whole, pieces, strict=True))
-    (expected, groups), (found, mine) = ((told["state"], told["param_groups"]) for told in
+    (expected, groups), (found, mine) = ((each["state"], each["param_groups"]) for each in
                                          (usual.state_dict(), hosted.state_dict()))  # fmt: skip
     assert groups == mine
     for key, states in found.items():

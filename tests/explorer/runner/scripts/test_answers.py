@@ -30,10 +30,10 @@ def test_what_was_only_asked_for_has_not_come() -> None:
         "0F0 0SEND0 0F1 0SEND1 0F2 0SEND2 0RECV_GRADIENT0 0B0 0RECV_GRADIENT1 0B1 0RECV_GRADIENT2 0B2",
         "0RECV0 0RECV1 0RECV2 1F0 1B0 0SEND_GRADIENT0 1F1 1F2 1B1 0SEND_GRADIENT1 1B2 0SEND_GRADIENT2",
     )
-    told = answers(early, 0)
-    assert told[0, 0, True] == ((0, 0, False),)
-    assert told[0, 1, True] == ((0, 1, False), (0, 2, False))
-    assert told[0, 2, True] == ()
+    shown = answers(early, 0)
+    assert shown[0, 0, True] == ((0, 0, False),)
+    assert shown[0, 1, True] == ((0, 1, False), (0, 2, False))
+    assert shown[0, 2, True] == ()
 
 
 def test_where_nothing_comes_back_nothing_is_told() -> None:
@@ -46,8 +46,8 @@ def test_all_that_is_told_was_sent_and_is_told_once() -> None:
         for steps in ONE_F_ONE_B.steps
     ]
     for rank, own in enumerate(sent):
-        told = answers(ONE_F_ONE_B, rank)
-        assert set(told) == sent[1 - rank]
-        known = [message for messages in told.values() for message in messages]
+        shown = answers(ONE_F_ONE_B, rank)
+        assert set(shown) == sent[1 - rank]
+        known = [message for messages in shown.values() for message in messages]
         assert len(known) == len(set(known))
         assert set(known) <= own

@@ -95,11 +95,11 @@ def test_every_action_of_a_plan_is_longer_by_its_own_part(recompute: bool) -> No
     plan = replace(plan, stages=tuple(replace(stage, recompute=recompute) for stage in plan.stages))
     costs = EngineCosts(*(1e-9 * value for value in astuple(COSTS)))  # small beside operators, as they are
     chain = replace(chain, engine=costs)
-    told = duties(make_script(chain, plan), lambda t, samples: chain.graph.tensors[t].nbytes.at(samples))
+    shown = duties(make_script(chain, plan), lambda t, samples: chain.graph.tensors[t].nbytes.at(samples))
     before = simulate(chain, plan).busy_per_device_s()
     after = simulate(with_engine(chain, plan), plan).busy_per_device_s()
     for device in (0, 1):
-        own = costs.iteration_s + sum(costs.seconds(kind, duty) for (_, kind, d), duty in told.items() if d == device)
+        own = costs.iteration_s + sum(costs.seconds(kind, duty) for (_, kind, d), duty in shown.items() if d == device)
         assert after[device] - before[device] == pytest.approx(own)
 
 

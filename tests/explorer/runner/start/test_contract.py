@@ -27,9 +27,9 @@ def test_an_unknown_torch_that_has_it_all_runs_with_a_note(monkeypatch: pytest.M
     assert "2.13.0" in contract.note()
 
 
-def refused(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+def refused(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
     monkeypatch.setattr(contract.importlib.metadata, "version", lambda _: "2.14.1")
-    assert told in contract.missing()
+    assert message in contract.missing()
     refusal = contract.broken()
     assert refusal.startswith("torch 2.14.1 lacks what runs are made of (")
     assert "\n" not in refusal

@@ -12,7 +12,7 @@ from solvers.errors import RunError
 
 
 @pytest.mark.parametrize(
-    ("asked", "told", "expected"),
+    ("question", "message", "expected"),
     [
         (Backend.AUTO, [(2, 2), (2, 2)], NCCL),
         (Backend.AUTO, [(2, 8)] * 2 + [(1, 0)], GLOO),  # one host without a GPU: all of them on CPUs
@@ -21,8 +21,8 @@ from solvers.errors import RunError
         (Backend.AUTO, [(2, 0)] * 2, GLOO),
     ],
 )
-def test_all_ranks_are_on_one_kind_of_device(asked: Backend, told: list[tuple[int, int]], expected: str) -> None:
-    assert decided(asked, told) == expected
+def test_all_ranks_are_on_one_kind_of_device(question: Backend, message: list[tuple[int, int]], expected: str) -> None:
+    assert decided(question, message) == expected
 
 
 def test_a_host_that_is_short_of_gpus_is_named_on_every_rank() -> None:

@@ -26,11 +26,11 @@ class Answer:
 
 @dataclass
 class FakeRay:
-    """answer: (method, path) -> what is answered. asked: all requests so far, with their tokens."""
+    """answer: (method, path) -> what is answered. requests: all so far, with their tokens."""
 
     answer: Callable[[str, str], Answer]
     address: str = ""
-    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str, str]] = field(default_factory=list)
     bodies: dict[str, bytes] = field(default_factory=dict)
 
 
@@ -42,7 +42,7 @@ def fake_ray(answer: Callable[[str, str], Answer], tls: ssl.SSLContext | None = 
         def respond(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             fake.bodies[f"{self.command} {self.path}"] = body
-            fake.asked.append((self.command, self.path, self.headers.get("Authorization") or ""))
+            fake.requests.append((self.command, self.path, self.headers.get("Authorization") or ""))
             answer = fake.answer(self.command, self.path)
             if answer.cut:
                 self.close_connection = True
@@ -87,5 +87,5 @@ def fake_ray(answer: Callable[[str, str], Answer], tls: ssl.SSLContext | None = 
         server.server_close()
 
 
-def told(value: object) -> Answer:
+def json_answer(value: object) -> Answer:
     return Answer(body=json.dumps(value).encode())

@@ -28,8 +28,8 @@ def addresses() -> list[str]:
 
 if __name__ == "__main__":
     dist.init_process_group("gloo")
-    told = [None] * dist.get_world_size()
-    dist.all_gather_object(told, dist.get_rank())
+    ranks = [None] * dist.get_world_size()
+    dist.all_gather_object(ranks, dist.get_rank())
     Path(sys.argv[1], f"{dist.get_rank()}.txt").write_text("\n".join(addresses()), encoding="ascii")
     dist.barrier()
     dist.destroy_process_group()

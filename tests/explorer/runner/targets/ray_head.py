@@ -86,7 +86,7 @@ def running_head(cpus: int) -> Iterator[Head]:
 
         try:
             start(*first)
-            wait_until(lambda: _asked(head, "/api/version") is not None, started[0], folder / "head.log")
+            wait_until(lambda: _answer(head, "/api/version") is not None, started[0], folder / "head.log")
             start(*second)
             wait_until(lambda: len(_nodes(head)) == 2, started[1], folder / "head.log")
             yield head
@@ -128,15 +128,15 @@ def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes], log:
 
 def _nodes(head: Head) -> list[object]:
     """Those that the head knows. It repeats an answer for two seconds to who asks the same."""
-    told = _asked(head, f"/nodes?view=summary&asked={time.monotonic_ns()}")
-    return [] if told is None else list(json.loads(told)["data"]["summary"])
+    shown = _answer(head, f"/nodes?view=summary&asked={time.monotonic_ns()}")
+    return [] if shown is None else list(json.loads(shown)["data"]["summary"])
 
 
-def _asked(head: Head, path: str) -> bytes | None:
+def _answer(head: Head, path: str) -> bytes | None:
     """What the head answers; None if it does not."""
-    asked = urllib.request.Request(f"{head.address}{path}", headers={"Authorization": f"Bearer {head.token}"})
+    question = urllib.request.Request(f"{head.address}{path}", headers={"Authorization": f"Bearer {head.token}"})
     try:
-        with urllib.request.urlopen(asked, timeout=5.0) as answer:
+        with urllib.request.urlopen(question, timeout=5.0) as answer:
             return bytes(answer.read())
     except (urllib.error.URLError, OSError):
         return None

@@ -39,14 +39,14 @@ def meet() -> list[str]:
             server.settimeout(60.0)
             for _ in range(RANKS - 1):
                 with server.accept()[0] as other:
-                    number, said = other.recv(1000).decode().split(" ")
-                    heard[int(number) - 1] = said
+                    number, messages = other.recv(1000).decode().split(" ")
+                    heard[int(number) - 1] = messages
         return heard
     for _ in range(600):
         try:
             with socket.create_connection(place) as other:
-                told = [os.environ[key] for key in ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "CUDA_VISIBLE_DEVICES")]
-                other.sendall(f"{RANK} {'/'.join(told)}".encode())
+                shown = [os.environ[key] for key in ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "CUDA_VISIBLE_DEVICES")]
+                other.sendall(f"{RANK} {'/'.join(shown)}".encode())
                 return []
         except OSError:
             time.sleep(0.1)
@@ -83,8 +83,8 @@ def fail() -> None:
 
 
 def tell_failure(kind: str, message: str, step: str) -> None:
-    told = {"rank": RANK, "type": kind, "message": message, "step": step}
-    (FOLDER / f"failure-{RANK}.json").write_text(json.dumps(told | {"out_of_memory": False, "expected": False}))
+    fields = {"rank": RANK, "type": kind, "message": message, "step": step}
+    (FOLDER / f"failure-{RANK}.json").write_text(json.dumps(fields | {"out_of_memory": False, "expected": False}))
 
 
 def killed() -> None:

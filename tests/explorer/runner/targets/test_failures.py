@@ -11,7 +11,7 @@ from explorer.runner.targets.failures import Exit, explain
 
 
 @pytest.mark.parametrize(
-    ("kills", "told"),
+    ("kills", "message"),
     [
         (None, ""),
         (0, ""),
@@ -19,9 +19,9 @@ from explorer.runner.targets.failures import Exit, explain
         (3, ": the kernel ended 3 processes for want of memory; predicted peak 2 MiB"),
     ],
 )
-def test_memory_is_blamed_only_where_the_kernel_counted_it(kills: int | None, told: str) -> None:
+def test_memory_is_blamed_only_where_the_kernel_counted_it(kills: int | None, message: str) -> None:
     reason, culprit = explain([], [Exit(1, -9)], lambda _: 2.0 * 2**20, "measuring (3 of 10)", kills)
-    assert (reason, culprit) == (f"rank 1 was killed (signal 9, SIGKILL) while measuring (3 of 10){told}", 1)
+    assert (reason, culprit) == (f"rank 1 was killed (signal 9, SIGKILL) while measuring (3 of 10){message}", 1)
 
 
 def test_the_kernel_counts_what_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

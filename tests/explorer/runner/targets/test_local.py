@@ -42,13 +42,13 @@ def run(
     *,
     target: LocalTarget = LIGHT,
     request: RunRequest = PATIENT,
-    told: list[RunProgress] | None = None,
+    heard: list[RunProgress] | None = None,
     should_stop: Callable[[], bool] = never,
 ) -> Outcome:
     """The outcome of a bundle whose ranks behave as ``how`` says; all its processes must have ended."""
     monkeypatch.setenv("STANDIN", how)
     bundle = write_bundle(folder, two_rank_text(), request, target.name)
-    seen = [] if told is None else told
+    seen = [] if heard is None else heard
     outcome = target.run(two_rank_text(), request, 2, bundle.folder, seen.append, should_stop)
     assert living(folder) == []
     return outcome
@@ -62,14 +62,14 @@ def living(folder: Path) -> list[str]:
 def test_a_run_tells_its_progress_and_leaves_its_log_and_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[RunProgress] = []
+    messages: list[RunProgress] = []
     folder = tmp_path / "run"
-    outcome = run(folder, monkeypatch, "finish", request=RunRequest(threads=3), told=told)
+    outcome = run(folder, monkeypatch, "finish", request=RunRequest(threads=3), heard=messages)
     assert (outcome.status, outcome.iterations_s) == (RunStatus.DONE, (0.5, 0.25))
-    steps = [(step.phase, step.done, step.of) for step in told if not step.line]
+    steps = [(step.phase, step.done, step.of) for step in messages if not step.line]
     assert steps == [("starting", 0, 0), ("tracing", 0, 0), ("measuring", 1, 2)]
     lines = [line for line in Bundle(folder).log.read_text().splitlines() if not line.startswith("# ")]
-    assert [step.line for step in told if step.line] == lines
+    assert [step.line for step in messages if step.line] == lines
     assert {"threads 3", "a line left open "} <= set(lines)
     assert sum("-1" in line for line in lines) == 1  # what is no progress is log
 
@@ -110,8 +110,8 @@ def test_a_cancelled_run_leaves_no_process_not_even_one_that_went_its_own_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "run"
-    told: list[RunProgress] = []
-    outcome = run(folder, monkeypatch, "hang", told=told, should_stop=lambda: told[-1].phase == "measuring")
+    messages: list[RunProgress] = []
+    outcome = run(folder, monkeypatch, "hang", heard=messages, should_stop=lambda: messages[-1].phase == "measuring")
     assert {path.name for path in folder.glob("pid-*")} == {"pid-0", "pid-1", "pid-child"}
     assert outcome.status is RunStatus.CANCELLED
     assert outcome.reason.endswith("while measuring (3 of 10)")
@@ -135,14 +135,14 @@ def test_a_rank_that_stands_still_is_named_while_the_run_goes_on(
 ) -> None:
     monkeypatch.setattr(log, "SILENT_S", 0.5)
     folder = tmp_path / "run"
-    told: list[RunProgress] = []
-    outcome = run(folder, monkeypatch, how, told=told, should_stop=lambda: any(step.stall for step in told))
-    (said,) = [step.stall for step in told if step.stall]
-    match = re.fullmatch(words, said)
+    messages: list[RunProgress] = []
+    outcome = run(folder, monkeypatch, how, heard=messages, should_stop=lambda: any(step.stall for step in messages))
+    (message,) = [step.stall for step in messages if step.stall]
+    match = re.fullmatch(words, message)
     assert match
     assert match[1] == (folder / "pid-1").read_text()
-    assert outcome.reason.endswith(f"while starting; {said}")
-    assert f"# {said}\n" in Bundle(folder).log.read_text()
+    assert outcome.reason.endswith(f"while starting; {message}")
+    assert f"# {message}\n" in Bundle(folder).log.read_text()
     assert not list(folder.glob("beat-*"))
 
 

@@ -19,20 +19,20 @@ LINES = ["one", "left open begun in it", "two", "@progress {}", "@exit x", "last
 
 
 def feed(path: Path, pieces: list[bytes]) -> tuple[list[RunProgress], RunLog]:
-    told: list[RunProgress] = []
-    with RunLog(path, told.append) as log:
+    messages: list[RunProgress] = []
+    with RunLog(path, messages.append) as log:
         for piece in pieces:
             log.feed(piece)
-    return told, log
+    return messages, log
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_lines_are_told_apart_whatever_the_pieces(size: int, tmp_path: Path) -> None:
     data = PRINTED.encode()
-    told, log = feed(tmp_path / "log.txt", [data[i : i + size] for i in range(0, len(data), size)])
+    shown, log = feed(tmp_path / "log.txt", [data[i : i + size] for i in range(0, len(data), size)])
     assert log.exits == [Exit(1, -9)]
     assert log.progress == RunProgress("measuring", 1, 2)
-    assert [step for step in told if not step.line] == [RunProgress("starting"), log.progress, log.progress]
+    assert [step for step in shown if not step.line] == [RunProgress("starting"), log.progress, log.progress]
     first, *lines, end, exit_told = (tmp_path / "log.txt").read_text().splitlines()
     assert lines == LINES
     assert first.startswith("# begun 20")
@@ -46,10 +46,10 @@ def test_a_line_without_an_end_and_a_log_without_an_end_are_cut(
 ) -> None:
     monkeypatch.setattr(run_log, "MAX_LINE_BYTES", 10)
     monkeypatch.setattr(run_log, "MAX_LOG_BYTES", 30)
-    told, _ = feed(tmp_path / "log.txt", [b"x" * 25] * 40)
+    shown, _ = feed(tmp_path / "log.txt", [b"x" * 25] * 40)
     kept = (tmp_path / "log.txt").read_text().splitlines()[1:-1]
     assert kept == ["x" * 10, "x" * 10, "(the log was too long: the rest is left out)"]
-    assert sum(len(step.line) for step in told) == 1000
+    assert sum(len(step.line) for step in shown) == 1000
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,16 @@ def test_a_line_without_an_end_and_a_log_without_an_end_are_cut(
     ],
 )
 def test_what_only_looks_like_progress_is_log(line: str, tmp_path: Path) -> None:
-    told, log = feed(tmp_path / "log.txt", [f"{line}\n".encode()])
+    shown, log = feed(tmp_path / "log.txt", [f"{line}\n".encode()])
     assert (log.progress, log.exits) == (RunProgress("starting"), [])
-    assert told[1:] == [RunProgress("starting", 0, 0, line)]
+    assert shown[1:] == [RunProgress("starting", 0, 0, line)]
 
 
 def test_a_full_disk_costs_the_log_and_not_the_run() -> None:
-    told, log = feed(Path("/dev/full"), [PRINTED.encode()])
+    shown, log = feed(Path("/dev/full"), [PRINTED.encode()])
     assert log.notes == ("could not write /dev/full while keeping the log of the run: no space left on device",)
     assert log.exits == [Exit(1, -9)]
-    assert [step.line for step in told if step.line] == LINES
+    assert [step.line for step in shown if step.line] == LINES
 
 
 def test_a_log_that_cannot_be_begun_is_a_failed_run(tmp_path: Path) -> None:

@@ -50,10 +50,10 @@ def push(
     folder: Path,
     do: str,
     request: RunRequest = REQUEST,
-    told: list[RunProgress] | None = None,
+    heard: list[RunProgress] | None = None,
     should_stop: Callable[[], bool] = never,
 ) -> Outcome:
-    seen = [] if told is None else told
+    seen = [] if heard is None else heard
     return to.run(json.dumps({"do": do}), request, 2, folder, seen.append, should_stop)
 
 
@@ -76,8 +76,8 @@ def wait_until_gone(head: Head) -> None:
 
 
 def test_a_run_streams_its_progress_and_brings_its_result_back(head: Head, tmp_path: Path) -> None:
-    told: list[RunProgress] = []
-    outcome = push(target(head, hosts=2), tmp_path, "finish", replace(REQUEST, threads=2), told)
+    messages: list[RunProgress] = []
+    outcome = push(target(head, hosts=2), tmp_path, "finish", replace(REQUEST, threads=2), messages)
     assert (outcome.status, outcome.reason) == (RunStatus.DONE, "")
     assert outcome.iterations_s == (0.5, 0.25) * 2000
     assert outcome.environment is not None
@@ -87,7 +87,7 @@ def test_a_run_streams_its_progress_and_brings_its_result_back(head: Head, tmp_p
     assert path.endswith(str(ROOT))
     assert peer == "0/1/"  # rank 1 is alone on its node and sees no GPU
 
-    steps = list(dict.fromkeys((step.phase, step.done, step.of) for step in told))
+    steps = list(dict.fromkeys((step.phase, step.done, step.of) for step in messages))
     assert steps[:4] == [
         ("submitting", 0, 0),
         ("starting", 0, 0),
@@ -98,7 +98,7 @@ def test_a_run_streams_its_progress_and_brings_its_result_back(head: Head, tmp_p
     assert steps[3:] == sorted(steps[3:])
 
     lines = (tmp_path / "log.txt").read_text().splitlines()[1:-1]  # between when it began and how it ended
-    assert [step.line for step in told if step.line] == lines
+    assert [step.line for step in messages if step.line] == lines
     assert "[rank 1] here I am" in lines
     assert "secrets: " in lines
     assert any(line.startswith("[rank 0] @failure") for line in lines)
@@ -107,8 +107,10 @@ def test_a_run_streams_its_progress_and_brings_its_result_back(head: Head, tmp_p
 
 
 def test_a_cancelled_run_ends_with_all_its_processes(head: Head, tmp_path: Path) -> None:
-    told: list[RunProgress] = []
-    outcome = push(target(head), tmp_path, "hang", told=told, should_stop=lambda: told[-1].phase == "measuring")
+    messages: list[RunProgress] = []
+    outcome = push(
+        target(head), tmp_path, "hang", heard=messages, should_stop=lambda: messages[-1].phase == "measuring"
+    )
     assert outcome.status is RunStatus.CANCELLED
     assert outcome.reason.startswith("cancelled after ")
     assert "confirm" not in outcome.reason
@@ -133,20 +135,20 @@ def test_a_rank_that_fails_says_why(head: Head, tmp_path: Path) -> None:
 def test_ranks_that_find_no_room_are_a_failure(head: Head, tmp_path: Path) -> None:
     outcome = push(target(head, wait_s=1.0), tmp_path, "finish", replace(REQUEST, threads=3))
     assert outcome.status is RunStatus.FAILED
-    said = re.sub(r"\([0-4] free\)", "(some free)", outcome.reason)  # Ray may not know yet that the last run ended
-    assert said == (
+    message = re.sub(r"\([0-4] free\)", "(some free)", outcome.reason)  # Ray may not know yet that the last run ended
+    assert message == (
         "the cluster found no room for 2 ranks of 3 CPUs within 1 s:"
         " it has 4 CPUs (some free), 0 GPUs (some free) on 2 hosts"
     )
 
 
 @pytest.mark.parametrize(
-    ("token", "said"), [("", "asks for a token (HTTP 401)"), ("not-the-right-one", "does not accept this token")]
+    ("token", "message"), [("", "asks for a token (HTTP 401)"), ("not-the-right-one", "does not accept this token")]
 )
-def test_a_wrong_or_missing_token_is_told(token: str, said: str, head: Head, tmp_path: Path) -> None:
+def test_a_wrong_or_missing_token_is_told(token: str, message: str, head: Head, tmp_path: Path) -> None:
     with pytest.raises(RunError) as refused:
         push(target(head, token=token), tmp_path, "finish")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert head.token not in str(refused.value)
     assert not token or token not in str(refused.value)
 

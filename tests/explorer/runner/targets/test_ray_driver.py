@@ -32,21 +32,21 @@ def test_ranks_of_a_host_follow_one_another() -> None:
 
 def test_each_rank_is_told_its_place_among_two_hosts() -> None:
     places = [Place("x", "10.0.0.1", ("3",)), Place("x", "10.0.0.1", ("1",)), Place("y", "10.0.0.2", ("0",))]
-    told = environments(places, 4711, CUDA)
-    assert [(e["RANK"], e["LOCAL_RANK"], e["LOCAL_WORLD_SIZE"], e["GROUP_RANK"]) for e in told] == [
+    shown = environments(places, 4711, CUDA)
+    assert [(e["RANK"], e["LOCAL_RANK"], e["LOCAL_WORLD_SIZE"], e["GROUP_RANK"]) for e in shown] == [
         ("0", "0", "2", "0"),
         ("1", "1", "2", "0"),
         ("2", "0", "1", "1"),
     ]
     # LOCAL_RANK counts the GPUs that are visible, so each rank computes on its own
-    assert [e["CUDA_VISIBLE_DEVICES"] for e in told] == ["3,1", "3,1", "0"]
-    assert {(e["MASTER_ADDR"], e["MASTER_PORT"], e["WORLD_SIZE"]) for e in told} == {("10.0.0.1", "4711", "3")}
-    assert not any("GLOO_SOCKET_IFNAME" in e for e in told)
+    assert [e["CUDA_VISIBLE_DEVICES"] for e in shown] == ["3,1", "3,1", "0"]
+    assert {(e["MASTER_ADDR"], e["MASTER_PORT"], e["WORLD_SIZE"]) for e in shown} == {("10.0.0.1", "4711", "3")}
+    assert not any("GLOO_SOCKET_IFNAME" in e for e in shown)
 
 
 def test_ranks_of_one_host_meet_on_loopback_and_see_no_gpu_unless_asked() -> None:
-    told = environments([Place("x", "10.0.0.1", ())] * 2, 4711, RunRequest(backend=Backend.CPU, threads=3))
-    assert {(e["MASTER_ADDR"], e["CUDA_VISIBLE_DEVICES"], e["OMP_NUM_THREADS"]) for e in told} == {
+    shown = environments([Place("x", "10.0.0.1", ())] * 2, 4711, RunRequest(backend=Backend.CPU, threads=3))
+    assert {(e["MASTER_ADDR"], e["CUDA_VISIBLE_DEVICES"], e["OMP_NUM_THREADS"]) for e in shown} == {
         ("127.0.0.1", "", "3")
     }
 

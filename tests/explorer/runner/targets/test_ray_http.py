@@ -14,28 +14,28 @@ import pytest
 
 from explorer.runner.targets.ray_http import Refused, Stopped, Unreachable, server_at
 from solvers.errors import RunError
-from tests.explorer.runner.targets.fake_ray import TOKEN, Answer, fake_ray, told
+from tests.explorer.runner.targets.fake_ray import TOKEN, Answer, fake_ray, json_answer
 
 
 def test_the_token_goes_along_and_is_blotted_out_of_what_comes_back() -> None:
     with fake_ray(lambda method, path: Answer(body=f"you sent {TOKEN}".encode())) as fake:
         server = server_at("target t", f"{fake.address}/behind/a/proxy/", TOKEN)
         reply = server.ask("GET", "/api/version")
-    assert fake.asked == [("GET", "/behind/a/proxy/api/version", f"Bearer {TOKEN}")]
+    assert fake.requests == [("GET", "/behind/a/proxy/api/version", f"Bearer {TOKEN}")]
     assert (reply.status, reply.body) == (200, "you sent <token>")
     assert TOKEN not in repr(server)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_not_followed(status: int) -> None:
-    with fake_ray(lambda method, path: told({})) as other:
+    with fake_ray(lambda method, path: json_answer({})) as other:
         elsewhere = Answer(status, headers={"Location": f"{other.address}/api/version"})
         with (
             fake_ray(lambda method, path: elsewhere) as fake,
             pytest.raises(Refused, match="which is not followed"),
         ):
             server_at("target t", fake.address, TOKEN).ask("GET", "/api/version")
-    assert other.asked == []
+    assert other.requests == []
 
 
 def test_a_reply_that_is_too_large_is_cut_off() -> None:
@@ -53,7 +53,7 @@ def test_a_reply_that_does_not_end_is_not_waited_for() -> None:
         with pytest.raises(Unreachable, match=r"no answer within 0\.3 s"):
             server.ask("GET", "/", timeout_s=0.3)
         with pytest.raises(Stopped):
-            server.ask("GET", "/", timeout_s=60.0, should_stop=lambda: bool(fake.asked))
+            server.ask("GET", "/", timeout_s=60.0, should_stop=lambda: bool(fake.requests))
         pause.set()
     assert not [thread for thread in threading.enumerate() if thread.name == "request"]
 
@@ -83,7 +83,7 @@ def test_what_speaks_no_http_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "token", "said"),
+    ("address", "token", "message"),
     [
         ("https://head.example.org:8265", "", "is not this machine and needs a token"),
         ("http://head.example.org:8265", TOKEN, "would go to head.example.org unencrypted"),
@@ -98,10 +98,10 @@ def test_what_speaks_no_http_is_told() -> None:
         ("http://127.0.0.1:8265", "a\r\nX-Other: b", "characters that a token cannot have"),
     ],
 )
-def test_what_is_not_safe_to_ask_is_refused(address: str, token: str, said: str) -> None:
+def test_what_is_not_safe_to_ask_is_refused(address: str, token: str, message: str) -> None:
     with pytest.raises(RunError, match=r"^target t: ") as refused:
         server_at("target t", address, token)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "secret" not in str(refused.value)
     assert not token or token not in str(refused.value)
 
@@ -134,7 +134,7 @@ def guarded(certificates: Path) -> Iterator[tuple[str, Path]]:
     """The address of a server with that certificate, and the file of its authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates / "host.pem", certificates / "host.key")
-    with fake_ray(lambda method, path: told({"fine": True}), context) as fake:
+    with fake_ray(lambda method, path: json_answer({"fine": True}), context) as fake:
         yield fake.address, certificates / "ca.pem"
 
 

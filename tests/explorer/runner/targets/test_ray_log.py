@@ -65,8 +65,8 @@ def test_a_result_that_unzips_to_too_much_is_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_failures_come_back() -> None:
-    told = json.dumps({"type": "ValueError", "message": "no"}, indent=2)
-    log = read([rank_failure_line(1, told), failure_line(JobFailure(RunStatus.TIME_LIMIT, "too late"))])
+    shown = json.dumps({"type": "ValueError", "message": "no"}, indent=2)
+    log = read([rank_failure_line(1, shown), failure_line(JobFailure(RunStatus.TIME_LIMIT, "too late"))])
     assert json.loads(log.rank_failures[1]) == {"type": "ValueError", "message": "no"}
     assert log.failure == JobFailure(RunStatus.TIME_LIMIT, "too late")
 

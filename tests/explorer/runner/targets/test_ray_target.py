@@ -22,7 +22,7 @@ from explorer.runner.targets.ray_log import JobFailure, failure_line, rank_failu
 from explorer.runner.targets.target import RunProgress
 from explorer.runner.targets.target_file import RaySetup
 from solvers.errors import InvalidProblem, RunError
-from tests.explorer.runner.targets.fake_ray import TOKEN, Answer, FakeRay, fake_ray, told
+from tests.explorer.runner.targets.fake_ray import TOKEN, Answer, FakeRay, fake_ray, json_answer
 from tests.explorer.runner.two_ranks import two_rank_text
 
 PATIENT = RunRequest(time_limit_s=60.0)
@@ -51,20 +51,20 @@ class Cluster:
         if (method, last) in self.also:
             return self.also[method, last]
         if path == "/api/version":
-            return told({"version": "4", "ray_version": "2.60.0"})
+            return json_answer({"version": "4", "ray_version": "2.60.0"})
         if path.startswith("/api/packages/"):
             return Answer(404 if method == "GET" else 200)
         if (method, path) == ("POST", "/api/jobs/"):
-            return told({"submission_id": "as asked"})
+            return json_answer({"submission_id": "as asked"})
         if last == "stop":
             self.stopped = True
-            return told({"stopped": True})
+            return json_answer({"stopped": True})
         if last == "logs":
             log = self.states[0][1]
             if len(self.states) > 1:
                 del self.states[0]
-            return told({"logs": log})
-        return told({"status": "STOPPED" if self.stopped else self.states[0][0], "message": "Ray's own words"})
+            return json_answer({"logs": log})
+        return json_answer({"status": "STOPPED" if self.stopped else self.states[0][0], "message": "Ray's own words"})
 
 
 def push(
@@ -101,12 +101,12 @@ def test_a_job_is_followed_to_its_result(tmp_path: Path) -> None:
     assert seen[-1] == RunProgress("measuring", 1, 2)
     assert "my token is <token>\n" in (tmp_path / "run" / "log.txt").read_text()
 
-    assert {token for _, _, token in fake.asked} == {f"Bearer {TOKEN}"}
-    asked = json.loads(fake.bodies["POST /api/jobs/"])
-    uploaded = [path for method, path, _ in fake.asked if method == "PUT"]
-    assert [f"gcs://{path.rpartition('/')[2]}" for path in uploaded] == [asked["runtime_env"]["working_dir"]]
-    assert "--ranks 2 --hosts 0 --module explorer.runner.rank" in asked["entrypoint"]
-    assert TOKEN not in json.dumps(asked)
+    assert {token for _, _, token in fake.requests} == {f"Bearer {TOKEN}"}
+    request = json.loads(fake.bodies["POST /api/jobs/"])
+    uploaded = [path for method, path, _ in fake.requests if method == "PUT"]
+    assert [f"gcs://{path.rpartition('/')[2]}" for path in uploaded] == [request["runtime_env"]["working_dir"]]
+    assert "--ranks 2 --hosts 0 --module explorer.runner.rank" in request["entrypoint"]
+    assert TOKEN not in json.dumps(request)
 
 
 def test_a_package_that_is_there_is_not_sent_again(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_package_that_is_there_is_not_sent_again(tmp_path: Path) -> None:
 
     cluster = Cluster(("FAILED", ""))
     _, fake = push(answer, tmp_path)
-    assert "PUT" not in {method for method, _, _ in fake.asked}
+    assert "PUT" not in {method for method, _, _ in fake.requests}
 
 
 FAILED = json.dumps({"type": "RuntimeError", "message": "no memory", "step": "1B0", "out_of_memory": True})
@@ -172,22 +172,24 @@ def test_a_job_that_somebody_else_stops_is_cancelled(tmp_path: Path) -> None:
 
 def test_a_cancelled_run_stops_the_job_and_keeps_its_log(tmp_path: Path) -> None:
     cluster = Cluster(("RUNNING", "one line"))
-    outcome, fake = push(cluster, tmp_path, should_stop=lambda fake: any("logs" in path for _, path, _ in fake.asked))
+    outcome, fake = push(
+        cluster, tmp_path, should_stop=lambda fake: any("logs" in path for _, path, _ in fake.requests)
+    )
     assert cluster.stopped
     assert outcome.status is RunStatus.CANCELLED
     assert "confirm" not in outcome.reason
     _, line, end = (tmp_path / "run" / "log.txt").read_text().splitlines()
     assert line == "one line"
     assert end.startswith("# ended after")
-    assert sum(path.endswith("/stop") for _, path, _ in fake.asked) == 1
+    assert sum(path.endswith("/stop") for _, path, _ in fake.requests) == 1
 
 
 def test_a_run_cancelled_before_its_submission_is_not_submitted(tmp_path: Path) -> None:
     pause = threading.Event()
     cluster = Cluster(("RUNNING", ""), also={("GET", "version"): Answer(body=b"{}", pause=pause)})
-    outcome, fake = push(cluster, tmp_path, should_stop=lambda fake: bool(fake.asked and (pause.set() or True)))
+    outcome, fake = push(cluster, tmp_path, should_stop=lambda fake: bool(fake.requests and (pause.set() or True)))
     assert outcome.status is RunStatus.CANCELLED
-    assert [path for _, path, _ in fake.asked] == ["/api/version"]
+    assert [path for _, path, _ in fake.requests] == ["/api/version"]
 
 
 def test_a_run_cancelled_while_it_is_submitted_is_stopped_afterwards(tmp_path: Path) -> None:
@@ -195,12 +197,12 @@ def test_a_run_cancelled_while_it_is_submitted_is_stopped_afterwards(tmp_path: P
     cluster = Cluster(("RUNNING", ""), also={("POST", "jobs"): Answer(body=b'{"submission_id": "x"}', pause=pause)})
 
     def should_stop(fake: FakeRay) -> bool:
-        return ("POST", "/api/jobs/") in [(method, path) for method, path, _ in fake.asked]
+        return ("POST", "/api/jobs/") in [(method, path) for method, path, _ in fake.requests]
 
     threading.Timer(0.3, pause.set).start()
     outcome, fake = push(cluster, tmp_path, should_stop=should_stop)
     assert (outcome.status, cluster.stopped) == (RunStatus.CANCELLED, True)
-    assert next(path for method, path, _ in fake.asked if method == "POST") == "/api/jobs/"
+    assert next(path for method, path, _ in fake.requests if method == "POST") == "/api/jobs/"
 
 
 def test_a_time_limit_stops_the_job(tmp_path: Path) -> None:
@@ -250,7 +252,7 @@ def test_a_cluster_that_is_busy_for_a_moment_is_asked_again(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         (b"<html>", "is that a Ray cluster's address? its reply: not JSON"),
         (b"[]", "expected an object"),
@@ -260,7 +262,7 @@ def test_a_cluster_that_is_busy_for_a_moment_is_asked_again(tmp_path: Path) -> N
         (b" " * 2**21, "more than 1,048,576 bytes"),
     ],
 )
-def test_a_reply_that_makes_no_sense_ends_the_run(reply: bytes, said: str, tmp_path: Path) -> None:
+def test_a_reply_that_makes_no_sense_ends_the_run(reply: bytes, message: str, tmp_path: Path) -> None:
     cluster = Cluster(("RUNNING", ""))
 
     def answer(method: str, path: str) -> Answer:
@@ -269,7 +271,7 @@ def test_a_reply_that_makes_no_sense_ends_the_run(reply: bytes, said: str, tmp_p
 
     outcome, _ = push(answer, tmp_path)
     assert outcome.status is RunStatus.FAILED
-    assert said in outcome.reason
+    assert message in outcome.reason
     assert cluster.stopped
 
 
@@ -286,13 +288,15 @@ def test_a_job_that_the_cluster_forgot_ends_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(401, "asks for a token (HTTP 401)"), (403, "does not accept this token (HTTP 403)")]
+    ("status", "message"), [(401, "asks for a token (HTTP 401)"), (403, "does not accept this token (HTTP 403)")]
 )
-def test_a_token_that_is_not_accepted_is_told_before_anything_is_sent(status: int, said: str, tmp_path: Path) -> None:
+def test_a_token_that_is_not_accepted_is_told_before_anything_is_sent(
+    status: int, message: str, tmp_path: Path
+) -> None:
     also = {("GET", "version"): Answer(status, f"{TOKEN} is wrong".encode())}
     with pytest.raises(Refused) as refused:
         push(Cluster(("RUNNING", ""), also=also), tmp_path)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert TOKEN not in str(refused.value)
 
 

@@ -39,10 +39,10 @@ def test_there_is_always_a_local_target(tmp_path: Path) -> None:
 def test_a_file_is_found_by_flag_by_variable_or_in_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "placement-explorer").mkdir()
     declare(tmp_path / "placement-explorer", '[three]\nkind = "local"\n')
-    asked = declare(tmp_path, '[two]\nkind = "local"\n')
+    question = declare(tmp_path, '[two]\nkind = "local"\n')
     home = {"XDG_CONFIG_HOME": str(tmp_path)}
-    assert "two" in load_targets(asked, home).setups
-    assert "two" in load_targets(None, home | {"PLACEMENT_EXPLORER_TARGETS": asked}).setups
+    assert "two" in load_targets(question, home).setups
+    assert "two" in load_targets(None, home | {"PLACEMENT_EXPLORER_TARGETS": question}).setups
     assert "three" in load_targets(None, home).setups
     with pytest.raises(InvalidProblem, match="no such file"):
         load_targets(str(tmp_path / "none.toml"), home)
@@ -51,8 +51,8 @@ def test_a_file_is_found_by_flag_by_variable_or_in_the_configuration(tmp_path: P
 def test_a_target_says_what_a_run_is_unless_told_otherwise(tmp_path: Path) -> None:
     text = '[local]\nthreads = 2\npin = false\nbackend = "cpu"\ntimeout = 30\nmax_ranks = 3\n'
     targets = load_targets(declare(tmp_path, text), {})
-    asked = targets.defaults("local")
-    assert (asked.threads, asked.pin, asked.backend, asked.time_limit_s) == (2, False, Backend.CPU, 30.0)
+    question = targets.defaults("local")
+    assert (question.threads, question.pin, question.backend, question.time_limit_s) == (2, False, Backend.CPU, 30.0)
     assert targets.setup("local").max_ranks == 3
 
 
@@ -63,7 +63,7 @@ def test_an_unknown_name_is_refused_with_the_closest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[a\n", "line 1"),
         ("a = 1\n", "targets.toml: a: expected a table"),
@@ -86,8 +86,8 @@ def test_an_unknown_name_is_refused_with_the_closest(tmp_path: Path) -> None:
         (RAY.format(address="https://head") + 'token_env = "T"\ntoken_file = "t"\n', "not both"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_file_and_key(text: str, told: str, tmp_path: Path) -> None:
-    assert told in refused(tmp_path, text)
+def test_what_cannot_be_meant_is_refused_with_file_and_key(text: str, message: str, tmp_path: Path) -> None:
+    assert message in refused(tmp_path, text)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])

@@ -36,7 +36,7 @@ def test_the_loss_of_the_example_falls(
     assert losses[-1] < 0.8 * losses[0]
     monkeypatch.setattr(sys, "argv", ["train", *given])
     assert example.main() == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: batches: input 0 must be [8, 32] int64")
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith("error: batches: input 0 must be [8, 32] int64")
+    assert message.count("\n") == 1
     torch.set_num_threads(threads)

@@ -99,14 +99,14 @@ def launch(folder: Path, *names: str) -> dict[str, Any]:
 
 def curve(results: dict[str, Any], name: str) -> list[list[float]]:
     """(number, loss, norm, learning rate) of every step, on which the ranks agree to the last bit."""
-    first, *others = [told["curve"] for told in results[name]]
+    first, *others = [result["curve"] for result in results[name]]
     assert all(other == first for other in others)
     return [[number or 0.0 for number in step] for step in first]
 
 
 def weights(results: dict[str, Any], name: str) -> dict[str, float]:
     """Sums of the tensors of the whole state dict, which rank 0 alone has."""
-    first, *others = [told["weights"] for told in results[name]]
+    first, *others = [result["weights"] for result in results[name]]
     assert not any(others)
     return first
 
@@ -136,8 +136,8 @@ def test_the_clip_and_the_schedule_do_something(results: dict[str, Any]) -> None
 
 
 def test_a_rank_holds_the_parameters_of_its_own_operators_only(results: dict[str, Any]) -> None:
-    (whole,) = [told["held"] for told in results["full on one"]]
-    one, other = [told["held"] for told in results["full on two"]]
+    (whole,) = [result["held"] for result in results["full on one"]]
+    one, other = [result["held"] for result in results["full on two"]]
     assert sorted(one) == ["table.weight"]
     assert {**one, **other} == whole
     assert not one.keys() & other.keys()
@@ -148,7 +148,7 @@ def test_dropout_is_the_same_wherever_an_operator_runs_and_when(name: str, resul
     """Statistics of the batch, too, are counted once."""
     assert same(curve(results, name), curve(results, "noisy on one"))
     assert close(weights(results, name), weights(results, "noisy on one"))
-    assert all(told["generator"] for told in results[name])
+    assert all(result["generator"] for result in results[name])
 
 
 def test_dropout_differs_from_mini_batch_to_mini_batch(results: dict[str, Any]) -> None:
@@ -182,20 +182,22 @@ def test_the_plan_changes_in_the_middle_and_the_curve_does_not(
 def test_a_checkpoint_that_could_not_be_written_leaves_nothing_and_the_training_goes_on(
     results: dict[str, Any],
 ) -> None:
-    for told in results["a full disk"]:
-        assert re.search(r"full: file too large; nothing of it was saved, and what was saved before is", told["error"])
-        assert told["left"] == []
-        assert told["whole"] == ["full"]
+    for result in results["a full disk"]:
+        assert re.search(
+            r"full: file too large; nothing of it was saved, and what was saved before is", result["error"]
+        )
+        assert result["left"] == []
+        assert result["whole"] == ["full"]
     assert same(curve(results, "a full disk"), curve(results, "to two"))
 
 
 def test_what_gives_mini_batches_is_told_where_to_go_on(results: dict[str, Any]) -> None:
-    assert [told["asked"] for told in results["called"]] == [[6], [6]]
+    assert [result["asked"] for result in results["called"]] == [[6], [6]]
     assert same(curve(results, "called"), curve(results, "to two"))
 
 
 def test_a_module_gives_its_own_values_and_stays_as_it_is(results: dict[str, Any]) -> None:
-    assert all(told["same"] and told["untouched"] for told in results["a module"])
+    assert all(result["same"] and result["untouched"] for result in results["a module"])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -256,7 +258,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_is_refused_on_every_rank_in_one_line(name: str, results: dict[str, Any]) -> None:
-    one, other = [told["error"] for told in results[name]]
+    one, other = [result["error"] for result in results[name]]
     assert one == other
     assert REFUSED[name] in one
     assert "\n" not in one

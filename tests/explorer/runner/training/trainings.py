@@ -31,7 +31,7 @@ from solvers.formats.op_graph_json import graph_hash
 from tests.explorer.runner.training import models, random_trainings
 
 STEPS = 6
-Told = dict[str, Any]
+Report = dict[str, Any]
 
 
 KNOWN: dict[Any, Any] = {}
@@ -59,7 +59,7 @@ def curve(training: Training, steps: int = STEPS) -> list[Any]:
     return [astuple(step) for step in training.steps(steps)]
 
 
-def trained(folder: Path, plan: str, **given: Any) -> Told:
+def trained(folder: Path, plan: str, **given: Any) -> Report:
     """The curve, and the sum of all weights at the end."""
     training = launched(folder / plan, **given)
     steps = curve(training)
@@ -71,29 +71,29 @@ def summary(state: dict[str, Tensor]) -> dict[str, float]:
     return {name: float(value.double().abs().sum()) for name, value in state.items()}
 
 
-FULL: Told = {"schedule": models.warm_up, "clip": 0.4, "accumulate": 2}
-NOISY: Told = {"model": models.noisy, "loss": None}
-HALVED: Told = {"model": models.halved, "loss": None}
+FULL: Report = {"schedule": models.warm_up, "clip": 0.4, "accumulate": 2}
+NOISY: Report = {"model": models.noisy, "loss": None}
+HALVED: Report = {"model": models.halved, "loss": None}
 
 
-def noisy(folder: Path, plan: str) -> Told:
+def noisy(folder: Path, plan: str) -> Report:
     before = torch.random.get_rng_state()
-    told = trained(folder, plan, **NOISY, batches=models.pairs(STEPS))
-    return told | {"generator": bool(torch.equal(before, torch.random.get_rng_state()))}
+    shown = trained(folder, plan, **NOISY, batches=models.pairs(STEPS))
+    return shown | {"generator": bool(torch.equal(before, torch.random.get_rng_state()))}
 
 
-def first_half(folder: Path, plan: str, kept: str) -> Told:
+def first_half(folder: Path, plan: str, kept: str) -> Report:
     training = launched(folder / plan, **FULL)
-    told = {"curve": curve(training, STEPS // 2)}
+    fields = {"curve": curve(training, STEPS // 2)}
     training.save(folder / kept)
-    return told
+    return fields
 
 
-def second_half(folder: Path, plan: str, kept: str) -> Told:
+def second_half(folder: Path, plan: str, kept: str) -> Report:
     return {"curve": curve(launched(folder / plan, **FULL, seed=99, resume=folder / kept))}
 
 
-def alone(folder: Path) -> Told:
+def alone(folder: Path) -> Report:
     """The same model, in a plain loop of PyTorch, from the same weights."""
     training = launched(folder / "one.json", **FULL)
     module, _ = models.scores()
@@ -116,7 +116,7 @@ def alone(folder: Path) -> Told:
     return {"curve": steps, "start": start, "weights": summary(module.state_dict()), "keys": list(module.state_dict())}
 
 
-def halved_alone(folder: Path) -> Told:
+def halved_alone(folder: Path) -> Report:
     """The same under autocast, in a plain loop over micro-batches."""
     module, _ = models.halved()
     module.load_state_dict(launched(folder / "one halved.json", **HALVED, batches=models.vectors(1)).full_state_dict())
@@ -132,7 +132,7 @@ def halved_alone(folder: Path) -> Told:
     return {"curve": steps, "weights": summary(module.state_dict())}
 
 
-def module_given(folder: Path) -> Told:
+def module_given(folder: Path) -> Report:
     torch.manual_seed(5)
     module, _ = models.scores()
     before = summary(module.state_dict())
@@ -142,19 +142,19 @@ def module_given(folder: Path) -> Told:
     return {"curve": steps, "same": start in ({}, before), "untouched": summary(module.state_dict()) == before}
 
 
-def called(folder: Path) -> Told:
+def called(folder: Path) -> Report:
     """Mini-batches from a number on."""
-    asked = []
+    requests = []
 
     def batches(first: int) -> Any:
-        asked.append(first)
+        requests.append(first)
         return list(models.pairs(2 * STEPS))[first:]
 
     training = launched(folder / "two.json", **FULL, batches=batches, resume=folder / "one")
-    return {"curve": curve(training), "asked": asked}
+    return {"curve": curve(training), "asked": requests}
 
 
-def idle(folder: Path) -> Told:
+def idle(folder: Path) -> Report:
     """The same mini-batch over and over, and nothing learned."""
 
     def still(parameters: Any) -> torch.optim.Optimizer:
@@ -164,7 +164,7 @@ def idle(folder: Path) -> Told:
     return {"curve": curve(launched(folder / "two noisy.json", **NOISY, optimizer=still, batches=batches))}
 
 
-def refused(folder: Path, plan: str = "two.json", **given: Any) -> Told:
+def refused(folder: Path, plan: str = "two.json", **given: Any) -> Report:
     try:
         launched(folder / plan, **given)
     except PlacementError as error:
@@ -181,7 +181,7 @@ def on(rank: int, other: Any, usual: Any) -> Any:
     return other if dist.get_rank() == rank else usual
 
 
-def later(folder: Path, batches: Callable[[], Any], steps: int = 1) -> Told:
+def later(folder: Path, batches: Callable[[], Any], steps: int = 1) -> Report:
     """What a training comes upon in the middle."""
     training = launched(folder / "two.json", batches=batches())
     try:
@@ -190,12 +190,12 @@ def later(folder: Path, batches: Callable[[], Any], steps: int = 1) -> Told:
         return {"error": str(error)}
 
 
-def in_autocast(folder: Path) -> Told:
+def in_autocast(folder: Path) -> Report:
     with torch.autocast("cpu", torch.bfloat16):
         return refused(folder)
 
 
-def spoiled(folder: Path) -> Told:
+def spoiled(folder: Path) -> Report:
     """A checkpoint whose list of tensors names a function."""
     if dist.get_rank() == 0:
         shutil.copytree(folder / "two", folder / "spoiled")
@@ -204,7 +204,7 @@ def spoiled(folder: Path) -> Told:
     return refused(folder, **FULL, resume=folder / "spoiled")
 
 
-def used(folder: Path) -> Told:
+def used(folder: Path) -> Report:
     training = launched(folder / "two.json")
     try:
         training.save(folder)
@@ -213,7 +213,7 @@ def used(folder: Path) -> Told:
     return {"error": ""}
 
 
-def full_disk(folder: Path) -> Told:
+def full_disk(folder: Path) -> Report:
     """On one rank no file may become longer than a few bytes; then all may again."""
     training = launched(folder / "two.json", **FULL)
     curve(training, STEPS // 2)
@@ -238,7 +238,7 @@ def sgd(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1)
 
 
-ON_ONE: dict[str, Callable[[Path], Told]] = {
+ON_ONE: dict[str, Callable[[Path], Report]] = {
     "alone": alone,
     "full on one": lambda f: trained(f, "one.json", **FULL),
     "noisy on one": lambda f: noisy(f, "one noisy.json"),
@@ -246,7 +246,7 @@ ON_ONE: dict[str, Callable[[Path], Told]] = {
     "halved on one": lambda f: trained(f, "one halved.json", **HALVED, batches=models.vectors(STEPS)),
     "from one": lambda f: first_half(f, "one.json", "one"),
 }
-ON_TWO: dict[str, Callable[[Path], Told]] = {
+ON_TWO: dict[str, Callable[[Path], Report]] = {
     "full on two": lambda f: trained(f, "two.json", **FULL),
     "replicas": lambda f: trained(f, "two replicas.json", **FULL),
     "ZeRO-1": lambda f: trained(f, "two with ZeRO-1.json", **FULL),
@@ -290,7 +290,7 @@ ON_TWO: dict[str, Callable[[Path], Told]] = {
     "a full disk": full_disk,
     **{name: partial(random_trainings.trained, name=name) for name in random_trainings.NAMES},
 }  # fmt: skip
-BACK_ON_ONE: dict[str, Callable[[Path], Told]] = {
+BACK_ON_ONE: dict[str, Callable[[Path], Report]] = {
     "to one": lambda f: second_half(f, "one.json", "two"),
     "hosts to one": lambda f: second_half(f, "one.json", "hosts"),
     "ZeRO-1 to one": lambda f: second_half(f, "one.json", "ZeRO-1"),
@@ -312,7 +312,7 @@ def main(folder: Path, names: list[str]) -> None:
             if ranks == 2:
                 meet(folder, number, process)
             for name, case in cases.items():
-                results[name] = told(case, folder, name, ranks)
+                results[name] = gathered(case, folder, name, ranks)
             if ranks == 2:
                 dist.destroy_process_group()
     if process == 0:
@@ -323,7 +323,7 @@ def meet(folder: Path, number: int, process: int) -> None:
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet{number}", rank=process, world_size=2)
 
 
-def told(case: Callable[[Path], Told], folder: Path, name: str, ranks: int) -> list[Told]:
+def gathered(case: Callable[[Path], Report], folder: Path, name: str, ranks: int) -> list[Report]:
     mine = case(folder)
     if ranks == 1:
         dist.destroy_process_group()

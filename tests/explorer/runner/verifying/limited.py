@@ -50,13 +50,13 @@ def main(folder: Path, way: Way, file: PlanFile, rank: int) -> None:
     _forget_more_than(LIMIT)
     try:
         machine = make_machine(file, request, rank, RANKS, torch.device("cpu"), program)
-        told = asdict(verify(machine, file.reference, file.problem, request))
+        shown = asdict(verify(machine, file.reference, file.problem, request))
     except RuntimeError as error:
-        told = {"rank": rank, "error": str(error)}
-        (folder / f"failure-{rank}.json").write_text(json.dumps(told))
+        shown = {"rank": rank, "error": str(error)}
+        (folder / f"failure-{rank}.json").write_text(json.dumps(shown))
         os._exit(1)
     if rank == 0:
-        (folder / "result.json").write_text(json.dumps(told))
+        (folder / "result.json").write_text(json.dumps(shown))
 
 
 def _forget_more_than(more: int) -> None:

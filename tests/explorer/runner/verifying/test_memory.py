@@ -26,10 +26,10 @@ def compared(folder: Path, way: str) -> dict[str, Any]:
 def test_what_has_no_room_for_the_whole_model_is_compared_by_stages(tmp_path: Path) -> None:
     found = compared(tmp_path, "stages")
     assert list(found) == ["result"], found
-    told = found["result"]
-    assert told["way"] == "stages"
-    assert told["compared"] == LAYERS * RANKS
-    assert max(told["loss"], told["gradient"], told["parameter"]) < 1e-4
+    shown = found["result"]
+    assert shown["way"] == "stages"
+    assert shown["compared"] == LAYERS * RANKS
+    assert max(shown["loss"], shown["gradient"], shown["parameter"]) < 1e-4
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def test_the_whole_is_parameters_gradients_a_copy_states_and_what_is_saved() -> 
 
 
 @pytest.mark.parametrize(
-    ("cap", "free", "asked", "way"),
+    ("cap", "free", "question", "way"),
     [
         (math.inf, math.inf, None, Way.WHOLE),
         (1023.0, math.inf, None, Way.STAGES),
@@ -59,7 +59,7 @@ def test_the_whole_is_parameters_gradients_a_copy_states_and_what_is_saved() -> 
     ],
 )
 def test_it_is_in_one_piece_where_there_is_room(
-    monkeypatch: pytest.MonkeyPatch, cap: float, free: float, asked: Way | None, way: Way
+    monkeypatch: pytest.MonkeyPatch, cap: float, free: float, question: Way | None, way: Way
 ) -> None:
     monkeypatch.setattr("torch.distributed.broadcast", lambda tensor, source: None)
     monkeypatch.setattr(verify, "free_bytes", lambda device: free)
@@ -67,7 +67,7 @@ def test_it_is_in_one_piece_where_there_is_room(
     devices = [replace(d, memory_bytes=cap if n == 3 else 1.0) for n, d in enumerate(problem.cluster.devices)]
     problem = replace(problem, cluster=replace(problem.cluster, devices=tuple(devices)))
     machine: Any = SimpleNamespace(script=SCRIPT, program=PROGRAM, device=torch.device("cpu"))
-    assert way_of(asked, machine, problem, None) is way
+    assert way_of(question, machine, problem, None) is way
 
 
 def test_each_segment_is_computed_by_the_first_rank_that_has_it() -> None:
@@ -92,7 +92,7 @@ def test_parts_come_after_those_they_read_from() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "said"),
+    ("parts", "message"),
     [
         ([Part((0, 1), 0)], "each operator once"),
         ([Part((0, 1), 0), Part((1, 2), 0)], "each operator once"),
@@ -100,6 +100,6 @@ def test_parts_come_after_those_they_read_from() -> None:
         ([Part((0, 2), 0), Part((1,), 1)], "wait for each other"),
     ],
 )
-def test_what_is_not_the_whole_model_is_refused(parts: list[Part], said: str) -> None:
-    with pytest.raises(RunError, match=said):
+def test_what_is_not_the_whole_model_is_refused(parts: list[Part], message: str) -> None:
+    with pytest.raises(RunError, match=message):
         in_order(CHAIN, parts)

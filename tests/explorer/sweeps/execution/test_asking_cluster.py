@@ -23,17 +23,17 @@ from explorer.sweeps.execution.solving import answer_to
 from explorer.sweeps.sweep import cell_rows
 from solvers.errors import RunError
 from tests.explorer.cli.command import Command, workload, write
-from tests.explorer.runner.targets.fake_ray import Answer, FakeRay, fake_ray, told
+from tests.explorer.runner.targets.fake_ray import Answer, FakeRay, fake_ray, json_answer
 from tests.explorer.sweeps.execution.remembered import BASE, LIMITS, Remembered, few
-from tests.explorer.sweeps.execution.remembered import told as rows_of
+from tests.explorer.sweeps.execution.remembered import plain_rows as rows_of
 
-ASKED = few(("equal",))
-COUNT = len(ASKED)
+QUESTIONS = few(("equal",))
+COUNT = len(QUESTIONS)
 
 
 def answer(position: int) -> list[str]:
     """The lines of an honest answer."""
-    cell = ASKED[position]
+    cell = QUESTIONS[position]
     question = Question(make_problem(cell.workload, cell.point.settings(BASE)), cell.planner, LIMITS)
     return answer_lines(position, answer_text(answer_to(question, None)))
 
@@ -54,21 +54,21 @@ class Jobs:
             return Answer(self.refuses)
         name = path.split("/")[3] if path.startswith("/api/jobs/") else ""
         if path == "/api/version":
-            return told({"ray_version": "2.60"})
+            return json_answer({"ray_version": "2.60"})
         if path.startswith("/api/packages"):
-            return Answer(404) if method == "GET" else told({})
+            return Answer(404) if method == "GET" else json_answer({})
         if method == "POST" and not name:
             self.submitted.append(json.loads(self.fake.bodies["POST /api/jobs/"])["submission_id"])
-            return told({})
+            return json_answer({})
         if name not in self.submitted:
             return Answer(404)
         number = self.submitted.index(name)
         if path.endswith("/stop"):
             self.stopped.append(name)
-            return told({})
+            return json_answer({})
         if path.endswith("/logs"):
-            return told({"logs": "".join(f"{line}\n" for line in self.logs[number])})
-        return told({"status": "STOPPED" if name in self.stopped else self.status, "message": "as it is"})
+            return json_answer({"logs": "".join(f"{line}\n" for line in self.logs[number])})
+        return json_answer({"status": "STOPPED" if name in self.stopped else self.status, "message": "as it is"})
 
     fake: FakeRay = field(init=False)
 
@@ -82,10 +82,10 @@ def served(logs: list[list[str]], status: str = "SUCCEEDED", **more: Any) -> Ite
 
 
 def asked_of(cluster: Cluster, library: Any = None, **more: Any) -> list[dict[str, Any]]:
-    return rows_of(cell_rows(ASKED, BASE, LIMITS, cluster, library or Nothing(), **more))
+    return rows_of(cell_rows(QUESTIONS, BASE, LIMITS, cluster, library or Nothing(), **more))
 
 
-EXPECTED = rows_of(cell_rows(ASKED, BASE, LIMITS, Here(), Nothing()))
+EXPECTED = rows_of(cell_rows(QUESTIONS, BASE, LIMITS, Here(), Nothing()))
 
 
 def test_answers_are_rows_in_whatever_order_they_come() -> None:
@@ -101,7 +101,7 @@ def test_answers_are_rows_in_whatever_order_they_come() -> None:
 
 def test_a_job_that_was_left_behind_is_gone_on_with_and_only_the_rest_is_asked() -> None:
     with served([[*answer(1), *answer(2)], [*answer(0), *answer(3)]], "RUNNING") as (jobs, cluster):
-        rows = cell_rows(ASKED, BASE, LIMITS, cluster, Nothing())
+        rows = cell_rows(QUESTIONS, BASE, LIMITS, cluster, Nothing())
         assert next(rows)[0] == 1
         rows.close()  # whoever asked is gone
         assert jobs.stopped == jobs.submitted
@@ -121,7 +121,7 @@ def test_who_stops_ends_the_job_and_keeps_what_came() -> None:
     with served([answer(1)], "RUNNING") as (jobs, cluster):
         seen: list[int] = []
         library = Remembered()
-        rows = dict(cell_rows(ASKED, BASE, LIMITS, cluster, library, should_stop=lambda: bool(seen),
+        rows = dict(cell_rows(QUESTIONS, BASE, LIMITS, cluster, library, should_stop=lambda: bool(seen),
                               on_course=lambda course: seen.extend([1] * course.done)))  # fmt: skip
     assert list(rows) == [1]
     assert (jobs.stopped, len(library.kept)) == (jobs.submitted, 1)
@@ -157,7 +157,7 @@ def test_an_answer_that_is_none_is_a_row_that_says_so() -> None:
 def test_a_cluster_that_vanishes_leaves_what_came() -> None:
     library = Remembered()
     with served([answer(0)], "RUNNING") as (jobs, cluster):
-        rows = cell_rows(ASKED, BASE, LIMITS, cluster, library)
+        rows = cell_rows(QUESTIONS, BASE, LIMITS, cluster, library)
         assert next(rows)[0] == 0
         jobs.refuses = 503
         with pytest.raises(Interrupted, match="the cluster vanished"):
@@ -176,16 +176,16 @@ def test_bad_targets_are_refused_and_the_rest_is_printed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, file, targets = Command(capsys), write(tmp_path, workload(maxCPUs=0)), tmp_path / "targets.toml"
-    asked = ("sweep", file, "--devices", "1,2", "--planner", "equal", "--targets", targets)
+    arguments = ("sweep", file, "--devices", "1,2", "--planner", "equal", "--targets", targets)
     with served([]) as (jobs, cluster):
         targets.write_text(f'[here]\nkind = "ray"\naddress = "{cluster.setup.address}"\ntoken_env = "A_TOKEN"\n')
-        assert "no target 'there'" in command.refused(*asked, "--on", "there")
-        assert "the environment variable A_TOKEN holds no token" in command.refused(*asked, "--on", "here")
+        assert "no target 'there'" in command.refused(*arguments, "--on", "there")
+        assert "the environment variable A_TOKEN holds no token" in command.refused(*arguments, "--on", "here")
         monkeypatch.setenv("A_TOKEN", "not-the-right-one")
         jobs.refuses = 403
-        said = command.refused(*asked, "--on", "here")
-        assert "does not accept this token (HTTP 403)" in said
-        assert "not-the-right-one" not in said
-    assert "connection refused" in command.refused(*asked, "--on", "here")
+        refusal = command.refused(*arguments, "--on", "here")
+        assert "does not accept this token (HTTP 403)" in refusal
+        assert "not-the-right-one" not in refusal
+    assert "connection refused" in command.refused(*arguments, "--on", "here")
     targets.write_text('[two]\nkind = "local"\n')
-    assert command(*asked, "--on", "two", "--workers", 1).status == 0  # as --on local
+    assert command(*arguments, "--on", "two", "--workers", 1).status == 0  # as --on local

@@ -16,7 +16,7 @@ from explorer.sweeps.execution.pool import Here
 from explorer.sweeps.execution.queue import Course, Kept, Nothing
 from explorer.sweeps.sweep import Cell, cell_rows
 from tests.explorer.runner.targets.ray_head import Head, _processes, _session, running_head
-from tests.explorer.sweeps.execution.remembered import BASE, LIMITS, Remembered, few, told
+from tests.explorer.sweeps.execution.remembered import BASE, LIMITS, Remembered, few, plain_rows
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("ray is not installed (pip install 'placement-explorer[test]')", allow_module_level=True)
@@ -33,25 +33,27 @@ def cluster(head: Head, owner: str, **more: Any) -> Cluster:
     return Cluster(RaySetup("here", head.address, installed=True), head.token, owner=owner, **more)
 
 
-def asked_of(workers: Any, asked: tuple[Cell, ...], library: Kept | None = None, **more: Any) -> list[dict[str, Any]]:
-    return told(cell_rows(asked, BASE, LIMITS, workers, library or Nothing(), **more))
+def asked_of(
+    workers: Any, question: tuple[Cell, ...], library: Kept | None = None, **more: Any
+) -> list[dict[str, Any]]:
+    return plain_rows(cell_rows(question, BASE, LIMITS, workers, library or Nothing(), **more))
 
 
 def test_a_cluster_gives_the_same_rows_and_is_asked_nothing_twice(head: Head) -> None:
-    asked, library = few(), Remembered()
-    here = asked_of(Here(), asked)
+    question, library = few(), Remembered()
+    here = asked_of(Here(), question)
     seen: list[Course] = []
-    assert asked_of(cluster(head, "one"), asked, library, on_course=seen.append) == here
-    assert len(library.kept) == len(asked)
+    assert asked_of(cluster(head, "one"), question, library, on_course=seen.append) == here
+    assert len(library.kept) == len(question)
     assert max(len(course.running) for course in seen) == 2  # both nodes
     nowhere = Cluster(RaySetup("here", "http://127.0.0.1:1"))
-    assert asked_of(nowhere, asked, library) == here  # which asks nobody
+    assert asked_of(nowhere, question, library) == here  # which asks nobody
 
 
 @pytest.mark.slow
 def test_a_node_that_dies_costs_its_questions_another_try(head: Head) -> None:
     """The last one: after it, only the head is left."""
-    asked, library = few(("auto",)), Remembered()
+    question, library = few(("auto",)), Remembered()
     dead: list[int] = []
 
     def kill_the_second(course: Course) -> None:
@@ -60,7 +62,7 @@ def test_a_node_that_dies_costs_its_questions_another_try(head: Head) -> None:
             for process in dead:
                 os.kill(process, signal.SIGKILL)
 
-    rows = asked_of(cluster(head, "three"), asked, library, on_course=kill_the_second)
+    rows = asked_of(cluster(head, "three"), question, library, on_course=kill_the_second)
     assert dead
-    assert rows == asked_of(Here(), asked)
-    assert len(library.kept) == len(asked)
+    assert rows == asked_of(Here(), question)
+    assert len(library.kept) == len(question)

@@ -19,8 +19,8 @@ from explorer.sweeps.sweep import before, cell_rows
 from solvers.errors import InvalidProblem
 from tests.explorer.sweeps.execution.remembered import BASE, LIMITS, few
 
-ASKED = few(("auto",))
-QUESTIONS = [Question(make_problem(c.workload, c.point.settings(BASE)), c.planner, LIMITS) for c in ASKED]
+CELLS = few(("auto",))
+QUESTIONS = [Question(make_problem(c.workload, c.point.settings(BASE)), c.planner, LIMITS) for c in CELLS]
 
 
 @dataclass
@@ -52,19 +52,19 @@ def answers(sheet: Sheet, seed: int) -> tuple[list[int], dict[int, str]]:
 
 
 def test_the_answers_are_those_of_one_process_whatever_the_order() -> None:
-    rows = dict(cell_rows(ASKED, BASE, LIMITS, Here(), Nothing()))
-    sheet = read_sheet(make_sheet(QUESTIONS, before(ASKED), {}).text())
+    rows = dict(cell_rows(CELLS, BASE, LIMITS, Here(), Nothing()))
+    sheet = read_sheet(make_sheet(QUESTIONS, before(CELLS), {}).text())
     for seed in range(2):
         given, found = answers(sheet, seed)
-        assert sorted(given) == list(range(len(ASKED)))
+        assert sorted(given) == list(range(len(CELLS)))
         for position, question in enumerate(QUESTIONS):
             assert read_answer(found[position], question.problem).plan == rows[position].plan
 
 
 def test_what_is_known_is_not_asked_and_searches_begin_with_it() -> None:
-    whole = make_sheet(QUESTIONS, before(ASKED), {})
+    whole = make_sheet(QUESTIONS, before(CELLS), {})
     _, found = answers(whole, 0)
-    sheet = make_sheet(QUESTIONS, before(ASKED), {0: start_of(found[0]), 2: ""})
+    sheet = make_sheet(QUESTIONS, before(CELLS), {0: start_of(found[0]), 2: ""})
     given, rest = answers(read_sheet(sheet.text()), 0)
     assert sorted(given) == [1, 3]
     assert rest[1].partition('"runtime_s"')[0] == found[1].partition('"runtime_s"')[0]
@@ -73,7 +73,7 @@ def test_what_is_known_is_not_asked_and_searches_begin_with_it() -> None:
 
 
 def test_a_sheet_from_elsewhere_is_checked() -> None:
-    text = make_sheet(QUESTIONS, before(ASKED), {}).text()
+    text = make_sheet(QUESTIONS, before(CELLS), {}).text()
     for spoilt in (text.replace('"before":[[]', '"before":[[9]'), text[:-1], text.replace('"known"', '"more"')):
         with pytest.raises(InvalidProblem):
             read_sheet(spoilt)

@@ -10,20 +10,20 @@ from explorer.sweeps.sweep import before, cells
 from tests.explorer.view.small import branches_workload, chain_workload
 
 GRID = points(Axes(devices=(1, 2, 4), memory_bytes=(8e9, 16e9, 32e9)))
-ASKED = cells([chain_workload(), branches_workload()], ["auto", "equal"], GRID)
+QUESTIONS = cells([chain_workload(), branches_workload()], ["auto", "equal"], GRID)
 
 
 def starts(planless: set[int], seed: int, workers: int) -> list[int | None]:
     """Answer questions of ASKED in any order, ``workers`` at a time."""
     rng = random.Random(seed)
-    order = Order(len(ASKED), before(ASKED))
+    order = Order(len(QUESTIONS), before(QUESTIONS))
     running: list[int] = []
     while len(order):
         while len(running) < workers and (position := order.next()) is not None:
             running.append(position)
         done = running.pop(rng.randrange(len(running)))
         order.answered(done, done not in planless)
-    return [order.start(position) for position in range(len(ASKED))]
+    return [order.start(position) for position in range(len(QUESTIONS))]
 
 
 def test_the_starts_do_not_depend_on_workers_or_on_who_is_first() -> None:
@@ -46,7 +46,7 @@ def test_one_without_a_plan_is_passed_over() -> None:
 
 
 def test_how_many_can_be_asked_at_once() -> None:
-    assert at_once(len(GRID), before(ASKED[:9])) == 3
+    assert at_once(len(GRID), before(QUESTIONS[:9])) == 3
     assert at_once(4, before(cells([chain_workload()], ["auto"], points(Axes(devices=(1, 2, 4, 8)))))) == 1
-    assert at_once(9, before(ASKED[:9], fresh=True)) == 9
+    assert at_once(9, before(QUESTIONS[:9], fresh=True)) == 9
     assert at_once(0, before(())) == 0

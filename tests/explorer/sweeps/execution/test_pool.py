@@ -17,23 +17,23 @@ from explorer.sweeps.execution.questions import Question
 from explorer.sweeps.execution.queue import Course, Nothing
 from explorer.sweeps.execution.workers import Returned
 from explorer.sweeps.sweep import cell_rows
-from tests.explorer.sweeps.execution.remembered import BASE, LIMITS, Remembered, few, told
+from tests.explorer.sweeps.execution.remembered import BASE, LIMITS, Remembered, few, plain_rows
 
 
 def test_two_processes_give_the_rows_of_one_and_what_is_kept_is_not_asked_again() -> None:
-    asked, library = few(), Remembered()
-    here = told(cell_rows(asked, BASE, LIMITS, Here(), library))
-    assert len(library.kept) == len(asked)
+    question, library = few(), Remembered()
+    here = plain_rows(cell_rows(question, BASE, LIMITS, Here(), library))
+    assert len(library.kept) == len(question)
     assert [row["started_from"] for row in here] == [None, 0, None, None, None, 4, None, None]
     with closing(Pool(2)) as pool:
         seen: list[Course] = []
-        there = told(cell_rows(asked, BASE, LIMITS, pool, Nothing(), on_course=seen.append))
+        there = plain_rows(cell_rows(question, BASE, LIMITS, pool, Nothing(), on_course=seen.append))
         assert len(pool.processes()) == 2
         assert there == here
         assert max(len(course.running) for course in seen) == 2
-        assert (seen[-1].done, seen[-1].kept, seen[-1].running) == (len(asked), 0, ())
+        assert (seen[-1].done, seen[-1].kept, seen[-1].running) == (len(question), 0, ())
     with closing(Pool(2)) as pool:
-        assert told(cell_rows(asked, BASE, LIMITS, pool, library)) == here
+        assert plain_rows(cell_rows(question, BASE, LIMITS, pool, library)) == here
         assert pool.processes() == []  # nobody had to be asked
 
 
@@ -53,7 +53,7 @@ def test_an_answer_that_nobody_has_read_yet_keeps_its_process_taken() -> None:
 
 
 def test_a_process_that_is_killed_costs_its_question_another_try() -> None:
-    asked = few(("equal",))[:3]
+    question = few(("equal",))[:3]
     killed: list[int] = []
     library = Remembered()
     with closing(Pool(2)) as pool:
@@ -63,15 +63,15 @@ def test_a_process_that_is_killed_costs_its_question_another_try() -> None:
                 killed.append(pool.processes()[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        rows = told(cell_rows(asked, BASE, LIMITS, pool, library, on_course=kill_the_first))
+        rows = plain_rows(cell_rows(question, BASE, LIMITS, pool, library, on_course=kill_the_first))
         assert killed[0] not in pool.processes()
     assert [row["status"] for row in rows] == ["FEASIBLE"] * 3
     assert len(library.kept) == 3
-    assert rows == told(cell_rows(asked, BASE, LIMITS, Here(), Nothing()))
+    assert rows == plain_rows(cell_rows(question, BASE, LIMITS, Here(), Nothing()))
 
 
 def test_a_question_that_ends_its_process_twice_is_a_row_and_the_others_stand() -> None:
-    asked = few(("equal",))[:2]
+    question = few(("equal",))[:2]
     library = Remembered()
     with closing(Pool(1)) as pool:
 
@@ -80,14 +80,14 @@ def test_a_question_that_ends_its_process_twice_is_a_row_and_the_others_stand() 
                 if course.running == (0,):
                     os.kill(process, signal.SIGKILL)
 
-        rows = told(cell_rows(asked, BASE, LIMITS, pool, library, on_course=kill))
+        rows = plain_rows(cell_rows(question, BASE, LIMITS, pool, library, on_course=kill))
     assert [row["status"] for row in rows] == ["FAILED", "FEASIBLE"]
     assert rows[0]["reason"] == "the process that searched ended unexpectedly (exit code -9), twice"
     assert len(library.kept) == 1
 
 
 def test_who_stops_gets_what_is_there_and_signals_of_the_terminal_end_no_process() -> None:
-    asked = few(("auto",))
+    question = few(("auto",))
     stop: list[bool] = []
     with closing(Pool(2)) as pool:
 
@@ -99,10 +99,10 @@ def test_who_stops_gets_what_is_there_and_signals_of_the_terminal_end_no_process
                 stop.append(True)
 
         rows = dict(
-            cell_rows(asked, BASE, LIMITS, pool, Nothing(), should_stop=lambda: bool(stop), on_course=on_course)
+            cell_rows(question, BASE, LIMITS, pool, Nothing(), should_stop=lambda: bool(stop), on_course=on_course)
         )
         left = pool.processes()
-    assert 1 <= len(rows) < len(asked)
+    assert 1 <= len(rows) < len(question)
     assert next(iter(rows.values())).plan is not None  # the other search may have had no time for one
     assert left
     assert not any(Path(f"/proc/{process}").exists() for process in left)  # killed, and waited for

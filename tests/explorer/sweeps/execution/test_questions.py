@@ -65,17 +65,17 @@ def test_a_start_need_not_fit_the_question() -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda told: told["plan"]["stages"][0]["operators"].pop(), "the plan breaks a rule"),
-        (lambda told: told["result"].update(objective_s=1e-9, bound_s=0.0), "that the answer says"),
-        (lambda told: told["plan"]["stages"][0]["devices"].__setitem__(0, 7), "an integer from 0 to 1"),
-        (lambda told: told.pop("result"), "without a result"),
-        (lambda told: told.update(more=1), "unknown field"),
+        (lambda message: message["plan"]["stages"][0]["operators"].pop(), "the plan breaks a rule"),
+        (lambda message: message["result"].update(objective_s=1e-9, bound_s=0.0), "that the answer says"),
+        (lambda message: message["plan"]["stages"][0]["devices"].__setitem__(0, 7), "an integer from 0 to 1"),
+        (lambda message: message.pop("result"), "without a result"),
+        (lambda message: message.update(more=1), "unknown field"),
     ],
 )
 def test_what_is_no_honest_answer_is_refused(spoil: object, words: str) -> None:
-    told = json.loads(answer_text(answered(RESULT)))
-    spoil(told)  # type: ignore[operator]
+    content = json.loads(answer_text(answered(RESULT)))
+    spoil(content)  # type: ignore[operator]
     with pytest.raises(PlacementError) as refused:
-        read_answer(json.dumps(told), PROBLEM)
+        read_answer(json.dumps(content), PROBLEM)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)

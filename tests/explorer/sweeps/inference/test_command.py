@@ -23,12 +23,12 @@ ASK = ("decode", "llama-small", "--dtype", "bf16", "--devices", 2, "--device-kin
 def test_the_answer_is_written_checked_and_exported(command: Command, tmp_path):
     path, script = tmp_path / "plan.json", tmp_path / "pipeline.sh"
     ran = command(*ASK, "--json", "-o", path)
-    told = ran.json
+    printed = ran.json
     assert ran.status == 0
-    best = told["points"][told["answer"]]
-    assert best["tokens_per_s"] == max(point["tokens_per_s"] for point in told["points"])
-    assert told["kv_cache_bytes_per_sequence"] == 4 * 2 * 2 * 8 * 64 * 2
-    assert {(point["tensor_parallel"], point["pipeline_parallel"]) for point in told["points"]} == {
+    best = printed["points"][printed["answer"]]
+    assert best["tokens_per_s"] == max(point["tokens_per_s"] for point in printed["points"])
+    assert printed["kv_cache_bytes_per_sequence"] == 4 * 2 * 2 * 8 * 64 * 2
+    assert {(point["tensor_parallel"], point["pipeline_parallel"]) for point in printed["points"]} == {
         (1, 1), (1, 2), (2, 1)
     }  # fmt: skip
     checked = command("check", path)
@@ -42,8 +42,8 @@ def test_the_answer_is_written_checked_and_exported(command: Command, tmp_path):
 def test_a_plan_whose_cache_was_halved_is_refused(command: Command, tmp_path):
     path = tmp_path / "plan.json"
     assert command(*ASK, "-o", path).status == 0
-    told = path.read_text()
-    value = json.loads(told)
+    message = path.read_text()
+    value = json.loads(message)
 
     def halve(part):
         if isinstance(part, dict):

@@ -95,9 +95,9 @@ def test_and_the_best_of_those_that_fit_with_their_cache(plain, stages):
         devices = tuple(replace(one, memory_bytes=cap) for one in roomy.cluster.devices)
         problem = replace(roomy, cluster=replace(roomy.cluster, devices=devices))
         fit = [
-            told.max_load_s
-            for told in (evaluate(problem, plan) for _, plan in cuts_of(problem, stages))
-            if max(told.peak_memory_bytes) <= cap
+            expected.max_load_s
+            for expected in (evaluate(problem, plan) for _, plan in cuts_of(problem, stages))
+            if max(expected.peak_memory_bytes) <= cap
         ]
         result = partitioned(problem)
         assert (result.plan is None) == (not fit)
@@ -170,8 +170,8 @@ def test_a_cap_between_moves_layers_away_from_stages_whose_cache_is_too_large(de
 def test_vllm_is_given_the_layers_of_each_stage(served, decoder):
     for point in served.points:
         if point.micro_batch == 1:
-            told = vllm(PlanFile(point.result.problem, point.plan, point.result, decoder.name))
-            assert f"VLLM_PP_LAYER_PARTITION={','.join(map(str, point.layers))}\n" in told.text
+            shown = vllm(PlanFile(point.result.problem, point.plan, point.result, decoder.name))
+            assert f"VLLM_PP_LAYER_PARTITION={','.join(map(str, point.layers))}\n" in shown.text
 
 
 def test_the_front_is_of_points_that_no_other_beats(served):

@@ -53,9 +53,9 @@ def test_a_product_of_experts_counts_every_row_once_and_its_load_is_told() -> No
     rows = BATCH * 4 * WIDTH
     assert product.flops.at(BATCH) == 2 * rows * WIDTH * 2 * WIDTH
     assert product.op_type in PRODUCTS
-    told = [note for note in workload.notes if "experts" in note]
-    assert len(told) == 1
-    assert f"{rows // EXPERTS} rows" in told[0]
+    shown = [note for note in workload.notes if "experts" in note]
+    assert len(shown) == 1
+    assert f"{rows // EXPERTS} rows" in shown[0]
 
 
 def test_an_operator_that_reads_weights_without_a_formula_is_named(library: torch.library.Library) -> None:

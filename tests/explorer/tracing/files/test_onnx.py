@@ -212,8 +212,8 @@ def test_sizes_in_other_files_stay_unknown_also_where_shapes_are_inferred(read, 
             ])),
         ),
     }[where]  # fmt: skip
-    said = said_of(read, data)
-    assert "depends on values, or is not known" in said or "could not be inferred" in said
+    message = said_of(read, data)
+    assert "depends on values, or is not known" in message or "could not be inferred" in message
 
 
 def test_millions_of_nodes_are_refused_before_any_is_kept(read):

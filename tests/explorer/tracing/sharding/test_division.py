@@ -237,8 +237,8 @@ def test_spoiled_files_are_refused_or_found_wrong() -> None:
 def test_check_refuses_a_plan_whose_division_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "plan.json"
     command = Command(capsys)
-    asked = ("gpt-small", "--devices", 2, "--planner", "equal", "--tensor-parallel", 2, "--no-library")
-    assert command("plan", *asked, "-o", place).status == 0
+    question = ("gpt-small", "--devices", 2, "--planner", "equal", "--tensor-parallel", 2, "--no-library")
+    assert command("plan", *question, "-o", place).status == 0
     assert command("check", place).status == 0
     file = json.loads(place.read_text())
     stated = file["graph"]["division"]["tensors"]

@@ -24,7 +24,7 @@ from tests.explorer.tracing.sharding.test_program import (
 COPIES = 4.0
 
 
-def asked(
+def choices_of(
     module: nn.Module, link: GroupLink, degree: int = 2, *, passes: int = 1, whole: bool = True
 ) -> tuple[Choices, Prices]:
     small, large = captured_twice(module)
@@ -46,7 +46,7 @@ def alike(choices: Choices, labels: Labels) -> bool:
 @pytest.mark.parametrize("module", [Two, Residual])
 @pytest.mark.parametrize("link", [LINK, GroupLink(1e9, 1e-7)])
 def test_no_labels_dominate_a_point_of_the_front(module: type[nn.Module], link: GroupLink) -> None:
-    choices, prices = asked(module(), link)
+    choices, prices = choices_of(module(), link)
     held = Held(held_bytes(choices, COPIES), 0.0)
     every = [
         (cost_s(choices, prices, labels), held.of(choices, labels))
@@ -61,7 +61,7 @@ def test_no_labels_dominate_a_point_of_the_front(module: type[nn.Module], link: 
 
 
 def test_the_front_goes_from_fast_to_small() -> None:
-    choices, prices = asked(Stack([Block()]), GroupLink(1e10, 1e-8))
+    choices, prices = choices_of(Stack([Block()]), GroupLink(1e10, 1e-8))
     front = pareto_front(choices, prices, COPIES)
     took, nbytes = [point.division.cost_s for point in front], [point.nbytes for point in front]
     assert len(front) > 1
@@ -73,8 +73,8 @@ def test_a_block_has_a_faster_division_than_columns_rows_columns_rows() -> None:
     """Attention's heads are dealt out anew as tokens, and its output projection keeps its matrix whole: an all-to-all
     in place of a reduce-scatter, for a gradient that is added up once an iteration. It holds more."""
     block, link = Stack([Block(), Block()]), GroupLink(1e11, 0.0)
-    choices, prices = asked(block, link, 4, passes=64)
-    megatron = cheapest(*asked(block, link, 4, passes=64, whole=False))
+    choices, prices = choices_of(block, link, 4, passes=64)
+    megatron = cheapest(*choices_of(block, link, 4, passes=64, whole=False))
     front = pareto_front(choices, prices, COPIES)
     assert front[0].division.cost_s < 0.96 * megatron.cost_s
     assert front[0].division.cost_s == pytest.approx(cost_s(choices, prices, front[0].division.labels))

@@ -140,11 +140,11 @@ def test_a_divided_graph_comes_back_from_its_file() -> None:
 
 def test_a_plan_of_groups_is_planned_checked_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "plan.json"
-    told = Command(capsys)(
+    ran = Command(capsys)(
         "plan", "gpt-small", "--tensor-parallel", 2, "--devices", 4, "--planner", "equal", "--json", "-o", place
     )
-    assert told.status == 0, told.err
-    plan = json.loads(told.out)
+    assert ran.status == 0, ran.err
+    plan = json.loads(ran.out)
     assert plan["model"] == "gpt-small,tensor-parallel=2"
     assert plan["degrees"]["tensor"] == 2
     assert plan["degrees"]["pipeline"] == 2
@@ -166,10 +166,10 @@ def test_a_plan_of_groups_is_not_written_as_plain_modules(tmp_path: Path, capsys
         ).status
         == 0
     )
-    told = Command(capsys)("export", place, "--to", "deepspeed", "-o", tmp_path / "x.py")
-    assert told.status == 2
-    assert "tensors" in told.err
-    assert len(told.err.strip().splitlines()) == 1
+    ran = Command(capsys)("export", place, "--to", "deepspeed", "-o", tmp_path / "x.py")
+    assert ran.status == 2
+    assert "tensors" in ran.err
+    assert len(ran.err.strip().splitlines()) == 1
 
 
 def test_exchanges_of_a_run_stand_beside_those_that_were_planned(
@@ -177,8 +177,8 @@ def test_exchanges_of_a_run_stand_beside_those_that_were_planned(
 ) -> None:
     """Of every rank, for an iteration; a rank that the plan does not have is left out."""
     place = tmp_path / "plan.json"
-    asked = ("--tensor-parallel", 2, "--devices", 4, "--planner", "equal", "-o", place)
-    assert Command(capsys)("plan", "gpt-small", *asked).status == 0
+    question = ("--tensor-parallel", 2, "--devices", 4, "--planner", "equal", "-o", place)
+    assert Command(capsys)("plan", "gpt-small", *question).status == 0
     file = read_plan(place.read_text())
     planned = within_groups(file.problem, file.plan)
     exchanges = [
@@ -215,9 +215,9 @@ def test_a_name_says_a_degree_or_not(model: str, says: bool) -> None:
 
 
 def test_half_the_devices_make_no_group(capsys: pytest.CaptureFixture[str]) -> None:
-    told = Command(capsys)("plan", "gpt-small", "--tensor-parallel", 2, "--devices", 3)
-    assert told.status == 2
-    assert "3 devices make no groups of 2" in told.err
+    ran = Command(capsys)("plan", "gpt-small", "--tensor-parallel", 2, "--devices", 3)
+    assert ran.status == 2
+    assert "3 devices make no groups of 2" in ran.err
 
 
 def test_a_module_of_ones_own_is_divided() -> None:

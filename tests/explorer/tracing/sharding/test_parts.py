@@ -160,7 +160,7 @@ def test_a_parameter_has_one_degree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ("blocks.0:0", "from 1 to"),
         ("blocks", "such as vision:2"),
@@ -170,8 +170,8 @@ def test_a_parameter_has_one_degree() -> None:
         ("x" * 3000, "parts"),
     ],
 )
-def test_parts_that_are_none_are_refused(written: str, told: str) -> None:
-    with pytest.raises(InvalidProblem, match=told):
+def test_parts_that_are_none_are_refused(written: str, message: str) -> None:
+    with pytest.raises(InvalidProblem, match=message):
         PartDegrees.parse(written)
 
 

@@ -15,7 +15,7 @@ OPERATORS = (
     Operator("layers.10.fc/addmm", op_type="aten.addmm", module_path="layers.10.fc"),
 )
 TENSORS = (Tensor(0, (1,), Amount(8.0), (8, 1024), "float32"), Tensor(1, (2,), Amount(8.0), (8, 4096), "bfloat16"))
-TOLD = skeleton(Workload(OpGraph(OPERATORS, TENSORS), "small"))
+OUTLINE = skeleton(Workload(OpGraph(OPERATORS, TENSORS), "small"))
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ TOLD = skeleton(Workload(OpGraph(OPERATORS, TENSORS), "small"))
     ],
 )
 def test_words_and_expressions(wanted, found):
-    told = find(TOLD, None, wanted)
-    assert sorted(int(item["box"][2:]) for item in told["items"]) == found
-    assert told["matches"] == len(found)
+    shown = find(OUTLINE, None, wanted)
+    assert sorted(int(item["box"][2:]) for item in shown["items"]) == found
+    assert shown["matches"] == len(found)
 
 
 @pytest.mark.parametrize("slow", ["/(a+)+$", "/(a|a)*b", "/.*.*.*x", "/(?=a)", "/(a)\\1", "/a{1,99}"])

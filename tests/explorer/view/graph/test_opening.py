@@ -21,8 +21,8 @@ def model(work: dict[str, float]) -> Skeleton:
     return skeleton(Workload(OpGraph(operators, ()), "shares"))
 
 
-def shown(told: Skeleton, canvas: tuple[float, float] | None = None, **limits: int) -> int:
-    return len(graph_view(told, first_view(told, canvas, **limits)).boxes)
+def shown(outline: Skeleton, canvas: tuple[float, float] | None = None, **limits: int) -> int:
+    return len(graph_view(outline, first_view(outline, canvas, **limits)).boxes)
 
 
 @pytest.mark.parametrize(
@@ -46,22 +46,22 @@ def test_what_does_the_work_is_opened_and_what_does_little_is_not() -> None:
     """Of 14 small parts and one that does 99 % of the work, by count all would be opened or none."""
     heavy = {f"body.{i}.{j}.op": 100.0 for i in range(4) for j in range(6)}
     light = {f"side{i}.{j}.op": 1.0 for i in range(14) for j in range(4)}
-    told = model(heavy | light)
-    assert first_view(told) == {"body", *(f"body.{i}" for i in range(4))}
-    assert shown(told) == 14 + 4 * 6
+    result = model(heavy | light)
+    assert first_view(result) == {"body", *(f"body.{i}" for i in range(4))}
+    assert shown(result) == 14 + 4 * 6
 
 
 def test_blocks_of_one_model_look_alike_where_their_work_differs() -> None:
     """The first block of each stage of a ResNet does nearly twice the work of the others."""
-    told = model(
+    result = model(
         {f"stages.{i}.{j}.{k}.op": 1.8 if j == 0 else 0.5 for i in range(4) for j in range(4) for k in range(9)}
     )
-    assert shown(told) == 16
+    assert shown(result) == 16
 
 
 def test_a_module_that_is_one_operator_stays_its_own_box() -> None:
-    told = model({f"layers.{i}.linear": 1.0 for i in range(20)})
-    assert first_view(told) == {"layers"}
+    result = model({f"layers.{i}.linear": 1.0 for i in range(20)})
+    assert first_view(result) == {"layers"}
 
 
 def test_many_layers_are_shown_rather_than_one_box_of_them_all() -> None:
@@ -70,9 +70,9 @@ def test_many_layers_are_shown_rather_than_one_box_of_them_all() -> None:
 
 
 def test_a_limit_of_fewer_boxes_holds() -> None:
-    told = skeleton(chain_workload())
-    assert FEW < shown(told) <= READABLE
-    assert shown(told, most=10, many=10) == 8
+    outline = skeleton(chain_workload())
+    assert FEW < shown(outline) <= READABLE
+    assert shown(outline, most=10, many=10) == 8
 
 
 def test_without_any_work_told_operators_count_alike() -> None:
@@ -80,6 +80,6 @@ def test_without_any_work_told_operators_count_alike() -> None:
 
 
 def test_the_branches_of_the_multimodal_model_are_named() -> None:
-    told = skeleton(traced_before("multimodal", True, None))
-    labels = graph_view(told, first_view(told)).labels.values()
+    outline = skeleton(traced_before("multimodal", True, None))
+    labels = graph_view(outline, first_view(outline)).labels.values()
     assert {"vision.layers.0", "text.layers.7", "audio.layers.3"} <= set(labels)

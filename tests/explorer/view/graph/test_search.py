@@ -18,28 +18,28 @@ TRACE = (
 
 
 def test_a_curve_has_a_mark_a_plan_and_goes_down_in_stairs():
-    told = curve(thinned(TRACE), 4.0)
-    assert [x for x, _ in told["marks"]] == [0.025, 0.125, 0.5]
-    heights = [y for _, y in told["objective"]]
+    shown = curve(thinned(TRACE), 4.0)
+    assert [x for x, _ in shown["marks"]] == [0.025, 0.125, 0.5]
+    heights = [y for _, y in shown["objective"]]
     assert heights == sorted(heights, reverse=True)
-    assert told["objective"][-1][0] == 1.0
-    bound = [y for _, y in told["bound"]]
+    assert shown["objective"][-1][0] == 1.0
+    bound = [y for _, y in shown["bound"]]
     assert bound == sorted(bound)
     assert bound[-1] < heights[-1]
-    assert (told["plans"], told["first_s"], told["best_s"], told["bound_s"]) == (3, 10.0, 7.0, 6.0)
+    assert (shown["plans"], shown["first_s"], shown["best_s"], shown["bound_s"]) == (3, 10.0, 7.0, 6.0)
 
 
 def test_a_bound_far_below_is_told_and_not_drawn():
-    told = curve(thinned((Progress(0.1, 10.0, 10.0 * FAR / 2), Progress(0.2, 9.0, 1.0))))
-    assert told["bound"] == []
-    assert told["bound_below"]
-    assert min(y for _, y in told["objective"]) > 0
+    shown = curve(thinned((Progress(0.1, 10.0, 10.0 * FAR / 2), Progress(0.2, 9.0, 1.0))))
+    assert shown["bound"] == []
+    assert shown["bound_below"]
+    assert min(y for _, y in shown["objective"]) > 0
 
 
 def test_first_plans_that_are_far_off_do_not_flatten_the_rest():
-    told = curve(thinned((Progress(0.1, 1000.0, 9.0), Progress(0.2, 12.0, 9.0), Progress(0.3, 10.0, 9.0))))
-    assert told["high_s"] < 30
-    heights = [y for _, y in told["marks"]]
+    shown = curve(thinned((Progress(0.1, 1000.0, 9.0), Progress(0.2, 12.0, 9.0), Progress(0.3, 10.0, 9.0))))
+    assert shown["high_s"] < 30
+    heights = [y for _, y in shown["marks"]]
     assert heights[0] == max(heights) <= 1.0
     assert heights[1] - heights[2] > 0.1
 
@@ -58,7 +58,7 @@ def test_long_traces_are_thinned_from_first_to_last():
 
 
 def test_the_message_says_how_much_was_won():
-    told = search_message(thinned(TRACE), False, 4.0)
-    json.dumps(told, allow_nan=False)
-    assert told["curve"]["words"] == "3 plans in 4 s: 10 s to 7 s, −30 %"
-    assert told["curve"]["gap"] == "14.3 %"
+    shown = search_message(thinned(TRACE), False, 4.0)
+    json.dumps(shown, allow_nan=False)
+    assert shown["curve"]["words"] == "3 plans in 4 s: 10 s to 7 s, −30 %"
+    assert shown["curve"]["gap"] == "14.3 %"

@@ -26,8 +26,8 @@ def drawn():
     problem = make_problem(workload, Settings(devices=4, mini_batch=32, micro_batches=4))
     plan = solve(problem, EqualSplit()).plan
     assert plan is not None
-    told = skeleton(workload)
-    return workload.graph, told, plan_view(problem, plan, planner="equal", objective_s=1.0, bound_s=0.0)
+    outline = skeleton(workload)
+    return workload.graph, outline, plan_view(problem, plan, planner="equal", objective_s=1.0, bound_s=0.0)
 
 
 def box_of(graph, view, name: str) -> str:
@@ -35,9 +35,9 @@ def box_of(graph, view, name: str) -> str:
 
 
 def test_one_edge_out_of_every_box_has_a_chip(drawn):
-    graph, told, plan = drawn
-    view = graph_view(told, expanded_to(told, 4))
-    found = chips(view, told, plan)
+    graph, shown, plan = drawn
+    view = graph_view(shown, expanded_to(shown, 4))
+    found = chips(view, shown, plan)
     edges = list(view.edges)
     sources = [edges[int(edge[2:])][0] for edge in found]
     assert len(set(sources)) == len(sources)
@@ -49,36 +49,36 @@ def test_one_edge_out_of_every_box_has_a_chip(drawn):
     nbytes = gather.exchanged_bytes.at(plan["samples"])
     assert exchanged
     assert words == f"all-gather {nbytes / 2**10:.0f} KiB → R"
-    assert overlay_scene(view, told, plan)["chips"] == found
+    assert overlay_scene(view, shown, plan)["chips"] == found
 
 
 def test_a_shut_module_says_what_leaves_it(drawn):
-    _, told, plan = drawn
-    view = graph_view(told, expanded_to(told, 1))
-    found = chips(view, told, plan)
+    _, shown, plan = drawn
+    view = graph_view(shown, expanded_to(shown, 1))
+    found = chips(view, shown, plan)
     edges = list(view.edges)
     of_block = next(words for edge, (words, _) in found.items() if edges[int(edge[2:])][0] == "m:blocks")
     assert of_block == "R"
 
 
 def test_facts_name_the_change_and_what_goes_over_links(drawn):
-    graph, told, plan = drawn
-    view = graph_view(told, expanded_to(told, 4))
+    graph, shown, plan = drawn
+    view = graph_view(shown, expanded_to(shown, 4))
     box = box_of(graph, view, "blocks.0.attn/all_gather")
-    facts = box_facts(box, view, told, plan)
+    facts = box_facts(box, view, shown, plan)
     assert facts is not None
     rows = dict(facts.rows)
     assert rows["On each of 2"] == "S(heads) → R"
     assert rows["Exchanges"].startswith("all-gather ")
     assert rows["Exchanges back"].startswith("reduce-scatter ")
-    words = box_words(box, view, told, plan)
+    words = box_words(box, view, shown, plan)
     assert words is not None
     assert "S(heads) → R" in words
 
 
 def test_memory_says_that_it_is_of_each_member(drawn):
-    _, told, plan = drawn
-    cards = schedule_scene(told, plan, "light", Look())["memory"]
+    _, shown, plan = drawn
+    cards = schedule_scene(shown, plan, "light", Look())["memory"]
     assert all(card["parts"].endswith("; per member of a group of 2") for card in cards)
     facts = device_facts(0, plan)
     assert facts is not None
@@ -90,8 +90,8 @@ def test_a_whole_model_has_no_chips():
     problem = make_problem(workload, Settings(devices=2, mini_batch=8))
     plan = solve(problem, EqualSplit()).plan
     assert plan is not None
-    told = skeleton(workload)
-    assert "sharding" not in told
+    outline = skeleton(workload)
+    assert "sharding" not in outline
     view = plan_view(problem, plan, planner="equal", objective_s=1.0, bound_s=0.0)
-    assert chips(graph_view(told, frozenset()), told, view) == {}
+    assert chips(graph_view(outline, frozenset()), outline, view) == {}
     assert all("members" not in device for device in view["devices"])

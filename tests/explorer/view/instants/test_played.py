@@ -25,10 +25,10 @@ def pipelined():
 
 
 def test_devices_do_what_their_spans_say(pipelined):
-    told = view(*pipelined)
-    shown = json.loads(json.dumps(played(told["course"], told), allow_nan=False))
+    drawing = view(*pipelined)
+    shown = json.loads(json.dumps(played(drawing["course"], drawing), allow_nan=False))
     spans = [s for s in simulate(*pipelined).spans if not s.is_transfer]
-    assert shown["span_s"] == told["span_s"]
+    assert shown["span_s"] == drawing["span_s"]
     for number, device in enumerate(shown["devices"]):
         mine = [(s.start_s, s.end_s) for s in spans if s.device == number]
         assert list(zip(device["start_s"], device["end_s"], strict=True)) == mine
@@ -59,20 +59,20 @@ def test_a_micro_batch_is_in_flight_from_its_first_forward_to_its_last_backward(
 
 
 def test_memory_is_the_curve_of_the_cards(pipelined):
-    told = view(*pipelined)
-    for curve, card in zip(told["course"]["memory"], told["memory"], strict=True):
+    shown = view(*pipelined)
+    for curve, card in zip(shown["course"]["memory"], shown["memory"], strict=True):
         assert max(curve["nbytes"]) == card["peak_bytes"]
         assert curve["times_s"][0] == 0.0
-        shares = [[t / told["span_s"], b] for t, b in zip(curve["times_s"], curve["nbytes"], strict=True)]
+        shares = [[t / shown["span_s"], b] for t, b in zip(curve["times_s"], curve["nbytes"], strict=True)]
         if len(shares) <= 160:
             assert shares == [pytest.approx(point) for point in card["points"]]
 
 
 def test_one_pass_has_operators_and_nothing_in_flight():
     problem = lattice_problem()
-    told = view(problem, operator_plan(problem))
+    drawing = view(problem, operator_plan(problem))
     names = [operator.name for operator in problem.graph.operators]
-    shown = played(told["course"], told, names)
+    shown = played(drawing["course"], drawing, names)
     assert all(device["flights"] == [] for device in shown["devices"])
     assert any(names[0] in label for label in shown["labels"])
 

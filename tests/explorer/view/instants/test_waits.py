@@ -49,39 +49,39 @@ def simulated(problem, plan):
     for task in order:
         for after in tasks.after[tasks.after_start[task] : tasks.after_start[task + 1]].tolist():
             needs[place[after]].append(place[task])
-    told = course(simulation.schedule())
-    assert told is not None
-    return told, needs
+    played = course(simulation.schedule())
+    assert played is not None
+    return played, needs
 
 
-def idle_times(told, device):
+def idle_times(played, device):
     """Where no span is on a device, by looking at every instant at which anything changes."""
-    mine = [(a, b) for a, b, on in zip(told["start_s"], told["end_s"], told["on"], strict=True) if on == device]
+    mine = [(a, b) for a, b, on in zip(played["start_s"], played["end_s"], played["on"], strict=True) if on == device]
     if not mine:
         return []
-    edges = sorted({0.0, told["span_s"], *(t for pair in mine for t in pair)})
+    edges = sorted({0.0, played["span_s"], *(t for pair in mine for t in pair)})
     return [(a, b) for a, b in pairwise(edges) if b - a > SAME and not any(s < (a + b) / 2 < e for s, e in mine)]
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_every_idle_time_has_a_chain_whose_links_end_where_the_next_begin(seed):
     for problem, plan in planned(seed):
-        told, _ = simulated(problem, plan)
+        played, _ = simulated(problem, plan)
         for device in range(len(problem.cluster)):
-            for start, end in idle_times(told, device):
-                wait = wait_at(told, device, (start + end) / 2)
+            for start, end in idle_times(played, device):
+                wait = wait_at(played, device, (start + end) / 2)
                 assert wait is not None
                 assert (wait.start_s, wait.end_s) == pytest.approx((start, end), abs=SAME)
-                first = told["end_s"][wait.chain[0]]
+                first = played["end_s"][wait.chain[0]]
                 assert first == pytest.approx(wait.end_s, abs=SAME)
                 for later, earlier in pairwise(wait.chain):
-                    assert told["end_s"][earlier] == pytest.approx(told["start_s"][later], abs=SAME)
-                assert told["start_s"][wait.chain[-1]] == 0.0
-                after = [i for i, on in enumerate(told["on"]) if on == device and told["start_s"][i] >= end - SAME]
+                    assert played["end_s"][earlier] == pytest.approx(played["start_s"][later], abs=SAME)
+                assert played["start_s"][wait.chain[-1]] == 0.0
+                after = [i for i, on in enumerate(played["on"]) if on == device and played["start_s"][i] >= end - SAME]
                 assert (wait.before == LAST) == (not after)
                 if after:
-                    assert told["start_s"][wait.before] == pytest.approx(end, abs=SAME)
-                grouped = legs(told, wait.chain)
+                    assert played["start_s"][wait.before] == pytest.approx(end, abs=SAME)
+                grouped = legs(played, wait.chain)
                 assert [i for leg in grouped for i in reversed(leg.spans)] == list(wait.chain)
                 assert sum(leg.end_s - leg.start_s for leg in grouped) == pytest.approx(wait.end_s)
 
@@ -89,20 +89,20 @@ def test_every_idle_time_has_a_chain_whose_links_end_where_the_next_begin(seed):
 @pytest.mark.parametrize("seed", range(60))
 def test_every_link_is_a_dependency_or_the_span_that_left_the_resource_and_nothing_could_start_earlier(seed):
     for problem, plan in planned(seed):
-        told, needs = simulated(problem, plan)
-        starts, ends, resource = told["start_s"], told["end_s"], told["resource"]
+        played, needs = simulated(problem, plan)
+        starts, ends, resource = played["start_s"], played["end_s"], played["resource"]
         shared = {f"device {i}" for i, d in enumerate(problem.cluster.devices) if d.is_cpu or d.concurrency is None}
         for i in range(len(starts)):
             ready = max((ends[k] for k in needs[i]), default=0.0)
-            assert told["ready_s"][i] == pytest.approx(ready, abs=SAME)
-            cause = told["cause"][i]
+            assert played["ready_s"][i] == pytest.approx(ready, abs=SAME)
+            cause = played["cause"][i]
             if cause < 0:
                 assert starts[i] == 0.0
                 continue
             assert ends[cause] == pytest.approx(starts[i], abs=SAME)
             assert cause in needs[i] or resource[cause] == resource[i]
             if starts[i] > ready + SAME:  # until then others had its device or link
-                assert told["resources"][resource[i]] not in shared
+                assert played["resources"][resource[i]] not in shared
                 taken = sum(
                     min(ends[k], starts[i]) - max(starts[k], ready)
                     for k in range(len(starts))
@@ -114,48 +114,48 @@ def test_every_link_is_a_dependency_or_the_span_that_left_the_resource_and_nothi
 @pytest.mark.parametrize("seed", range(20))
 def test_a_busy_device_waits_for_nothing_and_one_without_work_has_no_chain(seed):
     for problem, plan in planned(seed):
-        told, _ = simulated(problem, plan)
+        played, _ = simulated(problem, plan)
         for device in range(len(problem.cluster)):
-            mine = [i for i, on in enumerate(told["on"]) if on == device]
+            mine = [i for i, on in enumerate(played["on"]) if on == device]
             for i in mine:
-                assert wait_at(told, device, (told["start_s"][i] + told["end_s"][i]) / 2) is None
+                assert wait_at(played, device, (played["start_s"][i] + played["end_s"][i]) / 2) is None
             if not mine:
-                assert wait_at(told, device, told["span_s"] / 2) is None
+                assert wait_at(played, device, played["span_s"] / 2) is None
 
 
-def words(told, devices=4, operators=()):
-    return SpanWords(told, [f"GPU {i}" for i in range(devices)], operators)
+def words(played, devices=4, operators=()):
+    return SpanWords(played, [f"GPU {i}" for i in range(devices)], operators)
 
 
 def test_idle_from_the_start_is_the_pipeline_filling():
     problem = chain_problem()
-    told, _ = simulated(problem, even_plan(problem))
-    wait = wait_at(told, 2, 0.0)
-    assert [(told["device"][i], told["kind"][i], told["micro_batch"][i]) for i in wait.chain] == [
+    played, _ = simulated(problem, even_plan(problem))
+    wait = wait_at(played, 2, 0.0)
+    assert [(played["device"][i], played["kind"][i], played["micro_batch"][i]) for i in wait.chain] == [
         (1, "T", 0), (1, "F", 0), (0, "T", 0), (0, "F", 0)]  # fmt: skip
-    said = wait_view(told, wait, words(told))
-    assert said["title"] == "GPU 2 idle 10.3 ms"
-    assert said["when"] == "0 s to 10.3 ms, before forward 0"
-    assert said["sentence"] == (
+    message = wait_view(played, wait, words(played))
+    assert message["title"] == "GPU 2 idle 10.3 ms"
+    assert message["when"] == "0 s to 10.3 ms, before forward 0"
+    assert message["sentence"] == (
         "GPU 2 idle 10.3 ms before forward 0: waits for activations of micro-batch 0 from GPU 1, which waits for"
         " forward 0 on GPU 1; 2 steps before that"
     )
-    assert said["started"] == "Started by GPU 0, forward 0, at 0 s."
-    assert said["steps"][0] == {
+    assert message["started"] == "Started by GPU 0, forward 0, at 0 s."
+    assert message["steps"][0] == {
         "kind": "transfer", "device": 1, "words": "activations of micro-batch 0, GPU 1 → 2", "note": "8 MiB",
         "start_s": pytest.approx(0.00994054432), "seconds": pytest.approx(0.00034054432)}  # fmt: skip
 
 
 def test_idle_after_the_last_work_waits_for_the_end_of_the_schedule():
     problem = chain_problem()
-    told, _ = simulated(problem, even_plan(problem))
-    wait = wait_at(told, 3, told["span_s"] * (1 - 1e-6))
+    played, _ = simulated(problem, even_plan(problem))
+    wait = wait_at(played, 3, played["span_s"] * (1 - 1e-6))
     assert wait.before == LAST
-    assert (told["device"][wait.chain[0]], told["kind"][wait.chain[0]]) == (0, "B")
-    assert told["end_s"][wait.chain[0]] == told["span_s"] == wait.end_s
+    assert (played["device"][wait.chain[0]], played["kind"][wait.chain[0]]) == (0, "B")
+    assert played["end_s"][wait.chain[0]] == played["span_s"] == wait.end_s
     assert (
         "after its last work: the schedule ends with backward 7 on GPU 0"
-        in wait_view(told, wait, words(told))["sentence"]
+        in wait_view(played, wait, words(played))["sentence"]
     )
 
 
@@ -163,21 +163,21 @@ def test_a_transfer_says_how_long_it_queued_for_its_link():
     problem = chain_problem()
     slow = tuple(replace(link, bandwidth_bytes_per_s=1e9) for link in problem.cluster.links)
     problem = replace(problem, cluster=replace(problem.cluster, links=slow))
-    told, _ = simulated(problem, even_plan(problem))
+    played, _ = simulated(problem, even_plan(problem))
     queued = [
-        i for i, kind in enumerate(told["kind"]) if kind == "T" and told["start_s"][i] > told["ready_s"][i] + 1e-6
+        i for i, kind in enumerate(played["kind"]) if kind == "T" and played["start_s"][i] > played["ready_s"][i] + 1e-6
     ]
     assert queued
     for i in queued:
-        behind = told["cause"][i]
-        assert told["resource"][behind] == told["resource"][i]
-        (leg, *_) = legs(told, chain(told, i))
-        assert leg.queued_s == pytest.approx(told["start_s"][i] - told["ready_s"][i])
+        behind = played["cause"][i]
+        assert played["resource"][behind] == played["resource"][i]
+        (leg, *_) = legs(played, chain(played, i))
+        assert leg.queued_s == pytest.approx(played["start_s"][i] - played["ready_s"][i])
     notes = [
         step["note"]
         for device in range(4)
-        for a, b in idle_times(told, device)
-        for step in wait_view(told, wait_at(told, device, (a + b) / 2), words(told))["steps"]
+        for a, b in idle_times(played, device)
+        for step in wait_view(played, wait_at(played, device, (a + b) / 2), words(played))["steps"]
     ]
     assert any("queued" in note and "for GPU 0 → 1" in note for note in notes)
 
@@ -185,44 +185,44 @@ def test_a_transfer_says_how_long_it_queued_for_its_link():
 def test_an_update_waits_for_the_all_reduce_of_the_gradients():
     problem = replace(branches_problem(7), recompute=False)
     plan = drafted(problem, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12]], {0: 2, 1: 2})
-    told, _ = simulated(problem, plan)
-    syncs = [i for i, of in enumerate(told["of"]) if of == "S"]
+    played, _ = simulated(problem, plan)
+    syncs = [i for i, of in enumerate(played["of"]) if of == "S"]
     assert syncs
-    last = max(syncs, key=lambda i: told["end_s"][i])
+    last = max(syncs, key=lambda i: played["end_s"][i])
     found = [
         wait
         for device in range(7)
-        for a, b in idle_times(told, device)
-        if last in (wait := wait_at(told, device, (a + b) / 2)).chain
+        for a, b in idle_times(played, device)
+        if last in (wait := wait_at(played, device, (a + b) / 2)).chain
     ]
     assert found
-    steps = wait_view(told, found[0], words(told, 7))["steps"]
+    steps = wait_view(played, found[0], words(played, 7))["steps"]
     assert any(step["kind"] == "sync" and step["words"].startswith("all-reduce of the gradients") for step in steps)
 
 
 def test_single_operators_are_told_by_their_names():
     problem = lattice_problem()
-    told, _ = simulated(problem, operator_plan(problem))
+    played, _ = simulated(problem, operator_plan(problem))
     names = [operator.name for operator in problem.graph.operators]
-    device, (a, b) = next((d, gap) for d in range(4) for gap in idle_times(told, d) if gap[0] > 0)
-    wait = wait_at(told, device, (a + b) / 2)
-    said = wait_view(told, wait, words(told, 4, names))
-    assert names[told["operator"][wait.before]] in said["when"]
+    device, (a, b) = next((d, gap) for d in range(4) for gap in idle_times(played, d) if gap[0] > 0)
+    wait = wait_at(played, device, (a + b) / 2)
+    message = wait_view(played, wait, words(played, 4, names))
+    assert names[played["operator"][wait.before]] in message["when"]
 
 
 def test_devices_that_are_busy_with_transfers_are_not_idle():
     problem = replace(chain_problem(), transfers=Transfers.BLOCKING)
-    told, _ = simulated(problem, even_plan(problem))
-    sending = next(i for i, kind in enumerate(told["kind"]) if kind == "T" and told["on"][i] == told["device"][i])
-    middle = (told["start_s"][sending] + told["end_s"][sending]) / 2
-    assert wait_at(told, told["on"][sending], middle) is None
-    assert words(told).state(sending, told["on"][sending]) == "sends activations of micro-batch 0"
+    played, _ = simulated(problem, even_plan(problem))
+    sending = next(i for i, kind in enumerate(played["kind"]) if kind == "T" and played["on"][i] == played["device"][i])
+    middle = (played["start_s"][sending] + played["end_s"][sending]) / 2
+    assert wait_at(played, played["on"][sending], middle) is None
+    assert words(played).state(sending, played["on"][sending]) == "sends activations of micro-batch 0"
 
 
 def test_the_chain_is_drawn_in_time_order_without_holes():
     problem = chain_problem()
-    told, _ = simulated(problem, even_plan(problem))
-    drawn = chain_columns(told, wait_at(told, 3, 0.0))
+    played, _ = simulated(problem, even_plan(problem))
+    drawn = chain_columns(played, wait_at(played, 3, 0.0))
     assert drawn["device"] == [0, 0, 1, 1, 2, 2]
     assert drawn["resource"] == ["", "0->1", "", "1->2", "", "2->3"]
     assert drawn["start_s"][1:] == pytest.approx(drawn["end_s"][:-1])

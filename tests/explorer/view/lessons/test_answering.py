@@ -25,7 +25,7 @@ def view():
     return plan_view(problem, plan, planner="auto", objective_s=evaluate(problem, plan).iteration_s, bound_s=0.0)
 
 
-def asked(**settings):
+def session(**settings):
     return session_of({**STEP, **settings}, CHOICES)
 
 
@@ -40,21 +40,21 @@ def test_every_figure_is_told_of_a_plan():
 
 
 def test_a_plan_answers_if_it_meets_the_goal_and_only_what_may_move_has_moved():
-    begun, then = asked(), {"bubble": 0.4}
+    begun, then = session(), {"bubble": 0.4}
     assert verdict(BUBBLE, begun, None, {"bubble": 0.1}, NONE).state == "waiting"
     assert verdict(BUBBLE, begun, begun, then, then).state == "asked"
-    assert verdict(BUBBLE, asked(micro_batches=8), begun, {"bubble": 0.39}, then).state == "wrong"
-    assert verdict(BUBBLE, asked(micro_batches=8), begun, {"bubble": 0.3}, then).state == "right"
-    assert verdict(BUBBLE, asked(micro_batches=8), begun, NONE, then).lead == "There is no plan for this."
-    assert verdict(BUBBLE, asked(micro_batches=8), begun, {"bubble": 0.3}, NONE).state == "waiting"
-    elsewhere = verdict(BUBBLE, asked(micro_batches=8, devices=4), begun, {"bubble": 0.3}, then)
+    assert verdict(BUBBLE, session(micro_batches=8), begun, {"bubble": 0.39}, then).state == "wrong"
+    assert verdict(BUBBLE, session(micro_batches=8), begun, {"bubble": 0.3}, then).state == "right"
+    assert verdict(BUBBLE, session(micro_batches=8), begun, NONE, then).lead == "There is no plan for this."
+    assert verdict(BUBBLE, session(micro_batches=8), begun, {"bubble": 0.3}, NONE).state == "waiting"
+    elsewhere = verdict(BUBBLE, session(micro_batches=8, devices=4), begun, {"bubble": 0.3}, then)
     assert (elsewhere.state, "GPUs" in elsewhere.lead) == ("elsewhere", True)
 
 
 def test_a_look_or_a_theme_is_no_answer():
-    begun = asked()
-    assert changed(replace(asked(graph="stages"), theme="dark"), begun) == frozenset()
-    assert changed(asked(devices=3), begun) == {"devices"}
+    begun = session()
+    assert changed(replace(session(graph="stages"), theme="dark"), begun) == frozenset()
+    assert changed(session(devices=3), begun) == {"devices"}
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_a_look_or_a_theme_is_no_answer():
 )
 def test_relations(relation, than, met):
     question = Question((Goal("depth", relation, than),), ("devices",), (), ())
-    told = verdict(question, asked(devices=4), asked(), {"depth": 2.0}, {"depth": 5.0})
-    assert told.state == ("right" if met else "wrong")
+    shown = verdict(question, session(devices=4), session(), {"depth": 2.0}, {"depth": 5.0})
+    assert shown.state == ("right" if met else "wrong")
 
 
 def test_what_is_wanted_is_told_in_words():
@@ -76,9 +76,9 @@ def test_what_is_wanted_is_told_in_words():
 def test_a_steps_settings_are_a_question_of_the_page():
     step = read().steps[1]
     session = session_of(step.settings, CHOICES)
-    told = controls_of(session)
-    assert (told["model"], told["devices"], told["memory"], told["device_kind"]) == ("chain", 2, 2**30, "toy")
-    assert told["look"] == {"graph": "operators", "rows": "auto", "link_rows": "auto", "path": False}
+    shown = controls_of(session)
+    assert (shown["model"], shown["devices"], shown["memory"], shown["device_kind"]) == ("chain", 2, 2**30, "toy")
+    assert shown["look"] == {"graph": "operators", "rows": "auto", "link_rows": "auto", "path": False}
     assert as_stated(session, session, step.settings)
     assert as_stated(replace(session, seed=3), session, step.settings)
     assert not as_stated(session_of({**step.settings, "devices": 3}, CHOICES), session, step.settings)

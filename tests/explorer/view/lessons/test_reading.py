@@ -29,10 +29,10 @@ def refused(text: str | bytes) -> str:
     data = text if isinstance(text, bytes) else text.encode()
     with pytest.raises(InvalidProblem) as caught:
         read_lesson(data, "two-devices", CHOICES, "2-two-devices.toml")
-    told = str(caught.value)
-    assert told.startswith("2-two-devices.toml")
-    assert "\n" not in told
-    return told
+    message = str(caught.value)
+    assert message.startswith("2-two-devices.toml")
+    assert "\n" not in message
+    return message
 
 
 def test_a_lesson_is_what_its_file_says():
@@ -55,7 +55,7 @@ def test_text_that_looks_like_markup_stays_text():
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"[settings]": "[settings"}, "not TOML"),
         ({'title = "Two devices"': ""}, "title: expected a text"),
@@ -86,8 +86,8 @@ def test_text_that_looks_like_markup_stays_text():
         ({"[steps.question]": "[[steps]]\n[steps.question]"}, "step 3: title: expected a text"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_step(changes, told):
-    assert told in refused(spoiled(changes))
+def test_what_is_wrong_is_told_with_its_step(changes, message):
+    assert message in refused(spoiled(changes))
 
 
 def test_a_lesson_is_limited_in_size_and_steps():
@@ -116,8 +116,8 @@ def test_a_folder_is_read_in_the_order_of_its_names(tmp_path):
 
 
 def test_what_is_wrong_with_a_folder_is_told(tmp_path):
-    for folder, told in ((tmp_path / "away", "expected a folder"), (tmp_path, "no lesson in it")):
-        with pytest.raises(InvalidProblem, match=told):
+    for folder, expected in ((tmp_path / "away", "expected a folder"), (tmp_path, "no lesson in it")):
+        with pytest.raises(InvalidProblem, match=expected):
             all_lessons(CHOICES, str(folder))
     (tmp_path / "1-one.toml").write_text(GOOD)
     (tmp_path / "2-one.toml").write_text(GOOD)

@@ -31,19 +31,19 @@ FAST = 1e30
 
 
 @pytest.fixture(scope="module", params=["pipeline", "recompute", "one pass", "measured"])
-def asked(request):
+def exchanging(request):
     """Two groups of 2, and the same where exchanges take no time."""
     workload = load("gpt-small,tensor-parallel=2", training=True)
-    said = {"devices": 4, "bandwidth": 50e9, "latency": 1e-6, "mini_batch": 32}
+    message = {"devices": 4, "bandwidth": 50e9, "latency": 1e-6, "mini_batch": 32}
     more = {
         "pipeline": {"micro_batches": 4},
         "recompute": {"micro_batches": 4, "recompute": "stage"},
         "one pass": {"objective": "makespan"},
         "measured": {"micro_batches": 4},
     }[request.param]
-    own = {"devices": 4, "mini_batch": 32, "wiring": "measured"} if request.param == "measured" else said
+    own = {"devices": 4, "mini_batch": 32, "wiring": "measured"} if request.param == "measured" else message
     problem = make_problem(workload, Settings(**own, **more))
-    fast = make_problem(workload, Settings(**{**said, "bandwidth": FAST, "latency": 0.0}, **more))
+    fast = make_problem(workload, Settings(**{**message, "bandwidth": FAST, "latency": 0.0}, **more))
     plan = solve(problem, EqualSplit()).plan
     assert plan is not None
     if request.param == "recompute":
@@ -55,8 +55,8 @@ def view_of(problem: Problem, plan: Plan):
     return plan_view(problem, plan, planner="equal", objective_s=1.0, bound_s=0.5)
 
 
-def test_a_span_without_its_exchange_takes_as_long_as_on_links_that_take_no_time(asked):
-    problem, fast, plan = asked
+def test_a_span_without_its_exchange_takes_as_long_as_on_links_that_take_no_time(exchanging):
+    problem, fast, plan = exchanging
     of = of_spans(problem, plan)
 
     def seconds(of_problem):
@@ -74,8 +74,8 @@ def test_a_span_without_its_exchange_takes_as_long_as_on_links_that_take_no_time
     assert exchanged > 0
 
 
-def test_bars_of_exchange_end_their_actions_and_nothing_is_lost(asked):
-    problem, _, plan = asked
+def test_bars_of_exchange_end_their_actions_and_nothing_is_lost(exchanging):
+    problem, _, plan = exchanging
     view = view_of(problem, plan)
     bars, of = view["bars"], of_spans(problem, plan)
     spans = simulate(problem, plan).spans
@@ -88,8 +88,8 @@ def test_bars_of_exchange_end_their_actions_and_nothing_is_lost(asked):
     assert ("exchange", "exchange in the group") in legend_kinds(view)
 
 
-def test_where_the_time_goes_counts_exchange_apart(asked):
-    problem, _, plan = asked
+def test_where_the_time_goes_counts_exchange_apart(exchanging):
+    problem, _, plan = exchanging
     view = view_of(problem, plan)
     assert view["breakdown"]["exchange"] > 0
     assert sum(view["breakdown"].values()) == pytest.approx(view["span_s"], rel=1e-9)
@@ -105,8 +105,8 @@ def test_a_hover_names_the_exchange_and_its_bytes():
     plan = solve(problem, EqualSplit()).plan
     assert plan is not None
     scene = schedule_scene(skeleton(workload), view_of(problem, plan), "light", Look())
-    said = [words for lane in scene["figure"]["lanes"] if "exchange" in lane["name"] for words in lane["words"]]
-    assert any("exchange in the group" in words and "from each member" in words for words in said)
+    message = [words for lane in scene["figure"]["lanes"] if "exchange" in lane["name"] for words in lane["words"]]
+    assert any("exchange in the group" in words and "from each member" in words for words in message)
     hatches = {lane["hatch"]["shape"] for lane in scene["figure"]["lanes"] if "exchange" in lane["name"]}
     assert hatches == {"+"}
 
@@ -122,8 +122,8 @@ def test_devices_that_are_groups_have_the_numbers_of_their_members():
     assert {device["members"] for device in devices} == {2}
 
 
-def test_a_trace_has_exchanges_inside_of_their_actions_and_files_keep_what_they_go_over(asked):
-    problem, _, plan = asked
+def test_a_trace_has_exchanges_inside_of_their_actions_and_files_keep_what_they_go_over(exchanging):
+    problem, _, plan = exchanging
     file = read_plan(write_plan(problem, plan))
     assert file.problem.group_link == problem.group_link
     assert exchanges(file.problem, plan) == exchanges(problem, plan)

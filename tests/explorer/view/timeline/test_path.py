@@ -26,8 +26,8 @@ BY_HAND = schedule_of_spans(
 
 
 def test_a_step_is_made_of_compute_and_transfers():
-    told = [(part.kind, part.device, part.resource, part.seconds) for part in path.path_parts(BY_HAND)]
-    assert told == [
+    shown = [(part.kind, part.device, part.resource, part.seconds) for part in path.path_parts(BY_HAND)]
+    assert shown == [
         ("compute", 0, "", 0.006),
         ("compute", 1, "", pytest.approx(0.003)),
         ("transfer", -1, "0->1", pytest.approx(0.001)),
@@ -44,9 +44,9 @@ def test_what_nothing_explains_is_waiting():
 
 def test_the_longest_spans_come_first():
     ends = [(0, 0), (0, 1), (1, 1), (2, 2), (3, 3)]
-    told = path.heaviest(BY_HAND, ends)
-    assert [(heavy.operator, heavy.kind) for heavy in told] == [(0, "F"), (1, "F"), (0, "T")]
-    assert path.heavy_words(told[2], NAMES) == "1 KiB to GPU 1"
+    shown = path.heaviest(BY_HAND, ends)
+    assert [(heavy.operator, heavy.kind) for heavy in shown] == [(0, "F"), (1, "F"), (0, "T")]
+    assert path.heavy_words(shown[2], NAMES) == "1 KiB to GPU 1"
 
 
 def test_shares_read_the_same_however_many_are_named():
@@ -63,23 +63,23 @@ def test_the_parts_add_up_to_the_makespan(devices, shared):
     problem = lattice_problem(devices, shared=shared)
     schedule = simulate(problem, operator_plan(problem))
     assert sum(part.seconds for part in path.path_parts(schedule)) == pytest.approx(schedule.makespan_s)
-    told = why.explain(view(problem))
-    assert told["headline"].startswith("Step ")
-    assert sum(int(part["text"].removesuffix(" %")) for part in told["parts"]) == 100
-    assert len(told["heaviest"]) == 3
+    reasons = why.explain(view(problem))
+    assert reasons["headline"].startswith("Step ")
+    assert sum(int(part["text"].removesuffix(" %")) for part in reasons["parts"]) == 100
+    assert len(reasons["heaviest"]) == 3
 
 
 def test_the_path_is_drawn_from_start_to_end_in_the_rows_it_passes():
     problem = lattice_problem()
-    told = view(problem)
-    found = told["path"]
+    shown = view(problem)
+    found = shown["path"]
     assert found["start_s"][0] == 0.0
-    assert found["end_s"][-1] == told["span_s"]
+    assert found["end_s"][-1] == shown["span_s"]
     assert all(a <= b * (1 + 1e-9) for a, b in zip(found["end_s"], found["start_s"][1:], strict=False))
-    rows = gantt_rows.rows_of(told, "auto", "auto")
-    places = gantt_rows.path_rows(rows, told)
+    rows = gantt_rows.rows_of(shown, "auto", "auto")
+    places = gantt_rows.path_rows(rows, shown)
     assert all(bool(rows.rows[row].links) == (link >= 0) for row, link in zip(places, found["link"], strict=True))
-    beside = gantt_rows.path_rows(gantt_rows.rows_of(told, "auto", "off"), told)
+    beside = gantt_rows.path_rows(gantt_rows.rows_of(shown, "auto", "off"), shown)
     assert set(beside) <= set(range(4))
 
 
@@ -87,7 +87,7 @@ def test_every_span_of_the_path_is_in_one_of_its_runs():
     problem = lattice_problem()
     plan = operator_plan(problem)
     schedule = simulate(problem, plan)
-    told = view(problem)["path"]
-    seconds = sum(end - start for start, end in zip(told["start_s"], told["end_s"], strict=True))
+    shown = view(problem)["path"]
+    seconds = sum(end - start for start, end in zip(shown["start_s"], shown["end_s"], strict=True))
     assert seconds == pytest.approx(schedule.makespan_s)
-    assert told["steps"] == len(schedule.critical) == len([endpoints(schedule)[i] for i in schedule.critical])
+    assert shown["steps"] == len(schedule.critical) == len([endpoints(schedule)[i] for i in schedule.critical])

@@ -36,11 +36,11 @@ def test_without_backwards_the_pipeline_fills_and_empties():
 
 @pytest.mark.parametrize("plan", [GRAPH, ROW])
 def test_idle_in_the_phases_adds_up_to_the_bubble(plan):
-    told = view(plan)
-    found = phases.summary(told)
+    shown = view(plan)
+    found = phases.summary(shown)
     assert [part["name"] for part in found] == ["warm-up", "steady", "drain"]
     assert sum(part["share"] for part in found) == pytest.approx(1)
-    assert sum(part["idle"] for part in found) == pytest.approx(told["metrics"]["bubble"])
+    assert sum(part["idle"] for part in found) == pytest.approx(shown["metrics"]["bubble"])
 
 
 def test_a_row_of_stages_warms_up_longer_than_branches():
@@ -52,10 +52,10 @@ def test_one_pass_has_no_phases():
     from dataclasses import replace
 
     problem = replace(PROBLEM, objective=Objective.MAKESPAN)
-    told = plan_view(problem, GRAPH, planner="x", objective_s=evaluate(problem, GRAPH).makespan_s, bound_s=0.0)
-    assert phases.summary(told) == []
-    assert gantt_rows.usual_kind(told) == "devices"
-    assert all(row.phases is None for row in gantt_rows.rows_of(told, "auto").rows)
+    shown = plan_view(problem, GRAPH, planner="x", objective_s=evaluate(problem, GRAPH).makespan_s, bound_s=0.0)
+    assert phases.summary(shown) == []
+    assert gantt_rows.usual_kind(shown) == "devices"
+    assert all(row.phases is None for row in gantt_rows.rows_of(shown, "auto").rows)
 
 
 def test_rows_are_stages_where_each_device_has_one():
@@ -69,47 +69,47 @@ def test_rows_are_stages_where_each_device_has_one():
 
 def test_replicas_are_one_row_and_drawn_once():
     problem = branches_problem(devices=8)
-    told = view(drafted(problem, HALVES, replicas={0: 2}), problem)
-    rows = gantt_rows.rows_of(told, "stages")
+    shown = view(drafted(problem, HALVES, replicas={0: 2}), problem)
+    rows = gantt_rows.rows_of(shown, "stages")
     assert len(rows.rows) == 7
     assert len(rows.rows[0].devices) == 2
     hidden = [i for i, row in enumerate(rows.of_bar) if row == gantt_rows.HIDDEN]
-    second = told["stages"][0]["devices"][1]
-    assert {told["bars"]["device"][i] for i in hidden} == {second}
+    second = shown["stages"][0]["devices"][1]
+    assert {shown["bars"]["device"][i] for i in hidden} == {second}
 
 
 def test_glue_is_on_the_row_of_its_host():
     problem = branches_problem(devices=6)
     problem.compute.seconds["toy"][12:14] = 1e-7
-    told = view(drafted(problem, HALVES, hosts={6: 5}), problem)
-    rows = gantt_rows.rows_of(told, "auto")
+    shown = view(drafted(problem, HALVES, hosts={6: 5}), problem)
+    rows = gantt_rows.rows_of(shown, "auto")
     assert rows.kind == "stages"
     assert len(rows.rows) == 6
     assert rows.rows[5].label.startswith("5+6 · ")
-    assert {r for r, s in zip(rows.of_bar, told["bars"]["stage"], strict=True) if s == 6} == {5}
+    assert {r for r, s in zip(rows.of_bar, shown["bars"]["stage"], strict=True) if s == 6} == {5}
 
 
 def test_interleaved_stages_are_rows_only_when_asked_for():
     problem = branches_problem(devices=7, pipeline=Pipeline.INTERLEAVED)
-    told = view(drafted(problem, HALVES, hosts={6: 5, 4: 0}), problem)
-    assert gantt_rows.rows_of(told, "auto").kind == "devices"
-    assert len(gantt_rows.rows_of(told, "stages").rows) == 7
+    shown = view(drafted(problem, HALVES, hosts={6: 5, 4: 0}), problem)
+    assert gantt_rows.rows_of(shown, "auto").kind == "devices"
+    assert len(gantt_rows.rows_of(shown, "stages").rows) == 7
 
 
 def test_the_phases_are_bands_below_the_bars():
-    told = view(GRAPH)
-    drawn = canvas([], gantt_rows.rows_of(told, "auto"), told["span_s"], "light")["bands"]
+    shown = view(GRAPH)
+    drawn = canvas([], gantt_rows.rows_of(shown, "auto"), shown["span_s"], "light")["bands"]
     assert len({band["fill"] for band in drawn}) == len(drawn) == 3
     assert all(band["path"].count("Z") == 7 for band in drawn)
 
 
 def test_another_end_and_its_mark_set_the_time_scale():
-    told = view(GRAPH)
-    end = told["span_s"] * 2
-    drawn = canvas([], gantt_rows.rows_of(told, "auto"), told["span_s"], "dark", end, ("<other>", end))
+    shown = view(GRAPH)
+    end = shown["span_s"] * 2
+    drawn = canvas([], gantt_rows.rows_of(shown, "auto"), shown["span_s"], "dark", end, ("<other>", end))
     assert drawn["axis"]["end"] == pytest.approx(end * 1.005 * 1e3)
     assert drawn["mark"] == {"at": pytest.approx(end * 1e3), "words": "<other>"}
-    assert drawn["low"] > canvas([], gantt_rows.rows_of(told, "auto"), told["span_s"], "dark")["low"]
+    assert drawn["low"] > canvas([], gantt_rows.rows_of(shown, "auto"), shown["span_s"], "dark")["low"]
 
 
 def test_bars_of_one_stage_stay_apart_from_those_of_another_when_they_melt():

@@ -52,7 +52,7 @@ def test_few_micro_batches_are_drawn_one_by_one():
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("message", "words"),
     [
         (
             view(8),
@@ -62,5 +62,5 @@ def test_few_micro_batches_are_drawn_one_by_one():
         (view(8, 1), "One device does all the work on 64 samples."),
     ],
 )
-def test_a_sentence_says_what_one_sees(told, words):
-    assert sentence(told).startswith(words)
+def test_a_sentence_says_what_one_sees(message, words):
+    assert sentence(message).startswith(words)

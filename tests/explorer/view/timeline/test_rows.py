@@ -32,7 +32,7 @@ def test_links_are_in_no_node():
 
 
 def test_rows_are_told_a_list_a_property():
-    told = row_columns(Rows("devices", of((0,), (1,)), ()), [0, 1])
-    assert told["label"] == ["row 0", "row 1"]
-    assert told["middle"] == [0.0, 1.0]
-    assert {len(told[name]) for name in ("stages", "devices", "height", "link", "groups")} == {2}
+    shown = row_columns(Rows("devices", of((0,), (1,)), ()), [0, 1])
+    assert shown["label"] == ["row 0", "row 1"]
+    assert shown["middle"] == [0.0, 1.0]
+    assert {len(shown[name]) for name in ("stages", "devices", "height", "link", "groups")} == {2}

@@ -44,13 +44,13 @@ def problem(devices: int, **changed: object) -> Problem:
     return Problem(whole, cluster, compute, objective=Objective.ITERATION, **fields)  # type: ignore[arg-type]
 
 
-def counted(asked: Problem, plan: Plan) -> dict[str, list[float]]:
+def counted(question: Problem, plan: Plan) -> dict[str, list[float]]:
     """Collectives, pass by pass and replica by replica; each ring step by step, every step a share of the whole."""
-    sent = {kind: [0.0] * len(asked.cluster) for kind in KINDS}
+    sent = {kind: [0.0] * len(question.cluster) for kind in KINDS}
     for stage in plan.stages:
         ring = stage.devices
         for number in stage.operators:
-            operator = asked.graph.operators[number]
+            operator = question.graph.operators[number]
             for device in ring:
                 if operator.phase is Phase.UPDATE:
                     sent["all_reduce"][device] += operator.exchanged_bytes.at(1)
@@ -60,18 +60,18 @@ def counted(asked: Problem, plan: Plan) -> dict[str, list[float]]:
                         nbytes = operator.exchanged_bytes.at(stage.micro_batch_size // len(ring))
                         sent[exchange_kind(operator)][device] += nbytes
         for number in stage.operators:
-            operator = asked.graph.operators[number]
+            operator = question.graph.operators[number]
             if operator.phase is not Phase.FORWARD or len(ring) == 1:
                 continue
             for device in ring:
                 for _ in range(len(ring) - 1):
                     part = operator.param_bytes / len(ring), operator.trained_bytes / len(ring)
-                    if asked.zero == 0:
+                    if question.zero == 0:
                         sent["all_reduce"][device] += 2 * part[1]
                         continue
                     rounds = MINI_BATCH // stage.micro_batch_size
-                    sent["reduce_scatter"][device] += part[1] * (rounds if asked.zero > 1 else 1)
-                    sent["all_gather"][device] += part[1] if asked.zero < 3 else 2 * rounds * part[0]
+                    sent["reduce_scatter"][device] += part[1] * (rounds if question.zero > 1 else 1)
+                    sent["all_gather"][device] += part[1] if question.zero < 3 else 2 * rounds * part[0]
     return sent
 
 
@@ -79,25 +79,25 @@ def counted(asked: Problem, plan: Plan) -> dict[str, list[float]]:
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize(("devices", "cut"), [(1, False), (2, False), (4, True), (2, True)])
 def test_collectives_are_counted_to_the_byte(zero: int, recompute: bool, devices: int, cut: bool) -> None:
-    asked = problem(devices, zero=zero if devices > 1 + cut else 0, recompute=True)
+    question = problem(devices, zero=zero if devices > 1 + cut else 0, recompute=True)
     half = devices // 2 if cut else devices
     first, second = tuple(range(half)), tuple(range(half, devices)) if cut else tuple(range(devices))
-    placement = [second if o in (1, 2, 3, 4) else first for o in range(len(asked.graph))]
-    plan = assemble(asked, placement, COUNT)
+    placement = [second if o in (1, 2, 3, 4) else first for o in range(len(question.graph))]
+    plan = assemble(question, placement, COUNT)
     plan = replace(plan, stages=tuple(replace(stage, recompute=recompute) for stage in plan.stages))
-    found = sent_bytes(asked, plan)
-    expected = counted(asked, plan)
+    found = sent_bytes(question, plan)
+    expected = counted(question, plan)
     for kind in KINDS[:-1]:
         assert found[kind].tolist() == pytest.approx(expected[kind], rel=1e-12), kind
     assert set(found) == set(KINDS)
 
 
 def test_messages_are_those_that_cross() -> None:
-    asked = problem(2, max_replicas=1)
-    plan = assemble(asked, [(0,), (1,), (1,), (1,), (1,), (0,), (0,)], COUNT)
-    found = sent_bytes(asked, plan)["point_to_point"]
+    question = problem(2, max_replicas=1)
+    plan = assemble(question, [(0,), (1,), (1,), (1,), (1,), (0,), (0,)], COUNT)
+    found = sent_bytes(question, plan)["point_to_point"]
     assert found.tolist() == [10.0 * MINI_BATCH, 14.0 * MINI_BATCH]
-    assert found.sum() == evaluate(asked, plan).cut_bytes
+    assert found.sum() == evaluate(question, plan).cut_bytes
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_a_placement_says_along_what(placement: str, along: Along | None) -> Non
     assert divided_along(placement) == along
 
 
-class Told(Members):
+class Scripted(Members):
     """A member that is told what all of them add up to, one exchange after the other."""
 
     def __init__(self, member: int, members: int, sums: Iterable[Tensor]) -> None:
@@ -80,7 +80,7 @@ def test_a_loss_over_divided_classes_is_that_over_all(reduction: str, ignored: b
     totals = (scores.detach() - largest[:, None]).exp().sum(1)
     parts = []
     for member in range(2):
-        group.join(Told(member, 2, (largest, totals)))
+        group.join(Scripted(member, 2, (largest, totals)))
         parts.append(group.loss_of_classes(shares[member], targets, None, number))
     group.join(Members())
     assert sum(part.item() for part in parts) == pytest.approx(whole.item())
