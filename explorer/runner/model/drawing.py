@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from contextvars import ContextVar
 from inspect import signature
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, fx, nn
@@ -66,7 +66,7 @@ def drawn(number: int, contexts: tuple[Context, ...], target: Callable[..., T], 
     return inside(contexts, target, *args, **kwargs)
 
 
-def drawn_round(number: int, *args: Any) -> Tensor:
+def drawn_round(number: int, *args: object) -> Tensor:
     """Attention whose keys and values go round a ring, with random numbers of its own."""
     return drawn(number, (), attention, *args)
 
