@@ -165,8 +165,8 @@ def published() -> None:
                 print(f"{row} {again} {order}: {split.reason}", flush=True)
                 continue
             used = utilisation(problem, plan, split.objective_s)
-            print(f"{row} {again} {order}: {text.seconds(split.objective_s)}, {split.peak_bytes / 2**30:.1f} GiB, {used:.1%} of"
-                  f" the peak, {OF_ITERATION / split.objective_s / row.devices:.0f} tokens/s a GPU,"
+            print(f"{row} {again} {order}: {text.seconds(split.objective_s)}, {split.peak_bytes / 2**30:.1f} GiB,"
+                  f" {used:.1%} of the peak, {OF_ITERATION / split.objective_s / row.devices:.0f} tokens/s a GPU,"
                   f" {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
 
 

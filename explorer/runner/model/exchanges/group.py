@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from solvers.errors import RunError
+from solvers.problem import collectives
 from solvers.problem.collectives import PARTIAL, RING, UNSUMMED, WHOLE
 
 
@@ -154,10 +155,9 @@ def _bytes(tensor: Tensor) -> float:
 
 def divided_along(placement: str) -> Along | None:
     """Along what a share lies; None for other placements."""
-    if not placement.startswith(("S(", "Z(")):
-        return None
-    dim, _, pieces = placement[2:-1].partition(",")
-    return Along(int(dim), int(pieces or 1), placement.startswith("Z"))
+    halves = placement.startswith("Z")
+    along = collectives.divided_along(f"S{placement[1:]}" if halves else placement)
+    return None if along is None else Along(*along, halves)
 
 
 def mirrored(placement: str) -> str:

@@ -124,8 +124,8 @@ def test_groups_of_tokens_and_of_experts_come_back(model: str, tmp_path: Path) -
         plan = configured_plan(file.problem, read)
         assert [stage.devices for stage in plan.stages] == [(0, 1), (2, 3)]
         assert export(file._replace(plan=plan), launcher).data == written.data
-        said = [line for line in written.data.decode().splitlines() if "#" not in line]
-        assert any("tensor" in line for line in said) == bool(tensor)
+        settings = [line for line in written.data.decode().splitlines() if "#" not in line]
+        assert any("tensor" in line for line in settings) == bool(tensor)
     words = in_a_shell(export(file, "megatron").data, '"${PIPELINE_ARGS[@]}"', tmp_path)
     assert flags(words)[flag] == "2"
     of_rank = 2 * (2 if axis == "expert" else 1)

@@ -133,8 +133,8 @@ def test_an_axis_sends_what_it_does_alone_by_the_degree_of_the_other() -> None:
     model = "gpt-small,sequence=64"
     phases = (Phase.FORWARD, Phase.BACKWARD_INPUT)
     tensor, context, both = (
-        load(f"{model},{said}").graph
-        for said in ("tensor-parallel=2", "context-parallel=2", "context-parallel=2,tensor-parallel=2")
+        load(f"{model},{degrees}").graph
+        for degrees in ("tensor-parallel=2", "context-parallel=2", "context-parallel=2,tensor-parallel=2")
     )
     inner, outer = sent(both, *phases)
     attention = [one.op_type for one in both.operators if one.op_type == ATTENTION]
@@ -152,11 +152,11 @@ def test_a_plan_of_two_axes_is_not_run_and_what_cannot_be_divided_is_said() -> N
     seconds = ComputeTable((1,), {"H100-80GB": torch.ones(len(graph), 1).double().numpy()})
     problem = Problem(graph, uniform_cluster(GPUS[:1], 1e9), seconds)
     assert any("along two axes are planned for and not run" in line for line in not_run(problem, Plan((), ()), None))
-    for said, why in (
+    for degrees, why in (
         ("context-parallel=2,expert-parallel=2", "tokens or experts"),
         ("context-parallel=2,tensor-parallel=auto", "leave out --context-parallel"),
         ("tensor-parallel=2,context-parallel=2,tensor-parallel-of=blocks:1", "leave out --context-parallel"),
         ("tensor-parallel=64,context-parallel=2", "cannot be divided over 64"),
     ):
         with pytest.raises(InvalidProblem, match=why):
-            load(f"gpt-small,{said}")
+            load(f"gpt-small,{degrees}")
