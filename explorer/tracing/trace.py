@@ -27,7 +27,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 KEPT = 8
 """Demos of which what was captured is kept."""
 _kept: dict[tuple[str, bool, torch.dtype | str | None, int | None, int | None], tuple[Captured, Captured]] = {}
-"""The one that was asked for last is the last."""
+"""The one that was captured last is the last."""
 
 
 def trace_module(
@@ -58,30 +58,6 @@ def trace_module(
 
     Raises TraceError, in one line, if the module cannot be traced.
     """
-    small, large = _captured(
-        module, example_inputs, name, training, dtype, example_kwargs, batch_dim, expert_rows, on_call, sequence
-    )
-    return _built(small, large, name, training, divide)
-
-
-def _built(small: Captured, large: Captured, name: str, training: bool, divide: Divide | None) -> Workload:
-    small, large, degree = (small, large, 1) if divide is None else divide(small, large, training)
-    return build(small, large, reference=name, training=training, tensor_parallel=degree)
-
-
-def _captured(
-    module: object,
-    example_inputs: object,
-    name: str,
-    training: bool,
-    dtype: torch.dtype | str | None,
-    example_kwargs: dict[str, object] | None,
-    batch_dim: int | None,
-    expert_rows: int | None,
-    on_call: Callable[[int], None],
-    sequence: int | None,
-) -> tuple[Captured, Captured]:
-    """The module at two batches, before it is divided."""
     if not isinstance(module, nn.Module):
         raise TraceError(f"{name}: expected a torch.nn.Module, found {type(module).__name__}")
     if expert_rows is not None and expert_rows < 1:
@@ -119,7 +95,8 @@ def _captured(
         raise
     if batch_dim is None:
         small = replace(small, notes=(*small.notes, *sequence_first(module, given)))
-    return small, large
+    small, large, degree = (small, large, 1) if divide is None else divide(small, large, training)
+    return build(small, large, reference=name, training=training, tensor_parallel=degree)
 
 
 def _at_two_batches(at: Callable[[int], Captured | None], given: int, dim: int) -> tuple[Captured, Captured]:
@@ -151,29 +128,27 @@ def trace_demo(
     captured last is kept: a model that is divided in several ways is captured once."""
     if name not in MODELS:
         raise TraceError(f"there is no demo model {name!r}; there are: {', '.join(MODELS)}")
-    asked = name, training, dtype, batch, sequence
-    captured = _kept.pop(asked, None) or _captured_demo(*asked, on_call)
-    _kept[asked] = captured
-    while len(_kept) > KEPT:
-        del _kept[next(iter(_kept))]
-    return _built(*captured, name, training, divide)
+    wanted = name, training, dtype, batch, sequence
 
+    def divided(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
+        _kept[wanted] = small, large
+        while len(_kept) > KEPT:
+            del _kept[next(iter(_kept))]
+        return (small, large, 1) if divide is None else divide(small, large, training)
 
-def _captured_demo(
-    name: str,
-    training: bool,
-    dtype: torch.dtype | str | None,
-    batch: int | None,
-    sequence: int | None,
-    on_call: Callable[[int], None],
-) -> tuple[Captured, Captured]:
+    if (captured := _kept.get(wanted)) is not None:
+        small, large, degree = divided(*captured, training)
+        return build(small, large, reference=name, training=training, tensor_parallel=degree)
     with torch.device("meta"):
         module, inputs = MODELS[name].build()
         if batch is not None:
             if batch < 1:
                 raise TraceError(f"the batch must be at least 1 sample, found {batch}")
             inputs = tuple(torch.empty((batch, *x.shape[1:]), dtype=x.dtype) for x in inputs)
-    return _captured(module, inputs, name, training, dtype, None, None, None, on_call, sequence)
+    return trace_module(
+        module, inputs, name=name, training=training, dtype=dtype, on_call=on_call, divide=divided,
+        sequence=sequence,
+    )  # fmt: skip
 
 
 def _can_infer(
