@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import compileall
 import gc
 import os
+import sys
 from collections import Counter
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +22,7 @@ SUITES = ("not benchmark and not slow", "slow", "not benchmark")
 """The default suite, what takes longest, and both."""
 MOST = 4
 """Processes; each needs up to 2 GB, the browser and what its tests start included."""
+SOURCES = ("solvers", "explorer", "demo_models", "tests")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -39,14 +43,25 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.loadscopereorder = False  # which would begin with the most tests; the first files are the longest
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep bytecode where Python is told to keep none (PYTHONDONTWRITEBYTECODE, as in containers): hundreds of
+    processes that tests start would each compile all they import, a second of it."""
+    if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
+        for folder in SOURCES:
+            compileall.compile_dir(Path(__file__).parents[1] / folder, quiet=2)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect without looking for garbage: twelve thousand tests and what they import stay, and every look would go
-    through all of it, later ones too."""
+    through all of it, later ones too. What pytest makes of the tests' files is kept for the next time; what is written
+    later, in tests, is not: two texts of one size and second look alike to Python."""
     gc.disable()
+    kept, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
         return (yield)
     finally:
+        sys.dont_write_bytecode = kept
         gc.freeze()
         gc.enable()
 

@@ -24,6 +24,10 @@ Divide = Callable[[Captured, Captured, bool], tuple[Captured, Captured, int]]
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """The names of dtypes a person gives."""
+KEPT = 8
+"""Demos of which what was captured is kept."""
+_kept: dict[tuple[str, bool, torch.dtype | str | None, int | None, int | None], tuple[Captured, Captured]] = {}
+"""The one that was captured last is the last."""
 
 
 def trace_module(
@@ -120,9 +124,21 @@ def trace_demo(
     divide: Divide | None = None,
     sequence: int | None = None,
 ) -> Workload:
-    """A model of `demo_models.MODELS`, built without storage. batch and sequence replace the example's."""
+    """A model of `demo_models.MODELS`, built without storage. batch and sequence replace the example's. What was
+    captured last is kept: a model that is divided in several ways is captured once."""
     if name not in MODELS:
         raise TraceError(f"there is no demo model {name!r}; there are: {', '.join(MODELS)}")
+    wanted = name, training, dtype, batch, sequence
+
+    def divided(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
+        _kept[wanted] = small, large
+        while len(_kept) > KEPT:
+            del _kept[next(iter(_kept))]
+        return (small, large, 1) if divide is None else divide(small, large, training)
+
+    if (captured := _kept.get(wanted)) is not None:
+        small, large, degree = divided(*captured, training)
+        return build(small, large, reference=name, training=training, tensor_parallel=degree)
     with torch.device("meta"):
         module, inputs = MODELS[name].build()
         if batch is not None:
@@ -130,7 +146,7 @@ def trace_demo(
                 raise TraceError(f"the batch must be at least 1 sample, found {batch}")
             inputs = tuple(torch.empty((batch, *x.shape[1:]), dtype=x.dtype) for x in inputs)
     return trace_module(
-        module, inputs, name=name, training=training, dtype=dtype, on_call=on_call, divide=divide,
+        module, inputs, name=name, training=training, dtype=dtype, on_call=on_call, divide=divided,
         sequence=sequence,
     )  # fmt: skip
 

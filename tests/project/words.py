@@ -14,7 +14,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ class Out:
     phrase: str
     better: str
 
-    @property
+    @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Whole words, in any case; ``*`` stands for the rest of a word."""
         words = [re.escape(word).replace(r"\*", r"\w*") for word in self.phrase.split()]
@@ -89,13 +89,27 @@ def prose(path: Path) -> Iterator[Text]:
             yield Text(path, number, line)
 
 
-def messages(path: Path) -> Iterator[Text]:
+@cache
+def of_python(path: Path) -> tuple[list[Text], list[Text]]:
+    """The messages of a Python file and its identifiers, which is parsed and walked once for both."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    return list(_messages(path, nodes)), list(_identifiers(path, nodes))
+
+
+def messages(path: Path) -> list[Text]:
     """Texts of several words in a Python file that are not docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    silent = {
-        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
+    return of_python(path)[0]
+
+
+def identifiers(path: Path) -> list[Text]:
+    """The names that a Python file defines: of variables, parameters, attributes, functions, classes and imports. The
+    fields of a ``TypedDict`` are keys of a format, not names."""
+    return of_python(path)[1]
+
+
+def _messages(path: Path, nodes: list[ast.AST]) -> Iterator[Text]:
+    silent = {id(node.value) for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
             words = PLACEHOLDER.sub("{}", CODE.sub("``", node.value))
             if re.search(r"[A-Za-z]{2,} +[A-Za-z]{2,}", words):
@@ -121,18 +135,15 @@ def lesson(path: Path) -> Iterator[Text]:
                 yield Text(path, 1, words)
 
 
-def identifiers(path: Path) -> Iterator[Text]:
-    """The names that a Python file defines: of variables, parameters, attributes, functions, classes and imports. The
-    fields of a ``TypedDict`` are keys of a format, not names."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+def _identifiers(path: Path, nodes: list[ast.AST]) -> Iterator[Text]:
     keys = {
         id(field.target)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ClassDef) and any("TypedDict" in ast.unparse(base) for base in node.bases)
         for field in node.body
         if isinstance(field, ast.AnnAssign)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
                 if id(node) not in keys:

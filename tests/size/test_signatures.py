@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -79,11 +80,14 @@ def with_any(tree: ast.Module) -> Iterator[str]:
     yield from within(tree.body, "")
 
 
-def found() -> Iterator[str]:
-    for folder in ("explorer", "solvers"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            where = path.relative_to(ROOT).as_posix()
-            yield from (f"{where}:{name}" for name in with_any(ast.parse(path.read_text(encoding="utf-8"))))
+@cache
+def found() -> tuple[str, ...]:
+    paths = [path for folder in ("explorer", "solvers") for path in sorted((ROOT / folder).rglob("*.py"))]
+    return tuple(
+        f"{path.relative_to(ROOT).as_posix()}:{name}"
+        for path in paths
+        for name in with_any(ast.parse(path.read_text(encoding="utf-8")))
+    )
 
 
 def test_no_public_signature_has_any_without_a_reason() -> None:
