@@ -58,8 +58,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     graph = kept_together(workload.graph, settings.together)
     if settings.whole is not None:
         graph = in_units(graph, settings.whole, workload.reference)
-    _check_copies(settings)
-    free = with_copies(graph) if settings.copy_tied else graph
+    free = _copied(graph, settings)
     pins = resolve_pins(free, settings.pins)
     precision = _precision(workload, settings)
     compute, costs_from = _compute(workload, whole, dtype, settings, precision)
@@ -214,11 +213,13 @@ def _links_to_hosts(workload: Workload, whole: Cluster, cluster: Cluster, settin
     return rates
 
 
-def _check_copies(settings: Settings) -> None:
+def _copied(graph: OpGraph, settings: Settings) -> OpGraph:
+    """With copies of tied parameters, where they are asked for. Raises InvalidProblem where that cannot be."""
     if settings.copy_tied and settings.together:
         raise InvalidProblem(
             "--copy-tied takes operators apart that --together may keep together; leave one of them out"
         )
+    return with_copies(graph) if settings.copy_tied else graph
 
 
 def _precision(workload: Workload, settings: Settings) -> Precision:

@@ -52,7 +52,7 @@ class Case:
     mini_batch: int = 16
 
     @property
-    def asked(self) -> str | None:
+    def wanted(self) -> str | None:
         """The type that a run is asked for; None: the model's own."""
         return None if self.dtype == "bfloat16" else self.dtype
 
@@ -127,7 +127,7 @@ def results(made: dict[str, Made], tmp_path_factory: pytest.TempPathFactory) -> 
         assert not list(not_run(problem, plan, "sgd"))
         (folder / f"{number}.json").write_text(text(problem, plan, reference))
         request = {
-            "verify": True, "dtype": CASES[name].asked, "learning_rate": 0.05, "allow_model": True, "steps": 3,
+            "verify": True, "dtype": CASES[name].wanted, "learning_rate": 0.05, "allow_model": True, "steps": 3,
             "warmup": 0, "optimizer": "sgd", "operators": False, "verify_by": None,
         }  # fmt: skip
         cases.append([name, processes(problem, plan), f"{number}.json", request, CASES[name].fault])
@@ -144,7 +144,7 @@ def test_equals_the_whole_model(name: str, results: dict[str, Any]) -> None:
     found = results[name]
     assert found["compared"] > 0
     print(f"{name}: loss {found['loss']:.1e}, gradient {found['gradient']:.1e}, parameter {found['parameter']:.1e}")
-    assert max(found["loss"], found["gradient"], found["parameter"]) <= NEAR[CASES[name].dtype], found["worst"]
+    assert max(found["loss"], found["gradient"], found["parameter"]) <= NEAR[CASES[name].wanted], found["worst"]
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fault])
@@ -158,7 +158,7 @@ def test_exchanges_are_those_of_the_plan(name: str, results: dict[str, Any], mad
     """By kind and to the byte, in the entries of the run."""
     _, problem, plan = made[name]
     planned = within_groups(problem, plan)
-    times = {"float64": 2.0, "float32": 1.0, "bfloat16": 1.0}[CASES[name].dtype]
+    times = {"float64": 2.0, "float32": 1.0, "bfloat16": 1.0}[CASES[name].wanted]
     assert CASES[name].chance is not None or planned[RING].any()
     for rank, found in enumerate(results[name]["exchanged"]):
         device = plan.devices_used()[rank // problem.graph.tensor_parallel]
