@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.browser.fakes.ports import free_port
 from tests.browser.page import Page
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -41,12 +41,6 @@ HARMLESS = ("custom wheel sensitivity",)
 
 VISITED: set[str] = set()
 """Addresses of pages that tests of this module were given."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def serve(module: str, *arguments: str, root: Path | None = None) -> Iterator[str]:

@@ -11,7 +11,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-PATIENCE_S = 40.0
+PATIENCE_S = 120.0
 DONE = ("optimal", "feasible", "infeasible", "none", "failed", "cancelled")
 T = TypeVar("T")
 

@@ -42,7 +42,7 @@ for (const kind of ['dragenter', 'dragover', 'drop'])
 
 def post(address, body, length=None, **headers):
     parts = urlsplit(address)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
     try:
         sent = {"content-length": str(len(body) if length is None else length), **headers}
         connection.request("POST", "/open", body, sent)

@@ -17,7 +17,7 @@ websocket = pytest.importorskip("websocket")
 
 def get(address, path="/", **headers):
     parts = urlsplit(address)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
@@ -27,7 +27,7 @@ def get(address, path="/", **headers):
 
 
 def connect(address, path="live"):
-    return websocket.create_connection(address.replace("http", "ws") + path, timeout=10, origin=address.rstrip("/"))
+    return websocket.create_connection(address.replace("http", "ws") + path, timeout=60, origin=address.rstrip("/"))
 
 
 def test_a_foreign_host_name_is_refused(fake_server):

@@ -87,6 +87,6 @@ def test_nothing_that_is_built_or_fetched_is_in_the_repository():
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
 def test_what_is_built_is_of_the_sources_that_are_here(tmp_path):
-    subprocess.run(["node", "assets/widget/build.mjs", str(tmp_path)], cwd=ROOT, check=True, timeout=120)
+    subprocess.run(["node", "assets/widget/build.mjs", str(tmp_path)], cwd=ROOT, check=True, timeout=240)
     for name in ("widget.js", "widget.css"):
         assert (tmp_path / name).read_text() == built(name), f"{name} is stale: make widget"

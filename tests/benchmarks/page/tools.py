@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
 
-from tests.browser.conftest import ROOT, free_port, serve
+from tests.browser.conftest import ROOT, serve
+from tests.browser.fakes.ports import free_port
 
 PYTHON = os.environ.get("OTHER_TOOLS", "")
 NETRON = (

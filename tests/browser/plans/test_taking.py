@@ -82,7 +82,7 @@ def test_while_there_is_no_plan_the_menu_says_why_and_gives_nothing(real):
 
 def test_what_nobody_asked_for_is_not_there(real_server):
     parts = urlsplit(real_server)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
     for path in ("/take/guess", "/take/" + "a" * 32):
         connection.request("GET", path)
         answer = connection.getresponse()

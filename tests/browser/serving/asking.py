@@ -28,7 +28,7 @@ class Answer:
 def ask(address: str, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
     """One request. headers: names with "_" for "-"."""
     parts = urlsplit(address)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
     try:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body=body, headers=named)
@@ -52,4 +52,4 @@ def connect(
     named = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     own = address.rstrip("/") if origin is None else origin
     at = address.replace("http", "ws") + path
-    return websocket.create_connection(at, timeout=20, origin=own, host=host, header=named, socket=socket)
+    return websocket.create_connection(at, timeout=60, origin=own, host=host, header=named, socket=socket)

@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.browser.conftest import ROOT, free_port
+from tests.browser.conftest import ROOT
+from tests.browser.fakes.ports import free_port
 
 
 class Served:

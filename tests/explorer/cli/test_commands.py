@@ -134,7 +134,7 @@ def test_a_reader_that_leaves_early_does_not_cost_the_file(model: Path, tmp_path
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        subprocess.run(command, stdout=writing, stderr=subprocess.DEVNULL, check=False, timeout=60)
+        subprocess.run(command, stdout=writing, stderr=subprocess.DEVNULL, check=False, timeout=240)
     finally:
         os.close(writing)
     assert json.loads(path.read_text(encoding="utf-8"))["format"] == "placement-explorer/plan"

@@ -15,13 +15,22 @@ from pathlib import Path
 
 import pytest
 
+from explorer.library import layout
 from explorer.library.browsing import browse
 from explorer.library.cached_solver import Asking
 from explorer.library.layout import APPLICATION, VERSION
 from explorer.library.library import Library
 from explorer.library.place import LibraryTrouble
 from tests.explorer.library.questions import answer, chain, search_question
-from tests.explorer.library.writers import RESULT, Child, ask_as_nobody, ask_with_little_room, keep_on, make_and_die
+from tests.explorer.library.writers import (
+    PATIENCE_S,
+    RESULT,
+    Child,
+    ask_as_nobody,
+    ask_with_little_room,
+    keep_on,
+    make_and_die,
+)
 
 
 @pytest.fixture
@@ -77,7 +86,8 @@ def test_a_kill_while_the_file_is_made_leaves_one_that_can_be_used(path: Path) -
     assert ends[-1] == ["made"]
 
 
-def test_two_processes_keep_at_once(path: Path) -> None:
+def test_two_processes_keep_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "BUSY_S", PATIENCE_S)
     both = [Child(keep_on, path, first) for first in (0, 1_000_000)]
     messages = [child.pipe.recv() for child in both for _ in range(20)]
     with Library(path) as library:  # a third one

@@ -17,6 +17,7 @@ from explorer.library.library import Library
 from tests.explorer.library.questions import answer, chain, search_question
 
 NOBODY = 65534
+PATIENCE_S = 240.0
 forks = multiprocessing.get_context("forkserver")
 forks.set_forkserver_preload([__name__])
 QUESTION = search_question()
@@ -52,7 +53,10 @@ class Child:
 
 
 def keep_on(pipe: Connection, path: Path, first: int) -> None:
-    """Keep one answer after the other, and say so after each."""
+    """Keep one answer after the other, and say so after each, however long others write: SQLite has no queue."""
+    from explorer.library import layout
+
+    layout.BUSY_S = PATIENCE_S
     with Library(path) as library:
         for seed in range(first, first + 100_000):
             library.keep(search_question(seed=seed), RESULT, "m" * 5000)

@@ -49,7 +49,7 @@ def left_out(path: Path) -> tuple[int, bytes] | None:
     """(bytes of the entries that were left out, the small zip); None where the file is to be sent as it is."""
     small = path.with_suffix(".small")
     command = ["node", "-e", LEAVE_OUT, str(ASSETS / "files" / "pt2.js"), str(path), str(small)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert ran.returncode == 0, ran.stderr
     made = json.loads(ran.stdout)
     if made["left"] is None:

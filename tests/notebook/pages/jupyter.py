@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.browser.conftest import ROOT, free_port
+from tests.browser.conftest import ROOT
+from tests.browser.fakes.ports import free_port
 
 PATIENCE_S = 90.0
 T = TypeVar("T")

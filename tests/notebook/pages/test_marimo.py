@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from selenium.common.exceptions import StaleElementReferenceException
 
-from tests.browser.conftest import ROOT, free_port
+from tests.browser.conftest import ROOT
+from tests.browser.fakes.ports import free_port
 from tests.notebook.pages.jupyter import PAINTED
 from tests.notebook.pages.test_jupyterlab import BLUE, ORANGE
 

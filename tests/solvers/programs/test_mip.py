@@ -130,7 +130,7 @@ def test_a_start_is_taken_up_and_better_values_meanwhile_too():
 
     offers = iter([None, better])
     with pytest.raises(Stop):
-        solve_model(model, monitor(time_limit_s=60), on_incumbent, better=lambda: next(offers, None))
+        solve_model(model, monitor(time_limit_s=240), on_incumbent, better=lambda: next(offers, None))
     assert messages[0] <= model.objective_at(values) + 1e-6
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -15,6 +14,7 @@ import pytest
 
 from explorer.__main__ import ENDED, WORDS
 from explorer.cli.launching import ENDED as ENDED_RUN
+from tests.browser.fakes.ports import free_port
 from tests.explorer.cli.command import Command
 
 ROOT = Path(__file__).parents[4]
@@ -43,7 +43,7 @@ sys.exit(main(sys.argv[1:]))
         assert process.stderr is not None
         assert process.stderr.readline() == HERE
         process.send_signal(number)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=240)
     return process.returncode, out.decode(), err.decode()
 
 
@@ -85,20 +85,20 @@ def test_a_run_that_is_ended_has_the_same_status() -> None:
 
 @pytest.mark.parametrize("number", [TERM, INT])
 def test_a_signal_stops_the_page_and_takes_the_files_of_visitors_away(tmp_path: Path, number: int) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     app = [sys.executable, "-m", "explorer", "app", "--port", port, "--no-browser", "--no-library", "--workers", "1"]
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(list(map(str, app)), cwd=ROOT, env=environ, text=True, **pipes) as process:
         assert process.stdout is not None
-        assert f":{port}/" in process.stdout.readline()
+        assert process.stderr is not None
+        line = process.stdout.readline()
+        assert f":{port}/" in line, line or process.stderr.read()
         with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/") as page:
             page.read()
         (shelf,) = tmp_path.glob("placement-explorer-*")
         (shelf / "uploaded.json").write_text("{}")
         process.send_signal(number)
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=240)
     assert (process.returncode, err) == (0, "placement-explorer: stopped\n")
     assert not list(tmp_path.iterdir())

@@ -101,5 +101,5 @@ sys.meta_path.insert(0, Impatient())
 from {begin} import {name}
 sys.exit({name}(["planners"]))
 """
-    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert (ended.returncode, ended.stderr) == (ENDED, f"{WORDS}\n")

@@ -22,6 +22,7 @@ from explorer.exports.formats import export
 from explorer.exports.layers.styles import styles_of
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
+from tests.browser.fakes.ports import free_port
 from tests.explorer.exports.planned import planned
 
 LLAMA = "llama-small,tensor-parallel=2"
@@ -107,7 +108,7 @@ def _member(rank: int, port: int, path: str, wanted: dict[str, Tensor], loss: fl
 
 
 @pytest.mark.slow
-def test_two_processes_compute_the_loss_and_the_gradients_of_one(tmp_path: Path, free_port: int) -> None:
+def test_two_processes_compute_the_loss_and_the_gradients_of_one(tmp_path: Path, port: int) -> None:
     file = file_of(Block(), torch.zeros(2, 8, 16))
     assert {"up", "down"} <= styles_of(file.problem.graph, "x").of.keys()
     program(file, tmp_path)
@@ -118,16 +119,12 @@ def test_two_processes_compute_the_loss_and_the_gradients_of_one(tmp_path: Path,
     wanted = {
         name: parameter.grad.clone() for name, parameter in block.named_parameters() if parameter.grad is not None
     }
-    mp.spawn(_member, (free_port, str(tmp_path / "divide.py"), wanted, loss.item()), nprocs=2)
+    mp.spawn(_member, (port, str(tmp_path / "divide.py"), wanted, loss.item()), nprocs=2)
 
 
 @pytest.fixture
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+def port() -> int:
+    return free_port()
 
 
 def test_what_no_style_says_is_listed() -> None:

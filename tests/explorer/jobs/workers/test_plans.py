@@ -91,7 +91,7 @@ def test_a_plan_outlives_the_worker_that_found_it(tmp_path):
         answer = solved.end()
         held = answer["plan"]["held"]
         jobs.workers[0].process.kill()
-        jobs.workers[0].process.wait(10)
+        jobs.workers[0].process.wait(WAIT_S)
         reviewed, unknown = Events(), Events()
         jobs.start("review", ReviewRequest(PlanSource(held=held)), reviewed)
         jobs.start("review", ReviewRequest(PlanSource(held="plan-0-1")), unknown)

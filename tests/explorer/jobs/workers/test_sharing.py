@@ -12,7 +12,7 @@ from explorer.question.settings import Settings
 from explorer.question.tracer import Stopped
 from explorer.view import events
 from solvers.search.effort import Effort
-from tests.explorer.jobs.workers.fakes import FAKE, Ask, Events, Search
+from tests.explorer.jobs.workers.fakes import FAKE, WAIT_S, Ask, Events, Search
 
 LONG_S = 100.0
 
@@ -100,7 +100,7 @@ def test_all_who_wait_have_a_first_plan_before_one_is_made_better(jobs):
         jobs.start("solve", Search(name, 0.1), note(name), name)
     jobs.cancel(block.job)
     for _ in "abc":
-        assert done.get(timeout=60)["kind"] == "done"
+        assert done.get(timeout=WAIT_S)["kind"] == "done"
     assert sorted(order[:3]) == [("a", 2.0), ("b", 2.0), ("c", 2.0)]
     assert [value for name, value in order if name == "a"][-2:] == [1.0, "end"]
 

@@ -18,7 +18,7 @@ LOOPBACK = "0100007F"
 def test_nothing_listens_on_other_interfaces_than_the_loopback(tmp_path):
     command = ["-m", "explorer.runner.targets.launch", "2", "tests.explorer.runner.targets.listening", str(tmp_path)]
     environ = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, *command], env=environ, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, *command], env=environ, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     for rank in (0, 1):
         addresses = (tmp_path / f"{rank}.txt").read_text().split()
