@@ -89,9 +89,10 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
             add_setting(group, one, action=_OfExample, default=argparse.SUPPRESS)
     for flag, what in (
         ("--context-parallel", "divide the tokens of a sample over N devices, all of which have all parameters; such a"
-         " group is one device to a planner"),
+         " group is one device to a planner. With --tensor-parallel T over N groups that divide tensors over T"),
         ("--expert-parallel", "divide the samples of a micro-batch, and the experts of mixtures, over N devices, which"
-         " have all other parameters; such a group is one device to a planner"),
+         " have all other parameters; such a group is one device to a planner. With --tensor-parallel T over N groups"
+         " that divide tensors over T"),
     ):  # fmt: skip
         group.add_argument(
             flag, type=int, metavar="N", help=what, action=_OfExample, dest=flag[2:].replace("-", "_"),
