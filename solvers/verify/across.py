@@ -7,26 +7,34 @@ of a dimension that stays as it is, or of the part of it that is scattered, or g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from solvers.problem.collectives import WHOLE, DividedTensor
 from solvers.verify.placements import Digit, Shape, digit_of
 
 
-def held(tensor: DividedTensor, members: int) -> Shape:
-    """The shape of what one of so many members has of a tensor."""
+def held(tensor: DividedTensor, members: int, load: float) -> Shape:
+    """The shape of what one of so many members has of a tensor; of rows by expert, the one with the most, by its
+    ``load`` over the mean."""
     digit = digit_of(tensor.placement, tensor.shape, members)
     if digit is None:
         return tensor.shape
-    return tuple(length // members if dim == digit.dim else length for dim, length in enumerate(tensor.shape))
+    more = load if digit.experts else 1.0
+    return tuple(
+        math.ceil(length * more / members) if dim == digit.dim else length for dim, length in enumerate(tensor.shape)
+    )
 
 
-def carried(before: DividedTensor, after: DividedTensor, groups: int, placement: str, members: int) -> list[str]:
+def carried(
+    before: DividedTensor, after: DividedTensor, groups: int, load: float, placement: str, members: int
+) -> list[str]:
     """The placements over an inner group that an exchange among ``groups`` of them may make of one.
 
-    before, after: the tensor over the inner groups. placement: of what one of them has, over its members.
+    before, after: the tensor over the inner groups. load: of experts. placement: of what one of them has, over its
+    members.
     """
-    read, made = held(before, groups), held(after, groups)
+    read, made = held(before, groups, load), held(after, groups, load)
     digit = digit_of(placement, read, members)
     if digit is None:
         return [placement] if placement == WHOLE else []

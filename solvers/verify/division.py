@@ -360,7 +360,7 @@ def _across(derived: _Derived, call: DividedCall, where: str) -> Iterator[str]:
     (before,), (after,) = derived.tensors(call.inputs), derived.tensors(call.outputs)
     change = derived.outer.makers[after.name]
     one, other = (derived.outer.division.tensors[each[0]] for each in (change.inputs, change.outputs))
-    allowed = carried(one, other, derived.outer.degree, before.placement, derived.degree)
+    allowed = carried(one, other, derived.outer.degree, derived.outer.division.load, before.placement, derived.degree)
     if after.placement not in allowed:
         yield f"{where} does not make {after.placement} of {before.placement}"
 
@@ -370,7 +370,11 @@ def _within(outer: _Derived, inner: _Derived) -> Iterator[str]:
     other shapes than those of its parts."""
     for tensor in inner.division.tensors:
         whole = outer.named.get(_origin(tensor.name))
-        if whole is None or held(whole, outer.degree) != tensor.shape or whole.item_bytes != tensor.item_bytes:
+        if (
+            whole is None
+            or held(whole, outer.degree, outer.division.load) != tensor.shape
+            or whole.item_bytes != tensor.item_bytes
+        ):
             yield f"division: {tensor.name!r} is no tensor of an inner group, or of another shape"
     for call in inner.division.calls:
         if inner.changes(call):
@@ -574,7 +578,9 @@ def _storages(derived: _Derived) -> list[int]:
     for call in division.calls:
         for number in call.outputs:
             base = division.tensors[number].base
-            if derived.changes(call):
+            if call.target.startswith(EXCHANGE) and not derived.changes(call):
+                base = call.inputs[0] if found[call.inputs[0]] in outside else None
+            elif derived.changes(call):
                 before, after = (division.tensors[each].placement for each in (call.inputs[0], number))
                 alike = (before, after) == (WHOLE, UNSUMMED) or found[call.inputs[0]] in outside
                 alike = alike and call.target != EXCHANGE + REGROUP

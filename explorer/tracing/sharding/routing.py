@@ -91,21 +91,22 @@ def _index(known: Known, node: Node) -> tuple[Loop, ...]:
 
 
 def _grouped_product(known: Known, node: Node) -> tuple[Loop, ...]:
-    """Rows sorted by expert, each times the matrix of its expert: experts with their rows, columns, the sum; and rows
-    by the tokens that they are of, with all experts."""
+    """Rows sorted by expert, each times the matrix of its expert: columns, the sum; experts with their rows, and rows by
+    the tokens that they are of, with all experts. Of rows that came from other inner groups the first two."""
     one, other = node.tensors[0][1], node.tensors[1][1]
     left, right = known.of[one], known.of[other]
-    if (len(left), len(right)) != (2, 3) or not known.dimensions.sorted_from(left[0]):
+    if (len(left), len(right)) != (2, 3):
         return ()
     experts, rest = known.value(other).shape[0], [None] * (len(node.tensors) - 2)
     known.join(left[1], right[1])
     loops: list[tuple[Leaves, list[Where], list[Where]]] = []
-    if known.value(one).shape[0] % experts == 0 and (outer := outer_leaves(known, left[0], experts)):
+    tokens = known.dimensions.sorted_from(left[0])
+    if tokens and known.value(one).shape[0] % experts == 0 and (outer := outer_leaves(known, left[0], experts)):
         known.join(outer, right[0])
         loops.append((right[0], [0, 0, *rest], [0]))
     known.set(node.outputs[0], [left[0], right[2]])
     loops += [
-        (known.dimensions.sorted_from(left[0]), [0, None, *rest], [0]),
+        (tokens, [0, None, *rest], [0]),
         (right[2], [None, 2, *rest], [1]),
         (right[1], [1, 1, *rest], [None]),
     ]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from explorer.tracing.captured import NO_EXCHANGE, Captured, Exchange, Node, Value
 from explorer.tracing.sharding.dimensions import Leaves
 from explorer.tracing.sharding.loops import Known, Loop
-from solvers.problem.collectives import COLLECTIVE, Axis, along, divided_along, is_outer
+from solvers.problem.collectives import COLLECTIVE, Axis, along, by_expert, divided_along, is_outer
 
 
 def to_divide_again(member: Captured, degree: int) -> Captured:
@@ -41,7 +41,9 @@ def loops_across(known: Known, node: Node) -> tuple[Loop, ...]:
     for dim, (before, after) in enumerate(zip(known.value(read).shape, known.value(made).shape, strict=True)):
         own = known.of[read][dim]
         kept = own
-        if before == after * degree:
+        if by_expert(dim) in (stated[read].placement, stated[made].placement):  # rows come in an order of their own
+            own = kept = ()
+        elif before == after * degree:
             pieces = _pieces(stated[made].placement)
             outside, _, inside = known.dimensions.reshape([own], [pieces, degree, after // pieces])
             own = kept = (*outside, *inside)

@@ -14,7 +14,7 @@ from explorer.question.loading import load
 from explorer.runner.scripts.executable import not_run
 from explorer.tracing.build import build
 from explorer.tracing.captured import Captured
-from explorer.tracing.sharding.choices import Choices
+from explorer.tracing.sharding.choices import WHOLE, Choices
 from explorer.tracing.sharding.local import Part, member_of
 from explorer.tracing.sharding.rules import analyse
 from explorer.tracing.sharding.twice import to_divide_again
@@ -29,6 +29,7 @@ from solvers.problem.problem import ComputeTable, Problem
 from solvers.verify.division import division
 from tests.explorer.tracing.sharding.captures import demo
 from tests.explorer.tracing.sharding.members import any_labels, note_divided, random_value, run_twice, run_whole
+from tests.explorer.tracing.sharding.test_experts import mixture
 from tests.explorer.tracing.sharding.test_groups import GPUS
 
 MODELS = ("gpt-small", "llama-small", "bert-small")
@@ -77,6 +78,23 @@ def test_whatever_both_divisions_are_the_graph_keeps_the_rules_and_comes_back(na
     again = read_op_graph(Field(json.loads(json.dumps(graph_json(graph))), "graph"))
     assert (again.division, again.outer_degree) == (graph.division, 2)
     assert graph_hash(again) == graph_hash(graph)
+
+
+@pytest.mark.parametrize("load", [1.0, 1.5])
+@pytest.mark.parametrize("seed", range(4))
+def test_members_of_a_group_with_experts_of_its_own_divide_their_matrices(seed: int, load: float) -> None:
+    """Rows that came from other groups are whole at each member: they are in an order of their own."""
+    small, large = mixture()
+    chance = random.Random(seed)
+    choices = Choices(analyse(small), large, 2, axis=Axis.EXPERT, load=load)
+    labels = any_labels(choices, chance)
+    one, other = (to_divide_again(member_of(choices, labels, each), 2) for each in (small, large))
+    again = Choices(analyse(one), other, 2)
+    labels = any_labels(again, chance)
+    products = [labels[at] for at, node in enumerate(one.nodes) if "grouped_mm" in node.target]
+    assert products
+    assert all(option.leaf != WHOLE for option in products)
+    assert division(graph_of((member_of(again, labels, one), member_of(again, labels, other)))) == ()
 
 
 def faults(graph: OpGraph) -> Iterator[tuple[str, OpGraph]]:
