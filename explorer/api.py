@@ -192,7 +192,8 @@ def trace(
     tensor_parallel: devices over which every tensor is divided; such a group is one device to a planner.
     sequence_parallel: 0 keeps tokens together outside of attention and products, too.
     tensor_parallel_of: parts of the model with a degree each, "vision:2+layers.16-31:8"; all else has tensor_parallel.
-    context_parallel: devices over which the tokens of a sample are divided; groups of tensor_parallel, where it is given.
+    context_parallel: devices over which the tokens of a sample are divided; beside tensor_parallel, groups that divide
+        tensors.
     expert_parallel: devices over which samples and the experts of mixtures are divided; likewise.
     expert_load: load of the device whose experts are chosen most, over the mean; 1 for an even one.
 

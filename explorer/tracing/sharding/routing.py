@@ -91,8 +91,8 @@ def _index(known: Known, node: Node) -> tuple[Loop, ...]:
 
 
 def _grouped_product(known: Known, node: Node) -> tuple[Loop, ...]:
-    """Rows sorted by expert, each times the matrix of its expert: columns, the sum; experts with their rows, and rows by
-    the tokens that they are of, with all experts. Of rows that came from other inner groups the first two."""
+    """Rows sorted by expert, each times the matrix of its expert: columns, the sum; experts with their rows, and rows
+    by the tokens that they are of, with all experts. Of rows that came from other inner groups the first two."""
     one, other = node.tensors[0][1], node.tensors[1][1]
     left, right = known.of[one], known.of[other]
     if (len(left), len(right)) != (2, 3):
