@@ -30,14 +30,18 @@ def test_a_file_with_a_comma_in_its_name_is_no_example() -> None:
     assert split_example("a,b=3.json") == ("a,b=3.json", Example())
 
 
-def test_members_of_a_group_share_out_one_thing() -> None:
+def test_groups_divide_along_one_axis_or_two() -> None:
     name, example = split_example("gpt,context-parallel=4")
     assert (name, example.axis, example.degree) == ("gpt", Axis.CONTEXT, 4)
     name, example = split_example("hf:mixtral,expert-parallel=8,expert-load=1.25")
     assert (example.axis, example.degree, example.expert_load) == (Axis.EXPERT, 8, 1.25)
     assert join_example(name, expert_parallel=8, expert_load=1.25) == "hf:mixtral,expert-parallel=8,expert-load=1.25"
     assert undivided("hf:mixtral,sequence=64,expert-parallel=8,expert-load=1.25") == "hf:mixtral,sequence=64"
-    with pytest.raises(InvalidProblem, match="one of --tensor-parallel and --context-parallel"):
-        split_example("gpt,tensor-parallel=2,context-parallel=4")
+    name, example = split_example("gpt,tensor-parallel=2,context-parallel=4")
+    assert (example.axis, example.degree, example.outer_degree) == (Axis.CONTEXT, 8, 4)
+    assert undivided("gpt,tensor-parallel=2,context-parallel=4") == "gpt"
+    assert split_example("moe,tensor-parallel=2,expert-parallel=4")[1].samples == 4
+    with pytest.raises(InvalidProblem, match="one of --context-parallel and --expert-parallel"):
+        split_example("gpt,expert-parallel=2,context-parallel=4")
     with pytest.raises(InvalidProblem, match="expert-load is the largest load over the mean"):
         split_example("gpt,expert-load=0.5")
