@@ -144,7 +144,7 @@ def test_equals_the_whole_model(name: str, results: dict[str, Any]) -> None:
     found = results[name]
     assert found["compared"] > 0
     print(f"{name}: loss {found['loss']:.1e}, gradient {found['gradient']:.1e}, parameter {found['parameter']:.1e}")
-    assert max(found["loss"], found["gradient"], found["parameter"]) <= NEAR[CASES[name].wanted], found["worst"]
+    assert max(found["loss"], found["gradient"], found["parameter"]) <= NEAR[CASES[name].dtype], found["worst"]
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fault])
@@ -158,7 +158,7 @@ def test_exchanges_are_those_of_the_plan(name: str, results: dict[str, Any], mad
     """By kind and to the byte, in the entries of the run."""
     _, problem, plan = made[name]
     planned = within_groups(problem, plan)
-    times = {"float64": 2.0, "float32": 1.0, "bfloat16": 1.0}[CASES[name].wanted]
+    times = {"float64": 2.0, "float32": 1.0, "bfloat16": 1.0}[CASES[name].dtype]
     assert CASES[name].chance is not None or planned[RING].any()
     for rank, found in enumerate(results[name]["exchanged"]):
         device = plan.devices_used()[rank // problem.graph.tensor_parallel]
