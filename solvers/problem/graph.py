@@ -80,7 +80,7 @@ class Operator:
     which each has a part; among inner groups first where there are two axes ("S(tokens), R"); of forward operators, ""
     without a group. members: how many devices a group has that runs it, where that differs from operator to operator; 0
     where it is the graph's. outer_bytes, outer_steps: what it exchanges along the outer axis of groups that divide the
-    model twice, with its like in the other inner groups.
+    model twice, with its counterpart in the other inner groups.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Tensors that are divided along two axes: what changes the division among inner groups, seen by their members.
 
-A member has a digit of a dimension of what its inner group has, and exchanges with its like in the other groups. An
-exchange among these leaves every entry with the same digit, or it is none that a member can make alone: the digit is
-of a dimension that stays as it is, or of the part of it that is scattered, or gathered, as a whole.
+A member has a digit of a dimension of what its inner group has, and exchanges with its counterparts in the other
+groups. An exchange among these leaves every entry with the same digit, or it is none that a member can make alone: the
+digit is of a dimension that stays as it is, or of the part of it that is scattered, or gathered, as a whole.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ Amount = TypeVar("Amount", float, Floats)
 class Members:
     """The devices by whose times calls are divided, and the link from a member to the next. By default, where no plan
     says which: an H100 with NVLink 4 in one direction (NVIDIA, H100 data sheet: 900 GB/s in both), and about what
-    NCCL's smallest messages take for a step of a ring inside a node (docs/sharding.md). outer_...: the link to the like
-    of a member in another inner group, where groups have two axes; by default between nodes, of which each H100 has a
+    NCCL's smallest messages take for a step of a ring inside a node (docs/sharding.md). outer_...: the link to a member's
+    counterpart in another inner group, where groups have two axes; by default between nodes, of which each H100 has a
     network card of 400 Gb/s (NVIDIA, DGX H100 data sheet)."""
 
     kind: str = "H100-80GB"
@@ -180,8 +180,8 @@ def in_groups(
     cluster: Cluster, graph: OpGraph, compute: ComputeTable, reference: str, *, measured: Lines = unmeasured
 ) -> tuple[Cluster, ComputeTable, Link | None, Link | None]:
     """The groups of a cluster that a graph is divided over, as devices; compute times with what members exchange, the
-    slowest link from a member to the next, and to its like in the next inner group; all as it is for a model whose
-    tensors are whole.
+    slowest link from a member to the next, and to its counterpart in the next inner group; all as it is for a model
+    whose tensors are whole.
 
     compute: of single devices. measured: see `exchange_links`. Raises InvalidProblem where groups do not fit.
     """
@@ -200,7 +200,7 @@ def grouped(
 ) -> tuple[Cluster, Link | None, Link | None]:
     """The groups of a cluster as devices, the slowest link from a member to the next of its group, and None; of groups
     of ``outer_degree`` inner groups, which follow one another, that to the next of its inner group, and that to its
-    like in the next inner group. The cluster as it is for a degree of 1.
+    counterpart in the next inner group. The cluster as it is for a degree of 1.
 
     Groups are devices that follow one another; each holds what its smallest member does, and sends to other groups
     member by member. axis: what their members divide, where that is known: tensors within a node, all else also over
@@ -361,8 +361,8 @@ def with_exchanges(
     degree: int | None = None,
 ) -> ComputeTable:  # fmt: skip
     """Compute times with what members of a group exchange during them: steps of a link's latency, and bytes; and what
-    they do with their like in other inner groups, over ``across``. measured: see `exchange_links`; collectives between
-    inner groups are not. degree: of the groups whose operators are meant, by default the graph's."""
+    they do with their counterparts in other inner groups, over ``across``. measured: see `exchange_links`; collectives
+    between inner groups are not. degree: of the groups whose operators are meant, by default the graph's."""
     degree = degree or graph.tensor_parallel // graph.outer_degree
     inner = [(one.exchanged_bytes, one.exchange_steps) for one in graph.operators]
     compute = _with_sent(compute, graph, inner, link, degree, measured)

@@ -44,9 +44,9 @@ class Divided:
 class Group:
     """degree: members. seconds: the cost model by which calls are divided; device: what it is of, for people. link:
     what members exchange their parts over. sequence: whether the tokens of a sample may be divided between the calls
-    that need them whole (sequence parallelism). axis: what members share out. load: of the member whose experts are
-    chosen most, over the mean. again: over how many what a member has is divided once more. outer: the link to the like
-    of a member in other groups, where these share out what each of them divides."""
+    that need them whole (sequence parallelism). axis: what members divide. load: of the member whose experts are chosen
+    most, over the mean. again: over how many what a member has is divided once more. outer: the link to a member's
+    counterpart in other groups, where groups divide what the members of each divide again."""
 
     degree: int
     seconds: Callable[[OpGraph], Floats]

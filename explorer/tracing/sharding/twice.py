@@ -1,7 +1,8 @@
 """Models that groups divide along two axes: tokens or experts over inner groups, whose members divide tensors.
 
 What one inner group runs of the model is divided again as if it were a whole one. What changes how a tensor is divided
-among inner groups is a call like any other then: each member makes it of its share, with its like in the other groups.
+among inner groups is a call like any other then: each member makes it of its share, with its counterparts in the other
+groups.
 """
 
 from __future__ import annotations
