@@ -251,8 +251,8 @@ class Problem:
     its plan is done at once. copy_tied: whether `graph` has a copy of each tied parameter
     at every operator that reads it (`solvers.problem.tied`), which `plain` has not. group_link: what joins members of
     tensor-parallel groups, where devices are such; what they exchange over it is in the compute times already.
-    group_sum_link: that of their all-reduces, where it is another. outer_link: what joins a member to its counterpart in the
-    next inner group, where groups divide a model along two axes.
+    group_sum_link: that of their all-reduces, where it is another. outer_link: what joins a member to its counterpart
+    in the next inner group, where groups divide a model along two axes.
     """
 
     graph: OpGraph

@@ -35,7 +35,7 @@ Amount = TypeVar("Amount", float, Floats)
 class Members:
     """The devices by whose times calls are divided, and the link from a member to the next. By default, where no plan
     says which: an H100 with NVLink 4 in one direction (NVIDIA, H100 data sheet: 900 GB/s in both), and about what
-    NCCL's smallest messages take for a step of a ring inside a node (docs/sharding.md). outer_...: the link to a member's
+    NCCL's smallest messages take for a step of a ring inside a node (docs/sharding.md). outer_...: the link to its
     counterpart in another inner group, where groups have two axes; by default between nodes, of which each H100 has a
     network card of 400 Gb/s (NVIDIA, DGX H100 data sheet)."""
 
