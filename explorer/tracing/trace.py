@@ -133,7 +133,7 @@ def trace_demo(
     def divided(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
         _kept[wanted] = small, large
         while len(_kept) > KEPT:
-            del _kept[next(iter(_kept))]
+            _kept.pop(next(iter(_kept)), None)
         return (small, large, 1) if divide is None else divide(small, large, training)
 
     if (captured := _kept.get(wanted)) is not None:

@@ -24,7 +24,7 @@ _REQUIRED = (
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
     "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied", "group_link", "group_sum_link",
-    "outer_link",    "host_links", "state_links", "recompute_operators",
+    "outer_link", "host_links", "state_links", "recompute_operators",
 )  # fmt: skip
 
 _GROUP_LINKS = ("group_link", "group_sum_link", "outer_link")

@@ -31,7 +31,7 @@ BACKWARD_KIND = {
 
 
 class Axis(StrEnum):
-    """What the members of a group share out. TENSOR: matrices of parameters, and what is computed with them (tensor
+    """What the members of a group divide. TENSOR: matrices of parameters, and what is computed with them (tensor
     parallelism). CONTEXT: the tokens of a sample, with all parameters at every member (context parallelism). EXPERT:
     samples, and the experts of mixtures; all other parameters are at every member (expert parallelism)."""
 
@@ -130,7 +130,7 @@ class SavedForBackward:
 class Division:
     """How the tensors of a graph lie over its groups: what one member runs, in an order that runs. outputs: tensors
     that the model returns. saved: in the order of the calls; None where that is not stated, as in older files. load:
-    of the member whose experts are chosen most, over the mean. axis: what the members of every group share out. outer:
+    of the member whose experts are chosen most, over the mean. axis: what the members of every group divide. outer:
     where they divide a model that is divided already, how that is: its tensors and calls are those of inner groups,
     with the names that they have here, where they are whole."""
 
@@ -155,7 +155,7 @@ def is_outer(target: str) -> bool:
 
 
 def axes_of(graph: OpGraph) -> dict[Axis, int]:
-    """What the members of a graph's groups share out, over how many, the outer axis first; tensors where nothing else
+    """What the members of a graph's groups divide, over how many, the outer axis first; tensors where nothing else
     is stated, and nothing for a model whose tensors are whole."""
     inner = graph.tensor_parallel // graph.outer_degree
     found = {Axis.TENSOR if graph.division is None else graph.division.axis: inner} if inner > 1 else {}
@@ -165,7 +165,7 @@ def axes_of(graph: OpGraph) -> dict[Axis, int]:
 
 
 def axis_of(graph: OpGraph) -> Axis:
-    """What the members of a graph's groups share out, the outer axis of two; tensors where nothing else is stated."""
+    """What the members of a graph's groups divide, the outer axis of two; tensors where nothing else is stated."""
     return next(iter(axes_of(graph)), Axis.TENSOR)
 
 

@@ -73,7 +73,7 @@ class Configuration:
 
     @property
     def axes(self) -> dict[Axis, int]:
-        """What the members of a group share out, over how many, the outer axis first."""
+        """What the members of a group divide, over how many, the outer axis first."""
         degrees = {Axis.CONTEXT: self.context, Axis.EXPERT: self.expert, Axis.TENSOR: self.tensor}
         return {axis: degree for axis, degree in degrees.items() if degree > 1} or {Axis.TENSOR: 1}
 

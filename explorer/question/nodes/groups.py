@@ -55,7 +55,7 @@ def members_of(
 ) -> Members:  # fmt: skip
     """Those of a cluster's groups: the kind that most accelerators are of, and the slowest link. The default for kinds
     of which no rates are known. in_parts: whether other groups have other sizes, so that only some devices make these.
-    axis: what they share out, the outer axis of two; tensors within a node alone. outer_degree: inner groups of each.
+    axis: what they divide, the outer axis of two; tensors within a node alone. outer_degree: inner groups of each.
     Raises InvalidProblem where groups do not fit, in one line.
     """
     from explorer.costs.devices import DEVICES
