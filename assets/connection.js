@@ -212,8 +212,8 @@
   };
 
   ex.whenReady = function (test, then) {
-    const found = test();
-    if (found) then(found);
+    const ready = test();
+    if (ready) then(ready);
     else setTimeout(function () { ex.whenReady(test, then); }, 20);
   };
 })();

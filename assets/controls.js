@@ -84,9 +84,9 @@
 
   /* Without micro-batches the controls of pipelines mean nothing. */
   function onePass(objective) {
-    const found = (objective && objective !== "auto" ? objective : usual) === "makespan";
-    document.body.classList.toggle("one-pass", found);
-    return found;
+    const onePassOnly = (objective && objective !== "auto" ? objective : usual) === "makespan";
+    document.body.classList.toggle("one-pass", onePassOnly);
+    return onePassOnly;
   }
 
   /* fp32 masters are kept of 16-bit weights: who chooses one of the two gets the other. What is no demo says itself in
@@ -124,9 +124,9 @@
 
   /* "16 GiB", "80 GB", "512m", "16" (GiB) -> bytes; null if it is no size. */
   function parsedBytes(text) {
-    const found = /^\s*(\d{1,9}(?:\.\d{1,6})?)\s*([a-zA-Z]{0,3})\s*$/.exec(text);
-    const unit = found && (found[2] ? UNITS[found[2].toUpperCase()] : GIB);
-    return unit && found[1] * unit >= 2 ** 20 && found[1] * unit <= 2 ** 50 ? found[1] * unit : null;
+    const size = /^\s*(\d{1,9}(?:\.\d{1,6})?)\s*([a-zA-Z]{0,3})\s*$/.exec(text);
+    const unit = size && (size[2] ? UNITS[size[2].toUpperCase()] : GIB);
+    return unit && size[1] * unit >= 2 ** 20 && size[1] * unit <= 2 ** 50 ? size[1] * unit : null;
   }
 
   ex.sizes = { parsed: parsedBytes, shown: shownBytes, own: ownBytes };
@@ -267,12 +267,12 @@
   ex.loudly = function () { quiet = 0; };
 
   ex.adopt = function (message) {
-    const found = { ...message.controls };
-    ex.go(found);
-    if ("memory" in found) found.memory = ex.exactCap.bytes < ownBytes(values.controls.kind) ? ex.exactCap.bytes : null; /* as the slider says it */
-    if ("bandwidth" in found) found.bandwidth = (found.bandwidth / 1e9) * 1e9;
+    const controls = { ...message.controls };
+    ex.go(controls);
+    if ("memory" in controls) controls.memory = ex.exactCap.bytes < ownBytes(values.controls.kind) ? ex.exactCap.bytes : null; /* as the slider says it */
+    if ("bandwidth" in controls) controls.bandwidth = (controls.bandwidth / 1e9) * 1e9;
     const before = JSON.parse(sent);
-    for (const key of Object.keys(found)) if (key in before) before[key] = found[key] === "auto" ? null : found[key]; /* of one pass, fewer are asked */
+    for (const key of Object.keys(controls)) if (key in before) before[key] = controls[key] === "auto" ? null : controls[key]; /* of one pass, fewer are asked */
     solved = sent = JSON.stringify(before);
     awaited = message.turn;
   };

@@ -66,8 +66,8 @@
 
   /* Where a point of the page is in the schedule: row, seconds, and whether a bar is there; null beside it. */
   function under(x, y) {
-    const found = ready() ? chart.under(x, y) : null;
-    return found && { row: found.row, at_s: found.at * scale_s, bar: chart.barAt(x, y) !== null };
+    const spot = ready() ? chart.under(x, y) : null;
+    return spot && { row: spot.row, at_s: spot.at * scale_s, bar: chart.barAt(x, y) !== null };
   }
 
   /* What is in sight, for what lies over it; the axis in seconds. */

@@ -131,20 +131,20 @@
   function listen() {
     document.addEventListener("pointerdown", function (event) { touched = event.pointerType === "touch"; }, true);
     document.addEventListener("mousedown", function (event) {
-      const found = long(event.target);
-      if (!found || event.button !== 0 || !event.isTrusted || touched) return;
+      const chooser = long(event.target);
+      if (!chooser || event.button !== 0 || !event.isTrusted || touched) return;
       event.preventDefault();
-      if (panel && !panel.hidden && select === found) close(true);
-      else open(found, "");
+      if (panel && !panel.hidden && select === chooser) close(true);
+      else open(chooser, "");
     });
     document.addEventListener("keydown", function (event) {
-      const found = long(event.target);
-      if (!found || event.ctrlKey || event.metaKey) return;
+      const chooser = long(event.target);
+      if (!chooser || event.ctrlKey || event.metaKey) return;
       const written = event.key.length === 1 && event.key !== " " && !event.altKey;
       const unfolded = event.key === "Enter" || event.key === " " || event.key === "F4" || (event.altKey && event.key === "ArrowDown");
       if (!written && !unfolded) return;
       event.preventDefault();
-      open(found, written ? event.key : "");
+      open(chooser, written ? event.key : "");
     });
     window.addEventListener("resize", () => close(false));
   }

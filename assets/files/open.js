@@ -63,8 +63,8 @@
 
   function recent() {
     try {
-      const found = JSON.parse(localStorage.getItem(RECENT) || "[]");
-      return found.filter((each) => typeof each.file === "string" && typeof each.name === "string").slice(0, KEPT);
+      const stored = JSON.parse(localStorage.getItem(RECENT) || "[]");
+      return stored.filter((each) => typeof each.file === "string" && typeof each.name === "string").slice(0, KEPT);
     } catch { return []; }
   }
 
@@ -76,8 +76,8 @@
   /* Bytes of each device of a cluster that was chosen, 0 without a cap; undefined where that is not known. */
   function memory(cluster) {
     const named = [...document.querySelectorAll("#named-cluster option")].find((each) => each.value === cluster);
-    const found = recent().find((each) => each.file === cluster);
-    return named ? Number(named.dataset.memory) : found ? found.memory : undefined;
+    const known = recent().find((each) => each.file === cluster);
+    return named ? Number(named.dataset.memory) : known ? known.memory : undefined;
   }
 
   function make(name, className, text, parent) {
@@ -90,13 +90,13 @@
 
   function listRecent() {
     const place = document.getElementById("open-recent");
-    const found = recent();
-    place.hidden = !found.length;
+    const files = recent();
+    place.hidden = !files.length;
     place.replaceChildren();
-    if (!found.length) return;
+    if (!files.length) return;
     make("h3", "", "Recent", place);
     const row = make("div", "actions", "", place);
-    for (const each of found) {
+    for (const each of files) {
       const button = make("button", "tool", each.name, row);
       button.title = each.what || "";
       button.addEventListener("click", function () { dialog().close(); ex.send({ type: "reopen", element: each.file }); });

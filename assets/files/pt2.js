@@ -37,13 +37,13 @@
     if (view.getUint32(at, true) !== LISTED) throw new RangeError("no entry of a zip");
     const [named, extra, comment] = [28, 30, 32].map((field) => view.getUint16(at + field, true));
     const name = new Uint8Array(view.buffer, at + 46, named);
-    const found = { at, name, size: view.getUint32(at + 24, true), stored: view.getUint32(at + 20, true), offset: view.getUint32(at + 42, true), next: at + 46 + named + extra + comment };
+    const entry = { at, name, size: view.getUint32(at + 24, true), stored: view.getUint32(at + 20, true), offset: view.getUint32(at + 42, true), next: at + 46 + named + extra + comment };
     for (let field = at + 46 + named; field + 4 <= at + 46 + named + extra; field += 4 + view.getUint16(field + 2, true)) {
       if (view.getUint16(field, true) !== 1) continue; /* 1: ZIP64's numbers, those that are beyond */
       let number = field + 4;
-      for (const key of ["size", "stored", "offset"]) if (found[key] === BEYOND) { found[key] = long(view, number); number += 8; }
+      for (const key of ["size", "stored", "offset"]) if (entry[key] === BEYOND) { entry[key] = long(view, number); number += 8; }
     }
-    return found;
+    return entry;
   }
 
   /* The header of an entry, or what the directory says of it: fields that both have are in the same order. */

@@ -60,11 +60,11 @@
 
   /* What a link says. */
   function read(given) {
-    const found = parsed(given.get("pins"));
+    const stored = parsed(given.get("pins"));
     const groups = parsed(given.get("together"));
     const named = (group) => Array.isArray(group) && group.every((name) => typeof name === "string");
     return {
-      pins: found && typeof found === "object" && !Array.isArray(found) ? found : {},
+      pins: stored && typeof stored === "object" && !Array.isArray(stored) ? stored : {},
       together: Array.isArray(groups) ? groups.filter(named) : [],
     };
   }

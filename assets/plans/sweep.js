@@ -20,12 +20,12 @@
     const logs = sweep.values.map((value) => Math.log2(value));
     const [first, last] = [logs[0], logs[logs.length - 1]];
     const X = (i) => BOX.l + ((logs[i] - first) / (last - first || 1)) * (width - BOX.l - BOX.r);
-    const found = sweep.points.map((p) => p.objective_s).filter((s) => s !== null);
-    const most = Math.max(...found, 0) || 1;
+    const solved = sweep.points.map((p) => p.objective_s).filter((s) => s !== null);
+    const most = Math.max(...solved, 0) || 1;
     const Y = (s) => height - BOX.b - (s / (1.06 * most)) * (height - BOX.t - BOX.b);
     for (const share of [0, 0.5, 1]) {
       ex.svg("line", { x1: BOX.l, x2: width - BOX.r, y1: Y(share * most), y2: Y(share * most), class: "axis" }, svg);
-      if (found.length) ex.svg("text", { x: BOX.l - 8, y: Y(share * most) + 4, "text-anchor": "end" }, svg, share ? seconds(share * most) : "0");
+      if (solved.length) ex.svg("text", { x: BOX.l - 8, y: Y(share * most) + 4, "text-anchor": "end" }, svg, share ? seconds(share * most) : "0");
     }
     sweep.labels.forEach((label, i) => ex.svg("text", { x: X(i), y: height - 20, "text-anchor": "middle" }, svg, label));
     ex.svg("text", { x: width - BOX.r, y: height - 4, "text-anchor": "end" }, svg, NAMES[sweep.axis]);

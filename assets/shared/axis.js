@@ -11,11 +11,11 @@
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((times) => times * power).find((value) => value >= rough * (1 - 1e-9));
     const places = Math.min(12, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
-    const found = [];
+    const ticks = [];
     for (let i = Math.ceil(range[0] / step - 1e-9); i * step <= range[1]; i++) {
-      found.push({ at: i * step, words: (i * step).toFixed(places) + suffix });
+      ticks.push({ at: i * step, words: (i * step).toFixed(places) + suffix });
     }
-    return found;
+    return ticks;
   }
 
   /* Lines over the rows, and the times on a canvas of their own, which stays in sight while the rows scroll.

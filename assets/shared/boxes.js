@@ -203,8 +203,8 @@
       highlight(boxes, null);
       if (!centre || !boxes.size) return;
       ready(function (cy) {
-        const found = cy.nodes().filter((node) => boxes.has(node.id()));
-        cy.animate({ center: { eles: found } }, { duration: 180 });
+        const nodes = cy.nodes().filter((node) => boxes.has(node.id()));
+        cy.animate({ center: { eles: nodes } }, { duration: 180 });
       });
     }
 

@@ -72,9 +72,9 @@
       fill();
     }
 
-    function refine(found) {
+    function refine(refined) {
       if (!plan) return;
-      use(found.lanes, found);
+      use(refined.lanes, refined);
       request();
     }
 
@@ -287,8 +287,8 @@
       for (let n = lanes.length - 1; n >= 0; n--) {
         const lane = lanes[n];
         if (Math.abs(y(lane.y) - py) > Math.max((lane.tall * size.row) / 2, 2)) continue;
-        const found = ex.lanes.barAt(lane, timeAt(px), slack);
-        if (found >= 0) return { bar: lane.source.at[lane.at[found]], words: lane.source.words[lane.at[found]] };
+        const nearest = ex.lanes.barAt(lane, timeAt(px), slack);
+        if (nearest >= 0) return { bar: lane.source.at[lane.at[nearest]], words: lane.source.words[lane.at[nearest]] };
       }
       return null;
     }
@@ -302,12 +302,12 @@
     }
 
     function point(event) {
-      const found = barAt(event.clientX, event.clientY);
-      above.style.cursor = found ? "pointer" : "default";
-      if (found) tip.show(found.words, event.clientX, event.clientY);
+      const under = barAt(event.clientX, event.clientY);
+      above.style.cursor = under ? "pointer" : "default";
+      if (under) tip.show(under.words, event.clientX, event.clientY);
       else tip.hide();
-      const bar = found ? found.bar : -1;
-      if (bar !== shown) host.hover(found ? bar : null);
+      const bar = under ? under.bar : -1;
+      if (bar !== shown) host.hover(under ? bar : null);
       shown = bar;
     }
 
@@ -372,8 +372,8 @@
       const pressed = dragged !== null;
       dragged = null;
       if (moved || !pressed) { point(event); return; }
-      const found = barAt(event.clientX, event.clientY);
-      if (found) host.pick(found.bar, event);
+      const under = barAt(event.clientX, event.clientY);
+      if (under) host.pick(under.bar, event);
       else host.release();
     });
     above.addEventListener("pointercancel", function (event) { lifted(event); dragged = null; });

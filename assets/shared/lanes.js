@@ -53,13 +53,13 @@
 
   /* The bar of a lane at a time, or nearest to it within slack; -1 if there is none. */
   function barAt(lane, time, slack) {
-    let [found, away] = [-1, slack];
+    let [nearest, away] = [-1, slack];
     for (let i = upTo(lane.from, time + slack) - 1; i >= 0 && lane.reach[i] >= time - slack; i--) {
       const off = Math.max(lane.from[i] - time, time - lane.to[i], 0);
-      if (off < away || (off === away && found < 0)) [found, away] = [i, off];
+      if (off < away || (off === away && nearest < 0)) [nearest, away] = [i, off];
       if (off === 0) break;
     }
-    return found;
+    return nearest;
   }
 
   ex.lanes = { of: lanes, inSight, pieces, barAt };

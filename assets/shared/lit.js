@@ -77,7 +77,7 @@
       pen.clearRect(0, 0, top.width, top.height);
       pen.setTransform(ratio, 0, 0, ratio, 0, 0);
       const style = getComputedStyle(root());
-      const nodes = cy.collection([...keep].map((id) => cy.getElementById(id)).filter((found) => found.length));
+      const nodes = cy.collection([...keep].map((id) => cy.getElementById(id)).filter((node) => node.length));
       const lines = edges(cy, nodes);
       lines.forEach((edge) => line(pen, edge, near ? style.getPropertyValue("--accent").trim() : ""));
       lines.forEach((edge) => {

@@ -11,7 +11,7 @@
   ex.numbers = function (lanes, bars, range, width, row) {
     const scale = width / (range[1] - range[0]);
     let count = 0;
-    const found = lanes.map(function (lane) {
+    const texts = lanes.map(function (lane) {
       if (!lane.source.ink) return null;
       let size = SIZES.find((each) => each <= lane.tall * row) || 0;
       const [first, last] = ex.lanes.inSight(lane, range);
@@ -34,7 +34,7 @@
       }
       return size ? { size: size, first: first, text: text } : { size: 0, first: first, text: [] };
     });
-    return count <= MOST_NUMBERS ? found : found.map((lane) => lane && { size: 0, first: 0, text: [] });
+    return count <= MOST_NUMBERS ? texts : texts.map((lane) => lane && { size: 0, first: 0, text: [] });
   };
 
   /* Whether bars of a part in sight are due: runs come apart, or others come into sight. detail: what is drawn; range: what

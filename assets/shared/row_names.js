@@ -16,12 +16,12 @@
 
   /* Which rows are named. rows: label, height (1 is that of a device), link and groups; px: of a row. */
   function named(rows, px) {
-    const found = rows.height.map((height, i) => rows.link[i] && height * px >= NAME_PX - 2);
+    const chosen = rows.height.map((height, i) => rows.link[i] && height * px >= NAME_PX - 2);
     const groups = rows.groups && rows.groups.length ? rows.groups : [{ from: 0, to: rows.link.filter((link) => !link).length }];
     let next = 0;
     const name = function (from, to) {
       const step = every(to - from, px);
-      for (let row = from; row < to; row += step) found[row] = true;
+      for (let row = from; row < to; row += step) chosen[row] = true;
       next = to;
     };
     for (const group of groups) {
@@ -31,11 +31,11 @@
     const devices = rows.link.findIndex(Boolean);
     const last = devices < 0 ? rows.link.length : devices;
     if (next < last) name(next, last);
-    if (devices >= 0 && !rows.link.some((link, i) => link && found[i])) {
+    if (devices >= 0 && !rows.link.some((link, i) => link && chosen[i])) {
       const step = Math.ceil(NAME_PX / (px * rows.height[devices]));
-      for (let row = devices; row < rows.link.length; row += step) found[row] = true;
+      for (let row = devices; row < rows.link.length; row += step) chosen[row] = true;
     }
-    return found;
+    return chosen;
   }
 
   /* place: where they stand; size: of the chart; y: pixels of a row's place; pick: what a press on a row does. */

@@ -34,17 +34,17 @@
 
   /* The critical path, as lines [from, to, row, row]: along its bars, and from row to row where one waits for another. */
   function lines(path, rows) {
-    const found = { through: [], between: [] };
+    const strokes = { through: [], between: [] };
     let before = null;
     for (let i = 0; i < path.row.length; i++) {
       const row = path.row[i];
       if (row < 0) continue;
       const y = rows.middle[row] + (path.link[i] && !rows.link[row] ? BESIDE : -EDGE * rows.height[row]);
-      found.through.push([path.start[i], path.end[i], y, y]);
-      if (before) found.between.push([before[0], path.start[i], before[1], y]);
+      strokes.through.push([path.start[i], path.end[i], y, y]);
+      if (before) strokes.between.push([before[0], path.start[i], before[1], y]);
       before = [path.end[i], y];
     }
-    return found;
+    return strokes;
   }
 
   /* What is off the critical path: the complement of its bars. */
@@ -60,17 +60,17 @@
   function over(spans, rows, end, keep, path, root) {
     const style = getComputedStyle(root || document.documentElement);
     const paint = (name) => style.getPropertyValue(name).trim();
-    const found = [];
+    const layers = [];
     const drawn = path && path.row.length;
-    if (keep) found.push({ name: "veil", rects: veil(spans, rows, end, keep), colour: paint("--card"), opacity: 0.74 });
-    else if (drawn) found.push({ name: "off path", rects: offPath(path, rows, end), colour: paint("--card"), opacity: 0.6 });
+    if (keep) layers.push({ name: "veil", rects: veil(spans, rows, end, keep), colour: paint("--card"), opacity: 0.74 });
+    else if (drawn) layers.push({ name: "off path", rects: offPath(path, rows, end), colour: paint("--card"), opacity: 0.6 });
     if (drawn) {
       const strokes = lines(path, rows);
       const stroke = (what, colour, width, opacity) => ({ name: "path", lines: what, colour: paint(colour), width: width, opacity: opacity });
-      if (strokes.between.length) found.push(stroke(strokes.between, "--ink", 1, path.row.length > MANY_RUNS ? 0.25 : 0.55));
-      found.push(stroke(strokes.through, "--card", 4.5, 1), stroke(strokes.through, "--ink", 2.2, 1));
+      if (strokes.between.length) layers.push(stroke(strokes.between, "--ink", 1, path.row.length > MANY_RUNS ? 0.25 : 0.55));
+      layers.push(stroke(strokes.through, "--card", 4.5, 1), stroke(strokes.through, "--ink", 2.2, 1));
     }
-    return found;
+    return layers;
   }
 
   /* size, x, y, range: of a chart. */

@@ -22,22 +22,22 @@
   const place = () => document.getElementById("stages");
 
   function made(name, className, text, parent) {
-    const found = document.createElement(name);
-    if (className) found.className = className;
-    if (text !== undefined && text !== null) found.textContent = text;
-    if (parent) parent.appendChild(found);
-    return found;
+    const element = document.createElement(name);
+    if (className) element.className = className;
+    if (text !== undefined && text !== null) element.textContent = text;
+    if (parent) parent.appendChild(element);
+    return element;
   }
 
   /* Lines of columns, each with the lanes it spans. */
   function lines(perLine) {
-    const found = [];
+    const rows = [];
     for (let from = 0; from < dag.columns; from += perLine) {
       const boxes = dag.boxes.filter((b) => b.column >= from && b.column < from + perLine);
       const lanes = boxes.map((b) => b.lane);
-      found.push({ from: from, boxes: boxes, low: Math.min(...lanes), high: Math.max(...lanes) });
+      rows.push({ from: from, boxes: boxes, low: Math.min(...lanes), high: Math.max(...lanes) });
     }
-    return found;
+    return rows;
   }
 
   function plan(name, most, width, height, last) {
@@ -48,22 +48,22 @@
     let count = Math.ceil(dag.columns / room);
     if (count > most && !last) return null;
     const perLine = Math.ceil(dag.columns / count);
-    const found = lines(perLine);
-    count = found.length;
+    const rows = lines(perLine);
+    count = rows.length;
     const head = HEAD + (count > 1 ? CORRIDOR : 0);
-    const tall = found.reduce((sum, l) => sum + head + (l.high - l.low) * (size.h + size.gy) + size.h, (count - 1) * LINE_GAP);
+    const tall = rows.reduce((sum, l) => sum + head + (l.high - l.low) * (size.h + size.gy) + size.h, (count - 1) * LINE_GAP);
     if (tall + 2 * PAD > height && !last) return null;
     const spare = width - 2 * side - perLine * size.w - (perLine - 1) * size.gx;
     const grow = Math.max(0, Math.min(spare / (perLine + 0.5 * (perLine - 1)), size.most - size.w));
     const airy = Math.max(0, Math.min(spare - perLine * grow, (perLine - 1) * 60));
     const gx = size.gx + (perLine > 1 ? airy / (perLine - 1) : 0);
-    return { name, lines: found, perLine, w: size.w + grow, h: size.h, gx, gy: size.gy, tall, head, side };
+    return { name, lines: rows, perLine, w: size.w + grow, h: size.h, gx, gy: size.gy, tall, head, side };
   }
 
   function fitted(width, height) {
     for (const [name, most] of TRIES) {
-      const found = plan(name, most, width, height, false);
-      if (found) return found;
+      const layout = plan(name, most, width, height, false);
+      if (layout) return layout;
     }
     return plan("line", 99, width, height, true);
   }

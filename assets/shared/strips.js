@@ -23,14 +23,14 @@
 
   /* The highest place of each step of the time; points: where it changes. */
   function steps(points, count) {
-    const found = new Float64Array(count);
+    const highest = new Float64Array(count);
     points.forEach(function ([from, share], i) {
       const until = i + 1 < points.length ? points[i + 1][0] : 1;
       const first = i ? Math.min(count - 1, Math.floor(from * count)) : 0;
       const last = Math.min(count - 1, Math.max(first, Math.ceil(until * count) - 1));
-      for (let at = first; at <= last; at++) found[at] = Math.max(found[at], share);
+      for (let at = first; at <= last; at++) highest[at] = Math.max(highest[at], share);
     });
-    return found;
+    return highest;
   }
 
   /* One pixel high: the page stretches it. */

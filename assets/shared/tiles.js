@@ -51,13 +51,13 @@
     const hatch = lane.hatch;
     if (!hatch) return { plain: lane.fill, at: () => lane.fill };
     const canvas = tile(hatch, lane.fill, ratio);
-    const found = pen.createPattern(canvas, "repeat");
+    const pattern = pen.createPattern(canvas, "repeat");
     const scale = TILE / canvas.width;
     return {
       plain: tone(lane.fill, hatch.ink, INKED * hatch.strength),
       at: function (x) {
-        found.setTransform(new DOMMatrix([scale, 0, 0, scale, x % TILE, 0]));
-        return found;
+        pattern.setTransform(new DOMMatrix([scale, 0, 0, scale, x % TILE, 0]));
+        return pattern;
       },
     };
   };

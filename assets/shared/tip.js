@@ -5,7 +5,7 @@
 
   /* What a bar says is written with a few tags and its names are escaped. Here it is text, bold where it says so. */
   function linesOf(words) {
-    const found = [];
+    const lines = [];
     for (const line of String(words).split(/<br\s*\/?>/i)) {
       const place = document.createElement("span");
       for (const part of new DOMParser().parseFromString(line, "text/html").body.childNodes) {
@@ -13,9 +13,9 @@
         made.textContent = part.textContent;
         place.appendChild(made);
       }
-      found.push(place);
+      lines.push(place);
     }
-    return found;
+    return lines;
   }
 
   /* Its text alone. */

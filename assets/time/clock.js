@@ -275,8 +275,8 @@
         if (!from || !sight || Math.hypot(event.clientX - from[0], event.clientY - from[1]) > CLICK_PX) return;
         const target = event.composedPath()[0];
         if (!host.playable() || !target.closest || !target.closest(".chart canvas")) return;
-        const found = chart.under(...from);
-        if (found && !found.bar && !sight.rows.link[found.row]) askWait(sight.rows.devices[found.row][0], found.at_s);
+        const spot = chart.under(...from);
+        if (spot && !spot.bar && !sight.rows.link[spot.row]) askWait(sight.rows.devices[spot.row][0], spot.at_s);
       };
       document.addEventListener("pointerup", up, true);
       leaving.push(() => document.removeEventListener("pointerup", up, true));

@@ -42,12 +42,12 @@
       const i = busy(it, at);
       const held = it.flights.filter(([, from, until]) => from <= at && at < until).map(([micro]) => micro);
       const bytes = it.memory.nbytes[Math.max(0, upTo(it.memory.times_s, at) - 1)];
-      const found = { works: it.start_s.length > 0, held: held, bytes: bytes, cap: it.cap_bytes, name: it.name };
-      if (i >= 0) return { ...found, does: played.labels[it.label[i]], idle: false, from: it.start_s[i], until: it.end_s[i] };
+      const state = { works: it.start_s.length > 0, held: held, bytes: bytes, cap: it.cap_bytes, name: it.name };
+      if (i >= 0) return { ...state, does: played.labels[it.label[i]], idle: false, from: it.start_s[i], until: it.end_s[i] };
       const before = upTo(it.start_s, at);
       const until = before < it.start_s.length ? it.start_s[before] : span;
       const from = before ? it.reach[before - 1] : 0;
-      return { ...found, does: null, idle: found.works && until - from > slack, from: from, until: until };
+      return { ...state, does: null, idle: state.works && until - from > slack, from: from, until: until };
     }
 
     return {

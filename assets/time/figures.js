@@ -19,8 +19,8 @@
   }
 
   function nbytes(value) {
-    const found = SIZES.find(([s]) => value >= s * 0.9995);
-    return found ? digits(value / found[0]) + " " + found[1] : Math.round(value) + " B";
+    const unit = SIZES.find(([s]) => value >= s * 0.9995);
+    return unit ? digits(value / unit[0]) + " " + unit[1] : Math.round(value) + " B";
   }
 
   /* A clock's reading: all of one schedule in one unit, with as many decimals. */

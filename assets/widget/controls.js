@@ -78,9 +78,9 @@ export function controls(place, send) {
     if (select.dataset.choices === key) return;
     select.dataset.choices = key;
     select.replaceChildren(...choices.map(([value, label, title]) => {
-      const found = made("option", "", label, null, { value });
-      if (title) found.title = title;
-      return found;
+      const option = made("option", "", label, null, { value });
+      if (title) option.title = title;
+      return option;
     }));
   }
 

@@ -209,8 +209,8 @@ function render({ model, el }) {
     return { ...seen, plot: sheet, rows: plan.rows, from: from * plan.scale_s, to: to * plan.scale_s, scale_s: plan.scale_s };
   };
   const under = (x, y) => {
-    const found = plan && gantt.ready() ? gantt.under(x, y) : null;
-    return found && { row: found.row, at_s: found.at * plan.scale_s, bar: gantt.barAt(x, y) !== null };
+    const spot = plan && gantt.ready() ? gantt.under(x, y) : null;
+    return spot && { row: spot.row, at_s: spot.at * plan.scale_s, bar: gantt.barAt(x, y) !== null };
   };
   const clock = ex.clockOf({
     part: (name) => time.parts[name],
@@ -383,7 +383,7 @@ function render({ model, el }) {
   }
 
   const heard = Object.entries(drawers).map(([name, draw]) => [`change:${name}`, draw]);
-  const found = (message) => {
+  const onMatches = (message) => {
     if (message.type === "found") finder.draw(message);
     else if (message.type === "peeked") boxes.peeked(message);
     else if (message.type === "bars") gantt.refine(message);
@@ -408,7 +408,7 @@ function render({ model, el }) {
   }
   for (const [name, draw] of heard) model.on(name, draw);
   model.on("comm_live_update", disconnected);
-  model.on("msg:custom", found);
+  model.on("msg:custom", onMatches);
   const unfollow = watchTheme(useTheme);
   useTheme();
   for (const name of ["_status", "_graph", "_plan", "_selected"]) drawers[name]();
@@ -417,7 +417,7 @@ function render({ model, el }) {
   return function () {
     for (const [name, draw] of heard) model.off(name, draw);
     model.off("comm_live_update", disconnected);
-    model.off("msg:custom", found);
+    model.off("msg:custom", onMatches);
     unfollow();
     unwatch();
     frameWatch.disconnect();

@@ -56,7 +56,7 @@ export function difference(place, lines) {
 
 /* reveal(operator, from_s, to_s): show a span of the critical path. */
 export function why(place, reasons, order, reveal) {
-  const found = [made("h2", "", "Why this plan"), made("p", "", unbroken(reasons.headline))];
+  const parts = [made("h2", "", "Why this plan"), made("p", "", unbroken(reasons.headline))];
   const stack = made("div", "stack", null, null, { "aria-hidden": "true" });
   for (const one of reasons.parts) if (one.share) made("i", part(one), null, stack).style.flexGrow = one.share;
   const list = made("ul", "parts");
@@ -66,10 +66,10 @@ export function why(place, reasons, order, reveal) {
     line.append(one.name);
     made("b", "", one.text, line);
   }
-  found.push(stack, list, made("div", "bind", unbroken(reasons.binding)));
-  if (order) found.push(made("p", "order small", unbroken(order)));
+  parts.push(stack, list, made("div", "bind", unbroken(reasons.binding)));
+  if (order) parts.push(made("p", "order small", unbroken(order)));
   if (reasons.heaviest.length) {
-    found.push(made("h3", "", "Longest on the path"));
+    parts.push(made("h3", "", "Longest on the path"));
     const heavy = made("div", "heaviest");
     for (const row of reasons.heaviest) {
       const button = made("button", "heavy", null, heavy, { title: row.name + ": show it in the schedule and in the graph" });
@@ -77,7 +77,7 @@ export function why(place, reasons, order, reveal) {
       made("b", "", row.text, button);
       button.addEventListener("click", () => reveal(row.operator, row.start_s, row.end_s));
     }
-    found.push(heavy);
+    parts.push(heavy);
   }
   const gauge = made("div", "gauge", null, null, { "aria-hidden": "true" });
   const at = reasons.bound_share * 94 + "%";
@@ -88,17 +88,17 @@ export function why(place, reasons, order, reveal) {
   const ends = made("div", "spread small quiet");
   made("span", "", "bound " + reasons.bound, ends);
   made("span", "", "plan " + reasons.objective, ends);
-  found.push(made("h2", "", "Proved"), gauge, ends, made("p", "small quiet", reasons.proof));
-  for (const note of reasons.notes) found.push(made("p", "small quiet", note));
-  place.replaceChildren(...found);
+  parts.push(made("h2", "", "Proved"), gauge, ends, made("p", "small quiet", reasons.proof));
+  for (const note of reasons.notes) parts.push(made("p", "small quiet", note));
+  place.replaceChildren(...parts);
 }
 
 /* act(kind, argument): expand, collapse, or pin to a device ("" unpins). */
 export function inspector(place, selected, act) {
-  const found = [made("h2", "", "Selected")];
+  const parts = [made("h2", "", "Selected")];
   if (!selected || !selected.facts) {
-    found.push(made("p", "small quiet", "Hover or click a box, a bar or a device to see where it runs."));
-    place.replaceChildren(...found);
+    parts.push(made("p", "small quiet", "Hover or click a box, a bar or a device to see where it runs."));
+    place.replaceChildren(...parts);
     return;
   }
   const facts = selected.facts;
@@ -124,7 +124,7 @@ export function inspector(place, selected, act) {
   if (selected.kind !== "device" && selected.can_pin) {
     made("button", "tool", "What if it were elsewhere?", here).addEventListener("click", () => act("elsewhere", ""));
   }
-  place.replaceChildren(...found, head, list, actions, here);
+  place.replaceChildren(...parts, head, list, actions, here);
 }
 
 /* ways: changes under which there is a plan, and how the look for them stands. use(bytes): set the cap at which a plan was
@@ -154,11 +154,11 @@ const COLUMNS = [["objective", "Objective"], ["gap", "Gap"], ["bound", "Bound"],
 export function comparison(place, compared, send) {
   const head = made("p", "small quiet compared", compared.going ? compared.going + " " : compared.words);
   if (compared.going) made("button", "tool", "Stop", head).addEventListener("click", () => send({ type: "stop" }));
-  const found = made("table", "comparison");
-  made("caption", "sr", "Planners compared", found);
-  const titles = made("tr", "", null, made("thead", "", null, found));
+  const table = made("table", "comparison");
+  made("caption", "sr", "Planners compared", table);
+  const titles = made("tr", "", null, made("thead", "", null, table));
   for (const title of ["Planner", ...COLUMNS.map((column) => column[1])]) made("th", title === "Planner" || title === "Status" ? "" : "n", title, titles, { scope: "col" });
-  const body = made("tbody", "", null, found);
+  const body = made("tbody", "", null, table);
   for (const row of compared.rows) {
     const line = made("tr", row.current ? "current" : "", null, body);
     const name = made("th", "", null, line, { scope: "row" });
@@ -178,8 +178,8 @@ export function comparison(place, compared, send) {
     made("b", "", out.planners, line);
     line.append(` ${out.status}: ${out.reason}`);
   }
-  found.hidden = !compared.rows.length;
-  place.replaceChildren(head, found, ...(names.length ? [rest] : []));
+  table.hidden = !compared.rows.length;
+  place.replaceChildren(head, table, ...(names.length ? [rest] : []));
 }
 
 /* What is pinned, each with a button that lets it go, and what the newest pin costs. */
@@ -200,16 +200,16 @@ export function waits(place, chain) {
   made("i", "swatch s" + (chain.device % 64), null, head);
   made("b", "", chain.title, head);
   const list = (steps) => {
-    const found = made("ol", "wait-steps");
+    const ol = made("ol", "wait-steps");
     for (const step of steps) {
-      const line = made("li", "", null, found);
+      const line = made("li", "", null, ol);
       made("i", `swatch s${step.device % 64} ${step.kind}`, null, line);
       const words = made("span", "", null, line);
       made("span", "", step.words, words);
       if (step.note) made("span", "quiet", step.note, words);
       made("b", "", step.took, line);
     }
-    return found;
+    return ol;
   };
   const rest = chain.steps.slice(FIRST_STEPS, 200);
   const more = made("details", "more wait-more");

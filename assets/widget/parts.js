@@ -2,7 +2,7 @@
 export const explorerParts = {
   /* What the page waits for is there from the start in a widget, or gone for good. */
   whenReady(test, then) {
-    const found = test();
-    if (found) then(found);
+    const ready = test();
+    if (ready) then(ready);
   },
 };

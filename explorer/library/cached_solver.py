@@ -104,7 +104,7 @@ class Asking:
         if not self.fresh and (known := self.known(question)) is not None:
             return known
         result = self.solve(problem, chosen, should_stop=should_stop, on_progress=on_progress, **question.terms)
-        return self.found(question, result)
+        return self.store(question, result)
 
     def known(self, question: SearchQuestion) -> Result | None:
         """The answer that is there, in the library or, for whoever has one, among those that ship."""
@@ -124,7 +124,7 @@ class Asking:
             self._say(f"{error}; it is searched for")
             return None
 
-    def found(self, question: SearchQuestion, result: Result) -> Result:
+    def store(self, question: SearchQuestion, result: Result) -> Result:
         """Keep an answer, and give it; where the one that is there is better, with a note that says so."""
         library = self._opened()
         if library is None:

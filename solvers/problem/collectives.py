@@ -158,10 +158,10 @@ def axes_of(graph: OpGraph) -> dict[Axis, int]:
     """What the members of a graph's groups divide, over how many, the outer axis first; tensors where nothing else
     is stated, and nothing for a model whose tensors are whole."""
     inner = graph.tensor_parallel // graph.outer_degree
-    found = {Axis.TENSOR if graph.division is None else graph.division.axis: inner} if inner > 1 else {}
+    members = {Axis.TENSOR if graph.division is None else graph.division.axis: inner} if inner > 1 else {}
     if graph.division is not None and graph.division.outer is not None:
-        found = {graph.division.outer.axis: graph.outer_degree, **found}
-    return found
+        members = {graph.division.outer.axis: graph.outer_degree, **members}
+    return members
 
 
 def axis_of(graph: OpGraph) -> Axis:

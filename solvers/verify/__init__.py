@@ -29,36 +29,36 @@ def verify(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[str, ...]:
 
     schedule: of one unsplit pass where the problem asks for MAKESPAN, else of one iteration.
     """
-    found = structure(problem, plan)
-    if found:
-        return tuple(found[:MOST])
+    findings = structure(problem, plan)
+    if findings:
+        return tuple(findings[:MOST])
     return tuple([*contiguity(problem, plan), *verify_schedule(problem, plan, schedule)][:MOST])
 
 
 def verify_schedule(problem: Problem, plan: Plan, schedule: Schedule) -> list[str]:
     """What is wrong with the schedule of a plan in whose structure nothing is (see `structure`)."""
-    group, found = first_group(problem, plan, schedule)
+    group, findings = first_group(problem, plan, schedule)
     if group is None:
-        return found
-    jobs, found = jobs_of(group.problem, group.plan)
+        return findings
+    jobs, findings = jobs_of(group.problem, group.plan)
     if jobs is None:
-        return found
+        return findings
     messages = messages_of(group.problem, jobs)
     transfers = transfers_of(group.problem, jobs, messages, group.rings)
     copies = copies_of(group.problem, group.plan, jobs)
-    stated, found = stated_positions(plan, transfers)
+    stated, findings = stated_positions(plan, transfers)
     if schedule.alike:
-        found += unlike_wires(group, transfers)
-    if found:
-        return found
+        findings += unlike_wires(group, transfers)
+    if findings:
+        return findings
     for brief_later in (True, False):
-        spans, found = spans_of(group.problem, jobs, transfers, copies, schedule, stated, brief_later=brief_later)
+        spans, findings = spans_of(group.problem, jobs, transfers, copies, schedule, stated, brief_later=brief_later)
         if spans is None:
-            return found
+            return findings
         before, disorder = stated_turns(stated, transfers, spans.arrivals, schedule)
-        found += disorder
-        found += waiting(jobs, messages, transfers, copies, spans, schedule, before)
-        found += memory(group, jobs, transfers, copies, spans, schedule)
-        if not found:
+        findings += disorder
+        findings += waiting(jobs, messages, transfers, copies, spans, schedule, before)
+        findings += memory(group, jobs, transfers, copies, spans, schedule)
+        if not findings:
             break
-    return found
+    return findings

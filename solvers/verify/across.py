@@ -45,8 +45,8 @@ def carried(
         for each in (digit_of(one.placement, one.shape, groups) for one in (before, after))
         if each is not None and not each.experts
     }
-    found = _digits(digit, read[digit.dim], made[digit.dim], pieces.get(digit.dim, 1), groups, members)
-    return [str(each) for each in found if made[each.dim] % (each.outer * members) == 0]
+    digits = _digits(digit, read[digit.dim], made[digit.dim], pieces.get(digit.dim, 1), groups, members)
+    return [str(each) for each in digits if made[each.dim] % (each.outer * members) == 0]
 
 
 def _digits(digit: Digit, read: int, made: int, pieces: int, groups: int, members: int) -> Iterator[Digit]:

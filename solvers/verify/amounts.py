@@ -215,13 +215,13 @@ def held_for_next_part(problem: Problem, plan: Plan, jobs: Jobs) -> tuple[Floats
 
 def _leading_away(graph: OpGraph, inputs: set[int], own: set[int]) -> set[int]:
     """Of the operators of I those whose gradients become, in the end, what another stage reads."""
-    found: set[int] = set()
+    leads: set[int] = set()
     for o in reversed(graph.topological_order):
         read = {c for t in graph.outputs[o] if graph.tensors[t].nbytes.at(1) > 0 for c in graph.tensors[t].consumers}
         outside = any(graph.operators[c].phase in BACKWARD_PHASES for c in read - own)
-        if o in inputs and (outside or read & found):
-            found.add(o)
-    return found
+        if o in inputs and (outside or read & leads):
+            leads.add(o)
+    return leads
 
 
 def _waiting(graph: OpGraph, forwards: set[int], backwards: set[int], late: set[int]) -> set[int]:
@@ -231,9 +231,9 @@ def _waiting(graph: OpGraph, forwards: set[int], backwards: set[int], late: set[
     for o in backwards:
         mirrors.setdefault(graph.operators[o].forward_of, set()).add(o)
     whole = {o for o in forwards & mirrors.keys() if mirrors[o] <= late}
-    found: set[int] = set()
+    held: set[int] = set()
     for o in reversed(graph.topological_order):
         mine = mirrors.get(o, set()) & late
-        if o in forwards and (mine or found & {*graph.successors[o]} or whole & {*graph.predecessors[o]}):
-            found.add(o)
-    return found
+        if o in forwards and (mine or held & {*graph.successors[o]} or whole & {*graph.predecessors[o]}):
+            held.add(o)
+    return held

@@ -77,7 +77,7 @@ class _Derived:
     exchange: str = EXCHANGE
     inner: _Derived | None = None
     outer: _Derived | None = None
-    found: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
     forward: dict[int, Sent] = field(default_factory=lambda: defaultdict(Sent))
     backward: dict[int, Sent] = field(default_factory=lambda: defaultdict(Sent))
     update: dict[int, Sent] = field(default_factory=lambda: defaultdict(Sent))
@@ -152,20 +152,20 @@ def division(graph: OpGraph) -> tuple[str, ...]:
     elif graph.outer_degree > 1:
         return ("division: how the model is divided among inner groups is not stated",)
     try:
-        derived.found += _placed(derived)
-        derived.found += _exchanged(derived)
+        derived.findings += _placed(derived)
+        derived.findings += _exchanged(derived)
         if derived.outer is not None:
-            derived.found += _placed(derived.outer)
-            derived.found += _exchanged(derived.outer)
-            derived.found += _within(derived.outer, derived)
-        derived.found += _held(derived)
-        derived.found += _computed(derived)
-        derived.found += _saved(derived)
+            derived.findings += _placed(derived.outer)
+            derived.findings += _exchanged(derived.outer)
+            derived.findings += _within(derived.outer, derived)
+        derived.findings += _held(derived)
+        derived.findings += _computed(derived)
+        derived.findings += _saved(derived)
     except ValueError as error:
-        derived.found.append(f"division: {error}")
+        derived.findings.append(f"division: {error}")
     except (IndexError, KeyError, ZeroDivisionError):
-        derived.found.append("division: a call lacks tensors or arguments that calls of its kind have")
-    return tuple(derived.found[:MOST])
+        derived.findings.append("division: a call lacks tensors or arguments that calls of its kind have")
+    return tuple(derived.findings[:MOST])
 
 
 def _placed(derived: _Derived) -> Iterator[str]:
@@ -522,12 +522,12 @@ def _computed(derived: _Derived) -> Iterator[str]:
 
 
 def _letters(derived: _Derived) -> Mapping[int, set[str]]:
-    """By operator, what its calls make: the first letters of placements."""
-    found: dict[int, set[str]] = defaultdict(set)
+    """By operator, what its calls make: the first marks of placements."""
+    marks: dict[int, set[str]] = defaultdict(set)
     for call in derived.division.calls:
         if call.operator is not None:
-            found[call.operator] |= {one.placement[:1].replace("E", "S") for one in derived.tensors(call.outputs)}
-    return found
+            marks[call.operator] |= {one.placement[:1].replace("E", "S") for one in derived.tensors(call.outputs)}
+    return marks
 
 
 def _saved(derived: _Derived) -> Iterator[str]:
@@ -574,21 +574,21 @@ def _saved(derived: _Derived) -> Iterator[str]:
 def _storages(derived: _Derived) -> list[int]:
     """Of every tensor the one in whose storage it is. Raises ValueError for one that its call does not read."""
     division, outside = derived.division, _from_outside(derived.division)
-    found = list(range(len(division.tensors)))
+    storage_of = list(range(len(division.tensors)))
     for call in division.calls:
         for number in call.outputs:
             base = division.tensors[number].base
             if call.target.startswith(EXCHANGE) and not derived.changes(call):
-                base = call.inputs[0] if found[call.inputs[0]] in outside else None
+                base = call.inputs[0] if storage_of[call.inputs[0]] in outside else None
             elif derived.changes(call):
                 before, after = (division.tensors[each].placement for each in (call.inputs[0], number))
-                alike = (before, after) == (WHOLE, UNSUMMED) or found[call.inputs[0]] in outside
+                alike = (before, after) == (WHOLE, UNSUMMED) or storage_of[call.inputs[0]] in outside
                 alike = alike and call.target != EXCHANGE + REGROUP
                 base = call.inputs[0] if alike else None
             elif base is not None and base not in call.inputs:
                 raise ValueError(f"{division.tensors[number].name!r} is in the storage of what its call does not read")
-            found[number] = number if base is None else found[base]
-    return found
+            storage_of[number] = number if base is None else storage_of[base]
+    return storage_of
 
 
 def _operands(

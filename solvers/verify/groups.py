@@ -36,30 +36,32 @@ def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group
         whole = tuple(range(len(problem.cluster)))
         return Group(problem, plan, (whole,), rings), []
     every: tuple[tuple[int, ...], ...] = tuple(zip(*schedule.alike, strict=False))
-    found: list[str] = []
+    findings: list[str] = []
     times, sizes = len(every), {stage.micro_batch_size for stage in plan.stages}
     hangs = plan.messages or not (problem.transfers is Transfers.LINKS or problem.transfers_alike)
     if hangs or problem.objective is not Objective.ITERATION or len(sizes) > 1:
-        found.append("the schedule says that devices do the same, where more than links and samples distinguishes them")
+        findings.append(
+            "the schedule says that devices do the same, where more than links and samples distinguishes them"
+        )
     if {len(same) for same in schedule.alike} != {times} or min(sizes) % times or times < 2:
         return None, [f"{times} groups cannot share micro-batches of {min(sizes)} samples"]
     if sorted(device for group in every for device in group) != list(plan.devices_used()):
-        found.append("the groups that are said to do the same are not made of all devices that are used, each once")
+        findings.append("the groups that are said to do the same are not made of all devices that are used, each once")
     if len(schedule.memory) != len(problem.cluster):
-        found.append(f"the schedule states the memory of {len(schedule.memory)} devices")
-    if found:
-        return None, found
+        findings.append(f"the schedule states the memory of {len(schedule.memory)} devices")
+    if findings:
+        return None, findings
     place = {device: at for at, device in enumerate(every[0])}
     stages = []
     for number, stage in enumerate(plan.stages):
         each = len(stage.devices) // times
         first = [place.get(device, 0) for device in stage.devices[:each]]
         if tuple(group[at] for group in every for at in first) != stage.devices:
-            found.append(f"stage {number} is not on the same devices of {times} groups")
+            findings.append(f"stage {number} is not on the same devices of {times} groups")
             continue
         size = stage.micro_batch_size // times
         stages.append(replace(stage, devices=stage.devices[:each], micro_batch_size=size))
-    found += [
+    findings += [
         f"device {device} is said to do what device {every[0][at]} does, and {what}"
         for group in every[1:]
         for at, device in enumerate(group)
@@ -68,8 +70,8 @@ def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group
     order: list[tuple[Action, ...]] = [()] * len(plan.order)
     for device in every[0]:
         order[device] = plan.order[device]
-    if found:
-        return None, found
+    if findings:
+        return None, findings
     share = replace(problem, mini_batch=problem.mini_batch // times)
     return Group(share, replace(plan, stages=tuple(stages), order=tuple(order)), every, rings), []
 
@@ -87,7 +89,7 @@ def _unlike(problem: Problem, plan: Plan, schedule: Schedule, first: int, other:
 
 def unlike_wires(group: Group, moves: Moves) -> list[str]:
     """Links of other groups that are not as those over which the first sends, or wires that two groups would share."""
-    cluster, every, found = group.problem.cluster, group.every, []
+    cluster, every, findings = group.problem.cluster, group.every, []
     place, following = ({device: at for at, device in enumerate(some)} for some in every[:2])
     pairs = {
         pair
@@ -105,8 +107,10 @@ def unlike_wires(group: Group, moves: Moves) -> list[str]:
             if first is None or link is None:
                 return [f"there is no link from device {a} to device {b}"]
             if (link.latency_s, link.bandwidth_bytes_per_s) != (first.latency_s, first.bandwidth_bytes_per_s):
-                found.append(f"the link {a} -> {b} is not as fast as {src} -> {dst}, which is said to do the same")
+                findings.append(f"the link {a} -> {b} is not as fast as {src} -> {dst}, which is said to do the same")
             whose = number, first.resource or f"{src}->{dst}"
             if owner.setdefault(link.resource or f"{a}->{b}", whose) != whose:
-                found.append(f"the wire of {a} -> {b} is not used as that of {src} -> {dst}, said to do the same, is")
-    return found
+                findings.append(
+                    f"the wire of {a} -> {b} is not used as that of {src} -> {dst}, said to do the same, is"
+                )
+    return findings

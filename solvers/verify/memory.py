@@ -47,12 +47,12 @@ def memory(group: Group, jobs: Jobs, moves: Moves, copies: Copies, spans: Spans,
             *_buffers(jobs, moves, spans, schedule, released),
             *_handed_on(problem, jobs, spans, schedule),
         ]
-    found, peaks = curve_findings(holds, group.every[0], static, schedule)
+    findings, peaks = curve_findings(holds, group.every[0], static, schedule)
     for device, peak in peaks.items():
         most = devices[device].memory_bytes
         if peak > most * (1 + SLACK):
-            found.append(f"device {device}: peak of {peak:.0f} bytes exceeds its memory of {most:.0f}")
-    return found
+            findings.append(f"device {device}: peak of {peak:.0f} bytes exceeds its memory of {most:.0f}")
+    return findings
 
 
 def _released(problem: Problem, jobs: Jobs, spans: Spans, schedule: Schedule) -> Floats:
@@ -180,13 +180,13 @@ def curve_findings(
     every = Holds._make(column[every.nbytes > 0] for column in every)
     order = np.argsort(every.device, kind="stable")
     cuts = np.searchsorted(every.device[order], np.arange(len(static) + 1))
-    found, peaks = [], {}
+    findings, peaks = [], {}
     for device in devices:
         mine = Holds._make(column[order[cuts[device] : cuts[device + 1]]] for column in every)
         counted = _curve(float(static[device]), mine)
         peaks[device] = counted.peak_bytes
-        found += _compare(device, float(static[device]), counted, schedule.memory[device], schedule.makespan_s)
-    return found, peaks
+        findings += _compare(device, float(static[device]), counted, schedule.memory[device], schedule.makespan_s)
+    return findings, peaks
 
 
 def _curve(static: float, holds: Holds) -> _Curve:

@@ -67,10 +67,10 @@ def digit_of(placement: str, shape: Shape, members: int) -> Digit | None:
     """None where it is whole or a partial sum. Raises ValueError for what is no placement of such a tensor."""
     if placement in (WHOLE, UNSUMMED, PARTIAL):
         return None
-    found = _SHARD.fullmatch(placement)
-    if found is None:
+    match = _SHARD.fullmatch(placement)
+    if match is None:
         raise ValueError(f"{placement!r} is no placement")
-    digit = Digit(int(found[3]), 1, experts=True) if found[3] else Digit(int(found[1]), int(found[2] or 1))
+    digit = Digit(int(match[3]), 1, experts=True) if match[3] else Digit(int(match[1]), int(match[2] or 1))
     if digit.dim >= len(shape) or shape[digit.dim] % (digit.outer * members) or digit.outer < 1:
         raise ValueError(f"{placement} divides nothing of {list(shape)} over {members} members")
     return digit
@@ -98,16 +98,16 @@ def outputs_of(call: Call, placements: Sequence[str]) -> tuple[list[str], bool] 
     for marks, digit in read:
         if (letter in marks) != (digit is not None):
             return None
-    found = []
+    placements = []
     for marks, shape in zip(letters.outputs, call.made, strict=True):
         if letter in marks:
-            found.append(str(Digit(list(marks).index(letter), outer, experts)))
-            digit_of(found[-1], shape, call.members)
+            placements.append(str(Digit(list(marks).index(letter), outer, experts)))
+            digit_of(placements[-1], shape, call.members)
         elif letter in letters.sums:
-            found.append(PARTIAL)
+            placements.append(PARTIAL)
         else:
             return None
-    return found, letter in letters.statistics
+    return placements, letter in letters.statistics
 
 
 def repeats(call: Call, before: str, after: str) -> bool:
@@ -297,10 +297,10 @@ def _looked_at(call: Call, placement: str, number: int) -> str | None:
     digit = digit_of(placement, shape, call.members)
     if digit is None:
         return placement
-    found = _LOOKS[call.target](call, digit, shape, made, number)
-    if found is None or (digit.experts and (found.outer > 1 or made[found.dim] != shape[digit.dim])):
+    digit_there = _LOOKS[call.target](call, digit, shape, made, number)
+    if digit_there is None or (digit.experts and (digit_there.outer > 1 or made[digit_there.dim] != shape[digit.dim])):
         return None
-    return str(found._replace(experts=digit.experts))
+    return str(digit_there._replace(experts=digit.experts))
 
 
 def _reshaped(call: Call, digit: Digit, shape: Shape, made: Shape, _: int) -> Digit | None:

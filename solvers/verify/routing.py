@@ -21,8 +21,8 @@ def routes_of(target: str, routes: Mapping[str, str], outputs: int) -> list[str]
     """What a call's outputs say of sorted rows. routes: what its inputs say, by argument."""
     first = routes.get("self", "")
     if target in ("aten.sort", "aten.argsort"):
-        found = [BACK] if first == ORDER else [EXPERT, ORDER]
-        return (["", *found] if len(found) < outputs else found)[-outputs:]
+        sorting = [BACK] if first == ORDER else [EXPERT, ORDER]
+        return (["", *sorting] if len(sorting) < outputs else sorting)[-outputs:]
     if target == "aten.floor_divide" and first == ORDER:
         return [TOKEN]
     if target == "aten.index_put" and routes.get("indices") == ORDER:

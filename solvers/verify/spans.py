@@ -41,10 +41,10 @@ def spans_of(
     order. brief_later: where transfers are alike, whether what a span that takes no time makes is taken to be there
     only after what else is there at that instant; times do not tell.
     """
-    turns, found = _turns(jobs, schedule)
-    if found:
-        return None, found
-    found = _lengths(problem, jobs, moves, turns, schedule)
+    turns, findings = _turns(jobs, schedule)
+    if findings:
+        return None, findings
+    findings = _lengths(problem, jobs, moves, turns, schedule)
     c, instant = schedule.columns, INSTANT * schedule.makespan_s
     moves = moves._replace(resources=(*moves.resources, *_host_lanes(problem)))
     lanes = len(moves.resources) - 2 * len(problem.cluster)
@@ -54,7 +54,7 @@ def spans_of(
     names = {name: number for number, name in enumerate(schedule.resources)}
     codes, there = _codes(wanted, ints(names.get(name, -1) for name in moves.resources), rows, schedule)
     if not np.array_equal(np.sort(codes), np.sort(there)):
-        return None, found + _differences(codes, there, wanted, rows, moves, schedule)
+        return None, findings + _differences(codes, there, wanted, rows, moves, schedule)
     sends, arrives = moves.sends, moves.arrives
     cut = np.cumsum([len(kind.stage) for kind in kinds])
     reduce = c.kind[rows] == SPAN_KINDS.index("S")
@@ -75,7 +75,7 @@ def spans_of(
     reduces = matched(codes[cut[1] : cut[2]], moves.reduces.priority, np.zeros(len(moves.reduces.stage)), reduce)
     alone = np.zeros(2 * len(copies.saves))
     copied = matched(codes[cut[2] :], alone, alone, hosts)
-    return Spans(turns, departures, arrivals, reduces, *np.split(copied, 2)), found
+    return Spans(turns, departures, arrivals, reduces, *np.split(copied, 2)), findings
 
 
 def _host_lanes(problem: Problem) -> list[str]:
@@ -115,13 +115,13 @@ def _lengths(problem: Problem, jobs: Jobs, moves: Moves, turns: Ints, schedule: 
     expected = with_gathers(problem, jobs, moves.rings, compute_s(problem, jobs)) + moves.folded_s
     took = c.end_s[turns] - c.start_s[turns]
     slack = SLACK * expected + ROUNDING * schedule.makespan_s
-    found = [
+    findings = [
         f"{schedule.action(int(turns[t]))} takes {took[t]} s on device {jobs.device[t]}, expected {expected[t]} s"
         for t in np.flatnonzero(~(np.abs(took - expected) <= slack))[:10]
     ]
     names = {name: number for number, name in enumerate(schedule.resources)}
     own = ints(names.get(f"device {d}", -1) for d in range(len(problem.cluster)))[jobs.device]
-    return found + [
+    return findings + [
         f"{schedule.action(int(turns[t]))} occupies {schedule.resources[c.resource[turns[t]]]}, expected device"
         f" {jobs.device[t]}"
         for t in np.flatnonzero(c.resource[turns] != own)[:10]
@@ -142,13 +142,15 @@ def _turns(jobs: Jobs, schedule: Schedule) -> tuple[Ints, list[str]]:
         turns[order] = rows[of]
         return turns, []
     less, more = unmatched(wanted, there)
-    found = []
+    findings = []
     for turn in less[:5].tolist():
         stage, kind, micro_batch, device, operator = (int(column[turn]) for column in columns)
         what = f", operator {operator}," if operator >= 0 else ""
-        found.append(f"{stage}{SPAN_KINDS[kind]}{micro_batch}{what} does not run on device {device}, expected once")
-    found += [f"{schedule.action(rows[i])} runs on device {c.device[rows[i]]}, not expected" for i in more[:5].tolist()]
-    return wanted, found
+        findings.append(f"{stage}{SPAN_KINDS[kind]}{micro_batch}{what} does not run on device {device}, expected once")
+    findings += [
+        f"{schedule.action(rows[i])} runs on device {c.device[rows[i]]}, not expected" for i in more[:5].tolist()
+    ]
+    return wanted, findings
 
 
 def _columns(expected: Expected) -> tuple[Ints | Floats, ...]:
@@ -175,19 +177,19 @@ def _differences(
 ) -> list[str]:
     """Sentences on what is missing and what is not expected."""
     less, more = unmatched(codes, there)
-    found = []
+    findings = []
     for i in less[:5].tolist():
         stage, kind, micro_batch, device, to, resource = (int(column[i]) for column in wanted[:6])
         letter = SPAN_KINDS[kind]
         action = f"{stage}{letter}" + ("" if letter in "US" else str(micro_batch))
-        found.append(
+        findings.append(
             f"{action}>{'' if to == device else to} is missing: expected {wanted[6][i]} bytes in {wanted[7][i]} s from"
             f" device {device} on {moves.resources[resource]}"
         )
     c = schedule.columns
-    found += [
+    findings += [
         f"{schedule.action(r)} is not expected: found {c.nbytes[r]} bytes in {c.end_s[r] - c.start_s[r]} s from device"
         f" {c.device[r]} on {schedule.resources[c.resource[r]]}"
         for r in rows[more[:5]].tolist()
     ]
-    return found
+    return findings

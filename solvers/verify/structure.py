@@ -24,9 +24,9 @@ CACHE_SLACK = 1e-6
 
 def structure(problem: Problem, plan: Plan) -> list[str]:
     """The rules of placement that the plan breaks, a sentence each."""
-    found = _positions(problem, plan)
-    if found:
-        return found
+    findings = _positions(problem, plan)
+    if findings:
+        return findings
     places: dict[int, list[tuple[int, ...]]] = defaultdict(list)
     for stage in plan.stages:
         for operator in stage.operators:
@@ -46,7 +46,7 @@ def _caches(problem: Problem) -> list[str]:
     """KV caches that are not what attention reads of them for a sequence, for all sequences: what it moves beside the
     tensors that it reads and makes."""
     graph = problem.graph
-    found = []
+    findings = []
     for position, operator in enumerate(graph.operators):
         if operator.op_type != CACHED_ATTENTION:
             continue
@@ -56,11 +56,11 @@ def _caches(problem: Problem) -> list[str]:
         expected = (operator.moved_bytes.per_sample - around) * problem.mini_batch
         most = expected + operator.moved_bytes.fixed  # and module buffers, such as a mask
         if not expected * (1 - CACHE_SLACK) <= operator.buffer_bytes <= most * (1 + CACHE_SLACK):
-            found.append(
+            findings.append(
                 f"operator {operator.name!r} holds a KV cache of {operator.buffer_bytes:.0f} bytes, and it reads one of"
                 f" {expected:.0f} for {problem.mini_batch} sequences"
             )
-    return found
+    return findings
 
 
 def _positions(problem: Problem, plan: Plan) -> list[str]:
@@ -68,70 +68,70 @@ def _positions(problem: Problem, plan: Plan) -> list[str]:
     operators, devices = len(problem.graph), len(problem.cluster)
     if len(plan.order) != devices:
         return [f"the order has {len(plan.order)} devices, the cluster {devices}"]
-    found = []
+    findings = []
     for index, stage in enumerate(plan.stages):
         if not 0 <= min(stage.devices) <= max(stage.devices) < devices:
-            found.append(f"stage {index} is on devices {list(stage.devices)}, but there are {devices} devices")
+            findings.append(f"stage {index} is on devices {list(stage.devices)}, but there are {devices} devices")
         if not 0 <= min(stage.operators) <= max(stage.operators) < operators:
             wrong = next(o for o in stage.operators if not 0 <= o < operators)
-            found.append(f"stage {index} has operator {wrong}, but there are {operators} operators")
-    return found
+            findings.append(f"stage {index} has operator {wrong}, but there are {operators} operators")
+    return findings
 
 
 def _operators(problem: Problem, places: dict[int, list[tuple[int, ...]]]) -> list[str]:
     operators = problem.graph.operators
-    found = []
+    findings = []
     groups: dict[str, tuple[tuple[int, ...], str]] = {}
     for position, operator in enumerate(operators):
         here = places[position]
         if not here:
-            found.append(f"operator {operator.name!r} is in no stage")
+            findings.append(f"operator {operator.name!r} is in no stage")
             continue
         if len(here) > 1 and not operator.replicable:
-            found.append(f"operator {operator.name!r} is in {len(here)} stages")
+            findings.append(f"operator {operator.name!r} is in {len(here)} stages")
         elif operator.forward_of is not None and here != places[operator.forward_of]:
-            found.append(
+            findings.append(
                 f"operator {operator.name!r} is on {list(here[0])}, not with its forward operator"
                 f" {operators[operator.forward_of].name!r}"
             )
         if operator.colocation is not None:
             first, name = groups.setdefault(operator.colocation, (here[0], operator.name))
             if first != here[0]:
-                found.append(f"operators {name!r} and {operator.name!r} must share a device")
+                findings.append(f"operators {name!r} and {operator.name!r} must share a device")
     for position, device in problem.pins.items():
         if places[position] != [(device,)]:
-            found.append(f"operator {operators[position].name!r} is pinned to device {device}")
-    return found
+            findings.append(f"operator {operators[position].name!r} is pinned to device {device}")
+    return findings
 
 
 def _stages(problem: Problem, plan: Plan) -> list[str]:
     kinds = [device.kind for device in problem.cluster.devices]
     blocked = {kind: set(np.flatnonzero(np.isinf(problem.compute.at(kind, 1))).tolist()) for kind in set(kinds)}
-    found = []
+    findings = []
     if not problem.mixed_micro_batches and len({stage.micro_batch_size for stage in plan.stages}) > 1:
-        found.append("stages differ in the size of their micro-batches, which is not allowed")
+        findings.append("stages differ in the size of their micro-batches, which is not allowed")
     for index, stage in enumerate(plan.stages):
         never = {kind: sorted(each.intersection(stage.operators)) for kind, each in blocked.items() if each}
-        found += [
+        findings += [
             f"operator {problem.graph.operators[operator].name!r} cannot run on device {device} ({kinds[device]})"
             for device in (stage.devices if never else ())
             for operator in never.get(kinds[device], ())
         ]
         if stage.recompute and not problem.recompute:
-            found.append(f"stage {index} recomputes its forward, which is not allowed")
+            findings.append(f"stage {index} recomputes its forward, which is not allowed")
         if stage.regions and not problem.recompute_operators:
-            found.append(f"stage {index} says which operators run again, which is not allowed")
+            findings.append(f"stage {index} says which operators run again, which is not allowed")
         if stage.offload:
-            found += _cannot_offload(problem, plan, index)
+            findings += _cannot_offload(problem, plan, index)
         per_sample = len(problem.compute.samples) == 1
         if stage.micro_batch_size % len(stage.devices) and not per_sample:
-            found.append(f"stage {index}: its {len(stage.devices)} replicas would have to split a sample")
+            findings.append(f"stage {index}: its {len(stage.devices)} replicas would have to split a sample")
         step = axes_of(problem.graph).get(Axis.EXPERT, 1)
         if stage.micro_batch_size % (step * len(stage.devices)) and not per_sample:
-            found.append(f"stage {index}: members of a group would have to split a sample")
+            findings.append(f"stage {index}: members of a group would have to split a sample")
         if len(stage.devices) > problem.max_replicas:
-            found.append(f"stage {index} has {len(stage.devices)} replicas, {problem.max_replicas} are allowed")
-    return found
+            findings.append(f"stage {index} has {len(stage.devices)} replicas, {problem.max_replicas} are allowed")
+    return findings
 
 
 def _regions(problem: Problem, plan: Plan) -> list[str]:
@@ -141,59 +141,61 @@ def _regions(problem: Problem, plan: Plan) -> list[str]:
     stated: dict[int, tuple[int, bool]] = {}
     for number, region in enumerate(region for stage in plan.stages for region in stage.regions):
         stated |= {o: (number, o in region.cached) for o in region.operators}
-    found, name_of = [], dict[int, str]()
+    findings, name_of = [], dict[int, str]()
     graph = problem.graph if problem.plain is None else problem.plain.graph
     for position, operator in enumerate(graph.operators):
         number, cached = stated.get(position, (-1, False))
         if number >= 0 and (operator.phase is not Phase.FORWARD or operator.replicable):
-            found.append(f"operator {operator.name!r} is to run again and has no forward of its own")
+            findings.append(f"operator {operator.name!r} is to run again and has no forward of its own")
         elif name_of.setdefault(number, operator.checkpoint) != operator.checkpoint or cached != operator.cached:
-            found.append(f"operator {operator.name!r} runs again otherwise than the plan says")
+            findings.append(f"operator {operator.name!r} runs again otherwise than the plan says")
     names = [name for number, name in name_of.items() if number >= 0]
     if len(set(names)) != len(names) or "" in names or name_of.get(-1, ""):
-        found.append("regions of the graph that run again are not those of the plan")
-    return found
+        findings.append("regions of the graph that run again are not those of the plan")
+    return findings
 
 
 def _cannot_offload(problem: Problem, plan: Plan, index: int) -> list[str]:
     """What speaks against keeping on the host what a stage saves."""
-    stage, found = plan.stages[index], []
+    stage, findings = plan.stages[index], []
     saving = (problem.graph.operators[operator] for operator in stage.offload)
-    found += [
+    findings += [
         f"stage {index} offloads what {o.name!r} saves, no forward" for o in saving if o.phase is not Phase.FORWARD
     ]
     for device in stage.devices:
         if problem.cluster.devices[device].kind not in problem.host_links:
-            found.append(f"stage {index} offloads from device {device}, which has no link to its host")
+            findings.append(f"stage {index} offloads from device {device}, which has no link to its host")
         elif problem.cluster.devices[device].concurrency is None:
-            found.append(f"stage {index} offloads from device {device}, which has no order")
+            findings.append(f"stage {index} offloads from device {device}, which has no order")
     in_steps = problem.objective is Objective.ITERATION and problem.stated_bytes is None
     if not in_steps or not any(o.phase in BACKWARD_PHASES for o in problem.graph.operators):
-        found.append(f"stage {index} offloads what it saves, but nothing is counted that would be")
+        findings.append(f"stage {index} offloads what it saves, but nothing is counted that would be")
     if any(action.stage == index and action.kind in "IW" for row in plan.order for action in row):
-        found.append(f"stage {index} offloads what it saves, and its backward is cut in two")
-    return found
+        findings.append(f"stage {index} offloads what it saves, and its backward is cut in two")
+    return findings
 
 
 def _micro_batches(problem: Problem, plan: Plan) -> list[str]:
     """Of a pass that is not split nothing but that they divide the mini-batch."""
-    found = []
+    findings = []
     for index, stage in enumerate(plan.stages):
         count, rest = divmod(problem.mini_batch, stage.micro_batch_size)
         if rest:
-            found.append(
+            findings.append(
                 f"stage {index}: micro-batches of {stage.micro_batch_size} samples do not divide the mini-batch of"
                 f" {problem.mini_batch}"
             )
         elif problem.objective is not Objective.MAKESPAN and not _may_have(problem, count):
             wanted = "a power of two" if problem.micro_batches is None else f"{problem.micro_batches}"
-            found.append(f"stage {index} has {count} micro-batches, and {wanted} is asked for")
+            findings.append(f"stage {index} has {count} micro-batches, and {wanted} is asked for")
     if problem.objective is not Objective.MAKESPAN and problem.pipeline not in IN_PARTS:
         rows = {id(row): row for row in plan.order}.values()  # devices that do the same have one
         parts = next((action for row in rows for action in row if action.kind in "IW"), None)
         if parts is not None:
-            found.append(f"{parts} is a part of a backward, and the pipeline {problem.pipeline.value} has whole ones")
-    return found
+            findings.append(
+                f"{parts} is a part of a backward, and the pipeline {problem.pipeline.value} has whole ones"
+            )
+    return findings
 
 
 def _too_far_ahead(problem: Problem, plan: Plan) -> list[str]:
@@ -225,14 +227,14 @@ def _too_far_ahead(problem: Problem, plan: Plan) -> list[str]:
     for stage in order:
         need = max((allowed[y] + max(sizes[stage], sizes[y]) for y in after[stage]), default=sizes[stage])
         allowed[stage] = -(-need // sizes[stage]) * sizes[stage]
-    found = []
+    findings = []
     for index, each in enumerate(plan.stages):
         row = [a.kind for a in plan.order[each.devices[0]] if a.stage == index and a.kind in "FB"]
         most = max(accumulate(1 if kind == "F" else -1 for kind in row), default=0)
         whole = plan.pipeline == Pipeline.GPIPE and most * each.micro_batch_size == problem.mini_batch
         if "B" in row and most * each.micro_batch_size > allowed[index] and most > 1 and not whole:
-            found.append(f"stage {index} keeps {most} micro-batches in flight, more than 1F1B does")
-    return found
+            findings.append(f"stage {index} keeps {most} micro-batches in flight, more than 1F1B does")
+    return findings
 
 
 def _may_have(problem: Problem, count: int) -> bool:

@@ -53,14 +53,14 @@ def goes_round(division: Division, call: DividedCall) -> tuple[list[DividedTenso
     """The tensors that go round all members in the forward: keys and values as they were before they were repeated;
     and how often as much does in the backward."""
     maker = {output: one for one in division.calls for output in one.outputs}
-    found = []
+    rings = []
     for argument in ("key", "value"):
         number = call.inputs[call.arguments.index(argument)]
         least = division.tensors[number]
         while (one := maker.get(number)) is not None and (one.target in ITSELF or one.target.startswith("collective.")):
             number = one.inputs[0]
             least = min(least, division.tensors[number], key=lambda tensor: math.prod(tensor.shape))
-        found.append(least)
+        rings.append(least)
     if not division.tensors[call.outputs[0]].differentiable:
-        return found, 0
-    return found, 1 + any(one.differentiable for one in found)
+        return rings, 0
+    return rings, 1 + any(one.differentiable for one in rings)

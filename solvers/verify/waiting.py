@@ -112,7 +112,7 @@ def waiting(
     stated = before >= 0
     ready[stated] = np.maximum(ready[stated], c.end_s[before[stated]])
     known[stated] = np.maximum(known[stated], c.end_s[before[stated]])
-    found = [
+    findings = [
         f"{schedule.action(int(row))} on {schedule.resources[c.resource[row]]} starts at {c.start_s[row]} s, before"
         f" its inputs are there at {ready[row]} s"
         for row in early[:10]
@@ -120,8 +120,8 @@ def waiting(
     shared = {f"device {device}" for device in np.flatnonzero(jobs.several_at_once).tolist()}
     alone = np.array([name not in shared for name in schedule.resources], bool)[c.resource]
     late = np.flatnonzero(~alone & (c.start_s > ready + instant))
-    found += [_late(schedule, row, ready, "and it need not wait for others") for row in late[:10]]
-    return found + _idling(_Times(ready, known, priorities(jobs, moves, copies, spans)), alone, schedule, instant)
+    findings += [_late(schedule, row, ready, "and it need not wait for others") for row in late[:10]]
+    return findings + _idling(_Times(ready, known, priorities(jobs, moves, copies, spans)), alone, schedule, instant)
 
 
 def _idling(times: _Times, alone: Bools, schedule: Schedule, instant: float) -> list[str]:
@@ -135,7 +135,7 @@ def _idling(times: _Times, alone: Bools, schedule: Schedule, instant: float) -> 
     start, end, resource = c.start_s[rows], c.end_s[rows], c.resource[rows]
     free = np.concatenate([[0.0], end[:-1]])  # since when the resource is
     free[1:][resource[1:] != resource[:-1]] = 0.0
-    found = [
+    findings = [
         f"{schedule.resources[resource[at]]}: {schedule.action(int(rows[at - 1]))} and"
         f" {schedule.action(int(rows[at]))} overlap"
         for at in np.flatnonzero(start < free - instant)[:10]
@@ -146,10 +146,10 @@ def _idling(times: _Times, alone: Bools, schedule: Schedule, instant: float) -> 
     since = _first_from(start, ready + instant, resource)
     idle = gaps[here + 1] - gaps[np.minimum(since, here + 1)] > 0
     why = "and its resource is idle"
-    found += [_late(schedule, rows[at], times.ready_s, why) for at in np.flatnonzero(idle)[:10]]
+    findings += [_late(schedule, rows[at], times.ready_s, why) for at in np.flatnonzero(idle)[:10]]
     passed = _largest(priority, _first_from(start, times.known_s[rows], resource), here) > priority + 1e-9
     why = "and what is to go after it goes first"
-    return found + [_late(schedule, rows[at], times.ready_s, why) for at in np.flatnonzero(passed & ~idle)[:10]]
+    return findings + [_late(schedule, rows[at], times.ready_s, why) for at in np.flatnonzero(passed & ~idle)[:10]]
 
 
 def _late(schedule: Schedule, row: np.int64, ready: Floats, why: str) -> str:
@@ -162,28 +162,28 @@ def _late(schedule: Schedule, row: np.int64, ready: Floats, why: str) -> str:
 
 def _first_from(start: Floats, instant_s: Floats, resource: Ints) -> Ints:
     """For every row the first of its resource that starts at ``instant_s`` or later; rows are by resource and start."""
-    found = np.zeros(len(start), np.int64)
+    first = np.zeros(len(start), np.int64)
     edges = np.flatnonzero(np.diff(resource, prepend=-1, append=-1))
     for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        found[low:high] = low + np.searchsorted(start[low:high], instant_s[low:high])
-    return found
+        first[low:high] = low + np.searchsorted(start[low:high], instant_s[low:high])
+    return first
 
 
 def _largest(values: Floats, low: Ints, high: Ints) -> Floats:
     """The largest of ``values[low : high]`` for every pair, -inf where there is none."""
-    found = np.full(len(low), -np.inf)
+    maxima = np.full(len(low), -np.inf)
     pending = np.flatnonzero(low < high)
     level, width = values, 1
     while True:
         span = high[pending] - low[pending]
         mine = pending[span < 2 * width]  # two windows of this width cover it
-        found[mine] = np.maximum(level[low[mine]], level[high[mine] - width])
+        maxima[mine] = np.maximum(level[low[mine]], level[high[mine] - width])
         pending = pending[span >= 2 * width]
         if not len(pending):
             break
         level = np.maximum(level[: len(level) - width], level[width:])
         width *= 2
-    return found
+    return maxima
 
 
 def stated_positions(plan: Plan, moves: Moves) -> tuple[Ints, list[str]]:
@@ -194,7 +194,7 @@ def stated_positions(plan: Plan, moves: Moves) -> tuple[Ints, list[str]]:
     ``moves``: by bundle, sender's slice and reader's slice.
     """
     e = moves.arrivals
-    position, found = np.full(len(e.stage), -1, np.int64), []
+    position, findings = np.full(len(e.stage), -1, np.int64), []
     for link, row in plan.messages:
         at = {message: place for place, message in enumerate(row)}
         here = np.flatnonzero(e.resource == moves.resources.index(link)) if link in moves.resources else ()
@@ -205,10 +205,10 @@ def stated_positions(plan: Plan, moves: Moves) -> tuple[Ints, list[str]]:
             message = Message(*key, count.setdefault(key, 0))
             count[key] += 1
             if message not in at:
-                found.append(f"{link} carries {message}, which its stated order lacks")
+                findings.append(f"{link} carries {message}, which its stated order lacks")
             position[arrival] = at.pop(message, -1)
-        found += [f"{link} does not carry {message}, which its stated order names" for message in list(at)[:1]]
-    return position, found
+        findings += [f"{link} does not carry {message}, which its stated order names" for message in list(at)[:1]]
+    return position, findings
 
 
 def stated_turns(position: Ints, moves: Moves, arrivals: Ints, schedule: Schedule) -> tuple[Ints, list[str]]:
@@ -223,10 +223,10 @@ def stated_turns(position: Ints, moves: Moves, arrivals: Ints, schedule: Schedul
     same = moves.arrivals.resource[order[1:]] == moves.arrivals.resource[order[:-1]]
     earlier, later = arrivals[order[:-1]][same], arrivals[order[1:]][same]
     before[later] = earlier
-    found = [
+    findings = [
         f"{schedule.resources[c.resource[b]]}: {schedule.action(int(b))} starts at {c.start_s[b]} s, before"
         f" {schedule.action(int(a))}, which the stated order has first, ends at {c.end_s[a]} s"
         for a, b in zip(earlier, later, strict=True)
         if c.start_s[b] < c.end_s[a] - instant
     ]
-    return before, found
+    return before, findings

@@ -59,7 +59,7 @@ class InLibrary:
     def keep(self, question: Question, start: Plan | None, answer: Answer) -> None:
         if answer.result is not None:
             self.asking.model = question.model
-            self.asking.found(_search_question(question, start), answer.result)
+            self.asking.store(_search_question(question, start), answer.result)
 
 
 def _search_question(question: Question, start: Plan | None) -> SearchQuestion:

@@ -108,17 +108,17 @@ class Decoder:
     def _at(self, tokens: int) -> tuple[Captured, Captured, Workload]:
         """The whole model over so many tokens, captured once. Raises PlacementError."""
         if tokens not in self._captured:
-            found: list[Captured] = []
+            captures: list[Captured] = []
 
             def keep(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
-                found[:] = small, large
+                captures[:] = small, large
                 return small, large, 1
 
             name = join_example(self.model, sequence=tokens)
             workload = load(name, training=False, dtype=self.dtype, on_call=self.on_call, divide=keep)
-            self._captured[tokens] = found[0], found[1], workload
+            self._captured[tokens] = captures[0], captures[1], workload
             if tokens > 1:
-                check_decoder(found[0], self._at(1)[0], causal=self.causal)
+                check_decoder(captures[0], self._at(1)[0], causal=self.causal)
         return self._captured[tokens]
 
 

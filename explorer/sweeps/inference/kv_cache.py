@@ -81,9 +81,9 @@ def check_decoder(prefill: Captured, decode: Captured, *, causal: bool) -> None:
     if [node.module_path for node in once] != [node.module_path for node in calls]:
         raise InvalidProblem(f"{name}: calls other attention for one token than for a prompt, so it cannot be decoded")
     for node in once:
-        if (found := _value(decode, node, "query").shape[-2]) != 1:
+        if (queries := _value(decode, node, "query").shape[-2]) != 1:
             raise InvalidProblem(
-                f"{name}: for one token the attention of {node.module_path or node.name} has {found:,} queries; the"
+                f"{name}: for one token the attention of {node.module_path or node.name} has {queries:,} queries; the"
                 " model has a length of its own in place of that of its inputs"
             )
 

@@ -124,12 +124,12 @@ def serve(
             begin(f"{text.plural(stages, 'stage')} of {text.plural(degree, 'device')}")
             try:
                 split = _split(phases, settings, cluster, degree, stages, count_cache)
-                found = list(_points(split, count // (degree * stages), should_stop))
+                more = list(_points(split, count // (degree * stages), should_stop))
             except PlacementError as error:
                 reasons[degree, stages] = str(error)
                 continue
-            points += found
-            if not found:
+            points += more
+            if not more:
                 reasons[degree, stages] = _why_nothing(split)
     return Served(tuple(points), reasons, whole.cache_bytes, tuple(dict.fromkeys(notes)))
 

@@ -18,11 +18,11 @@ def layer_of(graph: OpGraph) -> tuple[int | None, ...]:
         raise InvalidProblem(
             f"{graph.name}: has no list of layers (nn.ModuleList), which stages of inference are made of"
         )
-    found: list[int | None] = [None] * len(graph)
+    layers: list[int | None] = [None] * len(graph)
     for number, unit in enumerate(model.layers):
         for operator in model.units[unit].operators:
-            found[operator] = number
-    return tuple(found)
+            layers[operator] = number
+    return tuple(layers)
 
 
 def outer_groups(graph: OpGraph) -> tuple[tuple[str, ...], ...]:

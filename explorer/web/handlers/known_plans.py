@@ -43,7 +43,7 @@ def show_lean(page: PageState, message: Pressed) -> None:
         return
     held = shown["held"]
 
-    def found(event: Event) -> None:
+    def show(event: Event) -> None:
         if page.turn != turn:
             return
         if event["kind"] == "failed":
@@ -53,7 +53,7 @@ def show_lean(page: PageState, message: Pressed) -> None:
             plan: PlanView = {**cast("LeanPlan", event["answer"])["plan"], "beside": held}
             _lay(page, answer, {**answer, "plan": plan, "status": "FEASIBLE"}, place)
 
-    start_beside(page, LeanRequest(PlanSource(held=held), place), found)
+    start_beside(page, LeanRequest(PlanSource(held=held), place), show)
 
 
 def _lay(page: PageState, answer: ResultEvent, event: ResultEvent, place: int | None) -> None:

@@ -49,8 +49,8 @@ def unmatched(wanted: Ints, there: Ints) -> tuple[Ints, Ints]:
     def rest(side: Ints, others: Ints) -> Ints:
         order = np.argsort(side, kind="stable")
         begin = np.searchsorted(side[order], side[order])
-        found: Ints = np.sort(order[np.arange(len(side)) - begin >= others[side[order]]])
-        return found
+        positions: Ints = np.sort(order[np.arange(len(side)) - begin >= others[side[order]]])
+        return positions
 
     return rest(mine, counts[1]), rest(other, counts[0])
 
@@ -60,14 +60,14 @@ def paired(wanted: Ints, there: Ints, ready_s: Floats, priority: Floats, start_s
     one that goes first of those that are ready by then."""
     order = np.lexsort((np.arange(len(wanted)), priority, ready_s, wanted))
     spans = np.lexsort((start_s, there))
-    found = np.empty(len(wanted), np.int64)
-    found[order] = spans
+    pairs = np.empty(len(wanted), np.int64)
+    pairs[order] = spans
     code, first = wanted[order], priority[order]
     turned = np.flatnonzero((code[1:] == code[:-1]) & (first[1:] < first[:-1]))
     for low in np.unique(np.searchsorted(code, code[turned])).tolist():  # later ready, yet to go first
         high = int(np.searchsorted(code, code[low], "right"))
-        found[_served(order[low:high], ready_s, priority, start_s[spans[low:high]], instant)] = spans[low:high]
-    return found
+        pairs[_served(order[low:high], ready_s, priority, start_s[spans[low:high]], instant)] = spans[low:high]
+    return pairs
 
 
 def _served(alike: Ints, ready_s: Floats, priority: Floats, starts_s: Floats, instant: float) -> list[int]:

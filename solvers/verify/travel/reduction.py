@@ -73,8 +73,8 @@ def _in_turn(problem: Problem, operators: list[int]) -> list[int]:
 
 
 def _parameters(problem: Problem, operator: int) -> float:
-    found = problem.graph.operators[operator]
-    return found.param_bytes if found.phase is Phase.FORWARD else 0.0
+    forward = problem.graph.operators[operator]
+    return forward.param_bytes if forward.phase is Phase.FORWARD else 0.0
 
 
 def all_reduces(problem: Problem, jobs: Jobs, wires: Wires, rings: Sequence[tuple[int, ...]]) -> Expected:

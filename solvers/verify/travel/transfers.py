@@ -112,8 +112,8 @@ class Routes:
 
     def _device(self, place: Ints, k: Ints) -> Ints:
         """The device that has slice ``k`` at a place."""
-        found: Ints = self.devices[self.at_place[place] + k % self.replicas[place]]
-        return found
+        devices: Ints = self.devices[self.at_place[place] + k % self.replicas[place]]
+        return devices
 
     def destinations(self, sendings: Sendings, rows: Ints) -> tuple[Ints, Ints]:
         """(sending, device) for some sendings and every device of every place that reads their bundle."""
@@ -129,8 +129,8 @@ class Routes:
         numbers: dict[tuple[int, ...], int] = {}
         where = ints(numbers.setdefault(devices, len(numbers)) for devices, _ in jobs.places)
         alike = where[jobs.place[maker]] == where[jobs.place[reader]]
-        found: Bools = jobs.call[maker] & jobs.call[reader] & alike & (jobs.stage[maker] != jobs.stage[reader])
-        return found
+        through: Bools = jobs.call[maker] & jobs.call[reader] & alike & (jobs.stage[maker] != jobs.stage[reader])
+        return through
 
 
 class Moves(NamedTuple):

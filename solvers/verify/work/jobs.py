@@ -76,10 +76,10 @@ class Jobs:
 
     def of_operators(self, count: int) -> list[tuple[int, ...]]:
         """The jobs that run each of ``count`` operators."""
-        found: list[list[int]] = [[] for _ in range(count)]
+        jobs_of: list[list[int]] = [[] for _ in range(count)]
         for job, operator in zip(self.member_of.tolist(), self.members.tolist(), strict=True):
-            found[operator].append(job)
-        return list(map(tuple, found))
+            jobs_of[operator].append(job)
+        return list(map(tuple, jobs_of))
 
 
 @per_graph
@@ -147,9 +147,9 @@ def jobs_of(problem: Problem, plan: Plan) -> tuple[Jobs | None, list[str]]:
     wrong = (actions.stage < 0) | (actions.stage >= len(plan.stages))
     if wrong.any():
         return None, [f"the order has an action of stage {actions.stage[wrong][0]}, which is not there"]
-    listed, found = _listed(problem, plan, actions, single)
-    if found:
-        return None, found
+    listed, findings = _listed(problem, plan, actions, single)
+    if findings:
+        return None, findings
     return _jobs(problem, plan, actions, listed, single)
 
 
@@ -173,7 +173,7 @@ def _listed(problem: Problem, plan: Plan, actions: _Actions, single: bool) -> tu
     phase = phases(problem.graph)[operators]
     runs = RUNS[:, phase] & has[of].T  # [kinds, members]
     times = runs.sum(axis=0)
-    found = [
+    findings = [
         f"stage {of[at]}: {times[at]} actions in the order run operator"
         f" {problem.graph.operators[operators[at]].name!r}, expected one"
         for at in np.flatnonzero(times != 1)[:10]
@@ -199,7 +199,7 @@ def _listed(problem: Problem, plan: Plan, actions: _Actions, single: bool) -> tu
     operator = np.full(len(again), -1, np.int64)
     member_of = begin[at] + np.where(alone[at], ranges(sizes), 0)
     operator[member_of[alone[at]]] = members[alone[at]]
-    return _Listed(np.repeat(stage, width), np.repeat(kind, width), operator, again, member_of, members), found
+    return _Listed(np.repeat(stage, width), np.repeat(kind, width), operator, again, member_of, members), findings
 
 
 def _jobs(
@@ -219,9 +219,9 @@ def _jobs(
     of_stage, devices = flat([s.devices for s in plan.stages])
     replica = np.full((len(plan.stages), len(problem.cluster)), -1, np.int64)
     replica[of_stage, devices] = ranges(counts)
-    turns, on, found = _turns(actions, stage, kind, slices, replicas, first, replica[actions.stage, actions.device])
-    if found:
-        return None, found
+    turns, on, findings = _turns(actions, stage, kind, slices, replicas, first, replica[actions.stage, actions.device])
+    if findings:
+        return None, findings
     position, before = np.zeros(len(job), np.int64), np.full(len(job), -1, np.int64)
     position[turns] = ranges(np.bincount(on, minlength=len(problem.cluster)))
     before[turns[1:]] = np.where(on[1:] == on[:-1], turns[:-1], -1)

@@ -70,9 +70,9 @@ def _inside_stages(jobs: Jobs) -> list[tuple[int, int]]:
     kind = jobs.kind.tolist()
     return [
         (a, b)
-        for found in of_stage.values()
-        for a in found
-        for b in found
+        for members in of_stage.values()
+        for a in members
+        for b in members
         if kind[b] in ((WEIGHTS, UPDATE) if kind[a] == INPUTS and jobs.again[a] else after[kind[a]])
     ]
 
@@ -134,13 +134,13 @@ class _Travel:
         """The makers of what is sent and its readers elsewhere, by place. copies: the jobs that make each tensor."""
         devices, at = self.devices, self.place
         sources: dict[int, set[int]] = defaultdict(set)
-        for found in copies:
-            sources[at[found[0]]].add(found[0])
+        for copy in copies:
+            sources[at[copy[0]]].add(copy[0])
         elsewhere: dict[tuple[int, tuple[int, ...]], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for reader in readers:
             where = devices[reader]
-            near = [job for found in copies for job in found if devices[job] == where]
-            everything = all(any(devices[job] == where for job in found) for found in copies)
+            near = [job for copy in copies for job in copy if devices[job] == where]
+            everything = all(any(devices[job] == where for job in copy) for copy in copies)
             for place, makers in sources.items():
                 home = self.jobs.places[place][0] == where
                 fetched = [maker for maker in makers if self._through_host(maker, reader)]  # the rest is its own

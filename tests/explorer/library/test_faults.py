@@ -225,7 +225,7 @@ def test_a_damaged_file_costs_no_answer_and_never_gives_a_wrong_one(path: Path) 
             for question, objective_s in zip(questions, right, strict=True):
                 known = ask.known(question)
                 assert known is None or (known.objective_s, known.problem) == (objective_s, question.problem)
-                ask.found(question, answer(question)) if turn % 10 == 0 else None
+                ask.store(question, answer(question)) if turn % 10 == 0 else None
         assert all("\n" not in line for line in messages)
         noticed += bool(messages)
     assert noticed > 15
