@@ -110,7 +110,12 @@ def _connected(path: Path, writable: bool) -> sqlite3.Connection:
 def _checked(path: Path, connection: sqlite3.Connection, writable: bool) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
-    if not _is_ours(path, connection):
+    connection.execute("BEGIN")  # what it says of itself is of one moment, also while another process makes it
+    try:
+        ours = _is_ours(path, connection)
+    finally:
+        connection.execute("ROLLBACK")
+    if not ours:
         if not writable:
             raise _other(path)
         _make(path, connection)

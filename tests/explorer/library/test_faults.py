@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -95,6 +95,29 @@ def test_two_processes_keep_at_once(path: Path, monkeypatch: pytest.MonkeyPatch)
     for child in both:
         messages += child.kill()
     assert {search_question(seed=seed).hash for seed in (*messages, -1)} <= whole(path)
+
+
+class Overtaken(sqlite3.Connection):
+    """Another process makes the file between two things that are read of it."""
+
+    path: Path
+
+    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        if statement == "PRAGMA user_version":
+            with closing(layout._connected(self.path, True)) as other, suppress(sqlite3.OperationalError):  # locked
+                layout._make(self.path, other)
+        return super().execute(statement, *values)
+
+
+def test_a_file_that_another_process_makes_meanwhile_is_no_other_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "BUSY_S", 0.0)
+    path.touch()
+    with closing(sqlite3.connect(path, isolation_level=None, factory=Overtaken)) as connection:
+        connection.path = path
+        layout._checked(path, connection, writable=True)
+    assert whole(path) == set()
 
 
 @pytest.mark.parametrize("limit", [1, 4096, 30_000])
