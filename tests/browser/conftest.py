@@ -87,17 +87,24 @@ def real_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if binary is None or driver is None:
+    browser = launched(tmp_path_factory.mktemp("profile"))
+    if browser is None:
         pytest.skip("chromium and chromedriver are not installed (tests/browser/install.sh)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for flag in (*FLAGS, "--window-size=1440,900", f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    browser = webdriver.Chrome(options=options, service=Service(driver))
     yield browser
     browser.quit()
+
+
+def launched(profile: Path) -> webdriver.Chrome | None:
+    """Chromium with an empty profile; None where it is not installed."""
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if binary is None or driver is None:
+        return None
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in (*FLAGS, "--window-size=1440,900", f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=Service(driver))
 
 
 @pytest.fixture(scope="module")
