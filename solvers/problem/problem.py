@@ -54,7 +54,7 @@ class Transfers(StrEnum):
     BLOCKING: sender and receiver are each busy for the transfer (the published max-load model).
     LANE: one transfer lane a device beside compute. DUPLEX: one lane a direction.
     LINKS: links are exclusive resources and devices are free; max-load, which is a quantity per
-    device, is then told under BLOCKING.
+    device, is then computed under BLOCKING.
     """
 
     BLOCKING = "blocking"
@@ -416,7 +416,7 @@ class Problem:
         return self.copies.reduced(trained, frozen, np.full(len(trained), self.mini_batch / samples))
 
     def exchanged_bytes(self, samples: float) -> Floats:
-        """The part of `reduced_bytes` that is told after the last backward, [operators]: `Copies.exchanged`."""
+        """The part of `reduced_bytes` that is exchanged after the last backward, [operators]: `Copies.exchanged`."""
         trained, frozen = _held_sizes(self.graph)[:2]
         return self.copies.exchanged(trained, frozen, np.full(len(trained), self.mini_batch / samples))
 
@@ -477,7 +477,7 @@ class Problem:
     def micro_batch_choices(self) -> tuple[int, ...]:
         """Numbers of micro-batches a planner may use: the given one, or powers of two that divide.
 
-        Of those whose samples the members of groups share out, none that leave a member without one.
+        Where members of groups divide samples, none that leave a member without one.
         """
         if self.micro_batches is not None:
             return (self.micro_batches,)
