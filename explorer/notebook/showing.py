@@ -177,7 +177,7 @@ class Showing:
         return find(self.skeleton, self.plan, wanted)
 
     def selected(self, selection: Selection | None, pins: Mapping[str, int]) -> dict[str, object]:
-        """kind and id as the browser tells them; boxes and spans (a column and its values) that are bright; facts."""
+        """kind and id as in the browser; boxes and spans (a column and its values) that are bright; facts."""
         if selection is None:
             return NOTHING
         plan = self.plan

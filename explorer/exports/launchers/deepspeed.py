@@ -152,7 +152,7 @@ def _config(chain: Chain) -> tuple[dict[str, object], list[str]]:
 
 
 def _precision(chain: Chain) -> tuple[dict[str, object], list[str]]:
-    """In 16 bits DeepSpeed keeps fp32 masters and states unless it is told otherwise, which it takes with ZeRO alone;
+    """In 16 bits DeepSpeed keeps fp32 masters and states by default, and takes another setting with ZeRO alone;
     so it does gradients in fp32."""
     problem = chain.problem
     dtypes = {tensor.dtype for tensor in chain.graph.tensors}

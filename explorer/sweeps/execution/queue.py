@@ -44,7 +44,7 @@ class Nothing:
 
 @dataclass(frozen=True)
 class InLibrary:
-    """Through ``asking``, which tells its troubles and never fails. again: keep answers, and find none."""
+    """Through ``asking``, which reports its troubles and never fails. again: cache answers, and look up none."""
 
     asking: Asking
     again: bool = False
@@ -77,7 +77,7 @@ def _search_question(question: Question, start: Plan | None) -> SearchQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How far it is: answers that are there, of them those that were kept from before, and questions being asked."""
+    """How far it is: answers that are there, of them those that were cached, and questions being searched."""
 
     done: int = 0
     kept: int = 0

@@ -83,7 +83,7 @@ class Pressed(Message):
 
 class Ask(Message):
     """A plan is wanted. session: see `explorer.view.session.parse`; canvas: pixels of the place for the graph; fresh:
-    whether what is known from before does not count; every: of a comparison, whether for all contiguities."""
+    whether cached answers do not count; every: of a comparison, whether for all contiguities."""
 
     type: Literal["solve", "compare"]
     session: dict[str, object] = {}
