@@ -1,4 +1,4 @@
-"""`auto` beside its members where devices are told apart: pins, groups kept together, caps by device and kinds.
+"""`auto` beside its members where devices are distinguished: pins, groups kept together, caps by device and kinds.
 
 pytest -m benchmark tests/benchmarks/auto/test_constraints.py -s
 """

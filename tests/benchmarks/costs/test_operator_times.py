@@ -110,7 +110,7 @@ def words(errors: list[float]) -> str:
 def report(
     models: list[str], graphs: dict[str, OpGraph], libraries: dict[str, Library], truth: dict[str, list[Whole]]
 ) -> tuple[list[list[str]], dict[str, list[tuple[float, float]]]]:
-    """(rows, by what is told the errors with their noise)."""
+    """(rows, by the quantity estimated the errors with their noise)."""
     rows: list[list[str]] = []
     errors: dict[str, list[tuple[float, float]]] = {}
     for model in models:

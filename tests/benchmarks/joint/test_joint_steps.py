@@ -45,7 +45,7 @@ RIVALS = tuple(
         ","
     )
 )
-"""Other planners minimise other things, and are as slow as they were told; name them to see."""
+"""Other planners minimise other things, and are as slow as reported for them; name them to see."""
 OURS = "joint"
 LINKS = {
     "NVLink": {"bandwidth_bytes_per_s": 50e9, "links": Wires.DEDICATED},

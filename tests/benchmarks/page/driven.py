@@ -38,7 +38,7 @@ class Counted:
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A browser that tells at which CPU time of its main thread a page's marks were."""
+    """A browser that reports at which CPU time of its main thread a page's marks were."""
     binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if binary is None or driver is None:
         pytest.skip("chromium and chromedriver are not installed (tests/browser/install.sh)")
@@ -57,7 +57,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def marks_cpu_ms(browser: Any) -> dict[str, float]:
     """Main-thread CPU from the mark "first begin" to the others, of the page that was left just now.
 
-    The log is told when a page is left, and emptied by reading it.
+    The log is written when a page is left, and emptied by reading it.
     """
     found = {}
     for entry in browser.get_log("performance"):

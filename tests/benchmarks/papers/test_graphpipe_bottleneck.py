@@ -1,4 +1,4 @@
-"""What the published objective, time per sample of the slowest stage, does not know: the way in and out."""
+"""What the published objective, time per sample of the slowest stage, leaves out: filling and draining the pipeline."""
 
 from __future__ import annotations
 

@@ -89,10 +89,10 @@ def measured_together(model: str, questions: list[tuple[Problem, Plan]], folder:
     for number, (problem, plan) in enumerate(questions):
         (folder / f"plan-{number}.json").write_text(write_plan(problem, plan, reference=model))
     settings = {"rounds": ROUNDS, "steps": STEPS, "budget_s": BUDGET_S, "samples": SAMPLES}
-    (folder / "asked.json").write_text(json.dumps(settings))
+    (folder / "request.json").write_text(json.dumps(settings))
     command = torchrun_command(folder, 2, "tests.benchmarks.runs.interleaved_ranks")
     subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})
-    return json.loads((folder / "told.json").read_text())
+    return json.loads((folder / "measured.json").read_text())
 
 
 def _off(predicted_s: float, found: float) -> str:
@@ -109,8 +109,8 @@ class Table:
 
 
 def add_rows(table: Table, model: str, questions: list[tuple[Problem, Plan]], found: Any) -> None:
-    """The plans of one model, from what its ranks told."""
-    profiles = [read_profile(value, "told.json") for value in found["profiles"]]
+    """The plans of one model, from what its ranks measured."""
+    profiles = [read_profile(value, "measured.json") for value in found["profiles"]]
     series: dict[str, list[float]] = {"before": [], "after": [], "measured": []}
     for (share, count, pipeline), (problem, plan), runs in zip(PLANS, questions, found["runs"], strict=True):
         lengths = [length for each in runs for length in each["lengths_s"]]

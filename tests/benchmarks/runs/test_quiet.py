@@ -47,7 +47,7 @@ def test_measured_over_predicted(tmp_path: Path) -> None:
         begun = perf_counter()
         questions = [question(model, *which) for which in PLANS]
         found = measured_together(model, questions, tmp_path / model)
-        profiles = [read_profile(value, "told.json") for value in found["profiles"]]
+        profiles = [read_profile(value, "measured.json") for value in found["profiles"]]
         expected = [fmean(predicted(*one, profile).iteration_s for profile in profiles) for one in questions]
         lengths = [[length for each in runs for length in each["lengths_s"]] for runs in found["runs"]]
         measured = [median(each) for each in lengths]

@@ -1,4 +1,4 @@
-"""A server's processes, as Linux tells of them: their memory and threads over time, and an end for some of them."""
+"""A server's processes, as Linux lists them: their memory and threads over time, and an end for some of them."""
 
 from __future__ import annotations
 
