@@ -88,7 +88,7 @@ class Page:
         self.browser, self.address, self.patience_s = browser, address, patience_s
 
     def open(self, query: str = "") -> Page:
-        """Open anew with a query string and wait for the first answer."""
+        """Open again with a query string and wait for the first answer."""
         self.browser.get("about:blank")
         self.browser.get(self.address + ("?" + query if query else ""))
         self.settle()

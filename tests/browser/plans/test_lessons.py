@@ -1,4 +1,4 @@
-"""Each lesson is gone through to its end with the real engine: its question answered wrong once, and right once."""
+"""Each lesson is played to its end with the real engine: its question answered wrong once, and right once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page is told of single changes: a click shows the very plan that was found for one."""
+"""What a page is sent about single changes: a click shows the very plan that was found for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one page is told of runs, message by message: only what the server holds runs, and only where it may."""
+"""What one page is sent about runs, message by message: only what the server holds runs, and only where it may."""
 
 from __future__ import annotations
 
