@@ -1,4 +1,4 @@
-"""The plan from before is a picture of the next question, and never changes its answer."""
+"""The previous plan is a picture of the next question, and never changes its answer."""
 
 from __future__ import annotations
 

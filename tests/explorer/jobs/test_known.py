@@ -1,4 +1,4 @@
-"""A worker answers from the library what it, or anybody before it, was asked; and tells what is wrong with one."""
+"""A worker answers from the library what it, or anybody before it, was asked; and reports what is wrong with one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_page_asks_a_sweep_and_what_would_help_once(
     question = ((sweep_job, SweepRequest(ask, "devices")), (help_job, HelpRequest(ask, plan, 4)))
 
     def parts() -> list[list[dict[str, Any]]]:
-        """Without the answers themselves: each plan is held anew."""
+        """Without the answers themselves: each plan is held under a new name."""
         found = [events_of(job, request, "part") for job, request in question]
         return [[{**event["part"], "answer": None} for event in events] for events in found]
 

@@ -154,7 +154,7 @@ def test_a_plan_is_made_again_with_measured_costs_and_can_run(text):
 
 
 class Held:
-    """A backend whose runs end when they are told to."""
+    """A backend whose runs end when the test ends them."""
 
     def __init__(self):
         self.tell, self.cancelled = None, []

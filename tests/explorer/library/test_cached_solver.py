@@ -78,7 +78,7 @@ def test_without_a_library_every_question_is_searched() -> None:
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of a run, told by code of some name: those of the objective, or, turned round, least for the most."""
+    """Seconds of a run, by an estimator of some name: those of the objective, or, turned round, least for the most."""
 
     name: str = "a run of 2026"
     turned: bool = False

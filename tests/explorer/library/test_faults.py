@@ -63,7 +63,7 @@ def test_what_was_kept_survives_kill_9_at_any_write(path: Path, kills: int) -> N
         kept = whole(path)
         assert (
             len(messages) <= len(kept) <= len(messages) + turn + 1
-        )  # at each kill one may be there that nobody was told of
+        )  # at each kill one may be there that was not reported
     assert {search_question(seed=seed).hash for seed in messages} <= kept
     with Library(path) as library:
         for seed in messages:

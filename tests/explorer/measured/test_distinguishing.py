@@ -1,4 +1,4 @@
-"""Two plans that ran in turns are told apart only where rounds and noise allow it."""
+"""Two plans that ran in turns are distinguished only where rounds and noise allow it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a run: hardware, noise, tables, bars, rankings; and what is refused."""
+"""What is reported of a run: hardware, noise, tables, bars, rankings; and what is refused."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def replicated(seed: int) -> tuple[Problem, Plan] | None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_slow_downs_of_replicas_are_found_again(seed):
-    """All links are off by one factor here: an all-reduce ends when its slowest link is done, and tells no more."""
+    """All links are off by one factor here: an all-reduce ends when its slowest link is done, and shows no more."""
     drawn = replicated(seed)
     if drawn is None:
         return
@@ -170,7 +170,7 @@ def test_an_all_reduce_that_the_update_waits_for_takes_from_the_last_to_begin_un
 
 
 def test_an_update_that_began_before_the_last_replica_gave_its_part_only_waited_until_then():
-    """Nothing was told of waiting: the update of device 0 begins at 4 s, but device 1 gives its part at 6 s."""
+    """No wait was recorded: the update of device 0 begins at 4 s, but device 1 gives its part at 6 s."""
     last = [(0, "0S", 3.0, 4.0, 0.0), (0, "0U", 4.0, 7.0, 0.0), (1, "0S", 5.0, 6.0, 0.0), (1, "0U", 6.0, 7.0, 0.0)]
     found = compare_run(*two_replicas(*FIRST, *last))
     waited = {(s.device, s.action): (s.start_s, s.wait_s) for s in found.spans}

@@ -1,4 +1,4 @@
-"""A run laid over its prediction tells three errors apart."""
+"""A run laid over its prediction distinguishes three errors."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_message_behind_one_that_nobody_waited_for_does_not_count():
     back = [m for m in run.messages if m.src_rank == 1]
     found = compare_run(given, plan, replace(run, messages=(*forward, *back)))
     assert found.links[0].how == ""
-    later = replace(forward[1], sent_s=8.0, arrived_s=8.5)  # the first is long there, as half a second tells
+    later = replace(forward[1], sent_s=8.0, arrived_s=8.5)  # the first is long there, as half a second shows
     assert compare_run(given, plan, replace(run, messages=(forward[0], later, *back))).links[0].measured_s == 0.5
     waited = compare_run(given, plan, replace(run, messages=(replace(forward[0], waited=True), forward[1], *back)))
     assert waited.links[0].measured_s == pytest.approx((8.0 + 0.5) / 2)

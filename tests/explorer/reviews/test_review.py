@@ -1,4 +1,4 @@
-"""A review tells of every fault that is planted, and of nothing in a plan without one."""
+"""A review reports every fault that is planted, and nothing in a plan without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways out where nothing fits: every one that is offered was solved, the cheapest first."""
+"""Remedies where nothing fits: every one that is offered was solved, the cheapest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schedule of single operators: every span is kept, what is drawn can be seen, and links and readers are told."""
+"""A schedule of single operators: every span is kept, what is drawn can be seen, and links and readers are listed."""
 
 from dataclasses import replace
 from functools import cache

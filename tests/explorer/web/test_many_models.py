@@ -43,7 +43,7 @@ def opened(blocks):
 
 
 class Worker:
-    """Answers questions, the oldest first, when it is told to. confused: blocks of what it plans in place of what is
+    """Answers questions, the oldest first, when `work` is called. confused: blocks of what it plans in place of what is
     asked."""
 
     def __init__(self):

@@ -135,7 +135,7 @@ def test_half_precision_halves_rows_and_not_indices() -> None:
     half = of_the_table(trace(Bag(), "bf16"))
     read = BAG_BYTES / 2 + INDEX_BYTES + OFFSET_BYTES
     assert half[Phase.FORWARD].param_bytes == TABLE_BYTES / 2
-    # A fake run in bf16 also tells the bag of each index, as a GPU does in any dtype.
+    # A fake run in bf16 also returns the bag of each index, as a GPU does in any dtype.
     assert half[Phase.FORWARD].moved_bytes == Amount(per_sample=read + ROW_BYTES / 2 + KEPT_BYTES + INDEX_BYTES)
 
 

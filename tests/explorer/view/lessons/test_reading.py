@@ -1,4 +1,4 @@
-"""A lesson is read as data; what is wrong with one is told with its file and step, in one line."""
+"""A lesson is read as data; what is wrong with one is reported with its file and step, in one line."""
 
 from __future__ import annotations
 
