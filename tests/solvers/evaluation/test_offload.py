@@ -1,4 +1,4 @@
-"""What stages that offload send to their hosts and fetch back: by hand, told twice, and with faults."""
+"""What stages that offload send to their hosts and fetch back: by hand, computed twice, and with faults."""
 
 from __future__ import annotations
 

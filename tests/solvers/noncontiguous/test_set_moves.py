@@ -1,4 +1,4 @@
-"""Moves in O(degree) equal loads told afresh; the planners built on them equal brute force on tiny problems."""
+"""Moves in O(degree) equal loads computed afresh; the planners built on them equal brute force on tiny problems."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""The estimate of a draft is what realising and simulating it tells."""
+"""The estimate of a draft equals what realising and simulating it gives."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def bert(devices: int) -> PiperModel:
 
 
 def checked(model: PiperModel, found) -> None:
-    """Whether a search's chain is one, and takes the time and fits the memory it says, told by the model."""
+    """Whether a search's chain is one, and takes the time and fits the memory it says, by the model."""
     pairs, after = options_of(model), 0
     assert sorted(v for stage in found.stages for v in stage.nodes) == list(range(len(model)))
     place = {v: n for n, stage in enumerate(found.stages) for v in stage.nodes}

@@ -1,4 +1,4 @@
-"""The tables of the graph pipeline's programme against the enumeration of all stages of a tree."""
+"""The tables of the graph pipeline's dynamic program against the enumeration of all stages of a tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.oracle.stage_oracle import random_pipeline_problem
 
 
 class Enumeration:
-    """Every way to cut a tree, told from sets of nodes and messages."""
+    """Every way to cut a tree, from sets of nodes and messages."""
 
     def __init__(self, costs: SizeCosts, rules: Rules, most_s: float) -> None:
         self.costs, self.rules, self.most_s = costs, rules, most_s

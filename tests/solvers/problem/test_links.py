@@ -1,4 +1,4 @@
-"""Links by class: those that are told one by one, made when somebody asks for one."""
+"""Links by class: those that are stated one by one, made when somebody asks for one."""
 
 from __future__ import annotations
 

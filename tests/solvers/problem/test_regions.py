@@ -145,7 +145,7 @@ def test_running_again_twice_changes_nothing_more() -> None:
 
 
 def parts_of(p: Problem, plan: Plan) -> Problem:
-    """Every stage's part of a region as a region of its own, told to the byte: what was received is held by that."""
+    """Every stage's part of a region as a region of its own, exact to the byte: what was received is held by that."""
     traced, home = p.as_traced, {o: s for s, stage in enumerate(plan.stages) for o in stage.operators}
     found = regions_of(traced.graph)
     operators = [

@@ -26,7 +26,7 @@ BOTH = pytest.mark.parametrize("solver", ["highs", "cbc"])
 
 
 def partition(weights, parts=2):
-    """Share out weights so that the largest sum is least. Variable 0 is that sum."""
+    """Divide weights so that the largest sum is least. Variable 0 is that sum."""
     model = Model()
     largest = model.variable(0.0, math.inf, cost=1.0)
     x = [[model.binary() for _ in range(parts)] for _ in weights]

@@ -174,7 +174,7 @@ def random_stages(rng: random.Random, sizes: list[int]) -> tuple[list[int], np.n
 
 
 def seat_bytes(replicas: list[int], traffic: np.ndarray, gradient_bytes: list[float]) -> np.ndarray:
-    """What each replica sends each other one: a second telling."""
+    """What each replica sends each other one, computed a second time."""
     seats = [(stage, p) for stage, r in enumerate(replicas) for p in range(r)]
     sent = np.zeros((len(seats), len(seats)))
     for u, (a, p) in enumerate(seats):

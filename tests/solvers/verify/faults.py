@@ -1,7 +1,7 @@
-"""Single faults of a telling: of what it reads (problem or plan), and of what it gives (spans, memory).
+"""Single faults of a simulation: of what it reads (problem or plan), and of what it gives (spans, memory).
 
-A fault takes a case, the schedule that is true of it, and a source of chance; it gives a schedule that tells
-something else, or None where there is nothing to spoil. That a spoiled schedule differs at all is for
+A fault takes a case, the schedule that is true of it, and a source of chance; it gives a schedule that
+differs, or None where there is nothing to spoil. That a spoiled schedule differs at all is for
 `differs` to say.
 """
 
@@ -40,7 +40,7 @@ def fault(name: str) -> Callable[[Fault], Fault]:
     return register
 
 
-# -- what the telling reads -----------------------------------------------------------------------
+# -- what the simulation reads --------------------------------------------------------------------
 
 
 def simulated(problem: Problem, plan: Plan) -> Schedule | None:
@@ -259,7 +259,7 @@ of_plan("two devices changed places", _moved)
 of_plan("an operator in another stage", _operator_elsewhere)
 
 
-# -- what the telling gives -----------------------------------------------------------------------
+# -- what the simulation gives --------------------------------------------------------------------
 
 
 def spoiled_columns(true: Schedule, **columns: object) -> Schedule | None:
