@@ -1,4 +1,4 @@
-"""The house stands: a file imports only from its own floor and from floors below, and nothing runs in a circle."""
+"""Layers hold: a file imports only from its own layer and from layers below, and no imports are cyclic."""
 
 from __future__ import annotations
 

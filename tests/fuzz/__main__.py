@@ -17,7 +17,7 @@ from tests.fuzz.readers import READERS, SLOW
 from tests.fuzz.trials import FAULT, READ, REFUSED, Outcome, Reader, attempt, outcomes
 
 SHOWN = 20
-"""Faults told of each reader."""
+"""Faults shown of each reader."""
 
 
 def main() -> int:

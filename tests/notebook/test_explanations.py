@@ -1,4 +1,4 @@
-"""What a widget tells of its plan when it is asked: the same words as the page and the shell."""
+"""What a widget explains about its plan: in the same words as the page and the shell."""
 
 from __future__ import annotations
 

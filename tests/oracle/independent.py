@@ -1,4 +1,4 @@
-"""A plan's max-load and latency told from a dnn-partitioning file alone, without the code under test."""
+"""A plan's max-load and latency from a dnn-partitioning file alone, without the code under test."""
 
 from __future__ import annotations
 

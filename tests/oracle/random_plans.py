@@ -1,4 +1,4 @@
-"""Seeded random plans of every sort that the evaluation tells: transfer models, executions, pipelines, replicas,
+"""Seeded random plans of every sort that the evaluation models: transfer models, executions, pipelines, replicas,
 recomputation, gradients in parts, several kinds of devices, CPUs, shared wires, nodes, stated times and sizes."""
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _traced(rng: random.Random, seed: int) -> tuple[Problem, Plan] | None:
 
 
 def _other_costs(rng: random.Random, problem: Problem) -> Problem:
-    """The same question with costs told in another way."""
+    """The same question with costs stated in another way."""
     if rng.random() < 0.2 and all(len(group) == 1 for group in problem.graph.messages):
         problem = replace(problem, transfer_s=tuple(float(rng.randint(0, 3)) for _ in problem.graph.tensors))
     elif rng.random() < 0.2:

@@ -1,4 +1,4 @@
-"""Regions that run again, told from the graph as it was traced, region by region."""
+"""Regions that run again, derived from the graph as it was traced, region by region."""
 
 from __future__ import annotations
 

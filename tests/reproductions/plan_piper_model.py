@@ -1,4 +1,4 @@
-"""Plans of Piper's own model, every pair of degrees of which is an option of its dynamic programme."""
+"""Plans of Piper's own model, every pair of degrees of which is an option of its dynamic program."""
 
 from __future__ import annotations
 

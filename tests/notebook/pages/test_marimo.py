@@ -100,7 +100,7 @@ def test_a_plan_is_shown_and_changed(chromium, marimo):
         return chromium.execute_script(script.replace(";\n.length", ".length"), ".mem")
 
     def clicked(selector):
-        """Cards are drawn anew with every better plan, maybe just now."""
+        """Cards are drawn again with every better plan, maybe just now."""
         try:
             find(selector).click()
         except StaleElementReferenceException:
