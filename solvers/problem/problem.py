@@ -232,7 +232,7 @@ class Problem:
     states it (then nothing else is counted), or None (then parameters, gradients, optimizer
     states, saved activations, workspace and receive buffers are counted).
     mini_batch: samples per iteration. micro_batches: how many it is split into, or None (a planner
-    sweeps powers of two). zero: the stage of ZeRO, which shares out what
+    sweeps powers of two). zero: the stage of ZeRO, which shards what
     replicas hold of parameters in training (0: each holds all). max_replicas: on how many devices a stage may be
     replicated. recompute:
     whether a stage may run its forward again in place of keeping activations. recompute_operators: whether a plan says

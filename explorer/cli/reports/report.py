@@ -124,7 +124,7 @@ def _host_object(problem: Problem, plan: Plan) -> dict[str, object] | None:
 
 
 def degrees_object(problem: Problem, plan: Plan) -> dict[str, object]:
-    """How many ways the work is shared out: replicas of a stage, devices over which its tensors are divided (lists
+    """How many ways the work is divided: replicas of a stage, devices over which its tensors are divided (lists
     where stages differ), stages on the longest way."""
     replicas, tensor = [len(stage.devices) for stage in plan.stages], tensor_degrees(problem, plan)
     return {

@@ -1,5 +1,5 @@
 """A `PipelineModule` of DeepSpeed with the plan's partition and its configuration, as a module of Python; of a plan
-without a pipeline that shares out what training holds, or divides tensors, the configuration alone.
+without a pipeline that shards training states, or divides tensors, the configuration alone.
 
 Grammar: deepspeed 0.19.8, deepspeed/runtime/pipe/module.py: a sequence of layers, each fed with what the one before
 gave; `self.parts`, [stages + 1] positions in it, which `_partition_layers` fills in. `partition_method` has no way to

@@ -66,7 +66,7 @@ def test_nothing_is_looked_for_once_it_is_to_stop() -> None:
 
 
 def test_hosts_are_a_way_out_where_they_can_be() -> None:
-    """Not where states are shared out (ZeRO), or there already."""
+    """Not where states are sharded (ZeRO), or there already."""
     for given, expected in (
         ({}, ["--offload", "--offload-optimizer"]),
         ({"offload": True}, ["--offload-optimizer"]),

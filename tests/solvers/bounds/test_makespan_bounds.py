@@ -115,7 +115,7 @@ def test_a_full_device_leaves_work_to_the_slow_one() -> None:
 
 
 def test_three_equal_groups_do_not_fit_side_by_side_on_two_devices() -> None:
-    """Three jobs of 4 s and two of 1 s: 14 s shared out are 7 s, yet two of 4 s share a device."""
+    """Three jobs of 4 s and two of 1 s: 14 s divided are 7 s, yet two of 4 s share a device."""
     options = {"objective": Objective.MAKESPAN, "contiguity": Contiguity.NONE, "training": False}
     p = problem(forward_graph([], 5), [4, 4, 4, 1, 1], **options)
     assert lower_bound_s(p) == pytest.approx(8) == best_makespan_s(p)

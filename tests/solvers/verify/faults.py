@@ -155,7 +155,7 @@ of_problem("another optimizer", lambda p, rng: replace(
 of_problem("another precision", lambda p, rng: replace(
     p, precision=rng.choice([each for each in Precision if each is not p.precision])
 ))  # fmt: skip
-of_problem("nothing is shared out among replicas", lambda p, rng: replace(p, zero=0))
+of_problem("nothing is sharded over replicas", lambda p, rng: replace(p, zero=0))
 of_problem("another stage of ZeRO", lambda p, rng: replace(p, zero=rng.choice([z for z in range(4) if z != p.zero])))
 FAULTS["no micro-batch waits for parameters"] = lambda case, true, rng: without_gathers(case)
 of_problem("nothing is factored", lambda p, rng: with_operators(p, lambda i, o: replace(o, factorable_bytes=0.0)))
