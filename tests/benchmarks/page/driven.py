@@ -27,8 +27,8 @@ class Counted:
         self.browser.set_script_timeout(120)
 
     def now_ms(self) -> float:
-        found = self.browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
-        return 1000 * next(metric["value"] for metric in found if metric["name"] == "TaskDuration")
+        metrics = self.browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return 1000 * next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
 
     def of(self, act: Callable[[], Any]) -> float:
         before = self.now_ms()
@@ -59,13 +59,13 @@ def marks_cpu_ms(browser: Any) -> dict[str, float]:
 
     The log is written when a page is left, and emptied by reading it.
     """
-    found = {}
+    marks = {}
     for entry in browser.get_log("performance"):
         message = json.loads(entry["message"])["message"]
         event = message["params"]
         if message["method"] == "Tracing.dataCollected" and event.get("name", "").startswith("first "):
-            found[event["name"].removeprefix("first ")] = event["tts"] / 1000
-    return {name: at - found["begin"] for name, at in found.items() if "begin" in found}
+            marks[event["name"].removeprefix("first ")] = event["tts"] / 1000
+    return {name: at - marks["begin"] for name, at in marks.items() if "begin" in marks}
 
 
 def median(values: Sequence[float]) -> str:

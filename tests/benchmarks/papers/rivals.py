@@ -76,15 +76,15 @@ class Found:
 
 def best(problems: Sequence[Problem], *planners: Planner) -> Found:
     """Of all these planners on all these problems, judged by the one simulator."""
-    found = Found(problems[0], None, math.inf, 0.0)
+    fastest = Found(problems[0], None, math.inf, 0.0)
     before = time.process_time()
     for problem in problems:
         for planner in planners:
             if planner.unsupported(problem) is None:
                 result = solve(problem, planner, time_limit_s=LIMIT_S)
-                if result.objective_s < found.seconds:
-                    found = Found(problem, result.plan, result.objective_s, 0.0)
-    return Found(found.problem, found.plan, found.seconds, time.process_time() - before)
+                if result.objective_s < fastest.seconds:
+                    fastest = Found(problem, result.plan, result.objective_s, 0.0)
+    return Found(fastest.problem, fastest.plan, fastest.seconds, time.process_time() - before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,8 @@ def main(folder: Path) -> None:
         outcome = calibrate(whole, request, Place(rank, ranks, CPU, pinned))
         assert outcome.profile is not None
         profiles.append(profile_object(outcome.profile))
-        for machine, found in zip(machines, runs, strict=True):
-            found.append(_run(machine, content["steps"]))
+        for machine, series in zip(machines, runs, strict=True):
+            series.append(_run(machine, content["steps"]))
     if rank == 0:
         (folder / "measured.json").write_text(json.dumps({"profiles": profiles, "runs": runs}))
     dist.barrier()
@@ -85,9 +85,9 @@ def _run(machine: Machine, steps: int) -> dict[str, Any]:
 def _noise() -> float:
     """The largest over ranks, all at once."""
     dist.barrier()
-    found = torch.tensor([probe(CPU, repeats=12)], dtype=torch.float64)
-    dist.all_reduce(found, dist.ReduceOp.MAX)
-    return float(found)
+    worst = torch.tensor([probe(CPU, repeats=12)], dtype=torch.float64)
+    dist.all_reduce(worst, dist.ReduceOp.MAX)
+    return float(worst)
 
 
 if __name__ == "__main__":
