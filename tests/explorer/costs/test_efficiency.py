@@ -33,8 +33,8 @@ def test_every_source_is_of_a_device_that_there_is_and_says_where() -> None:
 
 
 def test_what_is_taken_is_what_was_found_but_where_it_is_said() -> None:
-    found = {(work, kind): published(work, kind) for work in WorkClass for kind in DEVICES}
-    fields = {where: one for where, one in found.items() if one is not None}
+    rates = {(work, kind): published(work, kind) for work in WorkClass for kind in DEVICES}
+    fields = {where: one for where, one in rates.items() if one is not None}
     assert {where for where, one in fields.items() if not one.low <= SHARES[where[0]] <= one.high} == OUTSIDE
     assert published(WorkClass.CONVOLUTIONS, "A100-80GB") is None
     assert published(WorkClass.MEMORY, "cpu") is None

@@ -38,9 +38,9 @@ def model(tmp_path: Path) -> str:
 
 
 def events_of(job: Callable[..., None], request: object, kind: str = "result") -> Emitted:
-    found: Emitted = []
-    job(request, found.append, never)
-    return [event for event in found if event["kind"] == kind]
+    emitted: Emitted = []
+    job(request, emitted.append, never)
+    return [event for event in emitted if event["kind"] == kind]
 
 
 def test_a_page_that_asks_again_gets_what_is_known(library: Path, model: str) -> None:
@@ -85,8 +85,8 @@ def test_the_page_asks_a_sweep_and_what_would_help_once(
 
     def parts() -> list[list[dict[str, Any]]]:
         """Without the answers themselves: each plan is held under a new name."""
-        found = [events_of(job, request, "part") for job, request in question]
-        return [[{**event["part"], "answer": None} for event in events] for events in found]
+        emitted = [events_of(job, request, "part") for job, request in question]
+        return [[{**event["part"], "answer": None} for event in events] for events in emitted]
 
     before = parts()
     assert all(len(some) > 2 for some in before)

@@ -45,9 +45,9 @@ def whole(path: Path) -> set[str]:
         assert file.execute("PRAGMA foreign_key_check").fetchall() == []
         count = file.execute("SELECT count(*) FROM answers").fetchone()[0]
     with Library(path) as library:
-        found = browse(library)
-    assert len(found) == count
-    return {one.question for one in found}
+        listed = browse(library)
+    assert len(listed) == count
+    return {one.question for one in listed}
 
 
 @pytest.mark.parametrize("kills", [8, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])])

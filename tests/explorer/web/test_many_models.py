@@ -97,13 +97,13 @@ def displaced(room, page):
 
 def drawn(page):
     """Of every plan that was sent, the graph below it and its own."""
-    below, found = None, []
+    below, pictures = None, []
     for message in page.sent:
         if message["type"] == "graph":
             below = message["of"]
         elif message["type"] == "plan":
-            found.append((below, message["of"]))
-    return found
+            pictures.append((below, message["of"]))
+    return pictures
 
 
 @pytest.fixture

@@ -47,8 +47,8 @@ def ask(talk, message):
 
 
 def status(talk):
-    found = next(message for message in reversed(talk.sent) if message["type"] == "status")
-    return found["state"], found["what"], found["more"]
+    last = next(message for message in reversed(talk.sent) if message["type"] == "status")
+    return last["state"], last["what"], last["more"]
 
 
 def solved(talk):
