@@ -44,10 +44,10 @@ def trying(model, monkeypatch):
 
 def until(test):
     end = time.monotonic() + PATIENCE_S
-    while not (found := test()):
+    while not (value := test()):
         assert time.monotonic() < end, f"not in {PATIENCE_S:g} s"
         time.sleep(0.02)
-    return found
+    return value
 
 
 @pytest.fixture
