@@ -40,8 +40,8 @@ def test_the_search_does_not_leave_a_draft_over_its_memory_for_one_that_cannot_r
             peak_bytes=[1.0] * stages,
         )
 
-    found = improve(condensed, start, estimate, lambda: None, random.Random(0), evaluations=60)
-    assert len(found.stages) == 2
+    improved = improve(condensed, start, estimate, lambda: None, random.Random(0), evaluations=60)
+    assert len(improved.stages) == 2
 
 
 def test_a_draft_that_deadlocks_is_not_judged_but_left_out():
