@@ -31,12 +31,12 @@ def random_plan(seed: int) -> tuple[Problem, Plan] | None:
     """A plan and its problem, None where what was drawn cannot be put together."""
     rng = random.Random(seed)
     try:
-        found = (_of_draft, _of_placement, _of_placement, _traced)[seed % 4](rng, seed)
+        case = (_of_draft, _of_placement, _of_placement, _traced)[seed % 4](rng, seed)
     except (InvalidPlan, InvalidProblem):
         return None
-    if found is None:
+    if case is None:
         return None
-    problem, plan = found
+    problem, plan = case
     problem = trained_somehow(_other_costs(rng, problem), seed)
     return with_random_regions(problem, seed) if seed % 3 == 1 else problem, plan
 
@@ -66,10 +66,10 @@ def _of_placement(rng: random.Random, seed: int) -> tuple[Problem, Plan]:
 
 def _traced(rng: random.Random, seed: int) -> tuple[Problem, Plan] | None:
     """Graphs as a trace makes them: several outputs, copies of sources, tied parameters, single operators."""
-    found = random_traced_plan(seed // 4)
-    if found is None:
+    case = random_traced_plan(seed // 4)
+    if case is None:
         return None
-    problem, plan, _ = found
+    problem, plan, _ = case
     return replace(problem, transfers=rng.choice(list(Transfers))), plan
 
 

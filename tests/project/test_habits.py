@@ -131,7 +131,7 @@ def test_the_list_of_identifiers_that_are_out_is_read_from_its_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phrase", "text", "found"),
+    ("phrase", "text", "matches"),
     [
         ("told", "he TOLD them", True),
         ("told", "untold", False),
@@ -140,8 +140,8 @@ def test_the_list_of_identifiers_that_are_out_is_read_from_its_table() -> None:
         (", as usual", "the iteration, as usual", True),
     ],
 )
-def test_phrases_are_whole_words_in_any_case(phrase: str, text: str, found: bool) -> None:
-    assert bool(Out(phrase, "").pattern.search(text)) == found
+def test_phrases_are_whole_words_in_any_case(phrase: str, text: str, matches: bool) -> None:
+    assert bool(Out(phrase, "").pattern.search(text)) == matches
 
 
 def test_the_word_lists_are_tables_with_what_to_say_instead() -> None:

@@ -53,7 +53,7 @@ def equal_split(
             else:
                 stages[0], stages[-1] = first + stages[0], stages[-1] + last
             if all(stages):
-                best = min(best, _degrees(model, stages, tensor_parallel), key=lambda found: found.bottleneck_s)
+                best = min(best, _degrees(model, stages, tensor_parallel), key=lambda split: split.bottleneck_s)
     return best
 
 
