@@ -30,7 +30,7 @@ from solvers.search.planner import Planner
 POLL_S = 0.1
 """Between two looks whether what is tried is still wanted."""
 LOOKING = "Looking for remedies …"
-FOUND = "Found by quick searches, the cheapest change first."
+OFFERED = "Found by quick searches, the cheapest change first."
 NONE = "No change was found that fits."
 
 
@@ -117,7 +117,7 @@ class Trying:
                 self._set(going, partial(self.ways.append, way))
 
             def end() -> None:  # once the last way has been added
-                self._words = FOUND if self.ways else NONE
+                self._words = OFFERED if self.ways else NONE
 
             self._set(going, end)
 

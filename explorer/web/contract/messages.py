@@ -20,7 +20,7 @@ from pydantic import (
     field_validator,
 )
 
-from explorer.view.graph.find import Found
+from explorer.view.graph.find import Matches
 from explorer.view.graph.node_data import BoxValues
 from explorer.view.graph.palette import Theme
 from explorer.view.graph.search import Curve
@@ -267,7 +267,7 @@ class Adopt(TypedDict):
     controls: Controls
 
 
-class FoundMessage(Found):
+class FoundMessage(Matches):
     type: Literal["found"]
     text: str
 

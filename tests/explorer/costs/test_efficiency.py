@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import explorer
 from explorer.costs.devices import DEVICES
-from explorer.costs.efficiency import _FOUND, SHARES, WorkClass, published
+from explorer.costs.efficiency import _PUBLISHED, SHARES, WorkClass, published
 from explorer.costs.regions import COSTLY
 from explorer.costs.shapes import ring_rounds
 from solvers.problem.collectives import ATTENTION
@@ -22,7 +22,7 @@ OUTSIDE = {
 
 def test_every_source_is_of_a_device_that_there_is_and_says_where() -> None:
     seen = set()
-    for work, kinds, expected in _FOUND:
+    for work, kinds, expected in _PUBLISHED:
         assert 0 < expected.low <= expected.high <= 1
         assert "(20" in expected.source or "IPDPSW 2018" in expected.source
         for kind in kinds:
