@@ -1,4 +1,4 @@
-"""The exact dynamic programme: equal to brute force and to the published values, honest beyond them."""
+"""The exact dynamic program: equal to brute force and to the published values, honest beyond them."""
 
 from __future__ import annotations
 

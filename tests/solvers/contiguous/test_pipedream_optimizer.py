@@ -71,7 +71,7 @@ def chains(profile, machines):
 
 
 def bottleneck_s(profile, chain, machines, memory):
-    """The formulas of the published program, told once more."""
+    """The formulas of the published program, computed once more."""
     worst, before = 0.0, 0
     for operators, r in chain:
         members = list(operators)
