@@ -2,7 +2,7 @@
 within two seconds, wherever it is, with a line.
 
 In Python code an exception ends it, through all that tidies up. Code that does not come back to Python in time (a
-compiler, a solver, a trace) is ended by a thread that hears of the signal by itself.
+compiler, a solver, a trace) is ended by a thread that is notified of the signal by itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 ENDED = 6
-"""Exit status of a command that was ended before it was done; `explorer.cli.launching` has it of runs."""
+"""Exit status of a command that was stopped before it was done; `explorer.cli.launching` has it for runs."""
 WORDS = "placement-explorer: ended before it was done"
 GRACE_S = 1.5
 """From a signal until the process is ended, whatever it is doing: see `_running_s`."""

@@ -250,7 +250,7 @@ def plan(
     settings: by their names, each of docs/settings.md (``devices=4, memory="16GiB", effort="quick"``), or in groups:
     ``cluster=ClusterSettings(...)``, ``memory=MemorySettings(...)``, ``training=TrainingSettings(...)``,
     ``pipeline=PipelineSettings(...)``, ``search=SearchSettings(...)``. Sizes are numbers (bytes, bytes/s, seconds) or
-    text ("16GiB"). What is None takes the model's word, then the command line's defaults.
+    text ("16GiB"). What is None is as the model states, or else the command line's default.
     start: a plan of the same model to start from, made for other devices, caps or batches maybe; of what `configured`
     gave, its settings count where no others are given.
     devices, memory: the settings that are asked for most, also by position.

@@ -44,7 +44,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep bytecode where Python is told to keep none (PYTHONDONTWRITEBYTECODE, as in containers): hundreds of
+    """Keep bytecode where Python is set to keep none (PYTHONDONTWRITEBYTECODE, as in containers): hundreds of
     processes that tests start would each compile all they import, a second of it."""
     if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
         for folder in SOURCES:

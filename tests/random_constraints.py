@@ -1,4 +1,4 @@
-"""Questions in which devices are told apart: seeded pins, groups kept together, caps by device and kinds."""
+"""Questions in which devices are distinguished: seeded pins, groups kept together, caps by device and kinds."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def random_problem(seed: int, largest: int = 5, **options: object) -> Problem:
 
 def trained_somehow(p: Problem, seed: int) -> Problem:
     """With an optimizer, a precision and a stage of ZeRO drawn from ``seed``; a third of the time Adam, all in one
-    precision and nothing shared out."""
+    precision and nothing sharded."""
     rng = random.Random(f"trained {seed}")
     if rng.random() < 0.33:
         return p

@@ -1,4 +1,4 @@
-"""The house stands: a file imports only from its own floor and from floors below, and nothing runs in a circle."""
+"""Layers hold: a file imports only from its own layer and from layers below, and no imports are cyclic."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def allowed_outside(module: str) -> frozenset[str]:
 @cache
 def imports(module: str) -> frozenset[str]:
     """Full names of what a file imports, at its top or inside functions, but not for type checking."""
-    found: set[str] = set()
+    modules: set[str] = set()
     todo: list[ast.AST] = [ast.parse(FILES[module].read_text(encoding="utf-8"))]
     while todo:
         node = todo.pop()
@@ -205,13 +205,13 @@ def imports(module: str) -> frozenset[str]:
             todo.extend(node.orelse)
             continue
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}: relative imports hide the floor"
             assert node.module is not None
-            found |= {full if (full := f"{node.module}.{a.name}") in FILES else node.module for a in node.names}
+            modules |= {full if (full := f"{node.module}.{a.name}") in FILES else node.module for a in node.names}
         todo.extend(ast.iter_child_nodes(node))
-    return frozenset(found)
+    return frozenset(modules)
 
 
 def own_imports(module: str) -> set[str]:

@@ -1,4 +1,4 @@
-/* What it would cost elsewhere stands below what is selected: whoever asks sees the answer as it comes. */
+/* What an operator would cost elsewhere is listed below the selection; rows are filled in as answers arrive. */
 (function () {
   "use strict";
   const FOLLOWED_MS = 4000;

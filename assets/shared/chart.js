@@ -403,7 +403,7 @@
 
     const watching = new ResizeObserver(() => layOut());
     watching.observe(frame);
-    const toPaper = () => layOut(PRINT_RATIO); /* as sharp on paper as type is */
+    const toPaper = () => layOut(PRINT_RATIO); /* as sharp in print as type is */
     const fromPaper = () => layOut();
     window.addEventListener("beforeprint", toPaper);
     window.addEventListener("afterprint", fromPaper);

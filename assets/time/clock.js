@@ -30,7 +30,7 @@
     let reading = null;
     let refused = ""; /* why there is none */
     let waiting = []; /* what is to be done once it is there */
-    let at = null; /* seconds; null at rest */
+    let at = null; /* seconds; null while stopped */
     let shown = -1; /* the interval that is described */
     let playing = null; /* the time of the last frame */
     let readAt = 0;
@@ -217,7 +217,7 @@
     }
 
     function askWait(device, at_s) {
-      host.release(); /* what the inspector tells next is of no selection */
+      host.release(); /* what the inspector shows next belongs to no selection */
       host.send({ type: "waits", device: device, at_s: at_s });
     }
 

@@ -1,8 +1,8 @@
 """The command ``placement-explorer``: parse, run one command, and end with a status and one line.
 
 Exit status: 0 done; 2 bad input, or a file that could not be written; 3 proved infeasible; 4 no plan in the time
-given; 5 a run failed, or its result could not be saved; 6 it was ended before it had a plan or was done, or a run
-reached its time limit.
+given; 5 a run failed, or its result could not be saved; 6 stopped before it had a plan or was done, or a run reached
+its time limit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How much longer kernels take than a data sheet allows, from kernels that were measured, by device and class.
 
-A table that ships (`curves.json`) is all that planning reads; ``python -m explorer.costs.fit FOLDER`` makes it anew
+A table that ships (`curves.json`) is all that planning reads; ``python -m explorer.costs.fit FOLDER`` makes it again
 from measured kernels. Nothing in it is fitted to a model or to an iteration.
 """
 

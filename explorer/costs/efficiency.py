@@ -50,7 +50,7 @@ _FLASH_2 = "Dao, FlashAttention-2 (2023)"
 _FLASH_3 = "Shah et al., FlashAttention-3 (2024)"
 _V100 = ("V100-16GB", "V100-32GB")
 _A100 = ("A100-40GB", "A100-80GB")
-_FOUND = (
+_PUBLISHED = (
     (WorkClass.PRODUCTS, _V100, Published(0.66, 0.66, "Markidis et al., IPDPSW 2018: up to 83 of 125 TFLOP/s")),
     (WorkClass.PRODUCTS, _A100, Published(0.80, 0.90, f"{_FLASH_2}, section 1: GEMM up to 80 to 90 %")),
     (WorkClass.PRODUCTS, ("H100-80GB",), Published(0.80, 0.90, f"{_FLASH_3}, section 1: GEMM 80 to 90 %")),
@@ -67,4 +67,4 @@ _FOUND = (
 
 def published(work: WorkClass, kind: str) -> Published | None:
     """What was measured of a class on a device kind of the catalogue; None where the share is assumed."""
-    return next((source for of, kinds, source in _FOUND if of is work and kind in kinds), None)
+    return next((source for of, kinds, source in _PUBLISHED if of is work and kind in kinds), None)

@@ -1,7 +1,7 @@
 """How far off an estimated time may be, from kernels that no curve was fitted to.
 
 Within a class all kernels are taken to be off alike, which is the worst for their sum; classes are taken to be off
-independently of one another, so their parts add up in squares. What is told is the middle 80 %: nine in ten such
+independently of one another, so their parts add up in squares. What is reported is the middle 80 %: nine in ten such
 kernels took no more, and nine in ten no less.
 """
 
@@ -31,7 +31,7 @@ LIKE = {
 ESTIMATED = "roofline"
 """How `Problem.costs_from` begins where all times are estimated."""
 DIGITS = 3
-"""To which seconds of kernels are told apart."""
+"""Significant digits up to which seconds of kernels are distinguished."""
 
 
 class Interval(NamedTuple):

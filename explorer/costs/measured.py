@@ -86,7 +86,7 @@ def to_wholes(graph: OpGraph, profile: Profile) -> dict[str, tuple[float, ...]]:
 
     By themselves they are too short or too long together: each is the lower quartile of its own times, and the sum of
     lower quartiles is below the lower quartile of sums wherever operators are not disturbed all at once; on the other
-    side a mark costs more amid a graph than in the loop by which its cost was told, and that is taken off.
+    side a mark costs more amid a graph than in the loop that measured its cost, and that is taken off.
     """
     phase_of = {operator.name: operator.phase for operator in graph.operators}
     forward, backward = [], []

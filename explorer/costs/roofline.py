@@ -10,7 +10,7 @@ narrower tiles where libraries have them), and tiles are computed in waves of on
 tile per multiprocessor (a partial wave costs a whole one). Where there are fewer tiles than
 multiprocessors, libraries cut the sum as well (split-K), which costs writing and reading partial sums.
 
-Nothing is fitted to a model or an iteration: measured costs of one's own are better wherever they can be had.
+Nothing is fitted to a model or an iteration: your own measured costs are better wherever they can be had.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def estimate(
     dtype picks the peak rate: "bf16", "fp16" or "fp32", by default that of the graph. Bytes are those
     of the graph as traced; an update, which is traced as Adam's, moves what a step of ``optimizer`` in ``precision``
     reads and writes (`updates`). In fp32, products run at the fp32 rate and convolutions at TF32's, which is
-    what PyTorch does unless told otherwise. stack: what runs them (`kernels_of`, of which accumulates is a part).
+    what PyTorch does by default. stack: what runs them (`kernels_of`, of which accumulates is a part).
     Raises InvalidProblem for an unknown kind or dtype.
     """
     for kind in kinds:

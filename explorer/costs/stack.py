@@ -1,6 +1,6 @@
 """What runs a model, and so what memory traffic and launches there are beside the operators that were traced.
 
-Each rule says where it is from: kernels counted below autograd (`tests/explorer/costs/test_stack.py` counts them anew,
+Each rule says where it is from: kernels counted below autograd (`tests/explorer/costs/test_stack.py` counts them again,
 with their bytes), or the source of what runs. Nothing is fitted to a model or an iteration.
 """
 

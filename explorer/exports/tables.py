@@ -71,7 +71,7 @@ def placement_csv(file: PlanFile) -> str:
 
 
 def schedule_csv(file: PlanFile) -> str:
-    """A row for every span, in the order of their starts, as `simulate --json` tells them."""
+    """A row for every span, in the order of their starts, as in `simulate --json`."""
     operators = file.problem.graph.operators
     rows = (
         (

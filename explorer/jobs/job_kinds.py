@@ -76,7 +76,7 @@ MOMENT_S = 1.0
 """A search whose first plan took longer is not made a second time."""
 
 TRACING_S = 0.5
-"""How often a trace tells how far it is."""
+"""Seconds between two reports of a trace's progress."""
 
 Key = tuple[str, bool, str | None, Members]
 

@@ -19,7 +19,7 @@ LONGEST_S = 3.0
 """but at least this often."""
 
 Tell = Callable[[Progress, Plan | None, Sequence[Progress]], None]
-"""Tells a step, the plan if it is a new one, and the steps since the last one reported."""
+"""Reports a step, the plan if it is a new one, and the steps since the last one reported."""
 
 
 @dataclass

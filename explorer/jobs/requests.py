@@ -129,7 +129,7 @@ class PrepareRequest(Request):
 
 @dataclass(frozen=True, slots=True)
 class RunPlanRequest(Request):
-    """Run a plan on ``target``. held: its name, for whoever asks; text: its packed file. steps, verify and
+    """Run a plan on ``target``. held: the plan's name in requests; text: its packed file. steps, verify and
     allow_model: as in `explorer.runner.bundles.request.RunRequest`; the rest is as the target says."""
 
     held: str
@@ -181,7 +181,7 @@ class PlanSource:
 @dataclass(frozen=True, slots=True)
 class ExportRequest(Request):
     """Write a plan in a format (`explorer.exports.formats.FORMATS`), a picture in a theme. nearest: of a launcher,
-    with whole modules where it has no others."""
+    snap cuts to module boundaries where it has no others."""
 
     plan: PlanSource
     to: str
@@ -216,7 +216,7 @@ class HelpRequest(Request):
 
 @dataclass(frozen=True, slots=True)
 class RemedyRequest(Request):
-    """Look for ways out of a question that has no plan. most_devices: what a page can ask for."""
+    """Look for remedies for a question that has no plan. most_devices: what a page can ask for."""
 
     ask: SolveRequest
     most_devices: int

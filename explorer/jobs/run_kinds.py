@@ -248,7 +248,7 @@ def elsewhere(problem: Problem, plan: Plan, setup: TargetSetup) -> str:
 
 
 def _gpus() -> list[str]:
-    """Names of the GPUs here, as the driver tells them: no library need be loaded to ask."""
+    """Names of the GPUs here, as the driver lists them, without loading a library."""
     names = []
     for file in sorted(GPUS.glob("*/information")) if GPUS.is_dir() else ():
         try:

@@ -32,11 +32,11 @@ def path_of(given: str) -> Path:
 
 
 def graphs_beside(library: Path | None) -> Path | None:
-    """The folder of graphs that were traced for whoever asks through a library: "plans.graphs" beside "plans.sqlite";
-    None without a library. It may not exist."""
+    """The folder of graphs that were traced for questions with a library: "plans.graphs" beside "plans.sqlite"; None
+    without a library. It may not exist."""
     return None if library is None else library.with_suffix(".graphs")
 
 
 class LibraryTrouble(PlacementError):
     """The library cannot be opened, read or written, or an answer in it is not what it should be. No answer is ever
-    lost to it: whoever asks searches without the library, and says this one line."""
+    lost to it: the caller searches without the library, and prints this one line."""

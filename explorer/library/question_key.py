@@ -54,8 +54,8 @@ class SearchQuestion:
 
     @property
     def nameable(self) -> bool:
-        """Whether the hash says all of it: the planner is one of the project's own, whose code the versions cover, with
-        options that have a text, and so is what tells plans a second time. What is not is neither found nor kept."""
+        """Whether the hash covers all of it: the planner is one of the project's own, whose code the versions cover,
+        with options that have a text, and so is the runtime estimator. What is not is neither looked up nor cached."""
         options = planner_options(self.planner).values()
         own = type(self.planner) is PLANNERS.get(self.planner.name) and all(map(_is_plain, options))
         whole = self.problem.repeats == ONCE
@@ -74,14 +74,14 @@ class SearchQuestion:
         )  # fmt: skip
 
     def takes_s(self, result: Result) -> float:
-        """The seconds that tell which of two answers is better: those of a run, where a second telling chooses."""
+        """The seconds by which two answers are compared: those of a run, where a runtime estimator chooses."""
         runs_s = None if self.second is None or result.plan is None else self.second(self.problem, result.plan)
         return result.objective_s if runs_s is None else runs_s
 
     @cached_property
     def question(self) -> str:
         """sha256, in hex: of graph, costs, cluster and settings, planner and its options, starting plan, effort, limits
-        and seed, and what tells plans a second time."""
+        and seed, and the runtime estimator."""
         return hashlib.sha256(dump_json(self._content()).encode()).hexdigest()
 
     @cached_property

@@ -149,8 +149,8 @@ def worth_keeping(result: Result) -> bool:
 
 
 def is_better(result: Result, listed: Listed, seconds: tuple[float, float] | None = None) -> bool:
-    """Than the answer that is kept: a better plan, or the same with more proved, or with the search at its end.
-    seconds: of both, where something else than the objective tells the better plan."""
+    """Than the cached answer: a better plan, or the same with more proved, or with the search at its end. seconds: of
+    both, where they are compared by something else than the objective."""
     takes_s, took_s = (result.objective_s, listed.objective_s) if seconds is None else seconds
     if not math.isclose(takes_s, took_s, rel_tol=ALIKE):
         return takes_s < took_s

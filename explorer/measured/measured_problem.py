@@ -51,7 +51,7 @@ def fed_problem(problem: Problem, parts: Sequence[Part], seconds: Seconds) -> Pr
 
     Every accelerator gets a kind of its own, so that copies on different devices differ; CPUs must keep theirs
     and share the mean. The table's points are exactly the shares in use, all with one value of an operator, so
-    nothing is interpolated. Raises InvalidProblem if replicas share samples that cannot be split.
+    nothing is interpolated. Raises InvalidProblem if replicas divide samples that cannot be split.
     """
     shares = sorted({share for part in parts for share in (part.samples, part.update_samples)})
     if any(share != int(share) for share in shares):

@@ -1,4 +1,4 @@
-"""What a widget tells of its plan when asked: why something is where it is, a review, what differs from a kept plan."""
+"""What a widget explains about its plan: why something is where it is, a review, what differs from a kept plan."""
 
 from __future__ import annotations
 

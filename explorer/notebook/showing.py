@@ -11,7 +11,7 @@ from explorer.view import scene
 from explorer.view.cards import cards
 from explorer.view.figures import Figures
 from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view, opened_for
-from explorer.view.graph.find import Found, find
+from explorer.view.graph.find import Matches, find
 from explorer.view.graph.inspect import Facts, box_facts, box_words, device_facts, operator_facts
 from explorer.view.graph.node_data import NodeData, box_values
 from explorer.view.graph.opening import first_view
@@ -173,11 +173,11 @@ class Showing:
         """Names of operators, where the spans of the schedule are single ones."""
         return self.skeleton["names"] if plan["by_operator"] else []
 
-    def matches(self, wanted: str) -> Found:
+    def matches(self, wanted: str) -> Matches:
         return find(self.skeleton, self.plan, wanted)
 
     def selected(self, selection: Selection | None, pins: Mapping[str, int]) -> dict[str, object]:
-        """kind and id as the browser tells them; boxes and spans (a column and its values) that are bright; facts."""
+        """kind and id as in the browser; boxes and spans (a column and its values) that are bright; facts."""
         if selection is None:
             return NOTHING
         plan = self.plan

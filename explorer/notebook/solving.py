@@ -1,6 +1,6 @@
 """One question after another in the worker, without ever holding up the program that asks.
 
-What the worker tells arrives in a thread of its own. Where an event loop runs (a notebook's kernel), it is passed on
+What the worker reports arrives in a thread of its own. Where an event loop runs (a notebook's kernel), it is passed on
 between two steps of that loop, so that nothing changes while a cell runs; without one it is passed on at once.
 """
 

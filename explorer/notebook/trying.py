@@ -1,4 +1,4 @@
-"""What a widget's worker tries beside its question: other planners on it, and ways out where nothing fits."""
+"""What a widget's worker tries beside its question: other planners on it, and remedies where nothing fits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from solvers.search.planner import Planner
 POLL_S = 0.1
 """Between two looks whether what is tried is still wanted."""
 LOOKING = "Looking for remedies …"
-FOUND = "Found by quick searches, the cheapest change first."
+OFFERED = "Found by quick searches, the cheapest change first."
 NONE = "No change was found that fits."
 
 
@@ -49,7 +49,7 @@ class Subject:
 
 
 class Trying:
-    """Other planners' answers, and ways out, of one widget; each search is a job of the worker.
+    """Other planners' answers, and remedies, of one widget; each search is a job of the worker.
 
     jobs: the worker's. soon(act): does something in the thread that traits are set in. changed: hears that `shown` or
     `ways_shown` has changed.
@@ -117,14 +117,14 @@ class Trying:
                 self._set(going, partial(self.ways.append, way))
 
             def end() -> None:  # once the last way has been added
-                self._words = FOUND if self.ways else NONE
+                self._words = OFFERED if self.ways else NONE
 
             self._set(going, end)
 
         self._begin(work, LOOKING)
 
     def changes(self, place: int, question: Question) -> dict[str, object]:
-        """The settings that a way out changes, by the names of traits."""
+        """The settings that a remedy changes, by the names of traits."""
         changed = self.ways[place].change.settings
         pairs = [(one.name, getattr(changed, one.field), getattr(question, one.field)) for one in PLAN]
         return {name: value for name, value, before in pairs if value != before}
@@ -141,7 +141,7 @@ class Trying:
         return {"rows": shows, "left_out": left_out(rows), "going": self._going, "words": words}
 
     def ways_shown(self) -> dict[str, object]:
-        """Ways out as a browser shows them, and how the look for more stands."""
+        """Remedies as a browser shows them, and whether more are looked for."""
         ways = [
             {
                 "change": way.change.words,

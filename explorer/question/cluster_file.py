@@ -1,4 +1,4 @@
-"""A cluster from a file of one's own, by its nodes or by all its devices and links, or by its name."""
+"""A cluster from the user's file, by its nodes or by all its devices and links, or by its name."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ MAX_LATENCY_S = 3600.0
 
 def make_cluster(workload: Workload, settings: Settings) -> Cluster:
     """The cluster that is given whole, the workload's own with the settings that are given, or one made of
-    settings and defaults; of each accelerator's memory what is not to be kept free.
+    settings and defaults; of each accelerator's memory what is not reserved.
 
     Raises InvalidProblem: no device, an unknown kind, settings that contradict each other, or numbers that are
     out of range.

@@ -246,16 +246,15 @@ def _zero(workload: Workload, settings: Settings) -> int:
     if not zero:
         return zero
     if not workload.training:
-        raise InvalidProblem(f"ZeRO-{zero} shares out what training holds; leave out --zero in inference")
+        raise InvalidProblem(f"ZeRO-{zero} shards what training holds; leave out --zero in inference")
     if workload.stated_bytes is not None or settings.memory_model is MemoryModel.STATIC:
         whose = f"{workload.reference} states" if workload.stated_bytes is not None else "--memory-model static states"
         raise InvalidProblem(
-            f"ZeRO-{zero} shares out parameters and what is kept for them, and {whose} sizes as a whole;"
-            " leave out --zero"
+            f"ZeRO-{zero} shards parameters and what is kept for them, and {whose} sizes as a whole; leave out --zero"
         )
     if settings.max_replicas == 1:
         raise InvalidProblem(
-            f"ZeRO-{zero} shares out what the replicas of a stage hold, and no stage may have replicas; allow them"
+            f"ZeRO-{zero} shards what the replicas of a stage hold, and no stage may have replicas; allow them"
             " (--replicate)"
         )
     return zero

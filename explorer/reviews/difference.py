@@ -1,4 +1,4 @@
-"""What differs between two plans of one graph: who moved, and what that does to times, memory and bytes."""
+"""What differs between two plans of one graph: what moved, and what that does to times, memory and bytes."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Dif
     """Compare two plans, of different devices and micro-batches maybe, but of one graph; or of one model whose tensors
     they divide over groups of different sizes: then by the operators that compute, on single devices.
 
-    Raises InvalidProblem, in one line that tells both hashes, for plans of different graphs, and InvalidPlan for one
+    Raises InvalidProblem, in one line that shows both hashes, for plans of different graphs, and InvalidPlan for one
     that cannot be simulated.
     """
     (problem, plan), (other_problem, other) = first, second

@@ -74,7 +74,7 @@ def counted(problem: Problem, plan: Plan, metrics: Metrics, sent: Sequence[Trans
     words = f"{sizes}: {text.nbytes(held)} on the devices"
     copies = sum(len(stage.devices) > 1 for stage in plan.stages)
     words += ", replicas counted once each" if copies and not problem.zero else ""
-    words += f", shared out among replicas (ZeRO-{problem.zero})" if copies and problem.zero else ""
+    words += f", sharded over replicas (ZeRO-{problem.zero})" if copies and problem.zero else ""
     kept = Line("bytes held", Verdict.PASS if same else Verdict.FAIL,
                 words if same else f"{words}, but their operators hold {text.nbytes(expected)}")  # fmt: skip
     if problem.transfer_s is not None:

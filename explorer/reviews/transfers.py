@@ -33,7 +33,7 @@ class Transfer:
 def transfers(problem: Problem, plan: Plan) -> tuple[Transfer, ...]:
     """Every message that leaves its place, once for each place that reads it, the most bytes of a mini-batch first.
 
-    The bytes are those of `solvers.evaluation.evaluate.cut_bytes`, one by one. What several replicas share counts as
+    The bytes are those of `solvers.evaluation.evaluate.cut_bytes`, one by one. What several replicas read counts as
     one copy.
     """
     where: dict[int, list[tuple[tuple[int, ...], int]]] = defaultdict(list)

@@ -22,7 +22,7 @@ from solvers.search.effort import Effort
 from solvers.search.monitor import never
 from solvers.search.planner import Planner
 
-FOUND = "found as a single change of the question before, with {effort} effort: Solve searches with the page's own"
+NOTE = "found as a single change of the question before, with {effort} effort: Solve searches with the page's own"
 MOST_MICRO_BATCHES = 64
 """More are not offered: each is an action of every stage."""
 
@@ -118,5 +118,5 @@ def helped(
             yield Helped(change, None, reason=result.notes[0] if result.notes else "no plan was found")
             continue
         takes = changed.per_sample_s(result.objective_s)
-        noted = replace(result, notes=(*result.notes, FOUND.format(effort=limits.effort.value)))
+        noted = replace(result, notes=(*result.notes, NOTE.format(effort=limits.effort.value)))
         yield Helped(change, was / takes - 1 if takes > 0 else 0.0, noted)

@@ -24,7 +24,7 @@ from solvers.search.planner import Planner
 
 MOST = 4
 """Remedies that are offered."""
-FOUND = "a remedy where nothing fitted, with {effort} effort"
+NOTE = "a remedy where nothing fitted, with {effort} effort"
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def ways_out(
             continue
         peaks = run(problem, result.plan).peak_bytes()
         peak = max((float(peaks[d]) for d in problem.cluster.accelerators), default=math.nan)
-        noted = replace(result, notes=(*result.notes, FOUND.format(effort=limits.effort.value)))
+        noted = replace(result, notes=(*result.notes, NOTE.format(effort=limits.effort.value)))
         done.append(change)
         yield Remedy(change, noted, peak)
 

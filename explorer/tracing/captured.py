@@ -1,6 +1,6 @@
 """A captured graph without torch: what an export, live or in a file, says about a model at one batch.
 
-Both ways in make this (`capture` from a module, `pt2` from a file), and everything after is shared.
+Both front ends make this (`capture` from a module, `pt2` from a file), and everything after is shared.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which calls are one operator: views join what they look into, in-place calls join what they change.
 
 A cut between a tensor and its view, or just before an in-place call, cannot be run; so such calls
-are never apart. Checks and bookkeeping disappear. The plumbing of one module (positions, masks, tables of
-angles: calls without work that depend on no input and no parameter) is one operator.
+are never apart. Checks and bookkeeping disappear. The auxiliary calls of one module (positions, masks, tables of
+angles: calls without work that depend on no input and no parameter) are one operator.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "e
 @dataclass(frozen=True, slots=True)
 class Folded:
     """groups: the calls (node positions, ascending) of each operator. leaders: the call that names each: the first,
-    of plumbing the last.
+    of auxiliary calls the last.
 
     producer: a value that owns its storage -> the operator that computes it; absent for what comes
     from outside (parameters, buffers, inputs).
@@ -67,9 +67,9 @@ def fold(captured: Captured) -> Folded:
                 producer.setdefault(root, lead)
     if joined:
         leader = _without_cycles(captured, leader, producer)
-    plumbing = _plumbing(captured, leader, producer)
-    leader = [plumbing.get(lead, (lead, lead))[0] for lead in leader]
-    names = dict(plumbing.values())
+    auxiliary = _auxiliary(captured, leader, producer)
+    leader = [auxiliary.get(lead, (lead, lead))[0] for lead in leader]
+    names = dict(auxiliary.values())
     leaders = sorted({lead for lead in leader if lead != NO_OPERATOR})
     index = {lead: group for group, lead in enumerate(leaders)}
     members: list[list[int]] = [[] for _ in leaders]
@@ -84,9 +84,9 @@ def fold(captured: Captured) -> Folded:
     return Folded(tuple(map(tuple, members)), tuple(names.get(lead, lead) for lead in leaders), computed)
 
 
-def _plumbing(captured: Captured, leader: list[int], producer: dict[str, int]) -> dict[int, tuple[int, int]]:
-    """Lead of an operator of plumbing -> (lead of the one it is part of, the call that names that). Nothing flows
-    into plumbing but plumbing, so that whatever of it is put together stays acyclic if its modules do. What nobody
+def _auxiliary(captured: Captured, leader: list[int], producer: dict[str, int]) -> dict[int, tuple[int, int]]:
+    """Lead of an auxiliary operator -> (lead of the one it is part of, the call that names that). Auxiliary operators
+    read only auxiliary ones, so that joining some of them stays acyclic if joining their modules does. What nobody
     reads is no operator."""
     members: dict[int, list[int]] = {}
     for position, lead in enumerate(leader):

@@ -128,7 +128,7 @@ class Tape:
 
 
 class Recorder(fx.Interpreter):
-    """Runs a graph and tells a Tape. Blocks under no_grad or autocast are run as part of the graph."""
+    """Runs a graph and records its calls on a Tape. Blocks under no_grad or autocast are run as part of the graph."""
 
     def __init__(self, graph: fx.GraphModule, tape: Tape, prefix: str = "") -> None:
         super().__init__(graph, garbage_collect_values=False)

@@ -37,8 +37,8 @@ class Row:
     """One planner on one problem, as plain values: what is not known is None.
 
     planner: the name with the options that were given, "downset-dp:downset_budget=10". status: a
-    `Status`, UNSUPPORTED or FAILED, with ``reason`` for those two. bound_s is the planner's own. figures: of its plan.
-    alike: planners of rows before, of the same contiguity, from whose plans estimates do not tell its own
+    `Status`, UNSUPPORTED or FAILED, with ``reason`` for those two. bound_s: what this planner proved. figures: of its
+    plan. alike: planners of rows before, of the same contiguity, from whose plans estimates do not distinguish its plan
     (`costs.interval.told_apart`); None where that is not known.
     """
 

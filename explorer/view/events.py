@@ -1,4 +1,4 @@
-"""What a solving worker tells the page, as plain data: events in the order in which they happen."""
+"""What a solving worker sends to the page, as plain data: events in the order in which they happen."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def waiting(before: int, why: str = "") -> Waiting:
 
 
 def before_you(event: Waiting) -> str:
-    """What a ``waiting`` event says to whoever waits."""
+    """The words of a ``waiting`` event."""
     return event["why"] or f"{event['before']} before you" if event["before"] else "for the solver"
 
 

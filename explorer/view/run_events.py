@@ -1,4 +1,4 @@
-"""What a worker tells of a run, as plain data: events in the order in which they happen."""
+"""What a worker reports about a run, as plain data: events in the order in which they happen."""
 
 from __future__ import annotations
 

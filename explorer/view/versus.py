@@ -32,7 +32,7 @@ PROPER = ("pipedream", "gpipe", "piper")
 @dataclass(frozen=True, slots=True)
 class Member:
     """A plan of a pair. name: what it is called there. depth: stages that a micro-batch passes one after the other.
-    chain: whether every stage but glue lies on its longest path."""
+    chain: whether every stage but auxiliary ones lies on its longest path."""
 
     name: str
     figures: Figures

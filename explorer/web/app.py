@@ -213,7 +213,7 @@ class _Announcing(uvicorn.Server):
 
 
 class StrangersWords(logging.Filter):
-    """For the log of uvicorn, which tells of a message that is no UTF-8 as of an error of its own."""
+    """For the log of uvicorn, which reports a message that is no UTF-8 as an error of its own."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], UnicodeError):

@@ -83,7 +83,7 @@ def percent(share: float | None) -> str:
 
 
 def signed(value: float, say: Callable[[float], str] = percent) -> str:
-    """A difference with its sign: ``-0.02`` -> "−2 %". say: what tells its size."""
+    """A difference with its sign: ``-0.02`` -> "−2 %". say: how its size is written."""
     return ("−" if value < 0 else "+") + say(abs(value))
 
 

@@ -127,7 +127,7 @@ def _fastest(problem: Problem, samples: float) -> Floats:
 
 
 def _balanced(problem: Problem, samples: int, micro_batches: int) -> Floats:
-    """Every operator's part of the time devices are busy if work is shared out evenly, [operators].
+    """Every operator's part of the time devices are busy if work is divided evenly, [operators].
 
     The least device time of each over all kinds, divided by the sum of the devices' largest speeds
     relative to that. r replicas take r times the time of one.

@@ -50,7 +50,7 @@ class _Groups:
     replicas: Ints
     """[degrees]"""
     work_s: Floats
-    """[groups, degrees] all micro-batches of a group on one of its replicas; inf where samples cannot be shared out"""
+    """[groups, degrees] all micro-batches of a group on one of its replicas; inf where samples cannot be divided"""
     update_s: Floats
     """[groups, degrees]"""
     sync_s: Floats

@@ -19,7 +19,7 @@ DOUBLINGS = 60
 
 class Times(NamedTuple):
     """Operators on devices of one kind, for every number of replicas, at the best of some numbers of micro-batches;
-    [operators, degrees] s, inf where samples cannot be shared out."""
+    [operators, degrees] s, inf where samples cannot be divided."""
 
     forward: Bools
     """[operators]"""

@@ -214,7 +214,7 @@ class Condensed:
         return feeds
 
     def _trivial(self, samples: int) -> Bools:
-        """Super-operators without work on any kind of device, however many replicas share it, without
+        """Super-operators without work on any kind of device, with any number of replicas, without
         parameters that replicas would have to synchronise, and without an edge into the backward pass. Pinned
         ones are not: their neighbour need not come along."""
         problem = self.problem

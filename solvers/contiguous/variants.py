@@ -168,7 +168,7 @@ def _worth(problem: Problem, costs: Costs, ways: Ways) -> Floats:
 
 
 def least_load_s(costs: Costs, limits: Limits) -> Floats:
-    """Loads no chain can beat, by pass: all work shared out evenly, or the largest super-operator, which replicas may
+    """Loads no chain can beat, by pass: all work divided evenly, or the largest super-operator, which replicas may
     share, [passes]."""
     worth = limits.available @ limits.worth
     total = least_work_s(costs).sum(axis=1)

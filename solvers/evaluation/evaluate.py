@@ -185,7 +185,7 @@ def _too_many(problem: Problem, plan: Plan) -> str:
 
 
 def _may_run_again(problem: Problem, operator: int) -> bool:
-    """Replicable operators are made anew anywhere, and are in no region."""
+    """Replicable operators are computed again anywhere, and are in no region."""
     spec = problem.graph.operators[operator]
     return spec.phase is Phase.FORWARD and not spec.replicable
 

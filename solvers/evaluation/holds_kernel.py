@@ -450,8 +450,8 @@ def curves_of(
     """(largest bytes of every device, where the curves begin [devices + 1], times, bytes from each on).
 
     What is freed at an instant is freed before anything new is held. What is held for no time at all (by operators
-    that take none) is a peak between the two. first, last: instants at which tasks start and end, as `run_tasks`
-    tells. static: bytes held all the time, [devices].
+    that take none) is a peak between the two. first, last: instants at which tasks start and end, from `run_tasks`.
+    static: bytes held all the time, [devices].
     """
     devices = len(static)
     room = 4 * len(holds.device) + devices

@@ -19,7 +19,7 @@ from solvers.problem.graph import BACKWARD_PHASES, Phase
 from solvers.problem.problem import Pipeline, Problem, Transfers
 
 FORWARD, BACKWARD = 0, 1
-"""Rows of what is told per pass; updates belong to the backward pass."""
+"""Rows of figures per pass; updates belong to the backward pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def loads(problem: Problem, plan: Plan) -> Loads:
     """Compute, sending and receiving time of every device per sample and pass.
 
     A tensor occupies its sender once, whatever the number of receivers, and each receiver once;
-    CPUs pay nothing. Partial gradients of one tensor mirror that. Replicas share every micro-batch
+    CPUs pay nothing. Partial gradients of one tensor mirror that. Replicas divide every micro-batch
     equally and add 2(r-1)/r of their gradient bytes per mini-batch. Without a link a load is inf. Raises InvalidPlan if
     an operator is in no stage.
     """

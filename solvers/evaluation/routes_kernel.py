@@ -75,7 +75,7 @@ def _insert(row: Ints, count: int, unit: int, units: Units) -> int:
 
 
 class Routing(NamedTuple):
-    """A message, and what is needed to say where it goes; scratch, filled in anew for each message."""
+    """A message, and what determines its routes; scratch, filled in again for each message."""
 
     places: Ints
     """[n] of those that make it"""

@@ -1,4 +1,4 @@
-"""Run a plan on paper: when every task starts and ends, and what memory holds."""
+"""Simulate a plan: when every task starts and ends, and what memory holds."""
 
 from __future__ import annotations
 
@@ -214,8 +214,8 @@ def on_devices(problem: Problem, plan: Plan, amount: Floats) -> Floats:
 
 def held_by_stage(problem: Problem, plan: Plan, times: int = 1) -> Floats:
     """What each device of a stage holds all the time, apart as in `ByKind`, then, with ZeRO-3, the largest of the
-    operators whose parameters it gathers, [6, stages] B. Stated sizes are all told as the first. times: how many times
-    as many replicas share it as the plan has."""
+    operators whose parameters it gathers, [6, stages] B. Stated sizes all count as the first. times: how many times as
+    many replicas hold it as the plan has."""
     columns, stages = plan_columns(plan), len(plan.stages)
     held = np.zeros((6, stages))
     if problem.stated_bytes is not None:

@@ -115,7 +115,7 @@ class Bundles(NamedTuple):
 
 class Tasks(NamedTuple):
     """Compute tasks first, device by device in their order (`Rows`), then transfers in the order in which they
-    take turns if nothing else tells."""
+    take turns by default."""
 
     seconds: Floats
     """[tasks] s"""

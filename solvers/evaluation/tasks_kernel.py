@@ -58,7 +58,7 @@ class Rings(NamedTuple):
     latency_s: float
     """of the link from a group to the next"""
     bandwidth: float
-    """B/s of it; inf where the link to ``following`` tells"""
+    """B/s of it; inf where that of the link to ``following`` counts"""
     by_node: bool
     """whether devices of a node send over one wire to the next group, else each has one of its own"""
     by_receiver: bool

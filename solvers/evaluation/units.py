@@ -24,7 +24,7 @@ def units_of(problem: Problem, plan: Plan, objective: Objective, times: int = 1)
     """The units of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
 
     In the unsplit pass the actions of micro-batch 0 run with the whole mini-batch. times: how many times as many
-    replicas share micro-batches as the plan has (`plan.alike`). Raises InvalidPlan if the order is not whole
+    replicas divide micro-batches as the plan has (`plan.alike`). Raises InvalidPlan if the order is not whole
     (`order_check.check_order`).
     """
     columns, stages = plan_columns(plan), len(plan.stages)

@@ -72,7 +72,7 @@ class Interpreted:
         kernel = self.kernel.dispatcher
         if kernel is self.kernel.py_func:  # numba is switched off
             return True
-        with global_compiler_lock:  # which `Compiling` hears of that time goes into getting ready
+        with global_compiler_lock:  # `Compiling` counts the time under this lock as getting ready
             return kernel._cache.load_overload(tuple(map(typeof, args)), kernel.targetctx) is not None
 
 

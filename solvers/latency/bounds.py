@@ -2,7 +2,7 @@
 
 However operators are placed, a path falls into stretches in one call each and operators on CPUs,
 one after the other. A stretch lasts as long as its call: the compute and the messages that cross the
-call's boundary, of which a minimum cut tells the least. Memory limits how long a stretch can be.
+call's boundary, of which a minimum cut is the least. Memory limits how long a stretch can be.
 """
 
 from __future__ import annotations

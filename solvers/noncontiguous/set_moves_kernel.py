@@ -361,8 +361,8 @@ def max_load(at: State) -> float:
 
 @inlined
 def smooth_load_then(sets: Sets, at: State, a: int, b: int, weight: float) -> float:
-    """`max_load` plus ``weight`` times the 4-norm of the loads, which tells more placements apart; after the tried move
-    from device ``a`` to ``b``, or as it is where both are NOWHERE."""
+    """`max_load` plus ``weight`` times the 4-norm of the loads, which distinguishes more placements; after the tried
+    move from device ``a`` to ``b``, or as it is where both are NOWHERE."""
     total = 0.0
     for p in range(len(at.load)):
         largest, powers = 0.0, 0.0

@@ -1,7 +1,7 @@
 """The ladder of questions below a question: each is simpler, and its plans answer the one above too.
 
-From the top: without what tells equal devices apart (pins, caps), on the devices of some kinds alone, without replicas,
-on fewer devices.
+From the top: without what distinguishes equal devices (pins, caps), on the devices of some kinds alone, without
+replicas, on fewer devices.
 """
 
 from __future__ import annotations

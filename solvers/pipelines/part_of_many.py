@@ -82,6 +82,6 @@ def _equal_nodes(cluster: Cluster, tiers: Tiers) -> list[list[int]]:
 
 
 def _looks(cluster: Cluster, tiers: Tiers, devices: Sequence[int]) -> list[tuple[object, ...]]:
-    """What tells the devices of a node from those of another."""
+    """What distinguishes the devices of a node from those of another."""
     specs = [(cluster.devices[device], tiers.groups[device]) for device in devices]
     return [(spec.kind, spec.memory_bytes, spec.concurrency, group) for spec, group in specs]

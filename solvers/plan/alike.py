@@ -56,7 +56,7 @@ def alike(problem: Problem, plan: Plan, least: int | None = None) -> Alike | Non
 
 
 def _may_be_alike(problem: Problem, plan: Plan) -> bool:
-    """Whether nothing but replicas tells devices apart: no order of messages, no pins, no half of a transfer that
+    """Whether nothing but replicas distinguishes devices: no order of messages, no pins, no half of a transfer that
     takes as long as the slowest of all replicas', unless all take as long, and micro-batches of one size, so that those
     of every stage are cut at the same samples."""
     return (

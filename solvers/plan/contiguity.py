@@ -36,7 +36,7 @@ def forward_edges(graph: OpGraph) -> tuple[tuple[int, int], ...]:
 
 
 def cycle_of_places(graph: OpGraph, placement: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Places that tensors flow round, the first repeated at the end; empty if the quotient is acyclic."""
+    """Places on a cycle of the quotient, the first repeated at the end; empty if the quotient is acyclic."""
     numbers: dict[tuple[int, ...], int] = {}
     place = [numbers.setdefault(devices, len(numbers)) for devices in placement]
     places = list(numbers)

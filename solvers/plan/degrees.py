@@ -1,4 +1,4 @@
-"""How many ways a plan shares work out."""
+"""How many ways a plan divides work."""
 
 from __future__ import annotations
 

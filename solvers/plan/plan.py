@@ -60,7 +60,7 @@ class Message:
     """What an action sends to a device; "2F0>1" is what stage 2's forward of micro-batch 0 sends to device 1.
 
     Of what several actions make together, the action is that of the highest stage, then the last kind. number
-    tells apart what crosses one link under one name: "2F0>1#1" is the second of these, in the order of the
+    distinguishes what crosses one link under one name: "2F0>1#1" is the second of these, in the order of the
     graph's messages, then of the senders, then of the micro-batches that read them.
     """
 
@@ -169,8 +169,8 @@ class Plan(Displayed, Rebuilt):
     Every operator is in exactly one stage (replicable ones may repeat); several stages may share a
     device. order has one entry per device of the cluster. messages: for links whose order the plan states, all
     that crosses them in the schedule that the problem's objective asks for (`evaluation.message_order`); other
-    links serve the transfer whose reader comes first. The plan holds no objective: that is what `evaluate` tells.
-    Whether it fits a problem is what `check` tells.
+    links serve the transfer whose reader comes first. The plan holds no objective: `evaluate` computes it.
+    Whether it fits a problem is for `check` to say.
     """
 
     stages: tuple[Stage, ...]

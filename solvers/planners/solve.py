@@ -50,7 +50,7 @@ class Terms(TypedDict, total=False):
     """How a search is limited."""
 
     time_limit_s: float
-    """s, 60 if it is not given: only guards against more than anyone waits for"""
+    """s, 60 if it is not given: a safety limit, more than anyone waits for"""
     gap: float
     """stop when (objective - bound) / objective is at most this: 0"""
     seed: int
@@ -60,7 +60,7 @@ class Terms(TypedDict, total=False):
     should_stop: Callable[[], bool]
     """called often"""
     clock: Callable[[], float]
-    """tells seconds"""
+    """returns seconds"""
 
 
 def solve(

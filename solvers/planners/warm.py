@@ -50,7 +50,7 @@ from solvers.schedules.realise import realise
 
 
 def warm(families: Sequence[str] = ()) -> None:
-    """Solve problems of three operators, of which no bound tells the answer. Fast once they are in numba's cache.
+    """Solve problems of three operators, which no bound settles. Fast once they are in numba's cache.
 
     families: names of FAMILIES; by default all. Kernels that run interpreted at first do so here too.
     """
@@ -97,7 +97,7 @@ def page() -> None:
 
 
 def plans() -> None:
-    """What tells plans and estimates drafts."""
+    """What evaluates plans and estimates drafts."""
     page()
     _estimate()
 

@@ -30,10 +30,10 @@ class Duty:
 class EngineCosts:
     """Seconds of a device's own time, all >= 0: of an iteration, of a step that computes (a forward, or a backward in
     one or two pieces), of a message that is sent or received, and of each of its bytes; and of each byte of gradient
-    that a backward adds to what earlier micro-batches left, beyond making it anew. Raises InvalidProblem.
+    that a backward adds to what earlier micro-batches left, beyond writing it. Raises InvalidProblem.
 
-    A device is busy that long beside its operators. Searches do not know it: it is of runs, not of plans, told beside
-    a plan's objective, and weighed among the plans that were found.
+    A device is busy that long beside its operators. Searches do not know it: it belongs to runs, not to plans, is
+    reported beside a plan's objective, and weighed among the plans that were found.
     """
 
     iteration_s: float
@@ -56,8 +56,9 @@ class EngineCosts:
         return self.forward_s if kind == "F" else self.backward_s if kind in "BIW" else 0.0
 
     def adding_s(self, kind: str, runs: float, nbytes: float) -> float:
-        """Of a step of ``kind`` that leaves ``nbytes`` of gradients, beyond what operators were measured to take, of
-        which every second run made them anew: in an iteration only the first of ``runs`` does."""
+        """Of a step of ``kind`` that leaves ``nbytes`` of gradients, beyond what operators were measured to take. When
+        they were measured, every second run wrote gradients and the others added; in an iteration only the first of
+        ``runs`` writes."""
         return self.added_byte_s * nbytes * (0.5 - 1 / runs) if kind in "BW" and runs > 0 else 0.0
 
     def seconds(self, kind: str, duty: Duty) -> float:

@@ -34,7 +34,7 @@ def with_gradient_room(problem: Problem) -> Problem:
     that makes it; of parameters that several operators read, whose gradients are added up before they join those of
     earlier micro-batches, all the time (`Operator.gradient_sum_bytes`). One micro-batch adds nothing: its gradients
     are the ones that are held all the time, unless replicas hold shares of these (ZeRO-2), and a whole one is there
-    until it was shared out. With ZeRO a replica updates its share, and what that takes is not counted. Where states
+    until it is sharded. With ZeRO a replica updates its share, and what that takes is not counted. Where states
     come from the host an update is done in pieces.
     """
     if not problem.training or problem.stated_bytes is not None or problem.optimizer is Optimizer.NONE:

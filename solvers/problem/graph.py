@@ -233,7 +233,7 @@ class OpGraph(Displayed, Rebuilt):
 
     @property
     def sample_step(self) -> int:
-        """Samples of a micro-batch, of each replica, are a multiple of it: members of groups may share them out."""
+        """Samples of a micro-batch, of each replica, are a multiple of it: members of groups may divide them."""
         if self.division is None:
             return 1
         inner = self.tensor_parallel // self.outer_degree if self.division.axis.shares_samples else 1

@@ -54,7 +54,7 @@ class Transfers(StrEnum):
     BLOCKING: sender and receiver are each busy for the transfer (the published max-load model).
     LANE: one transfer lane a device beside compute. DUPLEX: one lane a direction.
     LINKS: links are exclusive resources and devices are free; max-load, which is a quantity per
-    device, is then told under BLOCKING.
+    device, is then computed under BLOCKING.
     """
 
     BLOCKING = "blocking"
@@ -232,7 +232,7 @@ class Problem:
     states it (then nothing else is counted), or None (then parameters, gradients, optimizer
     states, saved activations, workspace and receive buffers are counted).
     mini_batch: samples per iteration. micro_batches: how many it is split into, or None (a planner
-    sweeps powers of two). zero: the stage of ZeRO, which shares out what
+    sweeps powers of two). zero: the stage of ZeRO, which shards what
     replicas hold of parameters in training (0: each holds all). max_replicas: on how many devices a stage may be
     replicated. recompute:
     whether a stage may run its forward again in place of keeping activations. recompute_operators: whether a plan says
@@ -416,7 +416,7 @@ class Problem:
         return self.copies.reduced(trained, frozen, np.full(len(trained), self.mini_batch / samples))
 
     def exchanged_bytes(self, samples: float) -> Floats:
-        """The part of `reduced_bytes` that is told after the last backward, [operators]: `Copies.exchanged`."""
+        """The part of `reduced_bytes` that is exchanged after the last backward, [operators]: `Copies.exchanged`."""
         trained, frozen = _held_sizes(self.graph)[:2]
         return self.copies.exchanged(trained, frozen, np.full(len(trained), self.mini_batch / samples))
 
@@ -477,7 +477,7 @@ class Problem:
     def micro_batch_choices(self) -> tuple[int, ...]:
         """Numbers of micro-batches a planner may use: the given one, or powers of two that divide.
 
-        Of those whose samples the members of groups share out, none that leave a member without one.
+        Where members of groups divide samples, none that leave a member without one.
         """
         if self.micro_batches is not None:
             return (self.micro_batches,)

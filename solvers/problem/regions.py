@@ -2,8 +2,8 @@
 
 Of a region (`Operator.checkpoint`) only what comes in is kept for every micro-batch, and what its cached operators
 make; its backward runs the forward of the others again first, and has room for all that the region saves while it
-runs (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016; torch.utils.checkpoint). That is told in the
-words that every planner knows, operator by operator (`recomputing`): what it saves, how long it takes, and what it
+runs (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016; torch.utils.checkpoint). That is modelled by
+what every planner knows, operator by operator (`recomputing`): what it saves, how long it takes, and what it
 needs while it runs. So a region that a plan cuts is counted as a whole on every device that has a part of it, which
 is never less than what each of its parts needs as a region of its own.
 
@@ -50,7 +50,7 @@ class Reading:
 
 @per_graph
 def regions_of(graph: OpGraph) -> Regions:
-    """Replicable operators, which are made anew anywhere, are in no region."""
+    """Replicable operators, which are computed again anywhere, are in no region."""
     rank = {operator: position for position, operator in enumerate(graph.topological_order)}
     mirrors: dict[int, list[int]] = defaultdict(list)
     for position in graph.topological_order:

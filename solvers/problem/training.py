@@ -123,7 +123,7 @@ class Copies:
         return params * (1 - 1 / np.asarray(replicas)) if self.zero >= ZERO_PARAMETERS else params * 0.0
 
     def exchanged(self, trained: Bytes, frozen: Bytes, micro_batches: Bytes) -> Bytes:
-        """The part of `reduced` that is told as one exchange after the last backward of a mini-batch: all of it but
+        """The part of `reduced` that is modelled as one exchange after the last backward of a mini-batch: all of it but
         the parameters that stage 3 gathers, for which micro-batches wait (`solvers.problem.gathering`)."""
         if self.zero < ZERO_PARAMETERS:
             return self.reduced(trained, frozen, micro_batches)

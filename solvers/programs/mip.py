@@ -1,7 +1,7 @@
 """Integer programs through PuLP, with HiGHS or CBC: the only file that imports PuLP.
 
-It runs in a child process (`solvers.programs.background`, task "mip"). HiGHS tells incumbents and bounds
-while it works, and takes better solutions meanwhile; CBC tells its answer at the end. What a solver
+It runs in a child process (`solvers.programs.background`, task "mip"). HiGHS reports incumbents and bounds
+while it works, and takes better solutions meanwhile; CBC returns its answer at the end. What a solver
 proved is read from the solver itself: PuLP calls an interrupted search "Optimal".
 """
 

@@ -63,7 +63,7 @@ def solve_model(
     """Minimise ``model``, giving every improving solution and every better bound as it is found.
 
     on_incumbent gets values of all variables (integers nearly so); on_bound a lower bound, lowered by
-    TOLERANCE. Both may raise Stop. solver: "highs", or "cbc", which tells nothing before its end.
+    TOLERANCE. Both may raise Stop. solver: "highs", or "cbc", which reports nothing before its end.
     limit_s: seconds after which the search ends as it is, as it also
     does once the monitor's bound settles the question. nodes: of the tree, after which HiGHS ends.
     better: asked often for values found

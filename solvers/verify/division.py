@@ -1,4 +1,4 @@
-"""Does a divided graph exchange and hold what its placements ask for? Told again from the placements alone.
+"""Does a divided graph exchange and hold what its placements require? Derived again from the placements alone.
 
 Every call must be one that its operator allows (`placements`); a tensor has one placement, which the call that makes it
 and all that read it agree on, so that what changes placements must be there; and what the graph's operators exchange,

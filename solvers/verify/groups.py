@@ -77,7 +77,7 @@ def first_group(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[Group
 
 
 def _unlike(problem: Problem, plan: Plan, schedule: Schedule, first: int, other: int) -> str:
-    """What tells two devices apart; "" if nothing does."""
+    """What distinguishes two devices; "" if nothing does."""
     a, b = problem.cluster.devices[first], problem.cluster.devices[other]
     if (a.kind, a.memory_bytes, a.concurrency) != (b.kind, b.memory_bytes, b.concurrency):
         return f"is another: {b.kind} with {b.memory_bytes} bytes"

@@ -1,4 +1,4 @@
-"""The exact dynamic programme on the published workloads: values, CPU time, every variant.
+"""The exact dynamic program on the published workloads: values, CPU time, every variant.
 
 MSR2020_DP may name the published program's binary (msr-fiddle/dnn-partitioning, throughput-dp); it
 is then run here, otherwise its CPU seconds as stated with the workloads are used.
@@ -32,7 +32,7 @@ PROGRAM_LIMIT_S = 600
 
 
 def fresh(name: str, **options: object) -> Problem:
-    """The workload read anew, so that nothing derived from it before is at hand."""
+    """The workload read again, so that nothing derived from it earlier is at hand."""
     path = FOLDER / "throughput" / f"{name}.json"
     return as_problem(read_msr2020(path.read_text(), str(path)), **options)
 

@@ -42,17 +42,17 @@ def test_distance_from_the_best_of_all_dags_of_stages():
         if math.isfinite(best):
             gaps.append(1 - lower_bound_s(problem) / best)
         for name in CHOSEN:
-            found = solve(problem, PLANNERS[name]).objective_s
-            if math.isinf(found) != math.isinf(best):
+            seconds = solve(problem, PLANNERS[name]).objective_s
+            if math.isinf(seconds) != math.isinf(best):
                 missed[name] += 1
             elif math.isfinite(best):
-                excess[name].append(found / best - 1)
+                excess[name].append(seconds / best - 1)
         if seed % 20 == 19:
             print(seed + 1, f"{statistics.mean(excess[CHOSEN[0]]):+.2%}", flush=True)
     rows = [
-        (name, f"{statistics.mean(found):+.2%}", f"{statistics.mean(max(0.0, e) for e in found):.2%}",
-         f"{max(found):+.2%}", sum(e > 1e-9 for e in found), missed[name])
-        for name, found in excess.items()
+        (name, f"{statistics.mean(shares):+.2%}", f"{statistics.mean(max(0.0, e) for e in shares):.2%}",
+         f"{max(shares):+.2%}", sum(e > 1e-9 for e in shares), missed[name])
+        for name, shares in excess.items()
     ]  # fmt: skip
     assert min(gaps) >= -1e-9
     print(f"Bound below the best: {statistics.mean(gaps):.1%} on average, at most {max(gaps):.1%}")

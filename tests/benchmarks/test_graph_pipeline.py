@@ -59,12 +59,12 @@ def settings(model: str, devices: int, samples: int, per_node: int | None) -> Se
 
 def best_s(problems: list[Problem], *planners: Planner) -> float:
     """The best of the planners on any of the problems, seconds; inf where none has a plan."""
-    found = math.inf
+    least_s = math.inf
     for problem in problems:
         for planner in planners:
             if planner.unsupported(problem) is None:
-                found = min(found, solve(problem, planner, time_limit_s=LIMIT_S).objective_s)
-    return found
+                least_s = min(least_s, solve(problem, planner, time_limit_s=LIMIT_S).objective_s)
+    return least_s
 
 
 def cells() -> list[tuple[str, int, int, int | None]]:

@@ -1,4 +1,4 @@
-"""Which single faults of a telling `verify` notices, of the plans that they change."""
+"""Which single faults of a simulation `verify` notices, of the plans that they change."""
 
 from __future__ import annotations
 

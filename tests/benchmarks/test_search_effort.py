@@ -40,8 +40,8 @@ def effort_of(notes: tuple[str, ...]) -> Work:
     """The states and relaxations that a planner's notes tell, those of the planners it starts from included."""
     total = Work()
     for note in notes:
-        for found in re.finditer(r"([\d,]+) states and ([\d,]+) relaxations", note):
-            total += Work(*(int(number.replace(",", "")) for number in found.groups()))
+        for match in re.finditer(r"([\d,]+) states and ([\d,]+) relaxations", note):
+            total += Work(*(int(number.replace(",", "")) for number in match.groups()))
     return total
 
 
@@ -53,9 +53,9 @@ def pipedream(problem: Problem) -> tuple[float, Work]:
     bandwidth = problem.cluster.links[0].bandwidth_bytes_per_s
     for count in problem.micro_batch_choices():
         profile = profile_of(sequence, problem.mini_batch // count)
-        found = optimise(profile, len(problem.cluster), bandwidth, problem.cluster.devices[0].memory_bytes)
-        assert found is not None
-        effort += found.effort
+        optimum = optimise(profile, len(problem.cluster), bandwidth, problem.cluster.devices[0].memory_bytes)
+        assert optimum is not None
+        effort += optimum.effort
     return time.process_time() - started, effort
 
 

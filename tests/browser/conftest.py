@@ -150,11 +150,11 @@ def watched(browser: webdriver.Chrome, address: str, session: pytest.Session) ->
 
 def requests(browser: webdriver.Chrome) -> list[str]:
     """Every address asked for, websockets included."""
-    found = []
+    addresses = []
     for entry in browser.get_log("performance"):
         message = json.loads(entry["message"])["message"]
         if message["method"] == "Network.requestWillBeSent":
-            found.append(message["params"]["request"]["url"])
+            addresses.append(message["params"]["request"]["url"])
         elif message["method"] == "Network.webSocketCreated":
-            found.append(message["params"]["url"])
-    return [url for url in found if not url.startswith(("data:", "blob:", "chrome:", "about:"))]
+            addresses.append(message["params"]["url"])
+    return [url for url in addresses if not url.startswith(("data:", "blob:", "chrome:", "about:"))]

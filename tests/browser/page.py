@@ -88,7 +88,7 @@ class Page:
         self.browser, self.address, self.patience_s = browser, address, patience_s
 
     def open(self, query: str = "") -> Page:
-        """Open anew with a query string and wait for the first answer."""
+        """Open again with a query string and wait for the first answer."""
         self.browser.get("about:blank")
         self.browser.get(self.address + ("?" + query if query else ""))
         self.settle()
@@ -139,9 +139,9 @@ class Page:
         patience_s = patience_s or self.patience_s
         end = time.monotonic() + patience_s
         while time.monotonic() < end:
-            found = test()
-            if found:
-                return found
+            value = test()
+            if value:
+                return value
             time.sleep(0.03)
         raise AssertionError(f"nothing came of it in {patience_s:.0f} s; the page says {self.text('status')!r}")
 

@@ -1,4 +1,4 @@
-"""What one page is told, message by message, without sockets."""
+"""What one page is sent, message by message, without sockets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def kinds(talk):
 
 
 def status(talk):
-    """The last status that was told."""
+    """The last status that was sent."""
     return next(message for message in reversed(talk.sent) if message["type"] == "status")
 
 
@@ -324,7 +324,7 @@ def test_the_plan_on_the_page_is_handed_on_to_be_shown_first(talk):
 
 @pytest.mark.parametrize(("every_s", "message"), [(3600.0, 1), (0.0, 20)])
 def test_a_search_that_tells_the_same_again_draws_its_cards_once(talk, monkeypatch, every_s, message):
-    """New cards keep a browser busy for a tenth of a second: told at every step, they would not let a click through."""
+    """New cards keep a browser busy for a tenth of a second: sent at every step, they would not let a click through."""
     monkeypatch.setattr(picture, "REBOUND_EVERY_S", every_s)
     problem = chain_problem()
     plan, tell = even_plan(problem), solve(talk, devices=4)

@@ -66,7 +66,7 @@ def test_a_message_that_is_too_long_or_no_object_ends_the_conversation(fake_serv
         socket = connect(fake_server)
         try:
             socket.send(message)
-            while (opcode := socket.recv_data()[0]) == websocket.ABNF.OPCODE_TEXT:  # what every page is told first
+            while (opcode := socket.recv_data()[0]) == websocket.ABNF.OPCODE_TEXT:  # what every page is sent first
                 pass
             assert opcode == websocket.ABNF.OPCODE_CLOSE
         finally:

@@ -36,7 +36,7 @@ def test_a_token_is_foretold_from_the_tokens_before_it_and_the_whole_source() ->
 
 
 def test_positions_are_told_by_sines_and_cosines_of_ever_longer_waves() -> None:
-    found = waves(tokens=50, width=8)
-    assert found[0].tolist() == [0.0, 1.0] * 4
-    torch.testing.assert_close(found[7, 0::2], torch.sin(7 / 10_000 ** (torch.arange(4) * 2 / 8)))
-    torch.testing.assert_close(found[7, 1::2], torch.cos(7 / 10_000 ** (torch.arange(4) * 2 / 8)))
+    encoding = waves(tokens=50, width=8)
+    assert encoding[0].tolist() == [0.0, 1.0] * 4
+    torch.testing.assert_close(encoding[7, 0::2], torch.sin(7 / 10_000 ** (torch.arange(4) * 2 / 8)))
+    torch.testing.assert_close(encoding[7, 1::2], torch.cos(7 / 10_000 ** (torch.arange(4) * 2 / 8)))

@@ -159,8 +159,8 @@ def test_a_result_says_what_its_plan_costs_in_every_way() -> None:
 def test_a_result_that_was_exported_is_loaded(tmp_path: Path) -> None:
     result, path = explorer.plan("gpt-small", devices=2, planner="equal"), tmp_path / "plan.json"
     explorer.export(result, "plan", str(path))
-    found = explorer.load(str(path))
-    assert (found.plan, found.objective_s, found.status) == (result.plan, result.objective_s, result.status)
+    loaded = explorer.load(str(path))
+    assert (loaded.plan, loaded.objective_s, loaded.status) == (result.plan, result.objective_s, result.status)
     path.write_text(path.read_text().replace(f'"objective_s":{result.objective_s!r}', '"objective_s":1e9'))
     with pytest.raises(InvalidPlan, match="the plan breaks a rule"):
         explorer.load(str(path))

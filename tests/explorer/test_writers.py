@@ -74,12 +74,12 @@ def _is_mode(value: ast.expr) -> bool:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_are_written_in_one_place(path: Path) -> None:
-    found = writes(path.read_text(encoding="utf-8"))
+    calls = writes(path.read_text(encoding="utf-8"))
     name = str(path.relative_to(ROOT))
     if name in SANCTIONED:
-        assert found, f"{name} writes nothing any more: take it off the list"
+        assert calls, f"{name} writes nothing any more: take it off the list"
     else:
-        assert not found, f"{name} writes past explorer.files.write_file: {found}"
+        assert not calls, f"{name} writes past explorer.files.write_file: {calls}"
 
 
 @pytest.mark.parametrize(

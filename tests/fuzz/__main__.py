@@ -17,7 +17,7 @@ from tests.fuzz.readers import READERS, SLOW
 from tests.fuzz.trials import FAULT, READ, REFUSED, Outcome, Reader, attempt, outcomes
 
 SHOWN = 20
-"""Faults told of each reader."""
+"""Faults shown of each reader."""
 
 
 def main() -> int:
@@ -32,15 +32,15 @@ def main() -> int:
         if args.reader is None:
             parser.error("--case is of one reader: say which with --reader")
         return _again(READERS[args.reader](), args.seed, args.case)
-    found: dict[str, list[Outcome]] = {}
+    by_reader: dict[str, list[Outcome]] = {}
     for name, cases in shares(args.cases, READERS if args.reader is None else [args.reader]).items():
         print(f"{name}: {cases:,} cases", file=sys.stderr)
-        found[name] = list(outcomes(READERS[name](), cases, args.seed))
+        by_reader[name] = list(outcomes(READERS[name](), cases, args.seed))
     if args.json:
-        print(json.dumps(found))
+        print(json.dumps(by_reader))
     else:
-        _tell(found)
-    return int(any(outcome.kind == FAULT for outcomes_ in found.values() for outcome in outcomes_))
+        _tell(by_reader)
+    return int(any(outcome.kind == FAULT for outcomes_ in by_reader.values() for outcome in outcomes_))
 
 
 def shares(cases: int, names: Collection[str]) -> dict[str, int]:
@@ -56,15 +56,15 @@ def _again(reader: Reader, seed: int, case: int) -> int:
     return int(kind == FAULT)
 
 
-def _tell(found: dict[str, list[Outcome]]) -> None:
+def _tell(by_reader: dict[str, list[Outcome]]) -> None:
     rows: list[tuple[object, ...]] = []
-    for name, all_of_it in found.items():
+    for name, all_of_it in by_reader.items():
         kinds = Counter(outcome.kind for outcome in all_of_it)
         rows.append((name, len(all_of_it), kinds[READ], kinds[REFUSED], kinds[FAULT]))
     totals = [sum(int(str(row[i])) for row in rows) for i in range(1, 5)]
     header = ("reader", "cases", "read", "refused in one line", "faults")
     show("Spoiled inputs", header, [*rows, ("all", *totals)], "numpy")
-    for name, all_of_it in found.items():
+    for name, all_of_it in by_reader.items():
         faults = [outcome for outcome in all_of_it if outcome.kind == FAULT]
         for outcome in faults[:SHOWN]:
             print(f"{name}, case {outcome.number}: {outcome.words}")

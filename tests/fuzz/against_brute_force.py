@@ -2,7 +2,7 @@
 
 Random small problems, one a seed: every exact planner and some heuristics are asked, and brute force. A claim is
 false if a bound is above a plan that somebody has, if a plan called optimal is beaten, if something called infeasible
-has a plan, or if a plan breaks a rule of `check`, or is told otherwise by the slow simulation in `tests.oracle`.
+has a plan, or if a plan breaks a rule of `check`, or the slow simulation in `tests.oracle` differs.
 The first one ends it with status 1, and leaves a folder with the problem, the plan that shows it, and the seed.
 """
 

@@ -92,19 +92,19 @@ def marked(data: bytes, rng: random.Random) -> bytes:
 
 def hostile_name(name: str, rng: random.Random) -> str:
     """A name with something hostile before, behind or in it, or in its place."""
-    found = "".join(rng.choice(HOSTILE) for _ in range(rng.choice((1, 1, 1, 2, 3))))
+    letters = "".join(rng.choice(HOSTILE) for _ in range(rng.choice((1, 1, 1, 2, 3))))
     at = rng.randrange(len(name) + 1)
-    return rng.choice((found, found + name, name + found, name[:at] + found + name[at:]))
+    return rng.choice((letters, letters + name, name + letters, name[:at] + letters + name[at:]))
 
 
 def _places(tree: Tree) -> list[tuple[Any, Any]]:
-    found, todo = [], [tree]
+    places, todo = [], [tree]
     while todo:
         inside = todo.pop()
         items = list(inside.items() if isinstance(inside, dict) else enumerate(inside))
-        found += [(inside, key) for key, _ in items]
+        places += [(inside, key) for key, _ in items]
         todo += [item for _, item in items if isinstance(item, (dict, list))]
-    return found
+    return places
 
 
 def _other(inside: Any, key: Any, rng: random.Random) -> None:

@@ -21,7 +21,7 @@ CASES = 300
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, list[Outcome]]:
+def by_reader() -> dict[str, list[Outcome]]:
     """In a process of its own: one of many threads must not fork."""
     command = [sys.executable, "-m", "tests.fuzz", "--json", "--cases", str(CASES)]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
@@ -30,13 +30,13 @@ def found() -> dict[str, list[Outcome]]:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_spoiled_input_is_read_or_refused_in_one_line(found: dict[str, list[Outcome]], name: str) -> None:
-    assert [outcome for outcome in found[name] if outcome.kind == FAULT] == []
-    assert found[name]
+def test_a_spoiled_input_is_read_or_refused_in_one_line(by_reader: dict[str, list[Outcome]], name: str) -> None:
+    assert [outcome for outcome in by_reader[name] if outcome.kind == FAULT] == []
+    assert by_reader[name]
 
 
-def test_a_good_part_of_what_is_spoiled_is_refused(found: dict[str, list[Outcome]]) -> None:
-    kinds = [outcome.kind for all_of_it in found.values() for outcome in all_of_it]
+def test_a_good_part_of_what_is_spoiled_is_refused(by_reader: dict[str, list[Outcome]]) -> None:
+    kinds = [outcome.kind for all_of_it in by_reader.values() for outcome in all_of_it]
     assert kinds.count(REFUSED) > len(kinds) / 3
 
 

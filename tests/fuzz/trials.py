@@ -173,7 +173,7 @@ def _child(reader: Reader, numbers: range, seed: int, pipe: int) -> NoReturn:
 
 
 def _outcomes(pipe: IO[bytes], child: int) -> Iterator[Outcome]:
-    """What the child tells, until it ends or has said nothing for too long."""
+    """What the child reports, until it ends or has reported nothing for too long."""
     rest = b""
     while True:
         ready, _, _ = select.select([pipe], [], [], WALL_S)

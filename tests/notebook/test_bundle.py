@@ -76,10 +76,10 @@ def test_versions_are_locked_and_are_the_ones_that_were_built():
 
 
 def test_nothing_that_is_built_or_fetched_is_in_the_repository():
-    found = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    if found.returncode:
+    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listing.returncode:
         pytest.skip("not a git checkout")
-    names = found.stdout.splitlines()
+    names = listing.stdout.splitlines()
     assert [
         name for name in names if name.startswith(("node_modules/", "explorer/notebook/built/", "explorer/web/built/"))
     ] == []

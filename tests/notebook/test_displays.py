@@ -48,12 +48,12 @@ class Reader(HTMLParser):
 
 
 def read(html: str) -> Reader:
-    found = Reader()
-    found.feed(html)
-    found.close()
-    assert found.open == []
-    assert set(found.tags) <= ROOT_TAGS
-    return found
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    assert reader.open == []
+    assert set(reader.tags) <= ROOT_TAGS
+    return reader
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +63,16 @@ def result() -> Result:
 
 
 def test_a_result_is_a_card_with_its_schedule_in_both_themes(result):
-    found = read(result._repr_html_())
-    assert "2 × H100-80GB" in found.text
-    assert "Makespan" in found.text
-    assert len(found.images) == 2
-    for source in found.images:
+    card = read(result._repr_html_())
+    assert "2 × H100-80GB" in card.text
+    assert "Makespan" in card.text
+    assert len(card.images) == 2
+    for source in card.images:
         kind, _, content = source.partition(",")
         assert kind == "data:image/svg+xml;base64"
         svg = ElementTree.fromstring(base64.b64decode(content))
         assert "GPU 1" in "".join(svg.itertext())
-    assert found.images[0] != found.images[1]
+    assert card.images[0] != card.images[1]
 
 
 def test_all_values_have_a_card_and_a_line(result, model):
@@ -106,10 +106,10 @@ def test_a_result_without_a_plan_says_why(model):
 def test_names_of_a_model_are_text_and_never_markup():
     graph = forward_graph([(0, 1)], 2, nbytes=8)
     evil = Workload(graph, "<script>alert(1)</script>", notes=("<img src=x onerror=alert(1)>",))
-    found = read(evil._repr_html_())
-    assert "<script>alert(1)</script>" in found.text
-    assert "<img src=x onerror=alert(1)>" in found.text
-    assert all(source.startswith("data:") for source in found.images)
+    card = read(evil._repr_html_())
+    assert "<script>alert(1)</script>" in card.text
+    assert "<img src=x onerror=alert(1)>" in card.text
+    assert all(source.startswith("data:") for source in card.images)
 
 
 def test_a_figure_a_graph_and_a_frame_tell_the_same_plan(result):
@@ -145,24 +145,24 @@ def test_without_explorer_values_show_themselves_as_python_does(result, monkeypa
 
 
 def test_a_sweep_shows_its_curve_and_its_rows(model):
-    found = explorer.sweep(model, devices=[1, 2, 4], planner="equal", memory=["1GiB"])
-    assert isinstance(found, Sweep)
-    assert isinstance(found, tuple)
-    card = read(found._repr_html_())
+    swept = explorer.sweep(model, devices=[1, 2, 4], planner="equal", memory=["1GiB"])
+    assert isinstance(swept, Sweep)
+    assert isinstance(swept, tuple)
+    card = read(swept._repr_html_())
     svg = "".join(ElementTree.fromstring(base64.b64decode(card.images[0].partition(",")[2])).itertext())
     assert "Iteration time by devices" in svg
-    assert [re.match(r"\d device", line)[0] for line in str(found).splitlines()] == ["1 device", "2 device", "4 device"]
+    assert [re.match(r"\d device", line)[0] for line in str(swept).splitlines()] == ["1 device", "2 device", "4 device"]
     assert "no plan" in svg, "a point without a plan is told in the picture"
     assert explorer.sweep(model, devices=[1, 2], memory=["1GiB", "2GiB"], planner="equal").curve() is None
 
 
 def test_a_difference_shows_what_moved(model):
     a, b = (explorer.plan(model, devices=n, planner="equal") for n in (2, 4))
-    found = explorer.diff(a, b)
-    card = read(found._repr_html_())
+    compared = explorer.diff(a, b)
+    card = read(compared._repr_html_())
     assert "asked otherwise" in card.text
     assert "iteration" in card.text
-    assert str(found).splitlines()[0] == f"{found.moved_operators} of 192 operators moved"
+    assert str(compared).splitlines()[0] == f"{compared.moved_operators} of 192 operators moved"
 
 
 def test_importing_is_light():

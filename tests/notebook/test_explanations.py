@@ -1,4 +1,4 @@
-"""What a widget tells of its plan when it is asked: the same words as the page and the shell."""
+"""What a widget explains about its plan: in the same words as the page and the shell."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ PATIENCE_S = 30.0
 @pytest.fixture
 def sent(widget, monkeypatch):
     """What the widget sends, as it comes: (list, wait for so many)."""
-    found, came = [], threading.Condition()
+    messages, came = [], threading.Condition()
 
     def send(message):
         with came:
-            found.append(message)
+            messages.append(message)
             came.notify_all()
 
     monkeypatch.setattr(widget, "_beside", Beside(send))
 
     def wait(count):
         with came:
-            assert came.wait_for(lambda: len(found) >= count, PATIENCE_S)
-        return found
+            assert came.wait_for(lambda: len(messages) >= count, PATIENCE_S)
+        return messages
 
     return wait
 

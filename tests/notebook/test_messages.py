@@ -64,8 +64,8 @@ def test_what_is_not_there_any_more_is_nothing(widget, content):
     ],
 )  # fmt: skip
 def test_what_is_typed_becomes_a_value_of_its_trait(name, typed, value):
-    found = value_of(name, typed)
-    assert found == value or (name == "devices" and found != found.__class__())
+    parsed = value_of(name, typed)
+    assert parsed == value or (name == "devices" and parsed != parsed.__class__())
 
 
 def test_every_message_has_an_answer():

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from explorer.notebook.trying import FOUND
+from explorer.notebook.trying import OFFERED
 from solvers.planners.solve import solve
 from tests.notebook.fakes.worker import ListedWidget, drawn, say
 
@@ -44,10 +44,10 @@ def trying(model, monkeypatch):
 
 def until(test):
     end = time.monotonic() + PATIENCE_S
-    while not (found := test()):
+    while not (value := test()):
         assert time.monotonic() < end, f"not in {PATIENCE_S:g} s"
         time.sleep(0.02)
-    return found
+    return value
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_ways_out_are_solved_where_nothing_fits_and_set_what_they_say(model):
     widget._jobs = lambda: worker
     try:
         assert widget.listed.answer().plan is None
-        shown = until(lambda: (now := drawn(widget)["_status"]["ways"])["words"] == FOUND and now)
+        shown = until(lambda: (now := drawn(widget)["_status"]["ways"])["words"] == OFFERED and now)
         assert shown["list"][0]["change"].startswith("all 74.5 GiB of each H100-80GB")
         say(widget, {"type": "way", "place": 0})
         assert widget.memory is None

@@ -1,1 +1,1 @@
-"""What a plan costs, told a second time in objects: slow, and independent of the columns of `solvers.evaluation`."""
+"""What a plan costs, computed a second time on objects: slow, and independent of `solvers.evaluation`."""

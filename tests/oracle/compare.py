@@ -16,10 +16,13 @@ RELATIVE = 1e-9
 
 def disagreement(problem: Problem, plan: Plan, objective: Objective) -> str:
     """The first thing that the two tell differently; "" if they agree."""
-    expected, found = _outcome(simulate_objects, problem, plan, objective), _outcome(simulate, problem, plan, objective)
-    if isinstance(expected, str) or isinstance(found, str):
-        return "" if isinstance(expected, str) and isinstance(found, str) else f"{expected!r} and {found!r}"
-    return _of_spans(expected, found) or _of_memory(expected, found)
+    expected, actual = (
+        _outcome(simulate_objects, problem, plan, objective),
+        _outcome(simulate, problem, plan, objective),
+    )
+    if isinstance(expected, str) or isinstance(actual, str):
+        return "" if isinstance(expected, str) and isinstance(actual, str) else f"{expected!r} and {actual!r}"
+    return _of_spans(expected, actual) or _of_memory(expected, actual)
 
 
 def _outcome(tell, problem: Problem, plan: Plan, objective: Objective) -> Schedule | str:  # type: ignore[no-untyped-def]
@@ -29,13 +32,13 @@ def _outcome(tell, problem: Problem, plan: Plan, objective: Objective) -> Schedu
         return f"{type(error).__name__}: {error}"
 
 
-def _of_spans(expected: Schedule, found: Schedule) -> str:
-    if len(expected) != len(found):
-        return f"{len(expected)} spans and {len(found)}"
-    if expected.shared != found.shared:
-        return f"shared {expected.shared} and {found.shared}"
+def _of_spans(expected: Schedule, actual: Schedule) -> str:
+    if len(expected) != len(actual):
+        return f"{len(expected)} spans and {len(actual)}"
+    if expected.shared != actual.shared:
+        return f"shared {expected.shared} and {actual.shared}"
     a = sorted(expected.spans, key=_key)
-    b = sorted(found.spans, key=_key)
+    b = sorted(actual.spans, key=_key)
     for one, other in zip(a, b, strict=True):
         same = (one.action, one.resource, one.device, one.operator, one.to_device) == (
             other.action, other.resource, other.device, other.operator, other.to_device,
@@ -45,7 +48,7 @@ def _of_spans(expected: Schedule, found: Schedule) -> str:
             for x, y in ((one.start_s, other.start_s), (one.end_s, other.end_s), (one.nbytes, other.nbytes))
         ):
             return f"{one} and {other}"
-    ends = [schedule.spans[schedule.critical[-1]].end_s for schedule in (expected, found)]
+    ends = [schedule.spans[schedule.critical[-1]].end_s for schedule in (expected, actual)]
     return "" if math.isclose(*ends, rel_tol=RELATIVE) else f"critical paths end at {ends}"
 
 
@@ -56,8 +59,8 @@ def _key(span):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-def _of_memory(expected: Schedule, found: Schedule) -> str:
-    for device, (one, other) in enumerate(zip(expected.memory, found.memory, strict=True)):
+def _of_memory(expected: Schedule, actual: Schedule) -> str:
+    for device, (one, other) in enumerate(zip(expected.memory, actual.memory, strict=True)):
         if not math.isclose(one.peak_bytes, other.peak_bytes, rel_tol=RELATIVE):
             return f"device {device}: peaks {one.peak_bytes} and {other.peak_bytes}"
         if not math.isclose(one.static_bytes, other.static_bytes, rel_tol=RELATIVE):

@@ -1,4 +1,4 @@
-"""A plan's max-load and latency told from a dnn-partitioning file alone, without the code under test."""
+"""A plan's max-load and latency from a dnn-partitioning file alone, without the code under test."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _device_of(plan: Plan) -> dict[int, int]:
 
 def _outputs(file: dict) -> dict[object, tuple[float, set[object]]]:
     """Node id -> (ms to move its output, the nodes that read it)."""
-    found: dict[object, tuple[float, set[object]]] = {}
+    outputs: dict[object, tuple[float, set[object]]] = {}
     for edge in file["edges"]:
-        found.setdefault(edge["sourceId"], (edge["cost"], set()))[1].add(edge["destId"])
-    return found
+        outputs.setdefault(edge["sourceId"], (edge["cost"], set()))[1].add(edge["destId"])
+    return outputs

@@ -34,15 +34,15 @@ def served(problem: Problem, plan: Plan) -> MessageOrder:
 
 def shuffled(rng: random.Random, order: MessageOrder) -> MessageOrder:
     """Some neighbours swapped, some links left out."""
-    found = []
+    orders = []
     for link, row in order:
         mine = list(row)
         for _ in range(rng.choice([0, 1, 1, 2, 5]) if len(mine) > 1 else 0):
             i = rng.randrange(len(mine) - 1)
             mine[i], mine[i + 1] = mine[i + 1], mine[i]
         if rng.random() < 0.8:
-            found.append((link, tuple(mine)))
-    return tuple(found)
+            orders.append((link, tuple(mine)))
+    return tuple(orders)
 
 
 def with_some_order(rng: random.Random, problem: Problem, plan: Plan) -> Plan:

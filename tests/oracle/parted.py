@@ -16,7 +16,7 @@ BACK = (Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT)
 
 def held_between_parts(problem: Problem, plan: Plan, units: Sequence[Unit]) -> dict[tuple[int, str], float]:
     """(stage, F) -> B of what its forward saves that I frees; (stage, I) -> B of gradients that I leaves for W."""
-    graph, found = problem.graph, dict[tuple[int, str], float]()
+    graph, held = problem.graph, dict[tuple[int, str], float]()
     operators = graph.operators
     by_stage: dict[int, dict[str, Unit]] = defaultdict(dict)
     for unit in units:
@@ -46,20 +46,20 @@ def held_between_parts(problem: Problem, plan: Plan, units: Sequence[Unit]) -> d
                     del sums["tensor", t]
                     sums["sum", group] = t
         samples = stage.micro_batch_size / len(stage.devices)
-        found[number, "I"] = sum(graph.tensors[t].nbytes.at(samples) for t in sums.values())
+        held[number, "I"] = sum(graph.tensors[t].nbytes.at(samples) for t in sums.values())
         mirrors = {f: [o for o in inputs | weights if operators[o].forward_of == f] for f in forward}
         begins = {f for f in forward if any(o in late for o in mirrors[f])}
         entirely = {f for f in forward if mirrors[f] and all(o in late for o in mirrors[f])}
         inside = [(p, c) for _, p, c in edges if p in forward and c in forward]
         begins |= {c for p, c in inside if p in entirely}
         until_w = _closed(begins, [(c, p) for p, c in inside])
-        found[number, "F"] = sum(regions.saved(problem, o, samples) for o in forward - until_w)
-    return found
+        held[number, "F"] = sum(regions.saved(problem, o, samples) for o in forward - until_w)
+    return held
 
 
 def _closed(begins: set[int], steps: list[tuple[int, int]]) -> set[int]:
     """All that steps lead to from somewhere."""
-    found = set(begins)
-    while more := {b for a, b in steps if a in found} - found:
-        found |= more
-    return found
+    reached = set(begins)
+    while more := {b for a, b in steps if a in reached} - reached:
+        reached |= more
+    return reached

@@ -104,17 +104,17 @@ def orders(graph: OpGraph, most: int, rng: random.Random) -> list[tuple[int, ...
     for position, operator in enumerate(graph.operators):
         if operator.forward_of is not None:
             before[position].add(operator.forward_of)
-    found: list[tuple[int, ...]] = []
+    orderings: list[tuple[int, ...]] = []
 
     def extend(done: list[int]) -> None:
         if len(done) == len(before):
-            found.append(tuple(done))
+            orderings.append(tuple(done))
         for operator in range(len(before)):
-            if len(found) <= 10 * most and operator not in done and before[operator] <= set(done):
+            if len(orderings) <= 10 * most and operator not in done and before[operator] <= set(done):
                 extend([*done, operator])
 
     extend([])
-    return found if len(found) <= most else rng.sample(found, most)
+    return orderings if len(orderings) <= most else rng.sample(orderings, most)
 
 
 def plan_of(p: Problem, device_of: dict[int, int], order: Sequence[int]) -> Plan:

@@ -1,4 +1,4 @@
-"""Piper's optimum told from the definition alone: every chain of downsets of a tiny model."""
+"""Piper's optimum from the definition alone: every chain of downsets of a tiny model."""
 
 from __future__ import annotations
 

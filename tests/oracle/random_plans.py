@@ -1,4 +1,4 @@
-"""Seeded random plans of every sort that the evaluation tells: transfer models, executions, pipelines, replicas,
+"""Seeded random plans of every sort that the evaluation models: transfer models, executions, pipelines, replicas,
 recomputation, gradients in parts, several kinds of devices, CPUs, shared wires, nodes, stated times and sizes."""
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def random_plan(seed: int) -> tuple[Problem, Plan] | None:
     """A plan and its problem, None where what was drawn cannot be put together."""
     rng = random.Random(seed)
     try:
-        found = (_of_draft, _of_placement, _of_placement, _traced)[seed % 4](rng, seed)
+        case = (_of_draft, _of_placement, _of_placement, _traced)[seed % 4](rng, seed)
     except (InvalidPlan, InvalidProblem):
         return None
-    if found is None:
+    if case is None:
         return None
-    problem, plan = found
+    problem, plan = case
     problem = trained_somehow(_other_costs(rng, problem), seed)
     return with_random_regions(problem, seed) if seed % 3 == 1 else problem, plan
 
@@ -66,15 +66,15 @@ def _of_placement(rng: random.Random, seed: int) -> tuple[Problem, Plan]:
 
 def _traced(rng: random.Random, seed: int) -> tuple[Problem, Plan] | None:
     """Graphs as a trace makes them: several outputs, copies of sources, tied parameters, single operators."""
-    found = random_traced_plan(seed // 4)
-    if found is None:
+    case = random_traced_plan(seed // 4)
+    if case is None:
         return None
-    problem, plan, _ = found
+    problem, plan, _ = case
     return replace(problem, transfers=rng.choice(list(Transfers))), plan
 
 
 def _other_costs(rng: random.Random, problem: Problem) -> Problem:
-    """The same question with costs told in another way."""
+    """The same question with costs stated in another way."""
     if rng.random() < 0.2 and all(len(group) == 1 for group in problem.graph.messages):
         problem = replace(problem, transfer_s=tuple(float(rng.randint(0, 3)) for _ in problem.graph.tensors))
     elif rng.random() < 0.2:

@@ -1,4 +1,4 @@
-"""Regions that run again, told from the graph as it was traced, region by region."""
+"""Regions that run again, derived from the graph as it was traced, region by region."""
 
 from __future__ import annotations
 
@@ -104,25 +104,25 @@ def workspace(problem: Problem, operator: int, samples: float) -> float:
 def keepers(graph: OpGraph) -> dict[int, int]:
     """Tensor -> who keeps it for the regions: of what comes in the first that reads it, of what is cached its maker,
     and of what leaves for operators without a region its maker, if one of the region had saved it."""
-    found: dict[int, int] = {}
+    keeper: dict[int, int] = {}
     for t, tensor in enumerate(graph.tensors):
         home = next((region for region in regions(graph) if tensor.producer in region.forward), None)
         forward = {o for o in tensor.consumers if graph.operators[o].phase is Phase.FORWARD}
         if tensor.saver >= 0 and not any(tensor.saver in region.forward for region in regions(graph)):
             continue
         if home is not None and tensor.producer not in home.again and forward:
-            found[t] = tensor.producer
+            keeper[t] = tensor.producer
             continue
         coming = [o for region in regions(graph) if region is not home for o in region.forward if o in forward]
         if coming:
-            found[t] = min(coming, key=graph.topological_order.index)
+            keeper[t] = min(coming, key=graph.topological_order.index)
         elif home is not None and forward - set(home.forward):
             near = {tensor.producer} | (forward & set(home.forward))
             nbytes = tensor.nbytes.at(graph.samples)
             saves = any(graph.operators[o].saved_bytes.at(graph.samples) >= nbytes for o in near)
             if saves or tensor.saver >= 0:
-                found[t] = tensor.producer
-    return found
+                keeper[t] = tensor.producer
+    return keeper
 
 
 def kept_of_cut(problem: Problem, operators: tuple[int, ...], stage: set[int], here: set[int]) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Run a plan on paper: when every operator and transfer starts and ends, and what memory holds."""
+"""Simulate a plan: when every operator and transfer starts and ends, and what memory holds."""
 
 from __future__ import annotations
 

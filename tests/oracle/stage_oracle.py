@@ -81,7 +81,7 @@ def expanded(condensed: Condensed, draft: Draft) -> Draft:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What `solvers.pipelines.descent.descend` asks of an estimate, told by the simulation of the plan itself."""
+    """What `solvers.pipelines.descent.descend` needs of an estimate, from the simulation of the plan itself."""
 
     seconds: float
     over: float

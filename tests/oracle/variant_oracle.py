@@ -1,4 +1,4 @@
-"""The least max-load of a dnn-partitioning file in any variant, told from the definitions alone."""
+"""The least max-load of a dnn-partitioning file in any variant, from the definitions alone."""
 
 from __future__ import annotations
 

@@ -66,6 +66,55 @@ def test_every_kind_of_definition_with_a_name_that_is_out_is_found(tmp_path: Pat
     assert [name.line for name in words.identifiers(module) if words.is_out(name.words, Out("asked", ""))] == [16]
 
 
+REMARKS = '''"""Of a module: told.
+
+A second paragraph, told with `told` and ``told`` (see https://example.org/told for more).
+"""
+
+LIMIT = 1
+"""Of an attribute: told."""
+
+
+class Told:
+    """Of a class, which lets
+    go of it."""
+
+    async def told(self, name="what is told"):
+        """Of a function: told."""
+        # A comment that lets
+        # go of it
+        value = "# told"  # told
+        return f"told {value}"
+'''
+
+
+def test_a_phrase_that_is_out_is_found_in_docstrings_and_comments_on_its_line(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(REMARKS)
+    remarks = words.remarks(module)
+    assert [text.line for text in remarks if Out("told", "").pattern.search(text.words)] == [1, 3, 7, 15, 18]
+    assert [text.line for text in remarks if Out("lets go", "").pattern.search(text.words)] == [11, 16]
+    assert {text.words for text in remarks if text.line == 3} == {
+        "A second paragraph, told with `` and `` (see ] for more)."
+    }
+
+
+def test_a_phrase_that_is_out_is_found_in_comments_of_scripts(tmp_path: Path) -> None:
+    page = tmp_path / "script.js"
+    page.write_text(
+        '/* one\n * is told */\nconst text = "told"; // told\n// what lets\n// go\nconst address = "http://told";\n'
+    )
+    remarks = list(words.script_remarks(page))
+    assert [text.line for text in remarks if Out("told", "").pattern.search(text.words)] == [1, 3]
+    assert [text.line for text in remarks if Out("lets go", "").pattern.search(text.words)] == [4]
+
+
+def test_docstrings_and_comments_of_the_project_are_read() -> None:
+    remarks = words.of_python(Path(words.__file__)).remarks
+    assert len(remarks) >= 20
+    assert set(remarks) <= set(words.texts())
+
+
 def test_names_in_scripts_are_found_but_for_properties_texts_and_comments(tmp_path: Path) -> None:
     page = tmp_path / "script.js"
     page.write_text(
@@ -82,7 +131,7 @@ def test_the_list_of_identifiers_that_are_out_is_read_from_its_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phrase", "text", "found"),
+    ("phrase", "text", "matches"),
     [
         ("told", "he TOLD them", True),
         ("told", "untold", False),
@@ -91,8 +140,8 @@ def test_the_list_of_identifiers_that_are_out_is_read_from_its_table() -> None:
         (", as usual", "the iteration, as usual", True),
     ],
 )
-def test_phrases_are_whole_words_in_any_case(phrase: str, text: str, found: bool) -> None:
-    assert bool(Out(phrase, "").pattern.search(text)) == found
+def test_phrases_are_whole_words_in_any_case(phrase: str, text: str, matches: bool) -> None:
+    assert bool(Out(phrase, "").pattern.search(text)) == matches
 
 
 def test_the_word_lists_are_tables_with_what_to_say_instead() -> None:

@@ -1,18 +1,21 @@
-"""``python -m tests.project.words``: find words that are out in what users read.
+"""``python -m tests.project.words``: find words that are out in what users and developers read.
 
 The words are those of the table "Words that are out" in CONTRIBUTING.md; what is read is prose of the pages, help texts
-and settings, messages and labels in Python, scripts of the page and lessons. Code, names and addresses are not prose.
-Names in code have a table of their own, "Identifiers that are out".
+and settings, messages and labels in Python and in scripts of the page, lessons, and docstrings and comments of Python
+and of the scripts. Code, names and addresses are not prose. Names in code have a table of their own, "Identifiers that
+are out".
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import random
 import re
 import sys
+import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,13 +23,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**/*.md")
 HISTORY = "CHANGELOG.md"
-"""Of which only what is not released yet is read: releases stay as they were told."""
+"""Of which only what is not released yet is read: releases stay as they were written."""
 HEADING = "### Words that are out"
 IDENTIFIERS = "### Identifiers that are out"
 CODE_OF = ("explorer/**/*.py", "solvers/**/*.py", "tests/**/*.py")
 SCRIPTS = "assets/**/*.js"
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
-CODE = re.compile(r"`[^`\n]*`")
+CODE = re.compile(r"(`+)[^`\n]*\1")
 PLACEHOLDER = re.compile(r"\{\w+\}")
 ADDRESS = re.compile(r"\]\([^)]*\)|https?://\S+")
 SCRIPT_TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
@@ -34,6 +37,8 @@ SCRIPT_NAME = re.compile(
     r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`|(?<![\w$.])([A-Za-z_$][\w$]*)(?![\w$]|\s*:)', re.DOTALL
 )
 """A name in a script, or a comment or text, in which none is looked for."""
+PARAGRAPH = re.compile(r"[^\n]*\S[^\n]*(?:\n[^\n]*\S[^\n]*)*")
+COMMENT_SIGNS = re.compile(r"^[ \t]*(?:#|//|/?\*+/?)+", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -89,28 +94,95 @@ def prose(path: Path) -> Iterator[Text]:
             yield Text(path, number, line)
 
 
+@dataclass(frozen=True)
+class Python:
+    """What is read in a Python file.
+
+    messages: texts of several words that are not docstrings.
+    remarks: paragraphs of docstrings (of modules, classes, functions and attributes) and blocks of comments.
+    identifiers: the names that it defines, of variables, parameters, attributes, functions, classes and imports. The
+        fields of a ``TypedDict`` are keys of a format, not names.
+    """
+
+    messages: list[Text]
+    remarks: list[Text]
+    identifiers: list[Text]
+
+
 @cache
-def of_python(path: Path) -> tuple[list[Text], list[Text]]:
-    """The messages of a Python file and its identifiers, which is parsed and walked once for both."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    return list(_messages(path, nodes)), list(_identifiers(path, nodes))
+def of_python(path: Path) -> Python:
+    """What is read in a Python file, which is parsed and walked once."""
+    text = path.read_text(encoding="utf-8")
+    nodes = list(ast.walk(ast.parse(text)))
+    docstrings = [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
+    remarks = [part for docstring in docstrings for part in _paragraphs(path, docstring.lineno, str(docstring.value))]
+    remarks += _joined(path, _comments(text))
+    return Python(
+        list(_messages(path, nodes, {id(docstring) for docstring in docstrings})),
+        remarks,
+        list(_identifiers(path, nodes)),
+    )
 
 
 def messages(path: Path) -> list[Text]:
     """Texts of several words in a Python file that are not docstrings."""
-    return of_python(path)[0]
+    return of_python(path).messages
+
+
+def remarks(path: Path) -> list[Text]:
+    """Paragraphs of docstrings and blocks of comments in a Python file."""
+    return of_python(path).remarks
 
 
 def identifiers(path: Path) -> list[Text]:
-    """The names that a Python file defines: of variables, parameters, attributes, functions, classes and imports. The
-    fields of a ``TypedDict`` are keys of a format, not names."""
-    return of_python(path)[1]
+    """The names that a Python file defines."""
+    return of_python(path).identifiers
 
 
-def _messages(path: Path, nodes: list[ast.AST]) -> Iterator[Text]:
-    silent = {id(node.value) for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
+def _paragraphs(path: Path, line: int, text: str) -> Iterator[Text]:
+    """The paragraphs of a docstring or comment without code, addresses and signs of comments; ``line``: its first."""
+    plain = COMMENT_SIGNS.sub("", ADDRESS.sub("]", CODE.sub("``", text)))
+    for match in PARAGRAPH.finditer(plain):
+        yield Text(path, line + plain.count("\n", 0, match.start()), match[0])
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A comment, and the line and column where it begins."""
+
+    line: int
+    column: int
+    words: str
+
+
+def _comments(text: str) -> Iterator[Comment]:
+    """The comments of a Python file."""
+    if "#" in text:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield Comment(*token.start, token.string)
+
+
+def _joined(path: Path, comments: Iterable[Comment]) -> Iterator[Text]:
+    """Paragraphs of comments, those below one another together: a phrase may go on in the next line."""
+    blocks: list[list[Comment]] = []
+    for comment in comments:
+        last = blocks[-1][-1] if blocks else None
+        if last and comment.column == last.column and comment.line == last.line + last.words.count("\n") + 1:
+            blocks[-1].append(comment)
+        else:
+            blocks.append([comment])
+    for block in blocks:
+        yield from _paragraphs(path, block[0].line, "\n".join(comment.words for comment in block))
+
+
+def _messages(path: Path, nodes: list[ast.AST], docstrings: set[int]) -> Iterator[Text]:
     for node in nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             words = PLACEHOLDER.sub("{}", CODE.sub("``", node.value))
             if re.search(r"[A-Za-z]{2,} +[A-Za-z]{2,}", words):
                 yield Text(path, node.lineno, words)
@@ -124,6 +196,18 @@ def script(path: Path) -> Iterator[Text]:
                 words = match[1] or match[2] or ""
                 if re.search(r"[A-Za-z]{2,} +[A-Za-z]{2,}", words):
                     yield Text(path, number, words)
+
+
+def script_remarks(path: Path) -> Iterator[Text]:
+    """The comments of a script of the page."""
+    text = path.read_text(encoding="utf-8")
+    comments = [
+        Comment(text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start), match[0])
+        for match in SCRIPT_NAME.finditer(text)
+        if match[0].startswith(("//", "/*"))
+        for start in (match.start(),)
+    ]
+    return _joined(path, comments)
 
 
 def lesson(path: Path) -> Iterator[Text]:
@@ -182,14 +266,16 @@ READERS = (
     (PAGES, prose),
     ((HISTORY,), prose),
     (("explorer/**/*.py", "solvers/**/*.py", "demo_models/**/*.py"), messages),
+    ((*CODE_OF, "demo_models/**/*.py"), remarks),
     ((SCRIPTS,), script),
+    ((SCRIPTS,), script_remarks),
     (("explorer/view/lessons/shipped/*.toml",), lesson),
 )
 
 
 @cache
 def texts() -> list[Text]:
-    """All that users read, in the order of files."""
+    """All that users and developers read, in the order of files."""
     return [
         text for globs, read in READERS for glob in globs for path in sorted(ROOT.glob(glob)) for text in read(path)
     ]

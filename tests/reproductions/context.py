@@ -62,14 +62,14 @@ def llama(tokens: int) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
 
 
 def traced(tokens: int) -> tuple[Workload, Both]:
-    found: list[Both] = []
+    pairs: list[Both] = []
 
     def keep(small: Captured, large: Captured, _: bool) -> tuple[Captured, Captured, int]:
-        found.append((small, large))
+        pairs.append((small, large))
         return small, large, 1
 
     module, inputs = llama(tokens)
-    return trace_module(module, inputs, name=f"llama of {tokens:,} tokens", dtype="bf16", divide=keep), found[0]
+    return trace_module(module, inputs, name=f"llama of {tokens:,} tokens", dtype="bf16", divide=keep), pairs[0]
 
 
 def settings_for(devices: int, tokens: int) -> Settings:
@@ -139,12 +139,12 @@ def published() -> None:
     for row in PUBLISHED:
         began = time.monotonic()
         module, inputs = llama_of(126, 16_384, 128, 53_248, row.tokens)
-        found: list[Both] = []
+        pairs: list[Both] = []
 
         def keep(
-            small: Captured, large: Captured, _: bool, found: list[Both] = found
+            small: Captured, large: Captured, _: bool, pairs: list[Both] = pairs
         ) -> tuple[Captured, Captured, int]:
-            found.append((small, large))
+            pairs.append((small, large))
             return small, large, 1
 
         whole = trace_module(module, inputs, name=f"405B, {row.tokens:,} tokens", dtype="bf16", divide=keep)
@@ -155,7 +155,7 @@ def published() -> None:
         })  # fmt: skip
         axis = Axis.CONTEXT if row.context > 1 else Axis.TENSOR
         workload = divided(
-            found[0], make_cluster(whole, settings), TENSOR * row.context, axis, row.context if row.context > 1 else 1
+            pairs[0], make_cluster(whole, settings), TENSOR * row.context, axis, row.context if row.context > 1 else 1
         )
         assert division(workload.graph) == ()
         for again, order in product((Recompute.LAYERS, Recompute.OPERATORS), (Pipeline.K_F_K_B, Pipeline.INTERLEAVED)):
@@ -172,8 +172,8 @@ def published() -> None:
 
 def of_library(tokens: int, degree: int) -> None:
     """The notes on a Llama of transformers."""
-    found = load(f"hf:llama,sequence={tokens},context-parallel={degree}", dtype="bf16")
-    for note in found.notes:
+    workload = load(f"hf:llama,sequence={tokens},context-parallel={degree}", dtype="bf16")
+    for note in workload.notes:
         print(note)
 
 

@@ -149,8 +149,8 @@ def megatron(number: int) -> None:
     workload = gpt(row, TOKENS, row.tensor, ON_A100)
     settings = {**A100, "devices": row.devices, "mini_batch": row.batch, "precision": "mixed", "max_replicas": data,
              "recompute": "layers"}  # fmt: skip
-    found = planned(workload, data, row.pipeline, settings)
-    print_row(f"megatron {number}", row, found, flops(row, TOKENS, True))
+    answer = planned(workload, data, row.pipeline, settings)
+    print_row(f"megatron {number}", row, answer, flops(row, TOKENS, True))
 
 
 def alpa(number: int) -> None:
@@ -179,9 +179,11 @@ def torchtitan() -> None:
     settings = {"devices": 8, "devices_per_node": 8, "bandwidth": "450GB/s", "mini_batch": 8, "precision": "mixed",
              "max_replicas": 8, "zero": 3}  # fmt: skip
     for again in ("none", "operators", "layers"):
-        found = planned(workload, 8, 1, {**settings, "recompute": again} if again != "none" else settings)
-        known = f"{8192 / found.objective_s:,.0f} tokens/s, {found.peak_bytes / 2**30:.1f} GiB"
-        print(f"torchtitan 8B, recompute {again}: measured 5,762 tokens/s, 82.4 GiB; predicted {found.reason or known}")
+        answer = planned(workload, 8, 1, {**settings, "recompute": again} if again != "none" else settings)
+        known = f"{8192 / answer.objective_s:,.0f} tokens/s, {answer.peak_bytes / 2**30:.1f} GiB"
+        print(
+            f"torchtitan 8B, recompute {again}: measured 5,762 tokens/s, 82.4 GiB; predicted {answer.reason or known}"
+        )
 
 
 def program(name: str, degree: int) -> None:
@@ -195,12 +197,12 @@ def program(name: str, degree: int) -> None:
 
     def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
         began = cpu_s()
-        found = Group(degree, seconds, ANY_MEMBERS.kind, link).divide(small, large, training)
-        division, calls = found.division, len(found.choices.options)
+        divided = Group(degree, seconds, ANY_MEMBERS.kind, link).divide(small, large, training)
+        division, calls = divided.division, len(divided.choices.options)
         gap = 1 - division.bound_s / division.cost_s
         print(f"{name} over {degree}: {calls} calls, {division.variables:,} variables, {cpu_s() - began:.1f} CPU s,"
               f" at most {gap:.2%} from the best")  # fmt: skip
-        return found.small, found.large, degree
+        return divided.small, divided.large, degree
 
     load(name, dtype="bf16", divide=divide)
 
@@ -210,13 +212,13 @@ def cpu_s() -> float:
     return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
-def print_row(name: str, row: Row, found: DegreePlan, work: float) -> None:
-    rate = work / found.objective_s / row.devices / 1e12
+def print_row(name: str, row: Row, answer: DegreePlan, work: float) -> None:
+    rate = work / answer.objective_s / row.devices / 1e12
     off = ", ".join(f"{rate / measured - 1:+.0%}" for measured in row.measured)
     measured = "/".join(f"{value:g}" for value in row.measured)
     print(
         f"{name}: measured {measured} TFLOP/s, predicted {rate:.0f} ({off}),"
-        f" {found.data} x {found.tensor} x {found.pipeline}, {found.peak_bytes / 2**30:.1f} GiB {found.reason}"
+        f" {answer.data} x {answer.tensor} x {answer.pipeline}, {answer.peak_bytes / 2**30:.1f} GiB {answer.reason}"
     )
 
 

@@ -58,11 +58,11 @@ def main() -> None:
         cases.append([name, processes(problem, plan), f"{number}.json", request, ""])
         dtypes[name] = dtype
     (folder / "cases.json").write_text(json.dumps(cases))
-    found = launch(folder)
-    for name, one in found.items():
+    measured = launch(folder)
+    for name, one in measured.items():
         print(f"{name}: loss {one['loss']:.1e}, gradients {one['gradient']:.1e}, parameters {one['parameter']:.1e}")
     for dtype in sorted(set(dtypes.values())):
-        mine = [found[name] for name, each in dtypes.items() if each == dtype]
+        mine = [measured[name] for name, each in dtypes.items() if each == dtype]
         worst = {what: f"{max(one[what] for one in mine):.1e}" for what in ("loss", "gradient", "parameter")}
         print(f"{len(mine)} plans in {dtype}, the worst errors: {worst}")
 

@@ -36,9 +36,9 @@ def equal_split(
 ) -> EqualStages:
     """The best equal split over numbers of stages, both degrees, and recomputation everywhere or nowhere.
 
-    block: the name of the layers that are shared out equally; what comes before any of them goes with the
+    block: the name of the layers that are divided equally; what comes before any of them goes with the
     first stage, what remains with the last, or (apart) to stages of their own if that is better.
-    Without a name all layers are shared out. tensor_parallel: whether degrees above 1 are tried.
+    Without a name all layers are divided. tensor_parallel: whether degrees above 1 are tried.
     """
     blocks = [v for v in range(len(model)) if block is None or model.names[v] == block]
     first, last = _around(model, blocks)
@@ -53,7 +53,7 @@ def equal_split(
             else:
                 stages[0], stages[-1] = first + stages[0], stages[-1] + last
             if all(stages):
-                best = min(best, _degrees(model, stages, tensor_parallel), key=lambda found: found.bottleneck_s)
+                best = min(best, _degrees(model, stages, tensor_parallel), key=lambda split: split.bottleneck_s)
     return best
 
 

@@ -128,14 +128,14 @@ def main() -> None:
     divided = DividedModel(f"{__file__}:{make.__name__}", True, "bf16", settings=question)
     whole = divided.at(1)
     traced_s = time.perf_counter() - began
-    found = search_degrees(
+    outcome = search_degrees(
         divided.at, question, make_cluster(whole, question), question.chosen_planner(),
         terms={"effort": question.effort, "time_limit_s": question.time_limit_s}, ask=solve,
         begin=lambda words: print(f"{time.perf_counter() - began:7.1f} s  {words}", flush=True),
     )  # fmt: skip
-    result = found.result
+    result = outcome.result
     took_s = resource.getrusage(resource.RUSAGE_SELF).ru_utime
-    print(f"{args.model}, {args.devices} H100, {samples} samples: {found.workload.reference}")
+    print(f"{args.model}, {args.devices} H100, {samples} samples: {outcome.workload.reference}")
     print(f"  auto     {text.seconds(result.objective_s)}, gap {1 - result.bound_s / result.objective_s:.1%},"
           f" traced in {traced_s:.0f} s, {took_s:.0f} CPU s")  # fmt: skip
     for row in sorted(result.by_degrees, key=lambda row: row.objective_s)[:6]:

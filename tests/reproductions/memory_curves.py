@@ -72,8 +72,10 @@ def main() -> None:
         row = []
         for given in freedoms.values():
             options = replace(settings, memory_bytes=share * peak, **given)  # type: ignore[arg-type]
-            found = iteration_s(workload, options, args.time_limit)[0]
-            row.append("not asked" if math.isnan(found) else "–" if math.isinf(found) else text.seconds(found))
+            iteration = iteration_s(workload, options, args.time_limit)[0]
+            row.append(
+                "not asked" if math.isnan(iteration) else "–" if math.isinf(iteration) else text.seconds(iteration)
+            )
         print(f"| {text.nbytes(share * peak)} | " + " | ".join(row) + " |", flush=True)
 
 

@@ -4,8 +4,8 @@
     python -m tests.reproductions.mixtures deepseek-v3 1024 64 --device-kind H200-141GB --time-limit 300 --load 1.2
 
 The models are those of the transformers package, made on meta by their published sizes; nothing is downloaded. Devices
-sit in nodes of 8; training is in bf16 with fp32 masters, ZeRO-1 and recomputation where memory asks for it. DEGREE is
-how many devices share out samples and experts; 0 divides tensors over a node instead.
+sit in nodes of 8; training is in bf16 with fp32 masters, ZeRO-1 and recomputation where memory asks for it. Samples
+and experts are divided over DEGREE devices; 0 divides tensors over a node instead.
 """
 
 from __future__ import annotations

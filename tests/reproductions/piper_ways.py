@@ -51,17 +51,17 @@ def read_piper_ways(source: str | bytes | object, reference: str) -> PiperModel:
 
 
 def _edges(edges: Field, position: dict[int, int]) -> dict[tuple[int, int], float]:
-    found: dict[tuple[int, int], float] = {}
+    costs: dict[tuple[int, int], float] = {}
     for edge in edges.items(MAX_EDGES):
         parts = edge.fields_among_others(("sourceId", "destId", "communicationCost"))
         for end in ("sourceId", "destId"):
             if parts[end].integer() not in position:
                 parts[end].refuse("the id of a node")
         key = (position[parts["sourceId"].integer()], position[parts["destId"].integer()])
-        if key in found:
+        if key in costs:
             edge.refuse("one edge between two nodes")
-        found[key] = parts["communicationCost"].number()
-    return found
+        costs[key] = parts["communicationCost"].number()
+    return costs
 
 
 def _model(
@@ -118,7 +118,7 @@ def _model(
 
 def _by_degree(field: Field) -> dict[int, dict[int, dict[str, Field]]]:
     """Degree of tensor parallelism -> way -> its fields."""
-    found: dict[int, dict[int, dict[str, Field]]] = {}
+    by_degree: dict[int, dict[int, dict[str, Field]]] = {}
     for key, listed in field.mapping(MAX_DEGREES).items():
         if not key.isascii() or not key.isdigit() or not 1 <= int(key[:9]) <= MAX_DEVICES:
             listed.refuse(f"a degree of tensor parallelism from 1 to {MAX_DEVICES} as its key")
@@ -129,17 +129,17 @@ def _by_degree(field: Field) -> dict[int, dict[int, dict[str, Field]]]:
         if len(ways) == 2 and again[0] == again[1]:
             again = [False, True]
         if ways:
-            found[int(key)] = {RECOMPUTED if r else PLAIN: way for r, way in zip(again, ways, strict=True)}
-    if not found:
+            by_degree[int(key)] = {RECOMPUTED if r else PLAIN: way for r, way in zip(again, ways, strict=True)}
+    if not by_degree:
         field.refuse("at least one way to run the layer")
-    return found
+    return by_degree
 
 
 def _shared(
     parts: dict[str, Field], layer: int, ids: dict[int, int], number: dict[tuple[int, int], int]
 ) -> tuple[float, dict[int, float], dict[int, float]]:
     """What all ways of a degree share: bytes of parameters, and more bytes of the edges it reads and makes."""
-    found: list[dict[int, float]] = []
+    tables: list[dict[int, float]] = []
     for side in ("syncTimeFw", "syncTimeBw"):
         more = {}
         for key, nbytes in parts[side].mapping(MAX_EDGES).items():
@@ -148,8 +148,8 @@ def _shared(
             if edge not in number:
                 nbytes.refuse("the id of a neighbour as its key")
             more[number[edge]] = nbytes.number()
-        found.append(more)
-    return parts["parameterSize"].number(), found[0], found[1]
+        tables.append(more)
+    return parts["parameterSize"].number(), tables[0], tables[1]
 
 
 def _positive(field: Field) -> float:

@@ -1,4 +1,4 @@
-"""Plans of Piper's own model, every pair of degrees of which is an option of its dynamic programme."""
+"""Plans of Piper's own model, every pair of degrees of which is an option of its dynamic program."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def plan_model(model: PiperModel, check: Check, *, recompute: bool = True, limit
     downsets = enumerate_downsets(order_of([(v, u) for u, v in model.edges], len(model)), limit, check)
     if downsets is None:
         raise UnsupportedProblem(too_many(limit))
-    found = least_bottleneck(downsets, costed(model, recompute=recompute), check)
+    search = least_bottleneck(downsets, costed(model, recompute=recompute), check)
     pairs, fast = options_of(model), faster_ways(model, recompute=recompute)
     stages = []
-    for stage in found.stages:
+    for stage in search.stages:
         by_default = {v for v in stage.nodes if fast[pairs[stage.option][0], v] == RECOMPUTED}
         stages.append(replace(stage, recomputed=tuple(sorted(by_default ^ set(stage.recomputed)))))
-    return replace(found, stages=tuple(stages))
+    return replace(search, stages=tuple(stages))
 
 
 def options_of(model: PiperModel) -> list[tuple[int, int]]:

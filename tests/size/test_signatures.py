@@ -81,7 +81,7 @@ def with_any(tree: ast.Module) -> Iterator[str]:
 
 
 @cache
-def found() -> tuple[str, ...]:
+def functions() -> tuple[str, ...]:
     paths = [path for folder in ("explorer", "solvers") for path in sorted((ROOT / folder).rglob("*.py"))]
     return tuple(
         f"{path.relative_to(ROOT).as_posix()}:{name}"
@@ -91,12 +91,12 @@ def found() -> tuple[str, ...]:
 
 
 def test_no_public_signature_has_any_without_a_reason() -> None:
-    assert [name for name in found() if not any(fnmatchcase(name, may) for may in MAY)] == []
+    assert [name for name in functions() if not any(fnmatchcase(name, may) for may in MAY)] == []
 
 
 @pytest.mark.parametrize("may", MAY)
 def test_a_reason_that_is_no_longer_needed_is_struck_off(may: str) -> None:
-    assert any(fnmatchcase(name, may) for name in found())
+    assert any(fnmatchcase(name, may) for name in functions())
 
 
 @pytest.mark.parametrize(

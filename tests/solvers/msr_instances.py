@@ -1,4 +1,4 @@
-"""Random tiny dnn-partitioning files, the published ones, and a planner's answer told from first principles."""
+"""Random tiny dnn-partitioning files, the published ones, and a planner's answer evaluated from first principles."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _host_object(problem: Problem, plan: Plan) -> dict[str, object] | None:
 
 
 def degrees_object(problem: Problem, plan: Plan) -> dict[str, object]:
-    """How many ways the work is shared out: replicas of a stage, devices over which its tensors are divided (lists
+    """How many ways the work is divided: replicas of a stage, devices over which its tensors are divided (lists
     where stages differ), stages on the longest way."""
     replicas, tensor = [len(stage.devices) for stage in plan.stages], tensor_degrees(problem, plan)
     return {
@@ -301,8 +301,8 @@ def print_run_seconds(problem: Problem, plan: Plan) -> None:
 
 
 def _rate_words(problem: Problem, metrics: Metrics, of: Objective) -> str:
-    """Beside the time of a mini-batch, iteration or pass as it was asked for: of a sample, and samples a second.
-    A max-load tells the time of a sample already, and so does a mini-batch of one."""
+    """Beside the requested time of a mini-batch, iteration or pass: that of a sample, and samples a second. A max-load
+    is the time of a sample already, and so is that of a mini-batch of one."""
     single = problem.objective is Objective.MAKESPAN
     seconds = metrics.objective_s(of)
     if single != (of is Objective.MAKESPAN) or not seconds > 0:
@@ -406,7 +406,7 @@ def print_infeasibility(problem: Problem, why: Infeasibility) -> None:
 
 
 def _print_shortfall(result: Result, ways_out: Sequence[Remedy]) -> None:
-    """What plain splits lack, by kind and by module, and the ways out; without these, what may find a plan."""
+    """What plain splits lack, by kind and by module, and the remedies; without these, what may find a plan."""
     from solvers.planners.shortfall import shortfall  # plans plain splits
 
     problem, lack = result.problem, shortfall(result.problem)

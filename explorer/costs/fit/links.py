@@ -1,5 +1,5 @@
-"""Lines through measured messages and collectives: a latency and a bandwidth of the links that they went over, as rings
-and messages are told of in plans, judged on sizes that were held out."""
+"""Lines through measured messages and collectives: a latency and a bandwidth of the links that they went over, as plans
+model messages and rings, judged on sizes that were held out."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from explorer.costs.shapes import Shapes, shapes
 from solvers.problem.graph import Operator, OpGraph, Phase
 
 MOST = float(2**53)
-"""Largest size told apart: beyond it a float is no longer exact."""
+"""Largest size that is distinguished: beyond it a float is no longer exact."""
 
 
 class Class(NamedTuple):

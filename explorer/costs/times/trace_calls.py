@@ -66,7 +66,7 @@ class Parts:
 
 
 def parts_of(name: str, args: Mapping[str, object]) -> Parts | None:
-    """What a call named "aten::linear" with the profiler's arguments had to do; None if that cannot be told."""
+    """What a call named "aten::linear" with the profiler's arguments had to do; None if they do not say."""
     target = name.replace("::", ".")
     tensors = _tensors(args)
     if tensors is None or target not in {*ARGUMENTS, *LIKE_FIRST, *BROADCAST}:

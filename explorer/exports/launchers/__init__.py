@@ -1,1 +1,1 @@
-"""One file for every launcher: its grammar with its source, and what it cannot be told."""
+"""One file for every launcher: its grammar with its source, and what it cannot express."""

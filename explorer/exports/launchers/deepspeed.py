@@ -1,5 +1,5 @@
 """A `PipelineModule` of DeepSpeed with the plan's partition and its configuration, as a module of Python; of a plan
-without a pipeline that shares out what training holds, or divides tensors, the configuration alone.
+without a pipeline that shards training states, or divides tensors, the configuration alone.
 
 Grammar: deepspeed 0.19.8, deepspeed/runtime/pipe/module.py: a sequence of layers, each fed with what the one before
 gave; `self.parts`, [stages + 1] positions in it, which `_partition_layers` fills in. `partition_method` has no way to
@@ -152,7 +152,7 @@ def _config(chain: Chain) -> tuple[dict[str, object], list[str]]:
 
 
 def _precision(chain: Chain) -> tuple[dict[str, object], list[str]]:
-    """In 16 bits DeepSpeed keeps fp32 masters and states unless it is told otherwise, which it takes with ZeRO alone;
+    """In 16 bits DeepSpeed keeps fp32 masters and states by default, and takes another setting with ZeRO alone;
     so it does gradients in fp32."""
     problem = chain.problem
     dtypes = {tensor.dtype for tensor in chain.graph.tensors}

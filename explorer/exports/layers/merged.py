@@ -21,7 +21,7 @@ def forward_homes(graph: OpGraph, plan: Plan) -> dict[int, tuple[int, ...]]:
 
 def sends(graph: OpGraph, homes: Mapping[int, Sequence[int]], *, waits: bool = False) -> dict[tuple[int, int], int]:
     """(stage, stage) -> a forward operator whose result the first gives to the second. waits: where it only waits for
-    it (a tensor of 0 bytes, as in plans with stages in sequence), too."""
+    it (a tensor of 0 bytes, as in plans with a linear pipeline), too."""
     sent_by: dict[tuple[int, int], int] = {}
     for tensor in graph.tensors:
         if tensor.producer not in homes or (tensor.nbytes.at(1) <= 0 and not waits):

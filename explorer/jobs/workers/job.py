@@ -1,4 +1,4 @@
-"""A job as the side that asks for it sees it, who hears of it, and the worker that does it."""
+"""A job as seen by the process that submits it, its listeners, and the worker that does it."""
 
 from __future__ import annotations
 

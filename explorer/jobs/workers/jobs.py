@@ -33,8 +33,8 @@ class Jobs(WorkerPool[Job, JobWorker]):
     The first worker starts with the first job, or `warm`; others, up to ``most``, while a job waits, and never before
     the first has loaded its kernels: what it has to compile, it compiles once. interactive: whether one more is started
     for brief jobs where all others are at searches. on_event of a job is called from threads of this object's, one
-    event after the other; every job ends with exactly one of `events.LAST`. Whoever asks what is being searched already
-    hears of that search. While others wait, a search is ended with its first plan, and made again, to its end, when all
+    event after the other; every job ends with exactly one of `events.LAST`. A question that is being searched already
+    joins that search. While others wait, a search is ended with its first plan, and made again, to its end, when all
     have one.
     """
 
@@ -252,7 +252,7 @@ def _waits(job: Job, place: tuple[int, str]) -> bool:
 
 
 def _last(job: Job, event: Event, cancelled: bool = False) -> Event:
-    """The end of a job as reported: with why it was ended from here, and with its best plan where that is known."""
+    """The end of a job as reported: with why it was cancelled from here, and with its best plan where that is known."""
     if event["kind"] == "failed":
         why = job.why or event["message"]
         best = job.listeners.best

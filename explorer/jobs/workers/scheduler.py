@@ -232,7 +232,7 @@ def allowed_s(job: Job) -> float | None:
 
 
 def words(job: Job, seconds: float) -> str:
-    """What was ended after ``seconds``, and what to do."""
+    """What was stopped after ``seconds``, and what to do."""
     took = f"more than {text.seconds(seconds)}"
     if job.kind == "read":
         return f"not read: it takes {took}"

@@ -25,7 +25,7 @@ MOST = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """None: the model's own, or a default that a note tells.
+    """None: the model's own, or a default that a note states.
 
     batch: samples. sequence: tokens of a sample. image: pixels of a side. batch_dim: which dimension of the first
     input counts samples. expert_rows: how many rows an expert takes of the example (see `trace_module`).
@@ -73,7 +73,7 @@ class Example:
 
     @property
     def samples(self) -> int | None:
-        """Of the example: as many as share them out, where nobody says how many."""
+        """Of the example: as many as the members that divide them, where nobody says how many."""
         return self.of_axis if self.batch is None and self.axis is Axis.EXPERT else self.batch
 
     def check_axes(self, model: str) -> None:

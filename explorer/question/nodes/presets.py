@@ -1,5 +1,5 @@
-"""Clusters that people have, by name. What a maker states is the peak; what is measured on a machine of one's own is
-`placement-explorer calibrate`."""
+"""Clusters that people have, by name. What a maker states is the peak; `placement-explorer calibrate` measures your own
+machine."""
 
 from __future__ import annotations
 

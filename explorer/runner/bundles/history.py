@@ -10,7 +10,7 @@ from explorer.runner.bundles.words import one_line
 from solvers.errors import InvalidProblem
 
 UNFINISHED = "unfinished"
-"""The status of a run that has no outcome: it is still going on, or whoever asked for it was ended."""
+"""The status of a run that has no outcome: it is still going on, or the process that started it is gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Shapes(Protocol):
 class Exchange:
     """Pieces that have arrived on one rank and gradients that have come back, by channel and piece.
 
-    first: the first sample of micro-batch i of segment s on this rank, as ``first(s, i)`` tells.
+    first: the first sample of micro-batch i of segment s on this rank, from ``first(s, i)``.
     """
 
     def __init__(self, script: Script, device: int, shapes: Shapes, torch_device: torch.device) -> None:

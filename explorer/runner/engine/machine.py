@@ -225,7 +225,7 @@ class Machine:
                 parameter.grad = self.members.add_up(parameter.grad)
 
     def drawn_apart(self, call: str) -> int:
-        """What tells the random numbers of a call from those of the other members, 0 where they are the same."""
+        """What makes a call's random numbers differ from those of the other members, 0 where they are the same."""
         return self.members.member if self.program.is_share(call) else 0
 
     def message_bytes(self, channel: int, piece: int, gradient: bool) -> int:

@@ -18,7 +18,7 @@ from explorer.runner.scripts.script import Step
 WAITED_S = 3e-5
 """A wait longer than this ended when the message arrived; a shorter one found it there."""
 PINGS = 20
-"""Messages to and fro by which the clocks of two hosts are compared; the fastest one tells."""
+"""Messages to and fro by which the clocks of two hosts are compared; the fastest one counts."""
 
 
 class Clock(Protocol):

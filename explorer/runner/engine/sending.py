@@ -86,7 +86,7 @@ class Sends:
         self._under_way[message] = [work for tensor in tensors if (work := self._send(tensor, peer)) is not None]
 
     def answered(self, message: Message) -> None:
-        """Lets go of what has arrived, now that this message came in."""
+        """Frees what has arrived, now that this message came in."""
         self._drop([m for m in self._told_by.get(message, ()) if m in self._under_way])
 
     def finish(self) -> None:

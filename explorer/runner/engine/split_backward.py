@@ -58,7 +58,7 @@ def backward_inputs(
 
     ends: of outputs that require a gradient, starts: theirs. inputs: leaves; only those that require a gradient get
     one. No ``.grad`` is touched. The parts hold the crossings and what torch keeps behind them until they are dropped;
-    what lies between the outputs and the first crossings is free once the caller lets go of the outputs.
+    what lies between the outputs and the first crossings is free once the caller drops the outputs.
     """
     wanted = [value for value in inputs if value.requires_grad]
     hanging, on_way = _off_way(ends, [get_gradient_edge(value).node for value in wanted])

@@ -16,7 +16,7 @@ means in place of quartiles it is not), so operators count by their share of the
 how far apart the two were is stated (`profile.WholeTimes.residual`)."""
 OUTSIDE = -1
 """The operator of marks that belong to none. Before the first node of a backward autograd counts what waits
-for what, which takes as long as there are nodes: such time is shared out evenly among all marks."""
+for what, which takes as long as there are nodes: such time is divided evenly among all marks."""
 
 
 def attribute(marks: Sequence[tuple[int, float]], end: float, count: int, mark_s: float = 0.0) -> list[float]:

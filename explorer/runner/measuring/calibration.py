@@ -44,7 +44,7 @@ def calibrate_on(
     """Measures on ``ranks`` processes at once and returns what they found. folder: a new bundle, which stays.
 
     target: one whose ranks run `MODULE`. Raises RunError, in one line, if it failed, and Ended if it was
-    ended; InvalidProblem for what cannot be asked.
+    cancelled; InvalidProblem for what cannot be measured.
     """
     if len(set(graph.degrees)) > 1:
         raise InvalidProblem(f"{reference}: operators of a model with degrees by part are not measured")

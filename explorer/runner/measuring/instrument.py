@@ -24,7 +24,7 @@ Run = tuple[list[tuple[int, float]], float]
 
 
 class Clock(Protocol):
-    """Sets marks while the device works, and tells them when it is done."""
+    """Sets marks while the device works, and returns them when it is done."""
 
     def start(self) -> None: ...
     def mark(self, operator: int) -> None: ...
@@ -51,7 +51,7 @@ class CpuClock:
 
 
 class CudaClock:
-    """Calls only queue their work: a mark is an event in the queue, and tells when the device came to it."""
+    """Calls only queue their work: a mark is an event in the queue, which records when the device came to it."""
 
     def __init__(self, device: torch.device, gpu: Gpu | None = None) -> None:
         self._events = Events(device, gpu)

@@ -224,7 +224,7 @@ def on_meta(func: OpOverload, args: tuple[object, ...], kwargs: dict[str, object
 
 
 def _is_factory(func: OpOverload) -> bool:
-    """Whether the size of its result is told by its arguments, not by the tensors that it reads."""
+    """Whether the size of its result depends on its arguments, not on the tensors that it reads."""
     return any(argument.name == "device" for argument in func._schema.arguments) and "_to_copy" not in str(func)
 
 

@@ -25,7 +25,7 @@ _SEED: ContextVar[int] = ContextVar("seed", default=0)
 
 def seed_calls(module: fx.GraphModule, apart: Callable[[str], int] = lambda call: 0) -> bool:
     """Have every call of a segment that draws numbers draw them by `drawn`. Returns whether there are any. apart: of a
-    call, by its name, a number that tells its random numbers from those of other processes; 0: they draw the same."""
+    call, by its name, a number by which its random numbers differ from other processes'; 0: they draw the same."""
     found = False
     for node in list(module.graph.nodes):
         if node.op == "call_function" and draws(node.target, node.args, node.kwargs):

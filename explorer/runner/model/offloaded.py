@@ -29,7 +29,7 @@ def offloading(module: fx.GraphModule, calls: Collection[str]) -> fx.GraphModule
 
 
 def leaving(target: Callable[..., T], *args: object, **kwargs: object) -> T:
-    """A call; what it is the first to save goes to the host, where an `Offloaded` is told of it."""
+    """A call; what it is the first to save goes to the host, which an `Offloaded` records."""
     token = _LEAVES.set(True)
     try:
         return target(*args, **kwargs)

@@ -244,7 +244,7 @@ class Program:
     def batch_dim(self, tensor: int) -> int | None:
         """The dimension of a forward tensor that holds the samples; None: it has none.
 
-        Raises RunError if it cannot be told, or samples are not outermost in a dimension that holds more.
+        Raises RunError if it is not known, or samples are not outermost in a dimension that holds more.
         """
         return self.sample_dim(self.edges[tensor].value)
 

@@ -167,7 +167,7 @@ class _Builder:
         kwargs = fx.map_arg(node.kwargs, self.take)
         assert not isinstance(node.target, str)  # it is a call of a function
         new = self.graph.call_function(node.target, on_device(args, self.device), on_device(kwargs, self.device))
-        new.meta["call"] = self.owner(node)  # so that its time can be told
+        new.meta["call"] = self.owner(node)  # so that its time can be measured
         return new
 
     def owner(self, node: fx.Node) -> str:

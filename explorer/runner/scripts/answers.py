@@ -15,7 +15,7 @@ READS_BACK = (Do.BACKWARD, Do.BACKWARD_INPUT)
 def answers(script: Script, rank: int) -> Mapping[Message, tuple[Message, ...]]:
     """Message to a rank -> those of its own that the sender had waited for before it sent this one, and before none
     that it sent the rank earlier. Ranks post messages in the order of their steps, and a compute step waits for what
-    it reads: so a gradient tells that what it is the gradient of arrived, and an activation of 1F1B that a gradient
+    it reads: so a gradient shows that what it is the gradient of arrived, and an activation of 1F1B that a gradient
     did."""
     here, arrived_before = script.devices[rank], {}
     for peer, steps in zip(script.devices, script.steps, strict=True):

@@ -28,7 +28,7 @@ class Route:
 def gradients_of(graph: OpGraph) -> tuple[frozenset[int], ...]:
     """Per tensor the consumers that send a gradient back over it; none for tensors of the backward.
 
-    Told by the graph alone: the gradient of a forward tensor is one tensor from the input-gradient operator
+    From the graph alone: the gradient of a forward tensor is one tensor from the input-gradient operator
     of every such consumer to the backward operators of the producer, of the same size, and these follow
     the order of the forward tensors of one producer. Raises RunError for a graph whose backward is not such a
     mirror image.

@@ -9,7 +9,7 @@ happen, even where sends and receives block in the order of the lists. And since
 message stands before the steps that its two ranks run while it is under way: it is posted first, and moves
 while they compute.
 
-Where the plan states the order of messages on a link, each waits for the one before it, as in the telling
+Where the plan states the order of messages on a link, each waits for the one before it, as in the simulation
 (`solvers.evaluation`). Segments that join stages may wait for more than these do; should that order then deadlock, a
 link takes the first of the messages that are ready.
 """
@@ -44,7 +44,7 @@ def make_script(problem: Problem, plan: Plan, gradients: Sequence[frozenset[int]
     """Everything the ranks do in one iteration (objectives ITERATION, MAX_LOAD) or one pass (MAKESPAN).
 
     gradients: per tensor of the graph the consumers that send a gradient back over it; None: as the graph
-    itself tells (`gradients_of`). Raises InvalidPlan if the plan is incomplete, states an order of messages that is
+    itself has them (`gradients_of`). Raises InvalidPlan if the plan is incomplete, states an order of messages that is
     not whole, needs a link that is not there, or deadlocks (the message shows where every rank is stuck), RunError
     if it cannot be run at all.
     """

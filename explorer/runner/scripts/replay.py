@@ -20,7 +20,7 @@ BACK = (Do.BACKWARD, Do.BACKWARD_INPUT)
 def replay(script: Script) -> None:
     """Every rank does its steps strictly in order; a message blocks both its ranks until both are there.
 
-    Told apart from the lowering, from the script alone. Raises InvalidPlan for a deadlock, for messages of
+    It knows the script alone, and shares no code with the lowering. Raises InvalidPlan for a deadlock, for messages of
     two ranks that do not match in order, for a step whose inputs are not there, and for steps that are missing or
     there twice.
     """

@@ -29,7 +29,7 @@ def stated_turns(plan: Plan, segments: Sequence[Segment], sendings: Sequence[Sen
 
     A message of the script is the plan's of the same action to the same device. Where one action sends
     several they are matched in order; where segments send at once what stages send apart, they come where the last
-    of these does. What the plan does not name (it joins what the telling keeps apart) is left out.
+    of these does. What the plan does not name (it joins what the simulation keeps apart) is left out.
     """
     stages_of: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, segment in enumerate(segments):

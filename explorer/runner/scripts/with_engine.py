@@ -75,7 +75,7 @@ def run_seconds(problem: Problem, plan: Plan) -> float | None:
 
 @dataclass(frozen=True)
 class RunSeconds:
-    """`run_seconds`, and the name of the code that tells it."""
+    """`run_seconds`, and the name of the code that computes it."""
 
     def __call__(self, problem: Problem, plan: Plan) -> float | None:
         return run_seconds(problem, plan)
@@ -93,7 +93,7 @@ def _scripts_hash() -> str:
 
 
 def second_telling(problem: Problem) -> RunSeconds | None:
-    """`run_seconds` where it tells the objective of the problem with the engine's time added, for
+    """`run_seconds` where it is the objective of the problem with the engine's time added, for
     `solvers.planners.solve.solve`; None for max-load, whose objective is another, and where the engine was not
     measured."""
     return None if problem.engine is None or problem.objective is Objective.MAX_LOAD else RunSeconds()

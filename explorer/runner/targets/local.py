@@ -38,7 +38,7 @@ class LocalTarget:
     """Runs plans on this machine.
 
     max_ranks: most processes of a run. module: what each of them runs, given the bundle. launcher: the module
-    that starts them, given ranks, module and bundle; it tells on stdout how each ended (`launch`).
+    that starts them, given ranks, module and bundle; it prints how each ended (`launch`).
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class LocalTarget:
 @dataclass(frozen=True, slots=True)
 class _Ending:
     """How the processes ended. stopped: why they were ended from here, or None; status: of the launcher.
-    memory_kills: processes of this machine that the kernel ended meanwhile for want of memory, where it tells. stall:
-    the rank that stood still at last."""
+    memory_kills: processes of this machine that the kernel ended meanwhile for want of memory, where it reports them.
+    stall: the rank that stood still at last."""
 
     stopped: RunStatus | None
     status: int

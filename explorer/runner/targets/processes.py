@@ -1,6 +1,6 @@
 """The processes of one run: known by a mark in their environment, ended together, none left behind.
 
-A mark and not a session or a group: torchrun starts every rank in a session of its own. Linux tells the
+A mark and not a session or a group: torchrun starts every rank in a session of its own. Linux has the
 environment of a process in /proc; elsewhere only the group of the one that was started is ended.
 """
 

@@ -163,7 +163,7 @@ def _tls(where: str, ca_file: str, verify_tls: bool) -> ssl.SSLContext:
 
 
 class _Exchange(threading.Thread):
-    """One request and its reply, in a thread of its own, so that whoever waits can stop waiting at any moment."""
+    """One request and its reply, in a thread of its own, so that its caller can stop waiting at any moment."""
 
     def __init__(
         self,

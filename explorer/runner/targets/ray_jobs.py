@@ -167,7 +167,7 @@ class RayJobs:
         return True
 
     def last_log(self, job: str) -> str:
-        """All that a job printed that was ended; "" where it cannot be had."""
+        """All that a stopped job printed; "" where it cannot be had."""
         with suppress(RunError):
             return self.lasting().logs(job)
         return ""

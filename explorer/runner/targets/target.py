@@ -1,4 +1,4 @@
-"""What a target is: something that runs a plan, and tells how far it is."""
+"""What a target is: something that runs a plan, and reports its progress."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ Meta = tuple[tuple[int, ...], torch.dtype]
 @dataclass
 class Catalogue:
     """tensors: what this rank has, by name (of tied ones the first): parameters, and buffers that belong to the state.
-    owners: of every tensor of the model the rank that tells it, of a buffer one that changes it if any does; metas: its
+    owners: of every tensor of the model the rank that saves it, of a buffer one that changes it if any does; metas: its
     shape and dtype. keys: of the model's state dict, in order, each with the name of its tensor. placed: of which of
     them it has a share, as one member of a group; shapes are those of whole tensors."""
 
@@ -46,12 +46,12 @@ class Catalogue:
     placed: Placed
 
     def is_gathered_here(self, name: str) -> bool:
-        """Whether this process is of the group that gathers a tensor, for its first member to tell."""
+        """Whether this process is of the group that gathers a tensor, for its first member to save."""
         return self.owners[name] // self.placed.members == self.ranks.rank // self.placed.members
 
     @property
     def owned(self) -> dict[str, Tensor]:
-        """What this rank tells, whole. All members of a group call it together."""
+        """The tensors that this rank saves, whole. All members of a group call it together."""
         whole = {n: self.placed.together(n, v.detach()) for n, v in self.tensors.items() if self.is_gathered_here(n)}
         return {name: value for name, value in whole.items() if self.owners[name] == self.ranks.rank}
 

@@ -155,7 +155,7 @@ def _make(folder: Path) -> str:
 
 
 def _states(catalogue: Catalogue, updater: Updater) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """(the tensors that this rank tells, whole; the states of its optimizer that are numbers). All ranks call it
+    """(the tensors that this rank saves, whole; the states of its optimizer that are numbers). All ranks call it
     together."""
     tensors = {f"{MODEL}{name}": value for name, value in catalogue.owned.items()}
     numbers: dict[str, Any] = {}

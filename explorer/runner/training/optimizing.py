@@ -23,9 +23,9 @@ Schedule = Callable[[torch.optim.Optimizer], LRScheduler]
 @dataclass
 class Updater:
     """One rank's part of it. parameters: those it updates, by name; updated: these, or where replicas shard states
-    its pieces of them, which the optimizer has in their place; counted: of those the ones whose norm it tells, which of
-    replicas is one, and of a whole tensor of a group its first member. optimizer and schedule: None where it updates
-    none."""
+    its pieces of them, which the optimizer has in their place; counted: of those the ones whose norm it reports, which
+    of replicas is one, and of a whole tensor of a group its first member. optimizer and schedule: None where it
+    updates none."""
 
     ranks: Ranks
     parameters: dict[str, nn.Parameter]
@@ -37,7 +37,7 @@ class Updater:
     clip: float | None
     states_on_host: bool = False
     first: bool = False
-    """Whether it is the first rank with an optimizer, which tells the learning rate."""
+    """Whether it is the first rank with an optimizer, which reports the learning rate."""
 
     def update(self, loss: float) -> tuple[float, float | None, float]:
         """A step. loss: this rank's part. Returns the loss of all, the norm of all gradients before they were clipped

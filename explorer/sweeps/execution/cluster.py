@@ -19,7 +19,7 @@ from explorer.runner.targets.target_file import RaySetup
 from explorer.sweeps.execution.job_text import SHEET, AnswerLog, Sheet, make_sheet
 from explorer.sweeps.execution.order import Order
 from explorer.sweeps.execution.questions import FAILED, Answer, Question, read_answer, refused, start_text
-from explorer.sweeps.execution.queue import Answers, Course, Found, Kept
+from explorer.sweeps.execution.queue import Answered, Answers, Course, Kept
 from solvers.errors import InvalidProblem, PlacementError, RunError
 from solvers.search.monitor import never
 
@@ -57,7 +57,7 @@ def ask_cluster(
     *,
     should_stop: Callable[[], bool] = never,
     on_course: Callable[[Course], None] = lambda _: None,
-) -> Iterator[Found]:
+) -> Iterator[Answered]:
     """As `ask_all`, on a cluster; answers are verified here and kept before anybody gets them. When
     ``should_stop`` turns true, the job is stopped, and what it was at is given up.
 
@@ -91,7 +91,9 @@ class _Asking(Answers):
         """Nothing can be asked there; reported when its turn comes."""
         self._turn: set[int] = set()
 
-    def without_cluster(self, question: Callable[[int], Question], should_stop: Callable[[], bool]) -> Iterator[Found]:
+    def without_cluster(
+        self, question: Callable[[int], Question], should_stop: Callable[[], bool]
+    ) -> Iterator[Answered]:
         """What is known without the cluster, as far as what follows from it."""
         while not should_stop() and (position := self.order.next()) is not None:
             self._turn.add(position)
@@ -103,7 +105,7 @@ class _Asking(Answers):
             if (known := self.known(position, sent)) is not None:
                 yield known
 
-    def take(self, position: int, text: str) -> Iterator[Found]:
+    def take(self, position: int, text: str) -> Iterator[Answered]:
         """An answer of the cluster, if it is a new one; and what is known now."""
         if position in self.plans:
             return
@@ -143,7 +145,7 @@ class _Job:
         whose = hashlib.sha256(cluster.owner.encode()).hexdigest()[:8]
         self._name = f"placement-explorer-sweep-{sheet.name}-{whose}"
 
-    def all(self) -> Iterator[Found]:
+    def all(self) -> Iterator[Answered]:
         self._jobs.version()
         number = 1
         while len(self._asking.order) and not self._should_stop():
@@ -180,7 +182,7 @@ class _Job:
         entrypoint = "exec " + shlex.join(words)
         self._jobs.submit(name, entrypoint, questions.name, environment, "" if modules is None else modules.name)
 
-    def _follow(self, name: str) -> Iterator[Found]:
+    def _follow(self, name: str) -> Iterator[Answered]:
         """Until it has ended. Raises RunError if it gave nothing, and Interrupted if it ended before its time."""
         log = AnswerLog()
         had, times = len(self._asking), self._cluster

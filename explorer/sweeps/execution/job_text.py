@@ -43,7 +43,7 @@ _ANSWER = re.compile(r"@answer (\d{1,6}) (\d{1,6})/(\d{1,6}) ([A-Za-z0-9+/=]+)")
 class Sheet:
     """graphs: key -> text. questions: by position the key of its graph and its text, None for one that needs no answer.
     before: as `Order` wants it. known: position -> the plan of an answer that is there, as `start_text`, "" for an
-    answer without one. code: `code_hash` of whoever asks."""
+    answer without one. code: `code_hash` of the process that submits it."""
 
     graphs: Mapping[str, str]
     questions: Sequence[tuple[str, str] | None]

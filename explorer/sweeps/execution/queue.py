@@ -44,7 +44,7 @@ class Nothing:
 
 @dataclass(frozen=True)
 class InLibrary:
-    """Through ``asking``, which tells its troubles and never fails. again: keep answers, and find none."""
+    """Through ``asking``, which reports its troubles and never fails. again: cache answers, and look up none."""
 
     asking: Asking
     again: bool = False
@@ -77,7 +77,7 @@ def _search_question(question: Question, start: Plan | None) -> SearchQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How far it is: answers that are there, of them those that were kept from before, and questions being asked."""
+    """How far it is: answers that are there, of them those that were cached, and questions being searched."""
 
     done: int = 0
     kept: int = 0
@@ -85,7 +85,7 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Answered:
     """An answer. started_from: the position of the question whose plan the search began with; kept: whether it was
     there already."""
 
@@ -112,19 +112,19 @@ class Answers:
         at = self.order.start(position)
         return None if at is None else self.plans[at]
 
-    def add(self, position: int, answer: Answer, before: bool = False) -> Found:
+    def add(self, position: int, answer: Answer, before: bool = False) -> Answered:
         """An answer: questions that waited for it can be asked."""
         self.plans[position] = answer.plan
         self.kept += before
         self.order.answered(position, answer.plan is not None)
-        return Found(position, answer, self.order.start(position), before)
+        return Answered(position, answer, self.order.start(position), before)
 
-    def add_new(self, position: int, question: Question, answer: Answer) -> Found:
+    def add_new(self, position: int, question: Question, answer: Answer) -> Answered:
         """An answer that was not there before: the library has it before anybody else."""
         self.library.keep(question, self.start(position), answer)
         return self.add(position, answer)
 
-    def known(self, position: int, question: Question) -> Found | None:
+    def known(self, position: int, question: Question) -> Answered | None:
         """What the library has to a question."""
         answer = self.library.find(question, self.start(position))
         return None if answer is None else self.add(position, answer, before=True)
@@ -138,7 +138,7 @@ def ask_all(
     *,
     should_stop: Callable[[], bool] = never,
     on_course: Callable[[Course], None] = lambda _: None,
-) -> Iterator[Found]:
+) -> Iterator[Answered]:
     """An answer to every question of ``order``, as they come.
 
     question: position -> what is asked there; raises InvalidProblem where that is nothing, which is an answer too.

@@ -103,9 +103,9 @@ class Choices:
     known: its dimensions and loops, of `small`. large: the same model at another batch: what grows with it is never
     divided here, for that is what replicas do. sequence: whether the other dimensions of the model's inputs (its
     tokens) may be. whole_weights: whether a matrix of parameters may stay whole where it could be divided, and members
-    share out rows instead (as context parallelism does). axis: what members share out; samples where they have
+    divide rows instead (as context parallelism does). axis: what members divide; samples where they have
     experts of their own; None: any of these. load: rows of the member whose experts are chosen most, over the mean.
-    again: over how many the heads of a member are divided once more, where it shares out tokens with others.
+    again: over how many the heads of a member are divided once more, where it divides tokens with others.
     """
 
     def __init__(

@@ -86,7 +86,7 @@ class Dimensions:
     def _split(self, leaf: int, outer: int) -> Leaves:
         """Into an outer part of this length and an inner one."""
         self._parts[leaf] = (*self.new(outer), *self.new(self.lengths[leaf] // outer))
-        if leaf in self._sorted_from:  # the inner part alone tells rows from the experts that they go to
+        if leaf in self._sorted_from:  # the inner part alone distinguishes rows from the experts that they go to
             self._sorted_from[self._parts[leaf][-1]] = self._sorted_from[leaf]
         return self._parts[leaf]
 

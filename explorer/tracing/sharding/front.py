@@ -1,6 +1,6 @@
 """Divisions that hold less and take longer: the Pareto front of seconds and bytes of one group.
 
-Where memory binds, the fastest division may be no good: one that keeps matrices whole and shares out tokens exchanges
+Where memory is short, the fastest division may be no good: one that keeps matrices whole and divides tokens exchanges
 less, and holds more, than one that divides them.
 """
 

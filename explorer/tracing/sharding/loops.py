@@ -18,7 +18,7 @@ class Loop:
     """One loop of a call. leaves: its dimension. inputs: where each of the call's tensors has it, in their order.
     outputs: likewise. once: positions of inputs that one member alone adds (the bias of a partial sum). statistics:
     whether the call then makes two small all-reduces inside, each of one fp32 number for every entry of its second
-    tensor. context: whether only members that share out tokens take it. ring: whether its keys and values then go round
+    tensor. context: whether only members that divide tokens take it. ring: whether its keys and values then go round
     all members."""
 
     leaves: Leaves

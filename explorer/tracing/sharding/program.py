@@ -97,7 +97,7 @@ class Division:
 
 
 def cost_s(choices: Choices, prices: Prices, labels: Labels) -> float:
-    """Seconds of any labels: what the program minimises, counted anew."""
+    """Seconds of any labels: what the program minimises, counted again."""
     total = sum(prices.seconds[at][choices.options[at].index(option)] for at, option in labels.items())
     exchanged: dict[Exchanged, float] = {}
     for at, option in labels.items():

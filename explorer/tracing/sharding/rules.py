@@ -2,7 +2,7 @@
 
 A member of a group runs the call on its share of one loop. An input that has the loop's dimension is divided there, one
 that does not is whole; an output that has it is divided, one that does not is a partial sum. This is DTensor's
-single-dimension rule (Shard, Replicate, Partial), told in named dimensions. A call without a rule here is run whole by
+single-dimension rule (Shard, Replicate, Partial), in named dimensions. A call without a rule here is run whole by
 every member.
 """
 
@@ -328,7 +328,7 @@ def _whole(node: Node, axis: int) -> list[Where]:
 
 
 def _place(known: Known, name: str, leaves: Leaves) -> Where:
-    """Of a view, whose loops are told leaf by leaf where they are used: any dimension with one of the leaves."""
+    """Of a view, whose loops are listed leaf by leaf where they are used: any dimension with one of the leaves."""
     have = set(known.dimensions.leaves(leaves))
     return next((axis for axis, own in enumerate(known.of[name]) if have & set(known.dimensions.leaves(own))), None)
 

@@ -1,4 +1,4 @@
-"""Which of the two ways attention is divided among members that share out tokens, with what either takes.
+"""Which of the two ways attention is divided among members that divide tokens, with what either takes.
 
 Round a ring, keys and values go to where queries are; by heads (Ulysses; Jacobs et al., 2023), tokens are exchanged for
 heads before attention, and back after it. Where both are possible the integer program takes, call by call, what is

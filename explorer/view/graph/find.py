@@ -22,7 +22,7 @@ class Match(TypedDict):
     where: str
 
 
-class Found(TypedDict):
+class Matches(TypedDict):
     """matches: how many there are; items: the first of them."""
 
     matches: int
@@ -65,7 +65,7 @@ def _fitting(skeleton: Skeleton, attribute: str, pattern: re.Pattern[str]) -> li
     return [time.perf_counter() < until and pattern.search(each) is not None for each in texts]
 
 
-def find(skeleton: Skeleton, plan: PlanView | None, wanted: str, most: int = MOST) -> Found:
+def find(skeleton: Skeleton, plan: PlanView | None, wanted: str, most: int = MOST) -> Matches:
     """Operators whose names hold all words of ``wanted``, whatever their case, or of which an attribute fits a regular
     expression (`attribute_pattern`): ``matches`` is how many there are,
     ``items`` the first of them, those that begin with it and short names before others: ``name``, ``what`` (its type),

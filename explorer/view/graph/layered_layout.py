@@ -30,7 +30,7 @@ MOST_HEIGHT = 2000.0
 BESIDE = 4
 """Rows of more than two branches, from which on narrow boxes are worth it."""
 MARGIN_PX = 6.0
-"""Kept free around a drawing that is fitted to its canvas."""
+"""Empty margin around a drawing that is fitted to its canvas."""
 SWEEPS = 4
 EXTENT_TIMES_ZOOM = 30_000.0
 """cytoscape.js 3.28 draws nothing when the drawing's extent times the zoom exceeds about this."""

@@ -104,7 +104,7 @@ def css_variables(devices: int) -> str:
 
 
 def pattern_of(index: int) -> str:
-    """The hatch that tells a device from the one eight before it; "" for the first eight."""
+    """The hatch that distinguishes a device from the one eight before it; "" for the first eight."""
     return PATTERNS[index // 8 % 4]
 
 

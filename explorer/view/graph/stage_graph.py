@@ -14,8 +14,8 @@ from solvers.problem.graph import Phase, find_cycle, topological_order
 from solvers.problem.problem import Problem
 
 GLUE = 0.02
-"""A stage that shares its device and takes less than this share of the mean stage's time is glue (a
-concatenation, a loss): it stands in no one's way, and adds nothing to the depth."""
+"""A stage that shares its device and takes less than this share of the mean stage's time is auxiliary (a
+concatenation, a loss): it delays no other stage, and adds nothing to the depth."""
 
 
 Edge = tuple[int, int, float, bool]
@@ -25,7 +25,7 @@ Edge = tuple[int, int, float, bool]
 def stage_facts(plan: Plan, schedule: Schedule, edges: Sequence[Edge]) -> list[Stage]:
     """Per stage: devices, operators (their number), micro_batch_size, in_flight, recompute, forward_s and
     backward_s (compute of one micro-batch on one replica), busy_s (compute of an iteration on one
-    replica), share (of all devices' compute), glue and depth."""
+    replica), share (of all devices' compute), ``glue`` (whether it is auxiliary) and depth."""
     times = _times(plan, schedule)
     busy = [forward + backward + update for forward, backward, update, _ in times]
     total = sum(b * len(s.devices) for b, s in zip(busy, plan.stages, strict=True))
@@ -74,7 +74,7 @@ def stage_edges(problem: Problem, plan: Plan) -> list[Edge]:
 
 
 def stage_depths(count: int, edges: Sequence[tuple[int, int]], glue: Sequence[bool] = ()) -> list[int]:
-    """Stages on the longest path from each to a sink, itself included; glue does not count. Of stages
+    """Stages on the longest path from each to a sink, itself included; auxiliary stages do not count. Of stages
     that feed each other (as sets of operators without contiguity may), each has depth 1."""
     after: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:

@@ -22,7 +22,7 @@ LAST = -1
 LEAST_QUEUED = 1e-3
 """Share of a transfer's time below which nobody needs to hear that it queued."""
 SPOKEN = 2
-"""Legs of the chain that the sentence tells."""
+"""Legs of the chain that the sentence lists."""
 
 
 class WaitStep(TypedDict):

@@ -27,7 +27,7 @@ TICKS = 9
 MARKS = 2
 """Colours beside the name of a row; replicas show those of the first."""
 FAINTER = 0.5
-"""The most of a hatch's strength: lines on paper are finer than on a canvas."""
+"""The most of a hatch's strength: lines in print are finer than on a canvas."""
 NUMBERED = 12.0
 """Pixels from which a bar has room for the number of its micro-batch."""
 HATCHED = 3.0

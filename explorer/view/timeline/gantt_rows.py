@@ -113,7 +113,7 @@ def node_groups(rows: Sequence[Row], nodes: Sequence[int]) -> list[Group]:
 
 
 def usual_kind(plan: PlanView) -> RowKind:
-    """Stages for a pipeline whose devices have a stage each (glue aside), else devices."""
+    """Stages for a pipeline whose devices have a stage each (but for auxiliary ones), else devices."""
     stages = [stage for stage in plan["stages"] if not stage["glue"]]
     on = Counter(device for stage in stages for device in stage["devices"])
     return "stages" if is_pipelined(plan) and max(on.values(), default=0) <= 1 and can_stages(plan) else "devices"
@@ -193,8 +193,8 @@ def _with_links(rows: Rows, plan: PlanView, bars: Bars) -> Rows:
 def stage_rows(plan: PlanView, bars: Bars) -> Rows:
     """A row for every stage, in the order of the stage view: by depth, then from top to bottom.
 
-    Glue is on the row of the stage whose device it shares, which names it too, and the bars of all replicas but the
-    first are hidden, since they are the same."""
+    An auxiliary stage is on the row of the stage whose device it shares, which names it too, and the bars of all
+    replicas but the first are hidden, since they are the same."""
     stages = plan["stages"]
     names = [device["name"] for device in plan["devices"]]
     shared = Counter(device for stage in stages for device in stage["devices"])

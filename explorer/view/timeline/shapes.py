@@ -72,7 +72,7 @@ class Band(NamedTuple):
 def paint(kind: str, index: int, of_sender: bool = False) -> Paint:
     """How the bars of a kind on a device are painted.
 
-    of_sender: whether transfers are in its colour, where nothing else tells who sends.
+    of_sender: whether transfers are in its colour, where nothing else shows who sends.
     """
     if kind == TRANSFER:
         return Paint(device(index) if of_sender else "quiet")

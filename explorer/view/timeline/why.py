@@ -13,7 +13,7 @@ from explorer.words import text
 TIGHT = 0.97
 """A device whose peak reaches this share of its cap has no room to take more work."""
 BUSY = 0.75
-"""A device that computes for less of the step is not what binds: what it idles for is."""
+"""A device that computes for less of the step is not the bottleneck: what it idles for is."""
 MOST_OF_NOTE = 280
 """Characters."""
 SHOWN_PARTS = 6

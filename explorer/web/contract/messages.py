@@ -20,7 +20,7 @@ from pydantic import (
     field_validator,
 )
 
-from explorer.view.graph.find import Found
+from explorer.view.graph.find import Matches
 from explorer.view.graph.node_data import BoxValues
 from explorer.view.graph.palette import Theme
 from explorer.view.graph.search import Curve
@@ -83,7 +83,7 @@ class Pressed(Message):
 
 class Ask(Message):
     """A plan is wanted. session: see `explorer.view.session.parse`; canvas: pixels of the place for the graph; fresh:
-    whether what is known from before does not count; every: of a comparison, whether for all contiguities."""
+    whether cached answers do not count; every: of a comparison, whether for all contiguities."""
 
     type: Literal["solve", "compare"]
     session: dict[str, object] = {}
@@ -267,7 +267,7 @@ class Adopt(TypedDict):
     controls: Controls
 
 
-class FoundMessage(Found):
+class FoundMessage(Matches):
     type: Literal["found"]
     text: str
 

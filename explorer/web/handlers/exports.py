@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from explorer.reviews.review import ReviewView
 
 NEAREST = "+nearest"
-"""After the name of a format: with whole modules, where it has no others."""
+"""After the name of a format: snap to module boundaries, where it has no other cuts."""
 ENDINGS = re.compile(r"(\.(json|pt2|txt|plan|gz))+$")
 
 
 def export(page: PageState, message: Pressed) -> None:
-    """Write the plan on the page in a format ("megatron", or with whole modules "megatron+nearest"), then say where to
-    fetch it."""
+    """Write the plan on the page in a format ("megatron", or snapped to module boundaries "megatron+nearest"), then say
+    where to fetch it."""
     source, to = page.source, message.element.removesuffix(NEAREST)
     if not source.known or to not in FORMATS:
         return

@@ -49,7 +49,7 @@ def pair(page: PageState, _: Plain) -> None:
 
 
 def unpair(page: PageState, _: Plain) -> None:
-    """Show one plan again: that from before there was a pair, if it answers the question still."""
+    """Show one plan again: the one that was shown ahead of the pair, if it answers the question still."""
     stop_pair(page)
     _look(page, {"pair": "none"})
     alone, page.alone = page.alone, None

@@ -60,7 +60,7 @@ def _subject(session: Session) -> tuple[str, bool]:
 
 
 def search(page: PageState, session: Session, fresh: bool, repeated: bool = False) -> None:
-    """Ask for a plan, in place of whatever else the page waits for. fresh: whatever is known from before."""
+    """Ask for a plan, in place of whatever else the page waits for. fresh: even if an answer is cached."""
     drop_search(page)
     stop_comparing(page)  # it would keep this question waiting
     drop_check(page)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from explorer.jobs.answers import ChangeAnswer, HowMany, SweepPart, SweepValues, WayOut
 
 QUICK_LIMIT_S = 15.0
-"""For each search: it only guards."""
+"""For each search: a safety limit."""
 MOST_DEVICES = min(16, MAX_DEVICES)
 """That a change may ask for."""
 LOOKING = "Looking for remedies …"
@@ -105,7 +105,7 @@ def show_changes(page: PageState, words: str = "") -> None:
     page.send({"type": "props", "props": {ids.HELP: {"children": children}}})
 
 
-# -- ways out ---------------------------------------------------------------------------------------
+# -- remedies ---------------------------------------------------------------------------------------
 
 
 def look_for_ways_out(page: PageState, event: ResultEvent) -> None:

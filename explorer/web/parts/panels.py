@@ -226,7 +226,7 @@ def planned_again(why: str) -> list[Component]:
 
 
 def cut_off(why: str) -> list[Component]:
-    """The banner when a search was ended before it was done, and its best plan is shown."""
+    """The banner when a search was cancelled before it was done, and its best plan is shown."""
     return [html.B("The search was cut off; its best plan so far is kept."), html.Span(why)]
 
 

@@ -26,7 +26,7 @@ FORGOTTEN_S = 900.0
 REMEMBERED = 4096
 """Addresses at most; the oldest is forgotten first."""
 VISITOR = "placement.visitor"
-"""The key of a request's scope that says who asks: a word that tells nobody anything."""
+"""The key of a request's scope with its visitor: a word that reveals nothing about them."""
 LOGIN = "/login"
 FIELD = "token"
 COOKIE = "placement-explorer"

@@ -30,7 +30,7 @@ def parse_origin(text: str) -> str:
 
 
 def names_of(origins: Iterable[str]) -> frozenset[str]:
-    """The host names of origins, as `security.hostname` tells them."""
+    """The host names of origins, as `security.hostname` writes them."""
     return frozenset(
         f"[{parts.hostname}]" if ":" in (parts.hostname or "") else str(parts.hostname)
         for parts in map(urlsplit, origins)

@@ -152,7 +152,7 @@ def _untaken(transport: asyncio.Transport) -> int:
 
 
 def _hang_up(transport: asyncio.Transport) -> None:
-    """At once: what the kernel holds for the peer, up to some MB, is let go too."""
+    """At once: what the kernel holds for the peer, up to some MB, is freed too."""
     held = transport.get_extra_info("socket")
     if held is not None:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

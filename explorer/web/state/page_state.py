@@ -169,7 +169,7 @@ class PageState:
     standing: state, word and more of the status that stays until there is another plan. status: the newest one, and
     status_before the one before kernels were compiled, while they are.
 
-    alone: session and answer from before there was a pair; wants_pair: whether the missing plans shall be looked for.
+    alone: session and answer that were shown ahead of the pair; wants_pair: whether to look for the missing plans.
     lean: the finished search whose front is shown beside the plan, and which of it is on the page (None: the answer
     itself). review: the plan that was looked over, and what was found (None while that goes on). tying: the names that
     shall share a device with what is selected next. pinning: a pin whose plan is looked for; pin_reported: the

@@ -120,7 +120,7 @@ class Pricing:
         return feasible[-1] if feasible else None
 
     def partition(self, prices: Floats, sets: int) -> list[Bools]:
-        """Sets that share the groups out among them: each is valuable without those before it."""
+        """Disjoint sets of groups: each is valuable without those before it."""
         gain = prices[self.diagram.order].copy()
         sharing = []
         for _ in range(sets):

@@ -71,7 +71,7 @@ class Refuter:
             return False
 
     def contradicts(self, limit_s: float, known: Colocation) -> bool:
-        """The same without telling cases apart; what is learnt on the way is kept in ``known``."""
+        """The same without distinguishing cases; what is learnt is kept in ``known``."""
         try:
             self.propagate(limit_s, known, None)
         except Contradiction:
@@ -187,7 +187,7 @@ def improved_s(
     """A bound between ``low_s``, proved already, and ``upper_s``, the makespan of a plan.
 
     "Destructive improvement" (Klein and Scholl, EJOR 1999): a makespan T is assumed, and conclusions are drawn
-    until they contradict each other; then every plan is longer than T. First without telling cases apart, then
+    until they contradict each other; then every plan is longer than T. First without distinguishing cases, then
     with a search over what shares a device (`Refuter`), each time for a T halfway to the least that could not
     be ruled out, and at last for one just below ``upper_s``. What holds of all plans up to one T holds of those
     up to any lesser one, so conclusions are kept. Deterministic in ``effort``, the arcs looked at; check may
@@ -222,7 +222,7 @@ class _Search:
         self._halve(self._conclude)
 
     def with_cases(self) -> None:
-        """Rule out more by telling cases apart."""
+        """Rule out more by distinguishing cases."""
         high = self._halve(lambda limit: self._refutes(limit, TRY_SHARE))
         last = self.upper_s * (1 - JUST_BELOW)
         if high == self.upper_s and self.low_s < last and self.left > 0 and self._refutes(last, 1.0):

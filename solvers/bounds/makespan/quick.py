@@ -118,7 +118,7 @@ def ends(shape: PassShape, clusters: Clusters, window: int, head: Floats, tail: 
 
 def quick_bound_s(shape: PassShape) -> float:
     """The largest of: the longest path through any operator, where transfers delay what cannot be on one device
-    (`delayed_heads_kernel`); one device's time for each group (`preemptive_span`); work shared out over the devices
+    (`delayed_heads_kernel`); one device's time for each group (`preemptive_span`); work divided over the devices
     (`prices`), and whole groups of it (`packing_bound_s`); work between thresholds: what starts no earlier than a
     and is followed by b seconds takes all devices' time between a and T - b (the "energetic" argument; Erschler,
     Lopez and Thuriot, 1991)."""

@@ -61,7 +61,7 @@ FEW_GROUPS = 60
 
 
 @dataclass(frozen=True)
-class Found:
+class Solution:
     """A placement with sequences: seconds in exactly that order, and the memory beyond all caps as a share."""
 
     seconds: float
@@ -69,7 +69,7 @@ class Found:
     place: Ints
     sequences: Sequences
 
-    def beats(self, other: Found | None) -> bool:
+    def beats(self, other: Solution | None) -> bool:
         return other is None or (self.excess, self.seconds) < (other.excess, other.seconds)
 
 
@@ -111,11 +111,11 @@ class Search:
         held = model.held_bytes
         self.levels = [level_of(model, of, edges, held) for of in coarsenings(model, edges)]
         self.random = np.array([seed], np.uint64)
-        self.best: Found | None = None
+        self.best: Solution | None = None
         self.lanes: list[Lane] = []
         self._slice = 50
 
-    def start(self, place: Ints, rank: Floats | None = None) -> Found | None:
+    def start(self, place: Ints, rank: Floats | None = None) -> Solution | None:
         """Add a placement, with its priorities or by its paths, to those to improve; returns it if it is the best."""
         level = self.levels[-1]
         lane = Lane(place, np.zeros(self.model.operators) if rank is None else rank, self.simulator.order.copy())
@@ -125,7 +125,7 @@ class Search:
         self.lanes.append(lane)
         return self._improved(lane)
 
-    def take_up(self, place: Ints, sequences: Sequences, rank: Floats | None = None) -> Found | None:
+    def take_up(self, place: Ints, sequences: Sequences, rank: Floats | None = None) -> Solution | None:
         """Add a plan, with its own order and as a placement to improve by this rank (by its starts, without one);
         returns what is better than all before."""
         own = self._timed(place, sequences)
@@ -143,7 +143,7 @@ class Search:
                 lane.ordered = Lane(place.copy(), rank.copy(), line, own.seconds, 0.0)
         return listed or better
 
-    def run(self, evaluations: int) -> Iterator[Found]:
+    def run(self, evaluations: int) -> Iterator[Solution]:
         """Anneal the best lanes, then the better half of them for twice as long, and so on; the last one, in ever
         longer rounds, until so many placements are timed or VAIN_ROUNDS of it in a row have found nothing. Yields what
         is better than all before."""
@@ -162,7 +162,7 @@ class Search:
             lanes = sorted(lanes, key=lambda lane: lane.worth)[: max(1, len(lanes) // 2)]
             size *= 2
 
-    def _round(self, lane: Lane, evaluations: int) -> Iterator[Found]:
+    def _round(self, lane: Lane, evaluations: int) -> Iterator[Solution]:
         """Anneal all levels from the coarsest to single groups, then priorities, then orders, each from the lane's
         best."""
         few = len(self.model.groups) <= FEW_GROUPS
@@ -181,7 +181,7 @@ class Search:
             if better is not None:
                 yield better
 
-    def _in_order(self, lane: Lane, level: Level, tries: int) -> Found | None:
+    def _in_order(self, lane: Lane, level: Level, tries: int) -> Solution | None:
         """Anneal orders, from the lane's best order or its best list schedule."""
         simulator = self.simulator
         own = self.exact(lane.place, lane.rank)
@@ -198,26 +198,26 @@ class Search:
         sequences = [[o for o in ordered.line.tolist() if place[o] == d] for d in range(self.model.devices)]
         return self._better(self._timed(ordered.place, sequences))
 
-    def _improved(self, lane: Lane) -> Found | None:
+    def _improved(self, lane: Lane) -> Solution | None:
         solution = self.exact(lane.place, lane.rank)
         self.between()
         return self._better(solution)
 
-    def _better(self, solution: Found | None) -> Found | None:
+    def _better(self, solution: Solution | None) -> Solution | None:
         """What was found if it is the best so far."""
         if solution is None or not solution.beats(self.best):
             return None
         self.best = solution
         return solution
 
-    def _timed(self, place: Ints, sequences: Sequences) -> Found | None:
+    def _timed(self, place: Ints, sequences: Sequences) -> Solution | None:
         """A placement with these sequences as a plan is timed; None if it cannot run."""
         seconds = self.simulator.in_order_s(place, sequences)
         if math.isinf(seconds):
             return None
-        return Found(seconds, 0.0 if self.simulator.fits() else 1.0, place.copy(), sequences)
+        return Solution(seconds, 0.0 if self.simulator.fits() else 1.0, place.copy(), sequences)
 
-    def exact(self, place: Ints, rank: Floats) -> Found | None:
+    def exact(self, place: Ints, rank: Floats) -> Solution | None:
         """The sequences that a list schedule gives, timed as a plan would be."""
         if math.isinf(self.simulator.by_rank_s(place, rank)):
             return None

@@ -190,7 +190,7 @@ class PassProgram(ScaledModel[Timed]):
             self.after(self.last, self.start[u], self.lasts[u], ([], self.rest[u]))
 
     def _devices(self) -> None:
-        """Of two clusters on one device, one after the other, unless the graph tells their order."""
+        """Of two clusters on one device, one after the other, unless the graph determines their order."""
         clusters, model = self.clusters, self.model
         reaches = clusters.reaches
         able = clusters.allowed & clusters.one_by_one

@@ -39,7 +39,7 @@ class Send:
 
 
 def take_turns(program: PassProgram, sends: Sequence[Send]) -> None:
-    """Of two transfers on one link, one after the other, unless the graph tells their order."""
+    """Of two transfers on one link, one after the other, unless the graph determines their order."""
     for one, other in itertools.combinations(sends, 2):
         program.check()
         shared = sorted(set(one.uses) & set(other.uses))
@@ -65,7 +65,7 @@ def take_turns(program: PassProgram, sends: Sequence[Send]) -> None:
 
 
 def _ordered(program: PassProgram, one: Send, other: Send) -> bool:
-    """Whether the graph tells that all that read the one come before all that make the other."""
+    """Whether in the graph all that read the one come before all that make the other."""
     reaches = program.clusters.reaches
     return all(r == p or reaches[r, p] for r in one.readers for p in other.producers)
 

@@ -24,8 +24,8 @@ _run_pass, _tails_s = until_worth_it(run_pass), until_worth_it(tails_s)
 class Simulator:
     """Simulations of one model, one after the other in the same arrays.
 
-    place is the device of every group, [groups]; a rank tells who goes first among ready operators of one
-    device, the lowest, [operators]. The times are those of `solvers.evaluation.simulation` for `plan_of` the same.
+    place is the device of every group, [groups]; of ready operators of one device the one with the lowest rank goes
+    first, [operators]. The times are those of `solvers.evaluation.simulation` for `plan_of` the same.
     """
 
     def __init__(self, model: PassModel) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from solvers.bounds.combinatorial import improved_bound_s
-from solvers.joint.annealing.anneal import Found, Search, default_evaluations
+from solvers.joint.annealing.anneal import Search, Solution, default_evaluations
 from solvers.joint.lists.seeds import seeds
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.plans import plan_of, taken_apart
@@ -72,7 +72,7 @@ class Joint:
         return False
 
 
-def _plan(search: Search, solution: Found) -> Plan:
+def _plan(search: Search, solution: Solution) -> Plan:
     """What was found as a plan, which states in which order the simulation that timed it served every link."""
     plan = search.simulator.plan_in_order(solution.place, solution.sequences)
     return plan_of(search.model, solution.place, solution.sequences) if plan is None else plan

@@ -54,7 +54,7 @@ class MaxLoadIP:
     one device or, in one host and with equal memories, up to ``max_replicas`` accelerators of one kind. Replicas of a
     set that runs in several pieces synchronise each of them, of which the program counts one: where links have a
     latency its bound may then be lower. Micro-batches are of one size, so no bound is stated where the problem allows
-    others, nor where another objective is asked for. solver: "highs", or "cbc", which is slower and tells its plan
+    others, nor where another objective is asked for. solver: "highs", or "cbc", which is slower and returns its plan
     only at the end.
     nodes: of HiGHS's tree for each number of micro-batches and order of hosts, after which the search ends, 0 for
     all: without a time limit the plan then hangs on the seed alone. cover: whether sets that need not be acyclic have

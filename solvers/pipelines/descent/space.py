@@ -159,7 +159,7 @@ class Space:
         return Parts(self.first_look(parts).level)
 
     def begin_at(self, parts: Parts) -> None:
-        """Allow as much glue as a draft has from which a search starts, if that is more than GLUE_SHARE."""
+        """Allow as many auxiliary operators as the starting draft has, if that is more than GLUE_SHARE."""
         share = max(GLUE_SHARE, self.first_look(parts).glue_share * (1 + 1e-9))
         self.facts = self.facts._replace(rules=self.facts.rules._replace(glue_share=share))
 

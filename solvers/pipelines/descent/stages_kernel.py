@@ -271,7 +271,7 @@ def tidy(stages: Stages) -> Stages:
 
 @njit(cache=True)
 def hash_of(stages: Stages) -> np.uint64:
-    """A number that tells drafts apart (FNV-1a on 64 bits)."""
+    """A number that distinguishes drafts (FNV-1a on 64 bits)."""
     digest, factor = np.uint64(14695981039346656037), np.uint64(1099511628211)
     for v in range(len(stages.of)):
         digest = (digest ^ np.uint64(stages.of[v])) * factor

@@ -1,8 +1,8 @@
 """Piper's search: the chain of stages with the least bottleneck, over downsets that grow from the sink.
 
 Tarnawski, Narayanan, Phanishayee, NeurIPS 2021, section 5. The bottleneck is found by a search over
-targets, each of which a smaller dynamic program tells feasible or not (`solvers.pipelines.piper.stage_kernel`). An
-infeasible target also tells the next one that could be feasible, a feasible one gives a chain: they
+targets, each of which a smaller dynamic program proves feasible or not (`solvers.pipelines.piper.stage_kernel`). An
+infeasible target also gives the next one that could be feasible, a feasible one gives a chain: they
 close in on the optimum from both sides, and it is exact.
 """
 

@@ -28,7 +28,7 @@ def problem_costs(
     """The costs of stages of ``condensed.at(samples, merge_trivial=...)``; an option is a number of replicas.
     None if an accelerator cannot run everything.
 
-    Not whole: every stage has micro-batches of ``samples``, which its replicas share, and one more micro-batch in
+    Not whole: every stage has micro-batches of ``samples``, which its replicas divide, and one more micro-batch in
     flight than the next. whole: as in Piper's paper every replica takes micro-batches of ``samples`` of
     its own, so that a stage of d replicas has micro-batches of d times as many (d divides their number),
     and as many are in flight as the replicas of it and of all later stages.
@@ -136,7 +136,7 @@ def _synchronisation(problem: Problem, degrees: list[int]) -> tuple[Floats, Floa
 def _received(problem: Problem, base: Contracted, message_s: Floats, degrees: list[int], whole: bool) -> Floats:
     """Bytes of every message that a replica of its reader keeps until the backward, by option, [options, messages].
 
-    Told from how long they take; gradients are not kept, and where sizes are stated nothing else is counted.
+    Derived from how long they take; gradients are not kept, and where sizes are stated nothing else is counted.
     """
     links = problem.cluster.speeds
     if problem.stated_bytes is not None or problem.transfer_s is not None or not links or not problem.has_backward():

@@ -41,7 +41,7 @@ set is now, and what recomputing everything would add."""
 
 
 class StageCosts(NamedTuple):
-    """Seconds per sample of nodes and messages in a stage, by option: how many devices, shared out how.
+    """Seconds per sample of nodes and messages in a stage, by option: how many devices, and how they divide work.
 
     devices, degrees: [options] devices it takes, and what it adds to the sum that counts micro-batches
     in flight; by devices, ascending. flights: [options] most micro-batches a stage ever keeps. compute_s,

@@ -42,7 +42,7 @@ OF_ONE_SIZE = 2
 
 
 @dataclass(slots=True)
-class Found:
+class EstimatedDraft:
     draft: Draft
     estimate: Estimate
 
@@ -67,7 +67,7 @@ class DraftSearch:
     condensed: Condensed = field(init=False)
     estimator: Estimator = field(init=False)
     starts: Starts = field(init=False)
-    pool: dict[tuple[frozenset[tuple[int, ...]], int], Found] = field(default_factory=dict)
+    pool: dict[tuple[frozenset[tuple[int, ...]], int], EstimatedDraft] = field(default_factory=dict)
     """The best slack of every partition and number of micro-batches."""
     estimates: int = 0
     best: Draft | None = None
@@ -170,15 +170,15 @@ class DraftSearch:
             now = descent.worth
             if now[0] < over or now[1] < seconds * (1 - WORTH_JUDGING):
                 vain, (over, seconds) = 0, now
-                self.offer(Found(descent.draft, self.estimator.estimate(descent.draft)))
+                self.offer(EstimatedDraft(descent.draft, self.estimator.estimate(descent.draft)))
             else:
                 vain += 1
             if vain > patience:
                 break
         return descent.left
 
-    def _ranked(self, starts: int) -> list[Found]:
-        ranked: list[Found] = []
+    def _ranked(self, starts: int) -> list[EstimatedDraft]:
+        ranked: list[EstimatedDraft] = []
         sizes: Counter[int] = Counter()
         for one in sorted(self.pool.values(), key=lambda one: one.key):
             size = one.draft.stages[0].micro_batch_size
@@ -191,7 +191,7 @@ class DraftSearch:
         self.estimates += 1
         return self.estimator.estimate(draft)
 
-    def offer(self, estimated: Found | None) -> None:
+    def offer(self, estimated: EstimatedDraft | None) -> None:
         """Have a draft judged if by its estimate it may be the best: that takes longer than many estimates."""
         if estimated is None:
             return
@@ -220,9 +220,9 @@ class DraftSearch:
             self.best, self.made = whole, plan
         return seconds
 
-    def _slackened(self, draft: Draft) -> Found:
+    def _slackened(self, draft: Draft) -> EstimatedDraft:
         """With the slack that is best, put into the pool."""
-        best: Found | None = None
+        best: EstimatedDraft | None = None
         kept = self._kept(draft)
         for share in SLACKS if self.problem.may_run_ahead else SLACKS[:1]:
             self.monitor.check()
@@ -232,7 +232,7 @@ class DraftSearch:
                     for stage, count in zip(draft.stages, kept, strict=True)
                 )
             )
-            one = Found(tried, self.estimate(tried))
+            one = EstimatedDraft(tried, self.estimate(tried))
             if best is None or one.key < best.key:
                 best = one
         assert best is not None

@@ -33,7 +33,7 @@ class SelectiveRecompute:
     runs again first, from what they read; beyond that the front of the device does, whose inputs were received and are
     there anyway. The operators in topological order are cut so that the busiest device does the least, what runs again
     counted; how much does is then fitted to the peaks of the simulation. Several numbers of micro-batches in flight,
-    and loads that are even or less towards the end, are tried. Where no device has to run anything again this tells
+    and loads that are even or less towards the end, are tried. Where no device has to run anything again this finds
     nothing that others do not.
     """
 

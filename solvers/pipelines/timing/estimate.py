@@ -132,7 +132,7 @@ class Estimator:
         return self._seated(draft, devices)[0]
 
     def devices(self, draft: Draft) -> list[Place] | None:
-        """Those of every stage for which `estimate` tells; None where `map_stages` chooses them, or none fit."""
+        """Those of every stage that `estimate` assumes; None where `map_stages` chooses them, or none fit."""
         return self._seated(draft, None)[1]
 
     def _seated(self, draft: Draft, devices: Sequence[Place] | None) -> tuple[Estimate, list[Place] | None]:

@@ -81,8 +81,8 @@ def one_for_all(places: Places) -> Places:
 def units_of_draft(exists: Bools, again: Bools, size: Ints, mini_batch: int, places: Places) -> tuple[Units, Ints]:
     """The units that there are, and the number of unit 5 x stage + kind among them, -1 for those that are not.
 
-    exists: [5 x stages]. again: stages that recompute; size: samples of a micro-batch; [stages]. Operators are not
-    said: every unit is a whole stage.
+    exists: [5 x stages]. again: stages that recompute; size: samples of a micro-batch; [stages]. No operators are
+    listed: every unit is a whole stage.
     """
     there = np.flatnonzero(exists)
     count = len(there)

@@ -17,7 +17,7 @@ from solvers.pipelines.tree.stage_dp_kernel import Group, Line, Sums
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Branching:
-    """Branches with their sums, alike ones next to each other; signature tells equal ones."""
+    """Branches with their sums, alike ones next to each other; equal ones have the same signature."""
 
     lines: tuple[SeriesLine, ...]
     group: Group

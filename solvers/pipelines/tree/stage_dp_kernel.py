@@ -25,7 +25,7 @@ Cells = NDArray[np.int16]
 
 NO_STEP, STAGE, BRANCHES, GLUE = 0, 1, 2, 3
 """Kinds of steps. STAGE: items up to x, degree y, z what it runs again (as in drafts). BRANCHES: x devices inside,
-stages to the sink after them y. GLUE: items up to x take no device."""
+stages to the sink after them y. ``GLUE``: auxiliary operators, items up to x, take no device."""
 
 
 class Sums(NamedTuple):

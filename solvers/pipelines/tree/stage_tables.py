@@ -33,7 +33,7 @@ STEPS_A_CALL = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Nodes of a stage, on how many devices; glue is a stage that needs none of its own."""
+    """Nodes of a stage, on how many devices. ``glue``: an auxiliary stage, which needs none of its own."""
 
     nodes: tuple[int, ...]
     replicas: int
@@ -160,8 +160,8 @@ class StageTables:
 
 
 def draft_of(cuts: list[Cut], edges: tuple[tuple[int, int], ...], samples: int, *, slack: int = 0) -> Draft:
-    """The draft of cuts. Glue joins the stage before it if that is the only one, else it shares the device of
-    the lightest of the stages before it that come after all others; glue that begins joins what follows."""
+    """The draft of cuts. An auxiliary stage joins the stage before it if that is the only one, else it shares the
+    device of the lightest of the stages before it that come after all others; one that begins joins what follows."""
     after = quotient(edges, [cut.nodes for cut in cuts])
     before = [{s for s, targets in enumerate(after) if number in targets} for number in range(len(cuts))]
     into = list(range(len(cuts)))
@@ -177,7 +177,7 @@ def draft_of(cuts: list[Cut], edges: tuple[tuple[int, int], ...], samples: int, 
             hosts[number] = min(last or sources, key=lambda s: (len(cuts[s].nodes), s))
         elif after[number]:
             into[number] = min(after[number])
-    for number in range(len(cuts)):  # glue that joined glue
+    for number in range(len(cuts)):  # auxiliary stages that joined auxiliary ones
         while into[into[number]] != into[number]:
             into[number] = into[into[number]]
     kept = [number for number in range(len(cuts)) if into[number] == number]

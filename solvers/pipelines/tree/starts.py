@@ -61,7 +61,7 @@ class Starts:
             yield from self.over(tree, costs, micro_batches, memory_share)
 
     def published(self, micro_batches: int, memory_share: float = 1.0) -> Draft | None:
-        """The draft of the least bottleneck over the graph's tree, with the fewest stages in sequence: those
+        """The draft of the least bottleneck over the graph's tree, with the fewest stages one after the other: those
         keep the fewest micro-batches in flight (GraphPipe, ASPLOS 2025, section 6). None if nothing fits.
 
         Branches share their source and their sink there (section 5), so what joins them may be of a stage of
@@ -78,8 +78,8 @@ class Starts:
     def _least_depth(
         self, tree: Tree, costs: SizeCosts, micro_batches: int, memory_share: float
     ) -> tuple[float, Draft] | None:
-        """The least bottleneck over a tree, in seconds, and its draft with the fewest stages in sequence; None if
-        nothing fits."""
+        """The least bottleneck over a tree, in seconds, and its draft with the fewest stages one after the other; None
+        if nothing fits."""
         line = LineBuilder(costs, self.check).build(tree)
         rules = self.rules(costs, micro_batches, memory_share)
         least = self._least_bottleneck(line, rules)

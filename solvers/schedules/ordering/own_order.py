@@ -22,8 +22,8 @@ def own_orders(problem: Problem, plan: Plan) -> Iterator[Plan]:
 
     Event simulations with the time that transfers take: with a few more forwards in flight than the plan's
     stages have, when a device would idle, or as many as there are; with B whole and, where the graph
-    allows it, with gradients of parameters put off (see `zero_bubble`). Simulated length tells which are
-    promising; links that transfers keep busy, and memory, are for the judge to see.
+    allows it, with gradients of parameters put off (see `zero_bubble`). The promising ones are
+    chosen by simulated length; links that transfers keep busy, and memory, are for the judge to see.
     """
     if not problem.has_backward():
         return

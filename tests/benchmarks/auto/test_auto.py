@@ -89,7 +89,7 @@ def _row(workload: object, settings: Settings) -> tuple[object, ...]:
     solve(problem, time_limit_s=0.2)  # kernels are loaded
     result, first_s, end_s = timed_solve(problem, "auto")
     best_at = next((s.elapsed_s for s in result.trace if s.objective_s <= result.objective_s * (1 + 1e-6)), math.inf)
-    found: list[tuple[float, str, float]] = []
+    answers: list[tuple[float, str, float]] = []
     for name in PLANNERS:
         if name in LEFT_OUT or PLANNERS[name]().unsupported(problem):
             continue
@@ -97,8 +97,8 @@ def _row(workload: object, settings: Settings) -> tuple[object, ...]:
             other, _, taken_s = timed_solve(problem, name)
         except (UnsupportedProblem, InvalidProblem):
             continue
-        found.append((other.objective_s, name, taken_s))
-    best_s, name, taken_s = min(found)
+        answers.append((other.objective_s, name, taken_s))
+    best_s, name, taken_s = min(answers)
     behind = result.objective_s / best_s - 1 if math.isfinite(best_s) else 0.0
     return (f"{first_s:.2f}", f"{best_at:.1f}", f"{end_s:.1f}", f"{result.objective_s * 1e3:.4f}", name,
             f"{best_s * 1e3:.4f}", f"{taken_s:.1f}", f"{behind:+.2%}")  # fmt: skip

@@ -1,4 +1,4 @@
-"""`auto` beside its members where devices are told apart: pins, groups kept together, caps by device and kinds.
+"""`auto` beside its members where devices are distinguished: pins, groups kept together, caps by device and kinds.
 
 pytest -m benchmark tests/benchmarks/auto/test_constraints.py -s
 """
@@ -53,8 +53,8 @@ def test_auto_is_not_behind_its_members() -> None:
         began = time.process_time()
         auto_s = solve(problem, effort=Effort.QUICK, time_limit_s=GUARD_S).objective_s
         taken_s[model].append(time.process_time() - began)
-        found = alone(problem)
-        name, best_s = min(found.items(), key=lambda one: one[1])
+        members_s = alone(problem)
+        name, best_s = min(members_s.items(), key=lambda one: one[1])
         if math.isinf(auto_s) and math.isinf(best_s):
             none[model] += 1
             print(f"{seed} {model}: met by none: {words}", flush=True)

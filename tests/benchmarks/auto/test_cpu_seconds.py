@@ -1,4 +1,4 @@
-"""What a search reaches in so many seconds of CPU time: its time limit is told by the process's own clock.
+"""What a search reaches in so many seconds of CPU time: its time limit is measured by the process's own clock.
 
 pytest -m benchmark tests/benchmarks/auto/test_cpu_seconds.py -s
 """

@@ -50,6 +50,6 @@ def test_a_busy_machine_finds_the_same_plan(name: str) -> None:
         assert alone.stop_reason is beside.stop_reason is StopReason.FINISHED
         assert alone.plan is not None
         assert beside.plan is not None
-        first, second = (write_plan(problem, found.plan) for found in (alone, beside) if found.plan is not None)
+        first, second = (write_plan(problem, result.plan) for result in (alone, beside) if result.plan is not None)
         print(f"{name} | {objective.value} | {alone.objective_s * 1e3:.4f} ms | {alone_s:.1f} CPU s")
         assert first == second, (name, objective)

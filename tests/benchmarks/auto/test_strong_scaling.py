@@ -21,7 +21,7 @@ from tests.benchmarks.table import show
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(36000)]
 
 GUARD_S = 3600.0
-"""A search ends by its count of work; this only guards against one that does not."""
+"""A search ends by its count of work; this is a safety limit for one that does not."""
 EXCEPTION = 1e-9
 """Relative loss by a device more from which on it is an exception."""
 

@@ -97,9 +97,9 @@ def test_whole_models_as_operator_times_predict_them(tmp_path: Path) -> None:
         ["model", "samples", "measured ms", "own times", "others' times", "of it interpolated", "roofline", "noise"],
         rows, "torch",
     )  # fmt: skip
-    for what, found in errors.items():
-        print(f"{what}: {words([e for e, _ in found])}; noise under 2%: {words([e for e, n in found if n < QUIET])}")
-    assert all(np.isfinite(error) for found in errors.values() for error, _ in found)
+    for what, pairs in errors.items():
+        print(f"{what}: {words([e for e, _ in pairs])}; noise under 2%: {words([e for e, n in pairs if n < QUIET])}")
+    assert all(np.isfinite(error) for pairs in errors.values() for error, _ in pairs)
 
 
 def words(errors: list[float]) -> str:
@@ -110,7 +110,7 @@ def words(errors: list[float]) -> str:
 def report(
     models: list[str], graphs: dict[str, OpGraph], libraries: dict[str, Library], truth: dict[str, list[Whole]]
 ) -> tuple[list[list[str]], dict[str, list[tuple[float, float]]]]:
-    """(rows, by what is told the errors with their noise)."""
+    """(rows, by the quantity estimated the errors with their noise)."""
     rows: list[list[str]] = []
     errors: dict[str, list[tuple[float, float]]] = {}
     for model in models:
@@ -125,20 +125,28 @@ def report(
         if others is not None:
             predictions["others"] = table(graph, [kind], [others], Optimizer.ADAM)[0]
         predictions["roofline"] = estimate(graph, [kind])
-        for found in truth[model]:
-            measured = found.samples in MEASURED
-            fields = {what: total(graph, p, found.samples) / found.median_s - 1.0 for what, p in predictions.items()}
-            row = [model, str(found.samples) + ("" if measured else ", held out"), f"{found.median_s * 1e3:.2f}"]
+        for whole_run in truth[model]:
+            measured = whole_run.samples in MEASURED
+            fields = {
+                what: total(graph, p, whole_run.samples) / whole_run.median_s - 1.0 for what, p in predictions.items()
+            }
+            row = [
+                model,
+                str(whole_run.samples) + ("" if measured else ", held out"),
+                f"{whole_run.median_s * 1e3:.2f}",
+            ]
             row.append(f"{fields['own']:+.1%}")
-            errors.setdefault(f"own, {'measured' if measured else 'held out'}", []).append((fields["own"], found.noise))
+            errors.setdefault(f"own, {'measured' if measured else 'held out'}", []).append(
+                (fields["own"], whole_run.noise)
+            )
             if others is not None:
                 row.append(f"{fields['others']:+.1%}")
-                between = measured_share(graph, predictions["others"], found.samples, Origin.INTERPOLATED)
+                between = measured_share(graph, predictions["others"], whole_run.samples, Origin.INTERPOLATED)
                 row.append(f"{between:.0%}")
-                errors.setdefault("others", []).append((fields["others"], found.noise))
+                errors.setdefault("others", []).append((fields["others"], whole_run.noise))
             else:
                 row += ["", ""]
-            row += [f"{fields['roofline']:+.1%}", f"{found.noise:.1%}"]
-            errors.setdefault("roofline", []).append((fields["roofline"], found.noise))
+            row += [f"{fields['roofline']:+.1%}", f"{whole_run.noise:.1%}"]
+            errors.setdefault("roofline", []).append((fields["roofline"], whole_run.noise))
             rows.append(row)
     return rows, errors

@@ -30,17 +30,17 @@ STACKS = ("traced", "eager", "compiled", "fused")
 def placed(row: Published, graph: explorer.Traced) -> Expert:
     """The published stages."""
     where, operators = row.placement, graph.graph.operators
-    found = [-1] * len(operators)
+    device_of = [-1] * len(operators)
     for o, operator in enumerate(operators):
         parts = operator.module_path.split(".")
         names = [".".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
         stem = operator.name.split("/")[0]
-        found[o] = next((where[name] for name in (*names, stem) if name in where), 0)
+        device_of[o] = next((where[name] for name in (*names, stem) if name in where), 0)
     for group in together(graph.graph):
-        device = max(found[o] for o in group)
+        device = max(device_of[o] for o in group)
         for o in group:
-            found[o] = device
-    return Expert(tuple(found))
+            device_of[o] = device
+    return Expert(tuple(device_of))
 
 
 def estimated(row: Published, graph: explorer.Traced, stack: str) -> Result:

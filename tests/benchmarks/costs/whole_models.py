@@ -59,7 +59,7 @@ def time_whole(model: str, counts: Sequence[int], budget_s: float) -> list[Whole
         given = make_samples(model, samples, seed=0, dtype=program.dtype, device=device, allow_model=True)
         inputs = tuple(given[one.position] for one in segment.inputs)
         subjects.append(Subject(graph, segment.module, inputs, {}, samples, device))
-    found: list[list[float]] = [[] for _ in counts]
+    seconds: list[list[float]] = [[] for _ in counts]
     noise = [0.0] * len(counts)
     with one_thread():
         for _ in range(3):
@@ -68,10 +68,10 @@ def time_whole(model: str, counts: Sequence[int], budget_s: float) -> list[Whole
                 noise[at] = max(noise[at], probe(repeats=10, now=time.thread_time))
                 until, taken = time.perf_counter() + budget_s / 3, 0
                 while taken < LEAST // 3 + 1 or time.perf_counter() < until:
-                    found[at].append(sum(whole(subject, time.thread_time)))
+                    seconds[at].append(sum(whole(subject, time.thread_time)))
                     taken += 1
                 noise[at] = max(noise[at], probe(repeats=10, now=time.thread_time))
     return [
         Whole(samples, median(each), calm(each), len(each), noise[at])
-        for at, (samples, each) in enumerate(zip(counts, found, strict=True))
+        for at, (samples, each) in enumerate(zip(counts, seconds, strict=True))
     ]

@@ -1,1 +1,1 @@
-"""What it takes to tell what a plan costs, and whether both ways of telling agree."""
+"""What it takes to evaluate a plan, and whether both evaluators agree."""

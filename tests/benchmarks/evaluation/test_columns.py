@@ -18,9 +18,9 @@ def test_ten_thousand_random_plans_are_told_alike() -> None:
     compared: Counter[tuple[str, str]] = Counter()
     wrong: Counter[tuple[str, str]] = Counter()
     for seed in range(10_250):
-        found = random_plan(seed)
-        for objective in (Objective.ITERATION, Objective.MAKESPAN) if found else ():
-            problem, plan = found
+        case = random_plan(seed)
+        for objective in (Objective.ITERATION, Objective.MAKESPAN) if case else ():
+            problem, plan = case
             sort = str(problem.transfers), f"{objective}, {problem.execution}" if objective == "makespan" else objective
             compared[sort] += 1
             wrong[sort] += bool(disagreement(problem, plan, objective))

@@ -44,9 +44,9 @@ def kernels_s(problem: Problem, plan: Plan, objective: Objective) -> dict[str, f
     def timed(name: str, kernel):
         def call(*args):
             began = time.process_time()
-            found = kernel(*args)
+            result = kernel(*args)
             spent[name] += time.process_time() - began
-            return found
+            return result
 
         return call
 
@@ -69,10 +69,10 @@ def test_an_estimate_a_pass_and_a_latency_against_an_evaluation() -> None:
     rows = []
     for model, devices in MODELS:
         for name, tell in SEARCHES:
-            found = tell(model, devices)
-            if found is None:
+            estimated = tell(model, devices)
+            if estimated is None:
                 continue
-            problem, plan, objective, quick_s = found
+            problem, plan, objective, quick_s = estimated
             kernels = kernels_s(problem, plan, objective)
             tasks = len(lower.lower(problem, plan, objective).tasks.seconds)
             whole_s = cpu_seconds(lambda p=problem, q=plan: evaluate(p, q), 5)

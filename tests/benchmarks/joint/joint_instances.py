@@ -199,12 +199,12 @@ def _capped(problem: Problem) -> Problem:
 def instances() -> tuple[Instance, ...]:
     """What the benchmark asks: every family in training on two and four devices, over both links, and capped;
     some in inference; each size with a seed of its own."""
-    found = []
+    listed = []
     for number, family in enumerate(FAMILIES):
         for k, size in enumerate((8, 12, 16, 20)):
             for j, (devices, links, capped) in enumerate(SETTINGS):
                 seed = 100 * number + 10 * k + j
-                found.append(Instance(family, size, True, devices, links, capped, seed))
+                listed.append(Instance(family, size, True, devices, links, capped, seed))
         for k, size in enumerate((20, 30)):
-            found.append(Instance(family, size, False, 2 + 2 * k, "NVLink", False, 100 * number + 90 + k))
-    return tuple(found)
+            listed.append(Instance(family, size, False, 2 + 2 * k, "NVLink", False, 100 * number + 90 + k))
+    return tuple(listed)

@@ -20,13 +20,13 @@ from tests.benchmarks.table import show
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(4 * 3600)]
 
 PROOF_S = float(os.environ.get("BENCHMARK_PROOF_S", "60"))
-"""Seconds for the proof of every instance; those that take longer are told, and left out."""
+"""Seconds for the proof of every instance; those that take longer are listed, and left out."""
 LIMIT_S = float(os.environ.get("BENCHMARK_CPU_S", "1"))
 """CPU seconds of the planning process for every planner."""
 SEED = 0
 PLANNED = ("joint", "heft", "m-etf", "m-sct", "m-topo", "layer-split")
 LEAST = 30
-"""So many instances must be proved for the figures to be worth telling."""
+"""So many instances must be proved for the figures to be worth reporting."""
 
 
 def planned(problem: Problem, planner: str) -> float:

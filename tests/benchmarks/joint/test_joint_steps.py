@@ -45,7 +45,7 @@ RIVALS = tuple(
         ","
     )
 )
-"""Other planners minimise other things, and are as slow as they were told; name them to see."""
+"""Other planners minimise other things, and are as slow as reported for them; name them to see."""
 OURS = "joint"
 LINKS = {
     "NVLink": {"bandwidth_bytes_per_s": 50e9, "links": Wires.DEDICATED},
@@ -110,16 +110,18 @@ def test_step_time_of_every_planner():
     for model, devices, links, capped in cells():
         problem = make_question(model, devices, links)
         problem = without_one(problem) if capped else problem
-        found = {name: step_s(problem, name) for name in (*RIVALS, OURS)}
-        ours, bound, cpu_s = found[OURS]
-        least = min(seconds for seconds, _, _ in found.values())
+        answers = {name: step_s(problem, name) for name in (*RIVALS, OURS)}
+        ours, bound, cpu_s = answers[OURS]
+        least = min(seconds for seconds, _, _ in answers.values())
         for name in RIVALS:
-            if math.isfinite(found[name][0]):
-                below.setdefault((name, devices, links, capped, model in MODELS), []).append(1 - ours / found[name][0])
+            if math.isfinite(answers[name][0]):
+                below.setdefault((name, devices, links, capped, model in MODELS), []).append(
+                    1 - ours / answers[name][0]
+                )
         lower = max(bound, lower_bound_s(problem))
         rows.append(
             [model, devices, links + (", capped" if capped else ""), len(problem.graph)]
-            + [_ms(found[name][0], least) for name in (*RIVALS, OURS)]
+            + [_ms(answers[name][0], least) for name in (*RIVALS, OURS)]
             + [f"{lower * 1e3:.2f}", f"{1 - lower / ours:.1%}", f"{cpu_s:.1f}"]
         )
         print(rows[-1], flush=True)

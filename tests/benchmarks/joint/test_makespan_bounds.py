@@ -85,8 +85,8 @@ def test_bounds_of_one_pass() -> None:
                 started = time.process_time()
                 quick = lower_bound_s(problem)
                 quick_s = time.process_time() - started
-                found = solve(problem, Joint(evaluations=EVALUATIONS), time_limit_s=3600.0)
-                best = found.objective_s
+                result = solve(problem, Joint(evaluations=EVALUATIONS), time_limit_s=3600.0)
+                best = result.objective_s
                 started = time.process_time()
                 improved = improved_bound_s(problem, best, budget=EFFORT)
                 improved_s = time.process_time() - started

@@ -27,8 +27,8 @@ class Counted:
         self.browser.set_script_timeout(120)
 
     def now_ms(self) -> float:
-        found = self.browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
-        return 1000 * next(metric["value"] for metric in found if metric["name"] == "TaskDuration")
+        metrics = self.browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return 1000 * next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
 
     def of(self, act: Callable[[], Any]) -> float:
         before = self.now_ms()
@@ -38,7 +38,7 @@ class Counted:
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A browser that tells at which CPU time of its main thread a page's marks were."""
+    """A browser that reports at which CPU time of its main thread a page's marks were."""
     binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if binary is None or driver is None:
         pytest.skip("chromium and chromedriver are not installed (tests/browser/install.sh)")
@@ -57,15 +57,15 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def marks_cpu_ms(browser: Any) -> dict[str, float]:
     """Main-thread CPU from the mark "first begin" to the others, of the page that was left just now.
 
-    The log is told when a page is left, and emptied by reading it.
+    The log is written when a page is left, and emptied by reading it.
     """
-    found = {}
+    marks = {}
     for entry in browser.get_log("performance"):
         message = json.loads(entry["message"])["message"]
         event = message["params"]
         if message["method"] == "Tracing.dataCollected" and event.get("name", "").startswith("first "):
-            found[event["name"].removeprefix("first ")] = event["tts"] / 1000
-    return {name: at - found["begin"] for name, at in found.items() if "begin" in found}
+            marks[event["name"].removeprefix("first ")] = event["tts"] / 1000
+    return {name: at - marks["begin"] for name, at in marks.items() if "begin" in marks}
 
 
 def median(values: Sequence[float]) -> str:

@@ -28,7 +28,7 @@ PARTS = {
 
 def loads(browser, module: str, cached: bool = False) -> dict[str, list[tuple[float, float]]]:
     """For each part of the page, (milliseconds, main-thread CPU until then; nan where it is not known)."""
-    found: dict[str, list[tuple[float, float]]] = {part: [] for part in PARTS}
+    times: dict[str, list[tuple[float, float]]] = {part: [] for part in PARTS}
     for address in serve(module, "gpt"):
         page = Page(browser, address, PATIENCE_S).open(QUESTION)
         counted = Counted(page)
@@ -46,8 +46,8 @@ def loads(browser, module: str, cached: bool = False) -> dict[str, list[tuple[fl
             browser.get("about:blank")
             cpu = {**marks_cpu_ms(browser), "idle": idle}
             for part in PARTS:
-                found[part].append((first.get(part, float("nan")), cpu.get(part, float("nan"))))
-    return found
+                times[part].append((first.get(part, float("nan")), cpu.get(part, float("nan"))))
+    return times
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +59,13 @@ def watching(traced):  # noqa: F811
 def test_first_picture_of_gpt(watching):
     """Of somebody who is here for the first time, and of somebody who was here before."""
     before = load()
-    found = {
+    times = {
         "first time": loads(watching, "tests.browser.fakes.serve_real"),
         "cache kept": loads(watching, "tests.browser.fakes.serve_real", cached=True),
     }
     rows = [
         (name, word, *("-" if each[0] != each[0] else whole(each) for each in zip(*taken[part], strict=True)))
-        for name, taken in found.items()
+        for name, taken in times.items()
         for part, word in PARTS.items()
     ]
     title = f"First picture of gpt, median of {LOADS} (least to most); load before {before}, after {load()}"

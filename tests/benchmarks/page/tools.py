@@ -33,7 +33,7 @@ MODEL_EXPLORER = (
 @dataclass(frozen=True)
 class Tool:
     """code: what serves a file; "" for this page. path: of the file's page ({file}). ready: what is true in the page
-    when the graph can be used. open_search: a script. field, found: selectors, of where one types and what tells the
+    when the graph can be used. open_search: a script. field, answer: selectors, of where one types and what shows the
     answer. at: a place (x, y) from which the graph is dragged. expand: a script that calls its last argument with the
     milliseconds to all operators; "" where they are always drawn."""
 
@@ -43,7 +43,7 @@ class Tool:
     ready: str
     open_search: str
     field: str
-    found: str
+    answer: str
     at: tuple[int, int]
     expand: str = ""
 

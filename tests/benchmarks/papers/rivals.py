@@ -29,7 +29,7 @@ SEQUENCE = PipeDreamIteration(orders=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Best:
     """The best plan of some planners on some problems that differ only in their sequence; None and inf without one."""
 
     problem: Problem
@@ -74,25 +74,25 @@ class Found:
         return 0.0 if self.plan is None else float(run(self.problem, self.plan).peak_bytes().max())
 
 
-def best(problems: Sequence[Problem], *planners: Planner) -> Found:
+def best(problems: Sequence[Problem], *planners: Planner) -> Best:
     """Of all these planners on all these problems, judged by the one simulator."""
-    found = Found(problems[0], None, math.inf, 0.0)
+    fastest = Best(problems[0], None, math.inf, 0.0)
     before = time.process_time()
     for problem in problems:
         for planner in planners:
             if planner.unsupported(problem) is None:
                 result = solve(problem, planner, time_limit_s=LIMIT_S)
-                if result.objective_s < found.seconds:
-                    found = Found(problem, result.plan, result.objective_s, 0.0)
-    return Found(found.problem, found.plan, found.seconds, time.process_time() - before)
+                if result.objective_s < fastest.seconds:
+                    fastest = Best(problem, result.plan, result.objective_s, 0.0)
+    return Best(fastest.problem, fastest.plan, fastest.seconds, time.process_time() - before)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A DAG of stages, and the best sequence of stages."""
 
-    graph: Found
-    sequence: Found
+    graph: Best
+    sequence: Best
 
     @property
     def gain(self) -> float:
@@ -112,8 +112,8 @@ def ours(problem: Problem) -> Pair:
     sequences = sequential_problems(problem, 2)
     one, two = best(sequences, SEQUENCE), best(sequences[:1], OURS)
     better = one if one.seconds <= two.seconds else two
-    return Pair(best([problem], OURS), Found(better.problem, better.plan, better.seconds, one.cpu_s + two.cpu_s))
+    return Pair(best([problem], OURS), Best(better.problem, better.plan, better.seconds, one.cpu_s + two.cpu_s))
 
 
-def data_parallel(problem: Problem) -> Found:
+def data_parallel(problem: Problem) -> Best:
     return best([problem], DataParallel())

@@ -1,4 +1,4 @@
-"""What the published objective, time per sample of the slowest stage, does not know: the way in and out."""
+"""What the published objective, time per sample of the slowest stage, leaves out: filling and draining the pipeline."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_least_bottleneck_is_not_least_iteration():
     rows = []
     for count in (1, 2, 4, 8, 16, 32):
         costs = size_costs(condensed, problem.mini_batch // count)
-        found = starts.published(count)
-        assert found is not None
-        drafts = [found]
+        published = starts.published(count)
+        assert published is not None
+        drafts = [published]
         if DEVICES in costs.degrees:
             drafts.append(Draft((DraftStage(tuple(range(len(costs.param_bytes))), costs.samples, DEVICES),)))
         cells = [
@@ -52,7 +52,7 @@ def test_least_bottleneck_is_not_least_iteration():
             f"{judge(problem, realise(problem, draft.expanded(condensed.members))).objective_s * 1e3:.0f}"
             for draft in drafts
         ]
-        replicas = ", ".join(str(stage.replicas) for stage in found.stages)
+        replicas = ", ".join(str(stage.replicas) for stage in published.stages)
         rows.append((count, replicas, *cells, *["- | -"] * (2 - len(cells))))
     show(
         "Multi-modal transformer on 8 GPUs, ms",

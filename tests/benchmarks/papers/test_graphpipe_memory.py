@@ -1,4 +1,4 @@
-"""GraphPipe's figure 6 where memory binds, as in the paper ("close to the memory limit", A.2): the transformer."""
+"""GraphPipe's figure 6 with little memory, as in the paper ("close to the memory limit", A.2): the transformer."""
 
 from __future__ import annotations
 

@@ -38,15 +38,15 @@ def test_time_to_a_placement():
     rows = []
     for model in CHOSEN:
         problem = make_question(model, 2, "NVLink")
-        found = {name: planned(problem, name) for name in (EXPERT, *BAECHI)}
+        answers = {name: planned(problem, name) for name in (EXPERT, *BAECHI)}
         ours, took = planned(problem, OURS)
-        rival_s = min(found[name][0].objective_s for name in BAECHI)
+        rival_s = min(answers[name][0].objective_s for name in BAECHI)
         overtakes = next((step.elapsed_s for step in ours.trace if step.objective_s <= rival_s), math.nan)
         rows.append(
             [model, len(problem.graph)]
-            + [f"{result.objective_s * 1e3:.2f} in {cpu_s:.2f} s" for result, cpu_s in found.values()]
+            + [f"{result.objective_s * 1e3:.2f} in {cpu_s:.2f} s" for result, cpu_s in answers.values()]
             + [f"{ours.objective_s * 1e3:.2f} in {took:.1f} s", f"{overtakes:.2f} s",
-               f"{1 - ours.objective_s / found[EXPERT][0].objective_s:.1%}", f"{1 - ours.objective_s / rival_s:.1%}"]
+               f"{1 - ours.objective_s / answers[EXPERT][0].objective_s:.1%}", f"{1 - ours.objective_s / rival_s:.1%}"]
         )  # fmt: skip
         print(*rows[-1], sep=" | ", flush=True)
     header = ("model", "operators", EXPERT, *BAECHI, OURS, "overtakes", f"below {EXPERT}", "below the best of Baechi")

@@ -1,10 +1,10 @@
 """Calibrations and runs of several plans of one model in turn, in the same processes:
 ``torchrun --nproc-per-node 2 -m tests.benchmarks.runs.interleaved_ranks FOLDER``.
 
-FOLDER has calibration.json (a plan that names the model), plan-0.json, plan-1.json, ..., and asked.json: rounds, steps,
-budget_s and samples of a calibration. Rank 0 writes told.json: profiles, one a round, and of every plan what each of
-its runs found: lengths_s of iterations, cpu_s [rank][iteration] of everything in a rank's process, and the noise
-before and after.
+FOLDER has calibration.json (a plan that names the model), plan-0.json, plan-1.json, ..., and request.json: rounds,
+steps, budget_s and samples of a calibration. Rank 0 writes measured.json: profiles, one a round, and of every plan what
+each of its runs found: lengths_s of iterations, cpu_s [rank][iteration] of everything in a rank's process, and the
+noise before and after.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 
 
 def main(folder: Path) -> None:
-    content = json.loads((folder / "asked.json").read_text())
+    content = json.loads((folder / "request.json").read_text())
     torch.set_num_threads(1)
     pinned = pin(int(os.environ["LOCAL_RANK"]), 1)
     dist.init_process_group("gloo", timeout=timedelta(seconds=600))
@@ -49,10 +49,10 @@ def main(folder: Path) -> None:
         outcome = calibrate(whole, request, Place(rank, ranks, CPU, pinned))
         assert outcome.profile is not None
         profiles.append(profile_object(outcome.profile))
-        for machine, found in zip(machines, runs, strict=True):
-            found.append(_run(machine, content["steps"]))
+        for machine, series in zip(machines, runs, strict=True):
+            series.append(_run(machine, content["steps"]))
     if rank == 0:
-        (folder / "told.json").write_text(json.dumps({"profiles": profiles, "runs": runs}))
+        (folder / "measured.json").write_text(json.dumps({"profiles": profiles, "runs": runs}))
     dist.barrier()
     dist.destroy_process_group()
 
@@ -85,9 +85,9 @@ def _run(machine: Machine, steps: int) -> dict[str, Any]:
 def _noise() -> float:
     """The largest over ranks, all at once."""
     dist.barrier()
-    found = torch.tensor([probe(CPU, repeats=12)], dtype=torch.float64)
-    dist.all_reduce(found, dist.ReduceOp.MAX)
-    return float(found)
+    worst = torch.tensor([probe(CPU, repeats=12)], dtype=torch.float64)
+    dist.all_reduce(worst, dist.ReduceOp.MAX)
+    return float(worst)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 
 
 def test_what_an_action_takes_of_the_engine(tmp_path: Path) -> None:
-    file = tmp_path / "told.json"
+    file = tmp_path / "measured.json"
     command = torchrun_command(file, 2, "tests.benchmarks.runs.engine_ranks")
     subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})
     content = json.loads(file.read_text())

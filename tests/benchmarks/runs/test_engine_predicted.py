@@ -89,14 +89,14 @@ def measured_together(model: str, questions: list[tuple[Problem, Plan]], folder:
     for number, (problem, plan) in enumerate(questions):
         (folder / f"plan-{number}.json").write_text(write_plan(problem, plan, reference=model))
     settings = {"rounds": ROUNDS, "steps": STEPS, "budget_s": BUDGET_S, "samples": SAMPLES}
-    (folder / "asked.json").write_text(json.dumps(settings))
+    (folder / "request.json").write_text(json.dumps(settings))
     command = torchrun_command(folder, 2, "tests.benchmarks.runs.interleaved_ranks")
     subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})
-    return json.loads((folder / "told.json").read_text())
+    return json.loads((folder / "measured.json").read_text())
 
 
-def _off(predicted_s: float, found: float) -> str:
-    return f"{predicted_s * 1e3:.1f} ({predicted_s / found - 1:+.1%})"
+def _off(predicted_s: float, measured_s: float) -> str:
+    return f"{predicted_s * 1e3:.1f} ({predicted_s / measured_s - 1:+.1%})"
 
 
 @dataclass
@@ -108,11 +108,11 @@ class Table:
     near: dict[str, int]
 
 
-def add_rows(table: Table, model: str, questions: list[tuple[Problem, Plan]], found: Any) -> None:
-    """The plans of one model, from what its ranks told."""
-    profiles = [read_profile(value, "told.json") for value in found["profiles"]]
+def add_rows(table: Table, model: str, questions: list[tuple[Problem, Plan]], measured: Any) -> None:
+    """The plans of one model, from what its ranks measured."""
+    profiles = [read_profile(value, "measured.json") for value in measured["profiles"]]
     series: dict[str, list[float]] = {"before": [], "after": [], "measured": []}
-    for (share, count, pipeline), (problem, plan), runs in zip(PLANS, questions, found["runs"], strict=True):
+    for (share, count, pipeline), (problem, plan), runs in zip(PLANS, questions, measured["runs"], strict=True):
         lengths = [length for each in runs for length in each["lengths_s"]]
         cpu_s = max(calm([s for each in runs for s in each["cpu_s"][rank]]) for rank in (0, 1))
         known = {

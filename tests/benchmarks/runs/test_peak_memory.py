@@ -97,13 +97,13 @@ def peaks(model: str, ranks: int, micro_batches: int, pipeline: str, folder: Pat
 
 
 def test_peaks(tmp_path: Path) -> None:
-    found = [
+    by_model = [
         [rank for each in PLANS if each[2] in PIPELINES for rank in peaks(model, *each, tmp_path)] for model in MODELS
     ]
-    near = [[abs(off) <= 0.1 for off, _ in ranks] for ranks in found]
+    near = [[abs(off) <= 0.1 for off, _ in ranks] for ranks in by_model]
     show(
         f"Predicted and measured peaks, {SAMPLES} samples, Adam: {sum(map(sum, near))} of {sum(map(len, near))} ranks"
         f" within 10 %, {sum(map(all, near))} of {len(near)} models in all of theirs",
         ["model", "rank", "micro-batches", "pipeline", "predicted MiB", "measured MiB", "predicted/measured",
-         "most of it"], [row for ranks in found for _, row in ranks], "torch",
+         "most of it"], [row for ranks in by_model for _, row in ranks], "torch",
     )  # fmt: skip

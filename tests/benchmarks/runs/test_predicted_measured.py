@@ -118,7 +118,7 @@ def calibrated(model: str, folder: Path, samples: tuple[int, ...]) -> Profile:
 def test_predicted_against_measured(name: str, tmp_path: Path) -> None:
     model = f"tests.benchmarks.runs.run_models:{name}"
     profile = calibrated(model, tmp_path / "profile", (4, 8) if name == "rnnlm" else (2, 4, 8))
-    rows, messages, found = [], [], []
+    rows, messages, measurements = [], [], []
     for number, (title, make) in enumerate(plans_of(name, model).items()):
         problem, plan = make(profile)
         text = write_plan(problem, plan, reference=model)
@@ -133,13 +133,13 @@ def test_predicted_against_measured(name: str, tmp_path: Path) -> None:
         predicted = simulate(problem, plan).makespan_s
         measured, best = median(outcome.iterations_s), min(outcome.iterations_s)
         messages.append(predicted)
-        found.append(measured)
+        measurements.append(measured)
         rows.append([
             title, f"{predicted * 1e3:.1f}", f"{measured * 1e3:.1f}", f"{best * 1e3:.1f}",
             f"{predicted / measured - 1:+.1%}", f"{predicted / best - 1:+.1%}",
             f"{compared.fed_error:+.1%}", f"{outcome.noise or 0.0:.1%}",
         ])  # fmt: skip
-    agreement = rank_agreement(messages, found)
+    agreement = rank_agreement(messages, measurements)
     show(
         f"Predicted against measured: {name}, two pinned processes of one thread (Spearman {agreement:.2f};"
         f" noise of the calibration {profile.noise:.1%})",

@@ -46,13 +46,13 @@ def test_measured_over_predicted(tmp_path: Path) -> None:
     for model in MODELS:
         begun = perf_counter()
         questions = [question(model, *which) for which in PLANS]
-        found = measured_together(model, questions, tmp_path / model)
-        profiles = [read_profile(value, "told.json") for value in found["profiles"]]
+        outcome = measured_together(model, questions, tmp_path / model)
+        profiles = [read_profile(value, "measured.json") for value in outcome["profiles"]]
         expected = [fmean(predicted(*one, profile).iteration_s for profile in profiles) for one in questions]
-        lengths = [[length for each in runs for length in each["lengths_s"]] for runs in found["runs"]]
+        lengths = [[length for each in runs for length in each["lengths_s"]] for runs in outcome["runs"]]
         measured = [median(each) for each in lengths]
         ratios = [took / entry for took, entry in zip(measured, expected, strict=True)]
-        runs = [run for each in found["runs"] for run in each]
+        runs = [run for each in outcome["runs"] for run in each]
         noise = [
             max(run["noise"][0] for run in runs),
             max(variation(run["lengths_s"]) for run in runs),

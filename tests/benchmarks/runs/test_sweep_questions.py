@@ -52,11 +52,11 @@ PlainRows = list[dict[str, Any]]
 
 
 def models(folder: Path) -> list[Path]:
-    found = []
+    files = []
     for workload in (Workload(chain(3, 4), "chain"), Workload(branches(), "branches")):
-        found.append(folder / f"{workload.reference}.json")
-        found[-1].write_text(write_graph(workload))
-    return found
+        files.append(folder / f"{workload.reference}.json")
+        files[-1].write_text(write_graph(workload))
+    return files
 
 
 def cells_of(files: list[Path], planners: str = PLANNERS, caps: tuple[float, ...] = ()) -> tuple[Cell, ...]:
@@ -72,11 +72,11 @@ def plain_rows(rows: list[Row]) -> PlainRows:
 def timed(questions: tuple[Cell, ...], workers: Any, **more: Any) -> tuple[PlainRows, list[object]]:
     """The rows, and a line of the table: seconds, seconds of the searches, seconds beside these a question."""
     load_before, began = os.getloadavg()[0], time.perf_counter()
-    found = dict(
+    by_position = dict(
         cell_rows(questions, Settings(mini_batch=MINI_BATCH), Limits(Effort.QUICK), workers, Nothing(), **more)
     )
     took_s = time.perf_counter() - began
-    rows = [found[position] for position in sorted(found)]
+    rows = [by_position[position] for position in sorted(by_position)]
     assert len(rows) == len(questions)
     searched_s = sum(row.result.runtime_s for row in rows if row.result is not None)
     return plain_rows(rows), [f"{took_s:.1f}", f"{searched_s:.1f}", f"{load_before:.1f} to {os.getloadavg()[0]:.1f}"]

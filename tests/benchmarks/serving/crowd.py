@@ -206,7 +206,7 @@ async def _all_of_it(page: ClientConnection) -> None:
 
 
 def limits(plan: Mapping[str, Any]) -> list[float]:
-    """GiB of each device's cap, as a plan's memory tells them."""
+    """GiB of each device's cap, as a plan's memory lists them."""
     return [float(device["limit"].removesuffix(" GiB")) for device in plan["memory"]]
 
 

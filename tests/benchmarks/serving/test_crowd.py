@@ -97,9 +97,9 @@ def test_thirty_clients_and_two_browsers(tmp_path: Path) -> None:
     show(f"{MINUTES:g} minutes, load {began} before", (*header, *times), rows, "uvicorn", "websockets")
 
     waits = [
-        statistics.mean(found)
+        statistics.mean(seconds)
         for one in clients
-        if (found := [each.final_s for each in one.attempts if each.final_s is not None])
+        if (seconds := [each.final_s for each in one.attempts if each.final_s is not None])
     ]
     worst = max(waits) / statistics.mean(waits)
     seen = watch.samples

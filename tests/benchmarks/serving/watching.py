@@ -1,4 +1,4 @@
-"""A server's processes, as Linux tells of them: their memory and threads over time, and an end for some of them."""
+"""A server's processes, as Linux lists them: their memory and threads over time, and an end for some of them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Watch:
 
     def workers(self) -> list[int]:
         """Those that are busy as well as those that wait."""
-        found = []
+        children = []
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             try:
-                found += [int(child) for child in (task / "children").read_text().split()]
+                children += [int(child) for child in (task / "children").read_text().split()]
             except OSError:
                 continue  # a thread that ended
-        return [child for child in found if WORKER in _read(child, "cmdline")]
+        return [child for child in children if WORKER in _read(child, "cmdline")]
 
     async def look(self, until: float, every_s: float = 1.0) -> None:
         while time.monotonic() < until:
@@ -67,8 +67,8 @@ class Watch:
     def slope(self) -> float:
         """MiB a minute of the server, over the second half: the first one warms up."""
         late = self.samples[len(self.samples) // 2 :]
-        found = statistics.linear_regression([each.at_s for each in late], [each.server_mib for each in late])
-        return 60.0 * found.slope
+        fit = statistics.linear_regression([each.at_s for each in late], [each.server_mib for each in late])
+        return 60.0 * fit.slope
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -92,7 +92,7 @@ def _read(pid: int, name: str) -> bytes:
 
 def _status(pid: int) -> tuple[float, int]:
     """MiB and threads, zeros of a process that is gone."""
-    found = dict(line.split(b":", 1) for line in _read(pid, "status").splitlines() if b":" in line)
-    if b"VmRSS" not in found:
+    fields = dict(line.split(b":", 1) for line in _read(pid, "status").splitlines() if b":" in line)
+    if b"VmRSS" not in fields:
         return 0.0, 0
-    return int(found[b"VmRSS"].split()[0]) / 1024, int(found[b"Threads"])
+    return int(fields[b"VmRSS"].split()[0]) / 1024, int(fields[b"Threads"])

@@ -41,13 +41,13 @@ def compared(page, rows=3):
 
 def test_every_planner_is_a_row_the_best_first_and_those_left_out_with_a_reason(fake):
     page = compared(opened(fake))
-    found = cells(page)
-    assert [row[0].split()[0] for row in found[:-1]] == ["auto", "single"]
-    assert "best" in found[0][0]
-    assert "best" not in found[1][0]
-    assert found[0][2] == found[0][1]
-    assert found[0][3:5] == ["0 %", "optimal"]
-    assert found[-1] == ["round unsupported: it is square"]
+    rows = cells(page)
+    assert [row[0].split()[0] for row in rows[:-1]] == ["auto", "single"]
+    assert "best" in rows[0][0]
+    assert "best" not in rows[1][0]
+    assert rows[0][2] == rows[0][1]
+    assert rows[0][3:5] == ["0 %", "optimal"]
+    assert rows[-1] == ["round unsupported: it is square"]
     assert page.js(CURRENT) == ["auto"]
     assert page.state == "optimal"
 

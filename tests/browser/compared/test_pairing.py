@@ -32,9 +32,9 @@ def outcome(planner):
 
 
 def row(planner):
-    found = outcome(planner)
+    answer = outcome(planner)
     return events.row(
-        result_row(planner, "heuristic", "", found, evaluate(PROBLEM, found.plan)), PROBLEM.objective, found
+        result_row(planner, "heuristic", "", answer, evaluate(PROBLEM, answer.plan)), PROBLEM.objective, answer
     )
 
 

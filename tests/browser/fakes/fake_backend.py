@@ -1,4 +1,4 @@
-"""A backend without an engine: hand-made plans of the chain, told as a real worker tells them.
+"""A backend without an engine: hand-made plans of the chain, reported as a real worker reports them.
 
 A comparison has the planners "auto" (the even plan), "single" (all on one device) and "round", which
 cannot be asked; under a time limit of more than a minute "slow" is compared too, until it is stopped.

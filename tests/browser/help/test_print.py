@@ -1,4 +1,4 @@
-"""The page on paper: both pictures whole, on one sheet, without what is there to be touched."""
+"""The page in print: both pictures whole, on one sheet, without buttons and other controls."""
 
 from __future__ import annotations
 

@@ -33,16 +33,16 @@ def test_no_tab_and_no_lesson_has_a_serious_finding(real, theme):
     page = real.open(f"{START}&theme={theme}")
     page.js("document.querySelector('details.each summary').click()")
     page.js(AXE.read_text(encoding="utf-8") + "\nwindow.axe = axe;")
-    found = {}
+    findings = {}
     for tab in page.js(TABS):
         page.js(OPEN, tab)
         page.settle()
-        found[tab] = page.browser.execute_async_script(RUN)
+        findings[tab] = page.browser.execute_async_script(RUN)
     page.open(f"{START}&lesson=bubbles&step=1&theme={theme}")
     page.js(AXE.read_text(encoding="utf-8") + "\nwindow.axe = axe;")
-    found["a lesson"] = page.browser.execute_async_script(RUN)
-    assert len(found) >= 9
-    assert {tab: expected for tab, expected in found.items() if expected} == {}
+    findings["a lesson"] = page.browser.execute_async_script(RUN)
+    assert len(findings) >= 9
+    assert {tab: expected for tab, expected in findings.items() if expected} == {}
 
 
 @pytest.mark.slow

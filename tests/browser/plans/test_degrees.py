@@ -84,9 +84,9 @@ def test_placements_and_exchanges_of_a_group_are_seen(real, theme, size):
     assert "exchange in the group" in page.text("why")
     assert "GPU 0-1" in page.js("return document.querySelector('.gantt-card').innerText")
     assert page.js(NEAR, 0.5) == []
-    found = page.js(NEAR, 1.5)
-    assert "S(width)" in found
-    assert any(chip.startswith("all-gather ") and chip.endswith("→ R") for chip in found)
+    chips = page.js(NEAR, 1.5)
+    assert "S(width)" in chips
+    assert any(chip.startswith("all-gather ") and chip.endswith("→ R") for chip in chips)
     if FOLDER:
         page.browser.save_screenshot(str(Path(FOLDER) / f"chips-{theme}.png"))
     page.js("window.explorer.graph.select('o:4')")

@@ -1,4 +1,4 @@
-"""What a page is told of plans that are kept: each by a name of its own, and how two of them differ."""
+"""What a page is sent about plans that are kept: each by a name of its own, and how two of them differ."""
 
 from __future__ import annotations
 

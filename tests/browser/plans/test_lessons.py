@@ -1,4 +1,4 @@
-"""Each lesson is gone through to its end with the real engine: its question answered wrong once, and right once."""
+"""Each lesson is played to its end with the real engine: its question answered wrong once, and right once."""
 
 from __future__ import annotations
 
@@ -179,11 +179,11 @@ def test_every_light_is_somewhere_on_the_page(real):
 
     page = real.open("lesson=bubbles&step=1")
     assert set(page.js("return Object.keys(window.explorer.lessons.SPOTS)")) == set(LIGHTS)
-    found = page.js(
+    missing = page.js(
         "return Object.entries(window.explorer.lessons.SPOTS)"
         ".filter(([, spots]) => !spots.some((spot) => document.querySelector(spot))).map(([name]) => name)"
     )
-    assert found == []
+    assert missing == []
     look = "return getComputedStyle(document.querySelector(arguments[0])).filter"
     assert page.js(look, ".kpi:nth-child(3)") == "none"
     assert "grayscale" in page.js(look, ".kpi:nth-child(1)")

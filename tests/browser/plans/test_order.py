@@ -1,4 +1,4 @@
-"""1F1B is 1F1B, the best order stands beside it, and what launchers run is told before a plan is taken to them."""
+"""1F1B is 1F1B, the best order stands beside it, and what launchers run is shown before a plan is exported to them."""
 
 from __future__ import annotations
 

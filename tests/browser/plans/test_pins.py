@@ -1,4 +1,4 @@
-"""What is pinned stays on its device, is seen and listed, and can be let go again."""
+"""What is pinned stays on its device, is seen and listed, and can be unpinned again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page is told of instants of its schedule: all of it once, and waits as they are asked for."""
+"""What a page is sent about instants of its schedule: all of it once, and waits on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What else there could be: single changes and sweeps are solved, told, and gone to with a click."""
+"""What else there could be: single changes and sweeps are solved, listed, and opened with a click."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_knee_of_a_sweep_over_memory_has_a_ring(real):
                "values": [8e9, 16e9, 32e9], "labels": ["8 GB", "16 GB", "32 GB"], "knee": 1}  # fmt: skip
     page.js("window.explorer.sweep.draw(arguments[0])", message)
     assert len(all_of(page, "#sweep-plot .knee")) == 1
-    rings, dots = page.js(  # at once: a change of size draws anew
+    rings, dots = page.js(  # at once: a change of size draws again
         "return ['.knee', '.point'].map(each => [...document.querySelectorAll('#sweep-plot ' + each)]"
         ".map(mark => mark.getAttribute('cx')))"
     )

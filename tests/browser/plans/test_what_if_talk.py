@@ -1,4 +1,4 @@
-"""What a page is told of single changes: a click shows the very plan that was found for one."""
+"""What a page is sent about single changes: a click shows the very plan that was found for one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def tried(talk, **controls):
     tell(events.model(chain_workload()))
     tell({**result(), "plan": {**result()["plan"], "held": "plan-1"}})
     talk.receive({"type": "help"})
-    found = {**result(), "status": "FEASIBLE", "plan": {**result()["plan"], "objective_s": 2e-3, "held": "plan-2"}}
+    answer = {**result(), "status": "FEASIBLE", "plan": {**result()["plan"], "objective_s": 2e-3, "held": "plan-2"}}
     one = {"words": "4 micro-batches", "controls": controls, "reason": "", "gain": -0.1}
-    talk.backend.requests[-1][1](events.part({**one, "answer": events.packed_plan(found)}))
+    talk.backend.requests[-1][1](events.part({**one, "answer": events.packed_plan(answer)}))
 
 
 def test_a_click_on_a_change_shows_the_plan_that_was_found_for_it_and_asks_nobody(talk):

@@ -37,7 +37,7 @@ def chain():
 
 
 def shown(talk):
-    """The inspector as it was told last, as text."""
+    """The inspector as it was sent last, as text."""
     props = [m["props"][ids.INSPECTOR] for m in talk.sent if ids.INSPECTOR in m.get("props", {})]
     return json.dumps(json.loads(encode(props[-1])), ensure_ascii=False) if props else ""
 

@@ -1,4 +1,4 @@
-"""What one page is told of runs, message by message: only what the server holds runs, and only where it may."""
+"""What one page is sent about runs, message by message: only what the server holds runs, and only where it may."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def talk():
 def result(held="plan-1"):
     problem = chain_problem(4)
     plan = even_plan(problem)
-    found = Result(problem, plan, Status.FEASIBLE, StopReason.FINISHED, 0.2, 0.1, 0.01, "auto")
-    return events.result(found, held=held)
+    answer = Result(problem, plan, Status.FEASIBLE, StopReason.FINISHED, 0.2, 0.1, 0.01, "auto")
+    return events.result(answer, held=held)
 
 
 def solved(talk, held="plan-1"):
@@ -75,9 +75,9 @@ def prepared(talk, held="plan-1", refused=(), warnings=(), elsewhere=""):
 
 def props(talk, element):
     """The newest properties of an element."""
-    found = [m["props"][element] for m in talk.sent if element in m.get("props", {})]
+    values = [m["props"][element] for m in talk.sent if element in m.get("props", {})]
     merged = {}
-    for each in found:
+    for each in values:
         merged |= each
     return merged
 

@@ -69,10 +69,10 @@ def sent(message: object) -> str:
 
 def answers(page, until):
     """What the page is sent, up to the first message that ``until`` holds for."""
-    found = []
-    while not (found and until(found[-1])):
-        found.append(json.loads(page.recv()))
-    return found
+    messages = []
+    while not (messages and until(messages[-1])):
+        messages.append(json.loads(page.recv()))
+    return messages
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def sign_in(address, token, path="/login", **headers):
 
 
 def elsewhere(number: int) -> dict[str, str]:
-    """As a proxy on this machine tells of a client: so that guesses of one test are not held against another."""
+    """The header by which a proxy on this machine names a client: guesses of one test do not count in another."""
     return {"x_forwarded_for": f"192.0.2.{number}"}
 
 

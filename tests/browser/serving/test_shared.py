@@ -1,4 +1,4 @@
-"""On a server for others no visitor takes more than its part, and is told in a line where it ends."""
+"""On a server for others no visitor takes more than its part, and a line says where it ends."""
 
 from __future__ import annotations
 

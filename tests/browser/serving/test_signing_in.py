@@ -15,7 +15,7 @@ def page(window, guarded):
     yield Page(window, guarded)
     window.get(guarded)
     window.delete_all_cookies()
-    window.get_log("browser")  # 401 is told there
+    window.get_log("browser")  # 401 is logged there
 
 
 HELD = """

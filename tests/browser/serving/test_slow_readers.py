@@ -1,4 +1,4 @@
-"""Who asks and does not listen is hung up on; who is only slow is not."""
+"""The connection of a client that asks and does not read is closed; that of one that is only slow is not."""
 
 from __future__ import annotations
 

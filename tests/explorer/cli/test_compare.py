@@ -80,8 +80,8 @@ def test_json_is_a_list_of_plans_in_the_order_of_the_table(command: Command, mod
 def test_the_whole_family_of_contiguities_in_one_table(command: Command, tmp_path: Path) -> None:
     path = write(tmp_path, two_chains())
     printed = command("compare", path, "--planners", "brute-force", "--contiguity", "all", "--json").json
-    found = {entry["contiguity"]: entry["objective_s"] for entry in printed}
-    assert found == pytest.approx({"acyclic": 11.002e-3, "convex": 10.002e-3, "none": 10.002e-3})
+    seconds = {entry["contiguity"]: entry["objective_s"] for entry in printed}
+    assert seconds == pytest.approx({"acyclic": 11.002e-3, "convex": 10.002e-3, "none": 10.002e-3})
     out = command("compare", path, "--planners", "brute-force", "--contiguity", "all").out
     assert "contiguity  acyclic 11.002 ms, convex 10.002 ms (−9.1 %), none 10.002 ms (equal)" in out
     some = command("compare", path, "--planners", "brute-force", "--contiguity", "convex,none", "--json").json

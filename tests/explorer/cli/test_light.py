@@ -42,8 +42,8 @@ def test_planning_a_file_does_not_import_torch_or_pandas(tmp_path: Path) -> None
     path = tmp_path / "gpt-small.json"
     path.write_bytes(gzip.decompress((FOLDER / "gpt-small.json.gz").read_bytes()))
     code = f"from explorer.cli import main; main(['plan', {str(path)!r}, '--planner', 'linear-dp']); import sys"
-    found = run(f"{code}; print('networkx' in sys.modules, 'torch' in sys.modules, 'pandas' in sys.modules)")
-    assert found.splitlines()[-1] == "True False False"
+    output = run(f"{code}; print('networkx' in sys.modules, 'torch' in sys.modules, 'pandas' in sys.modules)")
+    assert output.splitlines()[-1] == "True False False"
 
 
 @pytest.mark.parametrize("how", ["['gpt-small']", "['gpt-small', '--inference', '--dtype', 'bf16']"])

@@ -1,4 +1,4 @@
-"""A module of one's own on the command line: its dtype, its output, its mistakes."""
+"""A user's module on the command line: its dtype, its output, its mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `plan` is told about the search: effort, a plan to start from, the course."""
+"""Options of `plan` about the search: effort, a plan to start from, the course."""
 
 from __future__ import annotations
 

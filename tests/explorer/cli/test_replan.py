@@ -44,10 +44,10 @@ class Pretended:
 
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pretended:
-    found = Pretended()
+    pretended = Pretended()
     monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(Targets, "get", lambda *_: found)
-    return found
+    monkeypatch.setattr(Targets, "get", lambda *_: pretended)
+    return pretended
 
 
 @pytest.fixture
@@ -113,9 +113,9 @@ def test_a_plan_is_searched_for_with_the_planner_that_made_it(plan: Path) -> Non
     assert not isinstance(chosen, str)
     assert (chosen.name, getattr(chosen, "orders", None)) == ("linear-dp", 1)
     profile = profile_of(file.problem.graph)
-    found = replan(file, profile, time_limit_s=5.0)
-    assert found.planner == "linear-dp"
-    assert found.objective_s <= evaluate(replanned(file.problem, profile), file.plan).iteration_s
+    result = replan(file, profile, time_limit_s=5.0)
+    assert result.planner == "linear-dp"
+    assert result.objective_s <= evaluate(replanned(file.problem, profile), file.plan).iteration_s
 
 
 def test_a_profile_of_another_model_is_refused_before_anything_runs(

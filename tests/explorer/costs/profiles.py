@@ -20,7 +20,7 @@ def profile_of(graph: OpGraph, ranks: int = 2, **changes: object) -> Profile:
         if operator.phase is not Phase.UPDATE
     )
     updates = [operator.name for operator in graph.operators if operator.phase is Phase.UPDATE]
-    found = Profile(
+    profile = Profile(
         reference=graph.name,
         graph_sha256=graph_hash(graph),
         training=graph.trains,
@@ -43,4 +43,4 @@ def profile_of(graph: OpGraph, ranks: int = 2, **changes: object) -> Profile:
         memory_bytes=(1e9,) * ranks,
         notes=("made by hand",),
     )
-    return replace(found, **changes)  # type: ignore[arg-type]
+    return replace(profile, **changes)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import explorer
 from explorer.costs.devices import DEVICES
-from explorer.costs.efficiency import _FOUND, SHARES, WorkClass, published
+from explorer.costs.efficiency import _PUBLISHED, SHARES, WorkClass, published
 from explorer.costs.regions import COSTLY
 from explorer.costs.shapes import ring_rounds
 from solvers.problem.collectives import ATTENTION
@@ -22,7 +22,7 @@ OUTSIDE = {
 
 def test_every_source_is_of_a_device_that_there_is_and_says_where() -> None:
     seen = set()
-    for work, kinds, expected in _FOUND:
+    for work, kinds, expected in _PUBLISHED:
         assert 0 < expected.low <= expected.high <= 1
         assert "(20" in expected.source or "IPDPSW 2018" in expected.source
         for kind in kinds:
@@ -33,8 +33,8 @@ def test_every_source_is_of_a_device_that_there_is_and_says_where() -> None:
 
 
 def test_what_is_taken_is_what_was_found_but_where_it_is_said() -> None:
-    found = {(work, kind): published(work, kind) for work in WorkClass for kind in DEVICES}
-    fields = {where: one for where, one in found.items() if one is not None}
+    rates = {(work, kind): published(work, kind) for work in WorkClass for kind in DEVICES}
+    fields = {where: one for where, one in rates.items() if one is not None}
     assert {where for where, one in fields.items() if not one.low <= SHARES[where[0]] <= one.high} == OUTSIDE
     assert published(WorkClass.CONVOLUTIONS, "A100-80GB") is None
     assert published(WorkClass.MEMORY, "cpu") is None

@@ -27,22 +27,22 @@ def planned() -> dict[str, Result]:
 def test_an_interval_holds_the_prediction_and_scales_with_it(planned: dict[str, Result]) -> None:
     result = planned["equal"]
     assert result.plan is not None
-    found = interval(result.problem, result.plan, result.objective_s)
-    assert found is not None
-    assert found.low_s < result.objective_s < found.high_s
+    within = interval(result.problem, result.plan, result.objective_s)
+    assert within is not None
+    assert within.low_s < result.objective_s < within.high_s
     twice = interval(result.problem, result.plan, 2 * result.objective_s)
-    assert twice == pytest.approx((2 * found.low_s, 2 * found.high_s))
+    assert twice == pytest.approx((2 * within.low_s, 2 * within.high_s))
 
 
 def test_an_interval_is_within_that_of_its_widest_class(planned: dict[str, Result]) -> None:
     result = planned["equal"]
     assert result.plan is not None
-    found = interval(result.problem, result.plan, 1.0)
-    assert found is not None
+    within = interval(result.problem, result.plan, 1.0)
+    assert within is not None
     classes = {kernel.work for one in kernels(result.problem, result.plan).values() for kernel in one}
     off = [residual(DEVICES["A100-80GB"], "bf16", work) for work in classes]
-    assert found.low_s >= min(1 / one.high for one in off if one is not None)
-    assert found.high_s <= max(1 / one.low for one in off if one is not None)
+    assert within.low_s >= min(1 / one.high for one in off if one is not None)
+    assert within.high_s <= max(1 / one.low for one in off if one is not None)
 
 
 def test_kernels_of_a_plan_take_what_its_operators_take(planned: dict[str, Result]) -> None:
@@ -96,15 +96,15 @@ def test_a_report_tells_between_which_times_a_plan_may_lie(
 
     result = planned["equal"]
     assert result.plan is not None
-    found = interval(result.problem, result.plan, result.objective_s)
-    assert found is not None
-    assert result_object("gpt-small", result)["interval_s"] == list(found)
+    within = interval(result.problem, result.plan, result.objective_s)
+    assert within is not None
+    assert result_object("gpt-small", result)["interval_s"] == list(within)
     print_report("gpt-small", result)
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("objective"))
-    assert f", {found.words()}  iteration" in line
+    assert f", {within.words()}  iteration" in line
     lines = review(result.problem, result.plan, result).lines
     (compute,) = (line for line in lines if line.what == "compute times")
-    assert found.words() in compute.reason
+    assert within.words() in compute.reason
 
 
 def test_tables_lines_and_rows_tell_it_too(planned: dict[str, Result], capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,20 +118,20 @@ def test_tables_lines_and_rows_tell_it_too(planned: dict[str, Result], capsys: p
 
     result = planned["equal"]
     assert result.plan is not None
-    found = interval(result.problem, result.plan, result.objective_s)
-    assert found is not None
+    within = interval(result.problem, result.plan, result.objective_s)
+    assert within is not None
     metrics = evaluate(result.problem, result.plan)
     rows = [Row(Point(2), result, metrics, "FEASIBLE"), Row(Point(64))]
     print_sweep("gpt-small", rows)
     table = capsys.readouterr().out.splitlines()
     assert "within" in table[2]
-    assert found.words() in table[3]
+    assert within.words() in table[3]
     shown = row_objects(rows, (None, None))
-    assert [(row["low_s"], row["high_s"]) for row in shown] == [tuple(found), (None, None)]
-    assert f", {found.words()} iteration" in result_line(result)
-    assert found.words() in str(Sweep(rows))
+    assert [(row["low_s"], row["high_s"]) for row in shown] == [tuple(within), (None, None)]
+    assert f", {within.words()} iteration" in result_line(result)
+    assert within.words() in str(Sweep(rows))
     (cell,) = cells(ranked([result_row("equal", "heuristic", "", result, metrics)]))
-    assert cell["within"] == found.words()
+    assert cell["within"] == within.words()
 
 
 def test_a_run_beside_its_prediction_tells_it_too(planned: dict[str, Result]) -> None:

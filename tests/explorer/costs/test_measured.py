@@ -97,9 +97,9 @@ def test_the_catalogues_kind_of_what_was_measured(hardware: str, kind: str | Non
 
 def test_links_measured_serve_models_that_were_not() -> None:
     profile = replace(profile_of(CHAIN), hardware=("NVIDIA H200", "NVIDIA H200"))
-    found = as_catalogued(measured_cluster(profile), profile)
-    assert [device.kind for device in found.devices] == ["H200-141GB"] * 2
-    assert found.links == measured_cluster(profile).links
+    catalogued = as_catalogued(measured_cluster(profile), profile)
+    assert [device.kind for device in catalogued.devices] == ["H200-141GB"] * 2
+    assert catalogued.links == measured_cluster(profile).links
     unknown = replace(profile, hardware=("NVIDIA H200", "NVIDIA GeForce GTX 1080"))
     with pytest.raises(InvalidProblem, match="no costs of 'NVIDIA GeForce GTX 1080'"):
         as_catalogued(measured_cluster(unknown), unknown)

@@ -24,21 +24,21 @@ def test_an_all_reduce_takes_what_the_ring_of_a_plan_does(tmp_path: Path) -> Non
     link, ring = Link(0, 1, BANDWIDTH, LATENCY_S), Ring(4)
     rows = [f"all_reduce,4,{n},{1e3 * ring.link_s(link, 2.0 * n)}" for n in SIZES]
     write(tmp_path, "nccl_h100.csv.gz", ["operation,gpus,elements_16_bit,milliseconds", *rows])
-    (found,) = links_in(tmp_path)
-    assert (found.device, found.operation, found.devices) == ("H100-80GB", "all_reduce", 4)
-    assert found.latency_s == pytest.approx(LATENCY_S)
-    assert found.bandwidth_bytes_per_s == pytest.approx(BANDWIDTH)
-    assert found.held_out.low == pytest.approx(1.0)
-    assert found.held_out.high == pytest.approx(1.0)
-    assert (found.rows, found.held_out.rows) == (9, 9)
+    (line,) = links_in(tmp_path)
+    assert (line.device, line.operation, line.devices) == ("H100-80GB", "all_reduce", 4)
+    assert line.latency_s == pytest.approx(LATENCY_S)
+    assert line.bandwidth_bytes_per_s == pytest.approx(BANDWIDTH)
+    assert line.held_out.low == pytest.approx(1.0)
+    assert line.held_out.high == pytest.approx(1.0)
+    assert (line.rows, line.held_out.rows) == (9, 9)
 
 
 def test_messages_in_a_node_and_between_nodes_are_lines_of_their_own(tmp_path: Path) -> None:
     rows = [f"2,{inside},{n},{1e3 * (LATENCY_S * inside + n / BANDWIDTH * inside)}" for inside in (1, 2) for n in SIZES]
     write(tmp_path, "send_receive_a100.csv.gz", ["workers,devices_per_node,size,milliseconds", *rows])
-    found = {link.operation: link for link in links_in(tmp_path)}
-    assert found["send between nodes"].latency_s == pytest.approx(LATENCY_S)
-    assert found["send in a node"].bandwidth_bytes_per_s == pytest.approx(BANDWIDTH / 2)
+    links = {link.operation: link for link in links_in(tmp_path)}
+    assert links["send between nodes"].latency_s == pytest.approx(LATENCY_S)
+    assert links["send in a node"].bandwidth_bytes_per_s == pytest.approx(BANDWIDTH / 2)
 
 
 @pytest.mark.parametrize(

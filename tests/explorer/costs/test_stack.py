@@ -226,10 +226,10 @@ MODELS = ("gpt", "resnet50", "gnmt", "transformer", "moe", "llama")
 @pytest.mark.parametrize("name", MODELS)
 def test_as_traced_is_what_was_computed_before_there_was_a_choice(name: str) -> None:
     graph = shipped(name).graph
-    found = kernels(graph, Stack.TRACED)
-    assert (found.own == [(o.moved_bytes.fixed, o.moved_bytes.per_sample) for o in graph.operators]).all()
-    assert (found.own_launches == 1).all()
-    assert not found.beside.any()
+    counted = kernels(graph, Stack.TRACED)
+    assert (counted.own == [(o.moved_bytes.fixed, o.moved_bytes.per_sample) for o in graph.operators]).all()
+    assert (counted.own_launches == 1).all()
+    assert not counted.beside.any()
     table = estimate(graph, ["A100-80GB"])
     assert (table.seconds["A100-80GB"] == estimate(graph, ["A100-80GB"], stack=Stack.TRACED).seconds["A100-80GB"]).all()
 
@@ -300,9 +300,9 @@ def test_gradients_of_what_is_taken_apart_are_put_together_once(parts: int, unbi
     graph = explorer.trace(module, (x,)).graph
     first = [o.module_path == "first" for o in graph.operators]
     for stack in (Stack.EAGER, Stack.COMPILED, Stack.FUSED):
-        found = kernels(graph, stack, accumulates=False)
-        assert at(found.beside, ROWS)[first].sum() == pytest.approx(really)
-        assert found.beside_launches[first].sum() == 1
+        counted = kernels(graph, stack, accumulates=False)
+        assert at(counted.beside, ROWS)[first].sum() == pytest.approx(really)
+        assert counted.beside_launches[first].sum() == 1
     assert not kernels(graph, Stack.TRACED).beside.any()
 
 
@@ -321,8 +321,8 @@ def test_all_kernels_of_a_block_are_told_but_for_a_few_copies() -> None:
     with Launches() as backward:
         loss.backward()
     graph = explorer.trace(module, (tokens, tokens)).graph
-    found = kernels(graph, Stack.EAGER)
-    both = at(found.own, 2) + at(found.beside, 2)
+    counted = kernels(graph, Stack.EAGER)
+    both = at(counted.own, 2) + at(counted.beside, 2)
     for launches, phases in (
         (forward, {Phase.FORWARD}),
         (backward, {Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT}),

@@ -51,8 +51,8 @@ def test_devices_in_use_are_what_could_have_computed() -> None:
 
 
 def test_convolutions_in_fp32_run_at_the_rate_of_tf32() -> None:
-    found = utilisation(problem_of("aten.conv2d", "float32"), plan_on(0), 1.0)
-    assert found == pytest.approx(4 * 3.5 * TERA / DEVICES[KIND].peak_flops_per_s["tf32"])
+    share = utilisation(problem_of("aten.conv2d", "float32"), plan_on(0), 1.0)
+    assert share == pytest.approx(4 * 3.5 * TERA / DEVICES[KIND].peak_flops_per_s["tf32"])
 
 
 def test_where_nothing_is_known_nothing_is_said() -> None:

@@ -47,23 +47,25 @@ def test_the_list_tells_a_menu_all_it_needs() -> None:
 def test_every_format_is_written_the_same_twice(name: str) -> None:
     if name.endswith("png"):
         pytest.importorskip("PIL", reason="pip install 'placement-explorer[png]'")
-    found = export_bytes(plan_file(), name, "dark")
-    assert len(found) > 1000
-    assert found == export_bytes(plan_file(), name, "dark")
-    assert (found == export_bytes(plan_file(), name, "light")) != FORMATS[name].themed
+    content = export_bytes(plan_file(), name, "dark")
+    assert len(content) > 1000
+    assert content == export_bytes(plan_file(), name, "dark")
+    assert (content == export_bytes(plan_file(), name, "light")) != FORMATS[name].themed
 
 
 @pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.launches])
 def test_what_a_launcher_reads_says_what_it_does_not_say(name: str) -> None:
     styles = name in ("tp-plan", "torch-parallelize")
     file = planned("gpt-small" + ",tensor-parallel=2" * styles, ["blocks.2.norm1/layer_norm"])
-    found = export(file, name)
-    assert len(found.data) > 50
-    assert found == export(file, name)
-    assert found.lost
-    assert found.changed == ()
+    exported = export(file, name)
+    assert len(exported.data) > 50
+    assert exported == export(file, name)
+    assert exported.lost
+    assert exported.changed == ()
     if FORMATS[name].ending in (".py", ".sh", ".toml"):
-        assert [f"# Not said here: {line}".encode() in found.data for line in found.lost] == [True] * len(found.lost)
+        assert [f"# Not said here: {line}".encode() in exported.data for line in exported.lost] == [True] * len(
+            exported.lost
+        )
 
 
 def test_nearest_is_for_launchers() -> None:
@@ -79,30 +81,30 @@ def test_the_plan_reads_back() -> None:
 
 def test_the_placement_has_a_row_for_every_operator() -> None:
     file = plan_file()
-    found = rows(export_bytes(file, "placement-csv"))
-    assert tuple(found[0]) == PLACEMENT
+    table = rows(export_bytes(file, "placement-csv"))
+    assert tuple(table[0]) == PLACEMENT
     operators = file.problem.graph.operators
-    assert [row["operator"] for row in found] == [operator.name for operator in operators]
-    assert {row["devices"] for row in found} == {"0", "1", "2", "3"}
+    assert [row["operator"] for row in table] == [operator.name for operator in operators]
+    assert {row["devices"] for row in table} == {"0", "1", "2", "3"}
     # 0.1 ms a sample, two samples a micro-batch
-    assert float(found[0]["seconds"]) == pytest.approx(2e-4)
+    assert float(table[0]["seconds"]) == pytest.approx(2e-4)
 
 
 def test_the_schedule_has_a_row_for_every_span() -> None:
     file = plan_file()
-    found = rows(export_bytes(file, "schedule-csv"))
+    table = rows(export_bytes(file, "schedule-csv"))
     schedule = simulate(file.problem, file.plan)
-    assert tuple(found[0]) == SCHEDULE
-    assert [(row["action"], float(row["end_s"])) for row in found] == [(s.action, s.end_s) for s in schedule.spans]
+    assert tuple(table[0]) == SCHEDULE
+    assert [(row["action"], float(row["end_s"])) for row in table] == [(s.action, s.end_s) for s in schedule.spans]
 
 
 def test_replicas_are_listed_and_share_the_samples() -> None:
     problem = replace(chain_problem(2, micro_batches=4), max_replicas=2)
     plan = even_plan(chain_problem(1, micro_batches=4))
     both = replace(plan, stages=(replace(plan.stages[0], devices=(0, 1)),), order=plan.order * 2)
-    found = rows(export_bytes(PlanFile(problem, both, None, ""), "placement-csv"))
-    assert {row["devices"] for row in found} == {"0;1"}
-    assert float(found[0]["seconds"]) == pytest.approx(2e-4)
+    table = rows(export_bytes(PlanFile(problem, both, None, ""), "placement-csv"))
+    assert {row["devices"] for row in table} == {"0;1"}
+    assert float(table[0]["seconds"]) == pytest.approx(2e-4)
 
 
 def test_the_trace_and_the_pictures_are_of_their_kind() -> None:

@@ -1,4 +1,4 @@
-"""The plan from before is a picture of the next question, and never changes its answer."""
+"""The previous plan is a picture of the next question, and never changes its answer."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def test_an_equal_graph_is_the_same_whichever_worker_found_the_plan():
 
 
 def test_the_answer_says_where_what_was_taken_over_is_better():
-    found = Result(FOUR, even_plan(FOUR), Status.FEASIBLE, StopReason.FINISHED, 1.0, 0.0, 0.1, "auto")
-    assert with_carried_note(found, 0.9).notes[-1].endswith("10 % faster: more effort may find it or better")
-    assert with_carried_note(found, 1.0) is found
-    assert with_carried_note(found, 0.9).plan is found.plan
+    result = Result(FOUR, even_plan(FOUR), Status.FEASIBLE, StopReason.FINISHED, 1.0, 0.0, 0.1, "auto")
+    assert with_carried_note(result, 0.9).notes[-1].endswith("10 % faster: more effort may find it or better")
+    assert with_carried_note(result, 1.0) is result
+    assert with_carried_note(result, 0.9).plan is result.plan
 
 
 def test_the_same_question_has_the_same_answer_whatever_was_asked_before():

@@ -54,7 +54,7 @@ class Endless:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "planners"),
     [
         ("a", ("a",)),
         ("a,b", ("a", "b")),
@@ -63,8 +63,8 @@ class Endless:
         ("a:x=1,a:x=2", ("a:x=1", "a:x=2")),
     ],
 )
-def test_a_list_of_planners_is_split_at_the_commas_that_end_one(text, found):
-    assert split_planners(text) == found
+def test_a_list_of_planners_is_split_at_the_commas_that_end_one(text, planners):
+    assert split_planners(text) == planners
 
 
 @pytest.mark.parametrize("text", ["", "a,,b", "a,b,a", ","])
@@ -111,16 +111,16 @@ def test_what_a_planner_breaks_is_its_own_row(monkeypatch):
 
 def test_a_stop_ends_the_run_at_hand_with_its_plan_and_begins_no_other(monkeypatch):
     monkeypatch.setitem(PLANNERS, "endless", Endless)
-    begun, found = [], []
+    begun, plans = [], []
 
     def on_progress(_, plan):
         if begun[-1] == "endless" and plan is not None:
-            found.append(plan)
+            plans.append(plan)
 
     done = list(
         compare(
             entries(SMALL, ("single", "endless", "linear-dp")),
-            should_stop=lambda: bool(found),
+            should_stop=lambda: bool(plans),
             on_begin=lambda _, entry: begun.append(entry.planner),
             on_progress=on_progress,
         )
@@ -132,12 +132,12 @@ def test_a_stop_ends_the_run_at_hand_with_its_plan_and_begins_no_other(monkeypat
 
 def test_those_that_cannot_be_asked_come_first_since_they_take_no_time(monkeypatch):
     monkeypatch.setitem(PLANNERS, "endless", Endless)
-    found = entries(SMALL, ("single", "endless"), (Contiguity.NONE,))
-    assert [entry.planner for entry in found] == ["endless", "single"]
-    assert next(compare(found)).row.status == "UNSUPPORTED"
+    listed = entries(SMALL, ("single", "endless"), (Contiguity.NONE,))
+    assert [entry.planner for entry in listed] == ["endless", "single"]
+    assert next(compare(listed)).row.status == "UNSUPPORTED"
 
 
 def test_latency_is_compared_once_whatever_the_contiguities():
     latency = replace(SMALL, objective=Objective.MAKESPAN, execution=Execution.CALL)
-    found = entries(latency, PAIR, tuple(Contiguity))
-    assert [entry.planner for entry in found] == list(PAIR)
+    listed = entries(latency, PAIR, tuple(Contiguity))
+    assert [entry.planner for entry in listed] == list(PAIR)

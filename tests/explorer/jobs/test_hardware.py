@@ -1,4 +1,4 @@
-"""Before a run, a plan whose costs are of other hardware than this machine's is told apart."""
+"""A plan whose costs are of other hardware than this machine's is recognised ahead of a run."""
 
 from __future__ import annotations
 

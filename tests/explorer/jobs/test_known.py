@@ -1,4 +1,4 @@
-"""A worker answers from the library what it, or anybody before it, was asked; and tells what is wrong with one."""
+"""A worker answers from the library what it, or anybody before it, was asked; and reports what is wrong with one."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def model(tmp_path: Path) -> str:
 
 
 def events_of(job: Callable[..., None], request: object, kind: str = "result") -> Emitted:
-    found: Emitted = []
-    job(request, found.append, never)
-    return [event for event in found if event["kind"] == kind]
+    emitted: Emitted = []
+    job(request, emitted.append, never)
+    return [event for event in emitted if event["kind"] == kind]
 
 
 def test_a_page_that_asks_again_gets_what_is_known(library: Path, model: str) -> None:
@@ -84,9 +84,9 @@ def test_the_page_asks_a_sweep_and_what_would_help_once(
     question = ((sweep_job, SweepRequest(ask, "devices")), (help_job, HelpRequest(ask, plan, 4)))
 
     def parts() -> list[list[dict[str, Any]]]:
-        """Without the answers themselves: each plan is held anew."""
-        found = [events_of(job, request, "part") for job, request in question]
-        return [[{**event["part"], "answer": None} for event in events] for events in found]
+        """Without the answers themselves: each plan is held under a new name."""
+        emitted = [events_of(job, request, "part") for job, request in question]
+        return [[{**event["part"], "answer": None} for event in events] for events in emitted]
 
     before = parts()
     assert all(len(some) > 2 for some in before)

@@ -1,4 +1,4 @@
-"""What a search tells, on a clock of the test's own."""
+"""What a search reports, on a clock of the test's own."""
 
 import math
 
@@ -17,7 +17,7 @@ A, B, C = (a_plan(i) for i in range(3))
 
 
 class World:
-    """Collects what is told; telling a plan costs ``cost`` seconds of work."""
+    """Collects what is reported; reporting a plan costs ``cost`` seconds of work."""
 
     def __init__(self, cost=0.0):
         self.now, self.worked, self.cost = 0.0, 0.0, cost

@@ -31,7 +31,7 @@ MARKUP = "<img src=x onerror=alert(1)>.json"
 
 
 def read(tmp_path, data, name="given.json"):
-    """What is told of a file with this content."""
+    """What is reported of a file with this content."""
     path = tmp_path / "given.json"
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     events = []

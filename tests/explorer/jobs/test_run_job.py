@@ -41,9 +41,9 @@ def result():
 
 def events_of(job, request, should_stop=lambda: False):
     """The events of a job on targets that pretend."""
-    found = []
-    worker.run(lambda *given: job(*given, targets=FakeTargets()), request, found.append, should_stop)
-    return found
+    emitted = []
+    worker.run(lambda *given: job(*given, targets=FakeTargets()), request, emitted.append, should_stop)
+    return emitted
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def text():
 
 
 def ran(text, target="fake", **question):
-    found = events_of(run_job, RunPlanRequest("plan-1", text, target, **question))
-    assert found[-1]["kind"] == "ran", found[-1]
-    return found[-1]["run"]
+    emitted = events_of(run_job, RunPlanRequest("plan-1", text, target, **question))
+    assert emitted[-1]["kind"] == "ran", emitted[-1]
+    return emitted[-1]["run"]
 
 
 def test_a_plan_that_is_held_is_given_out_whole():
@@ -71,16 +71,16 @@ def test_the_oldest_plans_are_let_go():
 
 
 def test_a_plan_is_looked_at_before_it_runs():
-    found = events_of(prepare_job, PrepareRequest(hold(result(), "chain"), "fake"))
-    assert (found[-1]["kind"], found[-1]["ranks"], found[-1]["refused"]) == ("prepared", 2, [])
-    assert read_plan(unpacked_text(found[-1]["text"])).plan == result().plan
+    emitted = events_of(prepare_job, PrepareRequest(hold(result(), "chain"), "fake"))
+    assert (emitted[-1]["kind"], emitted[-1]["ranks"], emitted[-1]["refused"]) == ("prepared", 2, [])
+    assert read_plan(unpacked_text(emitted[-1]["text"])).plan == result().plan
 
 
 def test_a_run_tells_its_phases_and_what_was_measured_and_is_kept(text):
-    found = events_of(run_job, RunPlanRequest("plan-1", text, "fake", steps=4))
-    phases = [event["phase"] for event in found if event["kind"] == "running"]
+    emitted = events_of(run_job, RunPlanRequest("plan-1", text, "fake", steps=4))
+    phases = [event["phase"] for event in emitted if event["kind"] == "running"]
     assert list(dict.fromkeys(phases)) == ["tracing", "building", "warming up", "measuring"]
-    run = found[-1]["run"]
+    run = emitted[-1]["run"]
     assert run["report"]["measured_s"] > run["report"]["predicted_s"]
     assert unpacked(run["plan"])["held"] == run["held"] == "plan-1"
     assert run["command"].endswith(f"sh {run['folder']}/run.sh")
@@ -136,16 +136,16 @@ def test_a_cancelled_run_says_so(text):
 
 
 def test_an_unknown_target_is_refused(text):
-    found = events_of(run_job, RunPlanRequest("plan-1", text, "elsewhere"))[-1]
-    assert found["kind"] == "failed"
-    assert "no target 'elsewhere'" in found["message"]
+    last = events_of(run_job, RunPlanRequest("plan-1", text, "elsewhere"))[-1]
+    assert last["kind"] == "failed"
+    assert "no target 'elsewhere'" in last["message"]
 
 
 def test_a_plan_is_made_again_with_measured_costs_and_can_run(text):
     request = ReplanRequest("plan-1", text, "fake", "chain", Settings(), "linear-dp", 2.0)
-    found = events_of(replan_job, request)
-    assert found[-1]["kind"] == "replanned", found[-1]
-    shown_, file = found[-1], read_plan(unpacked_text(found[-1]["text"]))
+    emitted = events_of(replan_job, request)
+    assert emitted[-1]["kind"] == "replanned", emitted[-1]
+    shown_, file = emitted[-1], read_plan(unpacked_text(emitted[-1]["text"]))
     assert file.problem.costs_from.startswith("measured on 2 x a processor")
     assert shown_["before"]["measured_s"] > shown_["before"]["estimated_s"]
     assert shown_["after"]["measured_s"] <= shown_["before"]["measured_s"] * (1 + 1e-9)
@@ -154,7 +154,7 @@ def test_a_plan_is_made_again_with_measured_costs_and_can_run(text):
 
 
 class Held:
-    """A backend whose runs end when they are told to."""
+    """A backend whose runs end when the test ends them."""
 
     def __init__(self):
         self.tell, self.cancelled = None, []

@@ -61,9 +61,9 @@ def test_a_fresh_search_that_finds_less_says_what_is_kept(tmp_path: Path) -> Non
     with Asking(path) as ask:
         ask(chain(), "equal")
     with Asking(path, fresh=True, solve=lambda *_, **__: bad) as ask:
-        found = ask(chain(), "equal")
-    assert found.objective_s == bad.objective_s
-    assert found.notes[-1].startswith("the library keeps a better answer, of 28 s, cached result of ")
+        result = ask(chain(), "equal")
+    assert result.objective_s == bad.objective_s
+    assert result.notes[-1].startswith("the library keeps a better answer, of 28 s, cached result of ")
     with Asking(path) as ask:
         assert ask(chain(), "equal").objective_s == good.objective_s
 
@@ -78,7 +78,7 @@ def test_without_a_library_every_question_is_searched() -> None:
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of a run, told by code of some name: those of the objective, or, turned round, least for the most."""
+    """Seconds of a run, by an estimator of some name: those of the objective, or, turned round, least for the most."""
 
     name: str = "a run of 2026"
     turned: bool = False
@@ -119,9 +119,9 @@ def test_of_two_answers_the_one_whose_run_takes_less_stays(tmp_path: Path, turne
         path = tmp_path / f"{order[0].objective_s}.sqlite"
         for one in order:
             with Asking(path, fresh=True, solve=lambda *_, one=one, **__: one) as ask:
-                found = ask(chain(), "equal", second=Timed(turned=turned))
-        assert (len(found.notes) == 1) is (order[0] is best)
-        assert all(note.startswith("the library keeps a better answer, ") for note in found.notes)
+                result = ask(chain(), "equal", second=Timed(turned=turned))
+        assert (len(result.notes) == 1) is (order[0] is best)
+        assert all(note.startswith("the library keeps a better answer, ") for note in result.notes)
         with Asking(path) as ask:
             assert ask(chain(), "equal", second=Timed(turned=turned)).plan == best.plan
 

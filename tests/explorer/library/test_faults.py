@@ -45,9 +45,9 @@ def whole(path: Path) -> set[str]:
         assert file.execute("PRAGMA foreign_key_check").fetchall() == []
         count = file.execute("SELECT count(*) FROM answers").fetchone()[0]
     with Library(path) as library:
-        found = browse(library)
-    assert len(found) == count
-    return {one.question for one in found}
+        listed = browse(library)
+    assert len(listed) == count
+    return {one.question for one in listed}
 
 
 @pytest.mark.parametrize("kills", [8, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])])
@@ -63,7 +63,7 @@ def test_what_was_kept_survives_kill_9_at_any_write(path: Path, kills: int) -> N
         kept = whole(path)
         assert (
             len(messages) <= len(kept) <= len(messages) + turn + 1
-        )  # at each kill one may be there that nobody was told of
+        )  # at each kill one may be there that was not reported
     assert {search_question(seed=seed).hash for seed in messages} <= kept
     with Library(path) as library:
         for seed in messages:

@@ -28,13 +28,13 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "data" / "plans.sqlite"
 
 
-def same(found: Result, result: Result) -> None:
-    assert found.plan == result.plan
-    assert found.front == result.front
-    assert found.trace == result.trace
-    assert found.planner_options == result.planner_options
+def same(cached: Result, result: Result) -> None:
+    assert cached.plan == result.plan
+    assert cached.front == result.front
+    assert cached.trace == result.trace
+    assert cached.planner_options == result.planner_options
     for name in ("status", "stop_reason", "objective_s", "bound_s", "runtime_s", "planner", "seed"):
-        assert getattr(found, name) == getattr(result, name), name
+        assert getattr(cached, name) == getattr(result, name), name
 
 
 def test_what_was_never_asked_is_not_known(path: Path) -> None:

@@ -58,9 +58,9 @@ def test_nothing_ships_that_answers_nothing() -> None:
 def test_whoever_has_a_library_gets_what_ships(folder: Path, tmp_path: Path) -> None:
     shipped.keep(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
     with Asking(tmp_path / "plans.sqlite", solve=searched_for) as ask:
-        found = ask(chain(), "equal")
-    assert found.plan == answer(search_question()).plan
-    assert found.notes[-1].startswith("cached result of 2026-11-23, ")
+        result = ask(chain(), "equal")
+    assert result.plan == answer(search_question()).plan
+    assert result.notes[-1].startswith("cached result of 2026-11-23, ")
 
 
 def test_without_a_library_and_afresh_it_is_searched_for(folder: Path, tmp_path: Path) -> None:

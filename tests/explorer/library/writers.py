@@ -38,13 +38,13 @@ class Child:
 
     def messages(self) -> list[object]:
         """All that it says until it ends."""
-        found = []
+        messages = []
         try:
             while True:
-                found.append(self.pipe.recv())
+                messages.append(self.pipe.recv())
         except EOFError:
             self.process.join()
-            return found
+            return messages
 
     def kill(self) -> list[object]:
         """-9; what it had said."""

@@ -37,14 +37,14 @@ def one_operator(seconds: list[float], micro_batches: int = 1, **options: object
 def outcome(actions: str, lengths: tuple[float, ...] = (), **options: object) -> Outcome:
     """One rank on device 0 with one segment: "0F0 2 0B0 3 | ..." are actions with their seconds, an iteration
     after the other."""
-    found: list[MeasuredAction] = []
+    measured: list[MeasuredAction] = []
     ends = []
     for iteration, line in enumerate(actions.split("|")):
         words = line.split()
         end = 0.0
         for name, seconds in zip(words[::2], map(float, words[1::2]), strict=True):
-            found.append(MeasuredAction(0, iteration, name, end, end + seconds))
+            measured.append(MeasuredAction(0, iteration, name, end, end + seconds))
             end += seconds
         ends.append(end)
-    return Outcome(RunStatus.DONE, iterations_s=lengths or tuple(ends), actions=tuple(found), segments=((0,),),
+    return Outcome(RunStatus.DONE, iterations_s=lengths or tuple(ends), actions=tuple(measured), segments=((0,),),
                    rank_devices=(0,), **options)  # type: ignore[arg-type]  # fmt: skip

@@ -110,15 +110,15 @@ def _actions(
     for name, parts in rings.items():  # all are done when the slowest link of the ring is
         start, end = max(parts, key=lambda part: part[1] - part[0])
         spans.update({(device, name): [(start, end)] for device in taking_part[name]})
-    found = []
+    actions = []
     for (device, name), parts in spans.items():
         end = max(b for _, b in parts)
-        found.append(MeasuredAction(rank[device], 0, name, end - sum(b - a for a, b in parts), end))
-    return tuple(found)
+        actions.append(MeasuredAction(rank[device], 0, name, end - sum(b - a for a, b in parts), end))
+    return tuple(actions)
 
 
 def _messages(schedule: Schedule, rank: Mapping[int, int], rng: random.Random) -> tuple[MeasuredMessage, ...]:
-    found = []
+    messages = []
     before: dict[str, tuple[float, float]] = {}
     for span in schedule.spans:
         if not span.is_transfer or "S>" in span.action:
@@ -126,10 +126,10 @@ def _messages(schedule: Schedule, rank: Mapping[int, int], rng: random.Random) -
         start, end = before.get(span.resource, (0.0, -1.0))
         sent = rng.uniform(start, end) if end == span.start_s else span.start_s
         before[span.resource] = (span.start_s, span.end_s)
-        found.append(
+        messages.append(
             MeasuredMessage(
-                len(found), 0, rank[span.device], rank[span.to_device], 0, span.action.partition(">")[0],
+                len(messages), 0, rank[span.device], rank[span.to_device], 0, span.action.partition(">")[0],
                 round(span.nbytes), sent, span.end_s, True,
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(messages)

@@ -1,4 +1,4 @@
-"""Two plans that ran in turns are told apart only where rounds and noise allow it."""
+"""Two plans that ran in turns are distinguished only where rounds and noise allow it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ FAST, SLOW = ((0.8, 0.9), (0.85, 0.86)), ((1.0, 1.1), (1.2, 1.0))
 
 
 def test_rounds_that_do_not_overlap_are_a_gain_or_a_loss() -> None:
-    found = gain(SLOW, FAST, 0.01)
-    assert found == pytest.approx(1 - 0.855 / 1.05)
+    gained = gain(SLOW, FAST, 0.01)
+    assert gained == pytest.approx(1 - 0.855 / 1.05)
     assert gain(FAST, SLOW, 0.01) == pytest.approx(1 - 1.05 / 0.855)
 
 

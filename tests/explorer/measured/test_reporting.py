@@ -1,4 +1,4 @@
-"""What is told of a run: hardware, noise, tables, bars, rankings; and what is refused."""
+"""What is reported of a run: hardware, noise, tables, bars, rankings; and what is refused."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_hardware_is_told_apart_by_name(kind, ran, costs_from, same):
 )
 def test_noise_has_a_word(noise, word):
     given, plan = two_devices()
-    found = compare_run(given, plan, replace(run_of(given, plan), noise=noise))
-    assert found.noise_word == word
-    assert any("was noisy" in note for note in found.notes) is (word == "noisy")
+    compared = compare_run(given, plan, replace(run_of(given, plan), noise=noise))
+    assert compared.noise_word == word
+    assert any("was noisy" in note for note in compared.notes) is (word == "noisy")
 
 
 def test_gradients_that_the_plan_has_apart_and_the_run_in_one_piece_are_told():
@@ -75,9 +75,9 @@ def test_what_a_run_says_about_itself_is_kept():
     given, plan = two_devices()
     agreement = Agreement(1e-12, 2e-10, 0.0, "b.weight", "float64")
     run = replace(run_of(given, plan), agreement=agreement, losses=(1.5,), notes=("dropout was off",))
-    found = compare_run(given, plan, run)
-    assert (found.agreement, found.losses) == (agreement, (1.5,))
-    assert found.notes[-1] == "dropout was off"
+    compared = compare_run(given, plan, run)
+    assert (compared.agreement, compared.losses) == (agreement, (1.5,))
+    assert compared.notes[-1] == "dropout was off"
 
 
 def test_a_run_without_a_measured_iteration_is_refused():
@@ -116,16 +116,16 @@ def test_samples_that_cannot_be_split_cannot_have_been_run():
 def test_transfers_that_a_workload_states_are_no_links():
     given, plan = two_devices(transfer_s=(1.0,) * 4)
     run = run_of(slowed(given, {(1, 1): 2.0}, {}), plan)
-    found = compare_run(given, plan, run)
-    assert (found.links, found.links_error_s) == ((), 0.0)
-    assert found.schedule_error_s == pytest.approx(0)
+    compared = compare_run(given, plan, run)
+    assert (compared.links, compared.links_error_s) == ((), 0.0)
+    assert compared.schedule_error_s == pytest.approx(0)
 
 
 def test_the_table_tells_the_errors_in_order_and_adds_up():
     given, plan = two_devices()
     slow = slowed(given, {(1, 1): 2.0, (1, 3): 2.0}, {(0, 1): 3.0})
-    found = compare_run(given, plan, replace(run_of(slow, plan, more_s=1.0), noise=0.013))
-    assert rows(found) == [
+    compared = compare_run(given, plan, replace(run_of(slow, plan, more_s=1.0), noise=0.013))
+    assert rows(compared) == [
         ["predicted", "11 s", ""],
         ["operator costs", "+6 s", "+30 %"],
         ["links", "+2 s", "+10 %"],
@@ -164,13 +164,13 @@ def test_the_object_is_json_and_has_both_schedules():
 def test_of_many_bars_neighbours_melt_and_no_action_is_lost(limit):
     given, plan = two_devices()
     spans = compare_run(given, plan, run_of(given, plan)).spans
-    found = measured_bars(spans, limit)
-    assert len(found["device"]) <= max(limit, 2)  # one a device at least
-    assert sum(found["spans"]) == len(spans) == 8
-    assert sum(found["predicted_s"]) == sum(span.predicted_s for span in spans) == 12
-    assert max(found["end_s"]) == 11
+    bars = measured_bars(spans, limit)
+    assert len(bars["device"]) <= max(limit, 2)  # one a device at least
+    assert sum(bars["spans"]) == len(spans) == 8
+    assert sum(bars["predicted_s"]) == sum(span.predicted_s for span in spans) == 12
+    assert max(bars["end_s"]) == 11
     if limit == 7:  # of one kind only the forwards of device 0 touch
-        assert [n for n in found["spans"] if n > 1] == [2]
+        assert [n for n in bars["spans"] if n > 1] == [2]
 
 
 def test_a_ranking_is_spearmans_with_ties_averaged():

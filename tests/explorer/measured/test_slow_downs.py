@@ -50,16 +50,18 @@ def assert_found_again(given: Problem, plan: Plan, seed: int, **run: object) -> 
     compute, links = slow_downs(given, plan, seed)
     slow = slowed(given, compute, links)
     outcome = run_of(slow, plan, seed=seed, **run)  # type: ignore[arg-type]
-    found = compare_run(given, plan, outcome)
-    assert found.fed_s == pytest.approx(found.measured_s, rel=EXACT)
-    assert found.predicted_s == simulate(given, plan, found.objective).makespan_s
-    total = found.operators_error_s + found.links_error_s + found.schedule_error_s
-    assert total == pytest.approx(found.measured_s - found.predicted_s, rel=EXACT, abs=EXACT * found.measured_s)
-    for link in found.links:
+    compared = compare_run(given, plan, outcome)
+    assert compared.fed_s == pytest.approx(compared.measured_s, rel=EXACT)
+    assert compared.predicted_s == simulate(given, plan, compared.objective).makespan_s
+    total = compared.operators_error_s + compared.links_error_s + compared.schedule_error_s
+    assert total == pytest.approx(
+        compared.measured_s - compared.predicted_s, rel=EXACT, abs=EXACT * compared.measured_s
+    )
+    for link in compared.links:
         if link.waited:
             assert link.measured_s == pytest.approx(link.predicted_s * links[link.src, link.dst], rel=1e-6)
     placement = plan.placement()
-    for o, error in enumerate(found.operators):
+    for o, error in enumerate(compared.operators):
         assert error is not None
         times = [given.compute.at(given.cluster.devices[d].kind, 1)[o] for d in placement[o]]
         if sum(times):
@@ -110,15 +112,15 @@ def replicated(seed: int) -> tuple[Problem, Plan] | None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_slow_downs_of_replicas_are_found_again(seed):
-    """All links are off by one factor here: an all-reduce ends when its slowest link is done, and tells no more."""
+    """All links are off by one factor here: an all-reduce ends when its slowest link is done, and shows no more."""
     drawn = replicated(seed)
     if drawn is None:
         return
     given, plan = drawn
     compute, _ = slow_downs(given, plan, seed)
     slow = slowed(given, compute, {(link.src, link.dst): 2.5 for link in given.cluster.links})
-    found = compare_run(given, plan, run_of(slow, plan))
-    assert found.fed_s == pytest.approx(found.measured_s, rel=EXACT)
+    compared = compare_run(given, plan, run_of(slow, plan))
+    assert compared.fed_s == pytest.approx(compared.measured_s, rel=EXACT)
 
 
 def test_the_all_reduce_of_replicas_measures_links_that_carry_nothing_else():
@@ -131,10 +133,10 @@ def test_the_all_reduce_of_replicas_measures_links_that_carry_nothing_else():
     plan = realise(given, Draft((DraftStage((0, 1), 2, 2),)))
     assert simulate(given, plan).makespan_s == 2 * 3 + 3
     slow = slowed(given, {}, {(0, 1): 2.0, (1, 0): 2.0})
-    found = compare_run(given, plan, run_of(slow, plan))
-    assert (found.operators_error_s, found.links_error_s, found.schedule_error_s) == (0.0, 3.0, 0.0)
-    assert [(link.how, link.measured_s, link.predicted_s) for link in found.links] == [("all-reduce", 6.0, 3.0)] * 2
-    assert [(s.kind, s.measured_s, s.predicted_s) for s in found.segments] == [("F", 1, 1), ("B", 2, 2), ("S", 6, 3)]
+    compared = compare_run(given, plan, run_of(slow, plan))
+    assert (compared.operators_error_s, compared.links_error_s, compared.schedule_error_s) == (0.0, 3.0, 0.0)
+    assert [(link.how, link.measured_s, link.predicted_s) for link in compared.links] == [("all-reduce", 6.0, 3.0)] * 2
+    assert [(s.kind, s.measured_s, s.predicted_s) for s in compared.segments] == [("F", 1, 1), ("B", 2, 2), ("S", 6, 3)]
 
 
 def two_replicas(*actions: tuple[int, str, float, float, float]) -> tuple[Problem, Plan, Outcome]:
@@ -163,19 +165,19 @@ FIRST = [(0, "0F0", 0.0, 1.0, 0.0), (0, "0B0", 1.0, 3.0, 0.0), (1, "0F0", 0.0, 1
 
 def test_an_all_reduce_that_the_update_waits_for_takes_from_the_last_to_begin_until_the_update():
     last = [(0, "0S", 3.0, 4.0, 0.0), (0, "0U", 10.0, 11.0, 6.0), (1, "0S", 5.0, 6.0, 0.0), (1, "0U", 10.0, 11.0, 4.0)]
-    found = compare_run(*two_replicas(*FIRST, *last))
-    assert [s.measured_s for s in found.segments if s.kind == "S"] == [5.0]
-    assert [link.measured_s for link in found.links] == [5.0, 5.0]
-    assert (found.predicted_s, found.operators_fed_s, found.fed_s, found.measured_s) == (7, 9, 11, 11)
+    compared = compare_run(*two_replicas(*FIRST, *last))
+    assert [s.measured_s for s in compared.segments if s.kind == "S"] == [5.0]
+    assert [link.measured_s for link in compared.links] == [5.0, 5.0]
+    assert (compared.predicted_s, compared.operators_fed_s, compared.fed_s, compared.measured_s) == (7, 9, 11, 11)
 
 
 def test_an_update_that_began_before_the_last_replica_gave_its_part_only_waited_until_then():
-    """Nothing was told of waiting: the update of device 0 begins at 4 s, but device 1 gives its part at 6 s."""
+    """No wait was recorded: the update of device 0 begins at 4 s, but device 1 gives its part at 6 s."""
     last = [(0, "0S", 3.0, 4.0, 0.0), (0, "0U", 4.0, 7.0, 0.0), (1, "0S", 5.0, 6.0, 0.0), (1, "0U", 6.0, 7.0, 0.0)]
-    found = compare_run(*two_replicas(*FIRST, *last))
-    waited = {(s.device, s.action): (s.start_s, s.wait_s) for s in found.spans}
+    compared = compare_run(*two_replicas(*FIRST, *last))
+    waited = {(s.device, s.action): (s.start_s, s.wait_s) for s in compared.spans}
     assert waited[0, "0U"] == (6.0, 2.0)
-    assert [s.measured_s for s in found.segments if s.kind == "U"] == [1.0]
+    assert [s.measured_s for s in compared.segments if s.kind == "U"] == [1.0]
 
 
 def one_pass(seed: int, training: bool) -> tuple[Problem, Plan, list[list[int]], list[tuple[int, ...]]] | None:
@@ -211,10 +213,10 @@ def test_slow_downs_of_single_operators_are_found_again(seed, training):
         {(d, o): factor[d, phase[o]] for o, on in where.items() for d in on},
         {(link.src, link.dst): rng.uniform(0.5, 3.0) for link in given.cluster.links},
     )
-    found = compare_run(given, plan, run_of(slow, plan, stages, operators))
-    assert found.objective is Objective.MAKESPAN
-    assert found.fed_s == pytest.approx(found.measured_s, rel=EXACT)
-    for o, error in enumerate(found.operators):
+    compared = compare_run(given, plan, run_of(slow, plan, stages, operators))
+    assert compared.objective is Objective.MAKESPAN
+    assert compared.fed_s == pytest.approx(compared.measured_s, rel=EXACT)
+    for o, error in enumerate(compared.operators):
         assert error is not None
         assert error.runs == 1
         assert error.ratio == pytest.approx(factor[where[o][0], phase[o]], rel=1e-6)

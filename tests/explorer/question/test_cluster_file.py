@@ -1,4 +1,4 @@
-"""A cluster of one's own comes back as it was written, and anything else is refused in one line."""
+"""A user's cluster comes back as it was written, and anything else is refused in one line."""
 
 from __future__ import annotations
 

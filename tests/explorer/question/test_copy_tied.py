@@ -94,10 +94,10 @@ def test_a_flag_asks_for_copies_and_a_line_refuses_them() -> None:
 
 @pytest.mark.slow
 def test_two_processes_with_a_copy_each_compute_what_the_whole_model_does(tmp_path: Path) -> None:
-    found = load(f"{__name__}:make", training=False)
-    result = explorer.plan(found, devices=2, micro_batches=2, copy_tied=True, pins=APART)
+    workload = load(f"{__name__}:make", training=False)
+    result = explorer.plan(workload, devices=2, micro_batches=2, copy_tied=True, pins=APART)
     assert result.plan is not None
-    text = write_plan(result.problem, result.plan, reference=found.reference)
+    text = write_plan(result.problem, result.plan, reference=workload.reference)
     assert read_plan(text).problem.copy_tied
     request = RunRequest(steps=1, warmup=0, verify=True, allow_model=True)
     folder = write_bundle(tmp_path / "run", text, request, "local").folder

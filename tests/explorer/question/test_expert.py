@@ -39,8 +39,8 @@ def test_ids_of_an_msr_file(tmp_path: Path) -> None:
         str(placed(tmp_path, {"fpgas": [{"nodes": [0, 1]}, {"nodes": [2]}], "cpus": [{"nodes": [3]}]})), model
     )
     assert expert == Expert((0, 0, 1, 2))
-    found = solve(make_problem(model, Settings()), expert)
-    assert (found.status, found.objective_s) == (Status.FEASIBLE, pytest.approx(0.04))  # the CPU's 40 ms
+    result = solve(make_problem(model, Settings()), expert)
+    assert (result.status, result.objective_s) == (Status.FEASIBLE, pytest.approx(0.04))  # the CPU's 40 ms
 
 
 def test_ids_follow_the_devices_planned_for(tmp_path: Path) -> None:
@@ -117,9 +117,9 @@ def test_what_is_no_placement_of_this_problem(tmp_path: Path, placement: tuple[i
 def test_a_placement_that_breaks_a_rule_is_no_plan_and_a_note(
     tmp_path: Path, placement: tuple[int, ...], changes: dict[str, object], message: str
 ) -> None:
-    found = solve(problem_of(tmp_path, **changes), Expert(placement))
-    assert found.status is Status.NO_PLAN
-    assert any("the placement is no plan" in note and message in note for note in found.notes)
+    result = solve(problem_of(tmp_path, **changes), Expert(placement))
+    assert result.status is Status.NO_PLAN
+    assert any("the placement is no plan" in note and message in note for note in result.notes)
 
 
 def test_it_is_no_option_of_the_command_line() -> None:
@@ -136,8 +136,8 @@ def expert_file(name: str) -> Path:
 @pytest.mark.parametrize("name", [n for n, r in references().items() if "expert" in r["baselines"]])
 def test_published_throughput(name: str) -> None:
     model = load(str(FOLDER / "throughput" / f"{name}.json"))
-    found = solve(make_problem(model, Settings()), load_expert(str(expert_file(name)), model))
-    assert found.objective_s * 1e3 == pytest.approx(references()[name]["baselines"]["expert"], rel=1e-5)
+    result = solve(make_problem(model, Settings()), load_expert(str(expert_file(name)), model))
+    assert result.objective_s * 1e3 == pytest.approx(references()[name]["baselines"]["expert"], rel=1e-5)
 
 
 def latency_references() -> dict:
@@ -152,9 +152,9 @@ def test_published_latency_where_memory_allows_it(name: str) -> None:
     devices = max(reference["accelerators"], 6)  # the experts had six, bert24's file has five
     settings = Settings(objective=Objective.MAKESPAN, devices=devices)
     problem = make_problem(model, settings)
-    found = solve(problem, load_expert(str(expert_file(name)), model, problem.cluster))
-    assert (found.plan is None) == reference["expert"]["over_memory"]
-    if found.plan is None:
+    result = solve(problem, load_expert(str(expert_file(name)), model, problem.cluster))
+    assert (result.plan is None) == reference["expert"]["over_memory"]
+    if result.plan is None:
         problem = make_problem(model, Settings(objective=Objective.MAKESPAN, devices=devices, memory_bytes=1e15))
-        found = solve(problem, load_expert(str(expert_file(name)), model, problem.cluster))
-    assert found.objective_s * 1e3 == pytest.approx(reference["expert"]["value"], rel=1e-5)
+        result = solve(problem, load_expert(str(expert_file(name)), model, problem.cluster))
+    assert result.objective_s * 1e3 == pytest.approx(reference["expert"]["value"], rel=1e-5)

@@ -35,8 +35,8 @@ def test_an_exported_program_is_read_for_training_or_inference(tmp_path: Path) -
 
 
 def test_a_callable_is_called_and_traced() -> None:
-    found = loading.load("tests.explorer.question.test_loading:small", training=False)
-    assert (len(found.graph), found.graph.samples, found.reference) == (
+    workload = loading.load("tests.explorer.question.test_loading:small", training=False)
+    assert (len(workload.graph), workload.graph.samples, workload.reference) == (
         1,
         3,
         "tests.explorer.question.test_loading:small",
@@ -60,7 +60,7 @@ def small() -> object:
 
 @pytest.mark.parametrize("model", ["gpt-small,batch=6", "demo_models:MODELS"])
 def test_without_torch_a_module_is_refused_with_what_to_install(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "torch" else found(name, *a))
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "torch" else find_spec(name, *a))
     with pytest.raises(TraceError, match=r"placement-explorer\[torch\]"):
         loading.load(model)

@@ -20,7 +20,7 @@ NEEDS = {"hf:": "transformers", "timm:": "timm", "torchvision:": "torchvision"}
 
 def blocks() -> list[tuple[str, str]]:
     """(language, text)."""
-    return [(found[1], found[2]) for found in BLOCK.finditer(PAGE.read_text(encoding="utf-8"))]
+    return [(match[1], match[2]) for match in BLOCK.finditer(PAGE.read_text(encoding="utf-8"))]
 
 
 def missing(text: str) -> list[str]:

@@ -315,7 +315,7 @@ def test_in_sequence_every_operator_waits_for_the_one_before_it():
 
 
 @pytest.mark.parametrize(
-    ("settings", "found"),
+    ("settings", "contiguity"),
     [
         (Settings(), Contiguity.ACYCLIC),
         (Settings(objective=Objective.MAX_LOAD), Contiguity.ACYCLIC),
@@ -327,9 +327,9 @@ def test_in_sequence_every_operator_waits_for_the_one_before_it():
     ],
 )
 def test_single_operators_of_one_pass_may_go_anywhere_unless_asked_otherwise(
-    settings: Settings, found: Contiguity
+    settings: Settings, contiguity: Contiguity
 ) -> None:
-    assert make_problem(TRACED, settings).contiguity is found
+    assert make_problem(TRACED, settings).contiguity is contiguity
 
 
 def test_the_calls_of_a_file_keep_to_acyclic_sets() -> None:
@@ -437,8 +437,8 @@ def test_mixed_precision_is_of_16_bit_weights_alone() -> None:
     mixed = Settings(precision=Precision.MIXED, optimizer=Optimizer.ADAMW)
     problem = make_problem(in_16_bits(TRACED), mixed)
     assert (problem.precision, problem.optimizer) == (Precision.MIXED, Optimizer.ADAMW)
-    for workload, found in ((TRACED, "has no dtype"), (in_16_bits(STATED), "states its sizes")):
-        with pytest.raises(InvalidProblem, match=found) as caught:
+    for workload, message in ((TRACED, "has no dtype"), (in_16_bits(STATED), "states its sizes")):
+        with pytest.raises(InvalidProblem, match=message) as caught:
             make_problem(workload, mixed)
         assert "\n" not in str(caught.value)
 
@@ -459,14 +459,14 @@ def test_what_a_16_bit_model_is_taken_to_train_in_is_said() -> None:
 def test_zero_needs_replicas_training_and_sizes_that_are_counted() -> None:
     assert make_problem(TRACED, Settings(zero=2, max_replicas=0)).zero == 2
     inference = replace(TRACED, training=False)
-    for workload, settings, found in (
+    for workload, settings, message in (
         (TRACED, Settings(zero=2), "--replicate"),
         (TRACED, Settings(zero=4, max_replicas=0), "1, 2 or 3"),
         (inference, Settings(zero=1, max_replicas=0), "in inference"),
         (STATED, Settings(zero=1, max_replicas=0), "states sizes as a whole"),
         (TRACED, Settings(zero=1, max_replicas=0, memory_model=MemoryModel.STATIC), "--memory-model static"),
     ):
-        with pytest.raises(InvalidProblem, match=found) as caught:
+        with pytest.raises(InvalidProblem, match=message) as caught:
             make_problem(workload, settings)
         assert "\n" not in str(caught.value)
 
@@ -474,10 +474,10 @@ def test_zero_needs_replicas_training_and_sizes_that_are_counted() -> None:
 def test_links_to_hosts_are_those_of_the_kinds_or_as_asked_for() -> None:
     given = {"devices": 2, "device_kind": "1xH100-80GB,1xGB200-186GB"}
     assert make_problem(TRACED, Settings(**given)).host_links == {}
-    found = make_problem(TRACED, Settings(**given, offload=True)).host_links
-    assert found == {"H100-80GB": 63e9, "GB200-186GB": 225e9}
-    found = make_problem(TRACED, Settings(**given, offload=True, host_link="55GB/s")).host_links
-    assert set(found.values()) == {55e9}
+    links = make_problem(TRACED, Settings(**given, offload=True)).host_links
+    assert links == {"H100-80GB": 63e9, "GB200-186GB": 225e9}
+    links = make_problem(TRACED, Settings(**given, offload=True, host_link="55GB/s")).host_links
+    assert set(links.values()) == {55e9}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ MEMBERS = ("equal", "layer-split", "linear-dp", "graph-pipeline", "annealing", "
 @pytest.mark.parametrize("seed", [10, 11, 18])
 def test_no_member_is_ahead(seed: int) -> None:
     problem, words = constrained(load("gpt-small"), seed)
-    found = solve(problem, effort=Effort.QUICK)
+    result = solve(problem, effort=Effort.QUICK)
     able = [name for name in MEMBERS if PLANNERS[name]().unsupported(problem) is None]
     least_s = min(solve(problem, name, effort=Effort.QUICK).objective_s for name in able)
-    assert found.objective_s <= least_s * 1.001, words
+    assert result.objective_s <= least_s * 1.001, words

@@ -88,14 +88,14 @@ def test_a_models_own_regions_are_honoured_unless_stages_run_again_or_nothing_do
 def test_what_regions_would_not_change_is_refused_in_one_line(how: Recompute) -> None:
     stated = replace(layered(), stated_bytes=(1.0,) * 16)
     forward = Workload(OpGraph((Operator("a"), Operator("b")), (Tensor(0, (1,)),)), "demo", training=False)
-    for workload, settings, found in (
+    for workload, settings, message in (
         (layered(numbered=False), Settings(), "no layers that repeat"),
         (layered(), Settings(objective=Objective.MAKESPAN), "one unsplit pass"),
         (layered(), Settings(memory_model=MemoryModel.STATIC), "--memory-model static"),
         (stated, Settings(), "states sizes as a whole"),
         (forward, Settings(), "in inference"),
     ):
-        with pytest.raises(InvalidProblem, match=f"--recompute {how.value}.*{found}") as caught:
+        with pytest.raises(InvalidProblem, match=f"--recompute {how.value}.*{message}") as caught:
             make_problem(workload, replace(settings, recompute=how))
         assert "\n" not in str(caught.value)
 
@@ -108,8 +108,8 @@ def test_the_words_that_may_be_asked() -> None:
 
 
 def test_what_runs_again_is_said() -> None:
-    found = [regions_note(make_problem(layered(), Settings(recompute=how))) for how in Recompute]
-    assert found == [
+    notes = [regions_note(make_problem(layered(), Settings(recompute=how))) for how in Recompute]
+    assert notes == [
         None,
         None,
         None,
@@ -128,10 +128,10 @@ def test_planners_find_plans_with_layers_that_fit_where_none_fits_without(planne
     settings |= {"planner": planner, "effort": "quick", "memory": 300e6}
     workload = replace(layered(), reference="demo")
     without = explorer.plan(workload, **settings)  # type: ignore[arg-type]
-    found = explorer.plan(workload, recompute="layers", **settings)  # type: ignore[arg-type]
+    result = explorer.plan(workload, recompute="layers", **settings)  # type: ignore[arg-type]
     assert without.plan is None
-    assert found.plan is not None
-    assert not check(found.problem, found.plan)
+    assert result.plan is not None
+    assert not check(result.problem, result.plan)
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from tests.explorer.view.small import chain_workload
 
 def groups(graph: OpGraph) -> list[set[str]]:
     """The names of operators by co-location group, in the order of the first."""
-    found: dict[str, set[str]] = {}
+    members: dict[str, set[str]] = {}
     for operator in graph.operators:
         if operator.colocation is not None:
-            found.setdefault(operator.colocation, set()).add(operator.name)
-    return list(found.values())
+            members.setdefault(operator.colocation, set()).add(operator.name)
+    return list(members.values())
 
 
 def test_an_operator_and_a_module_are_one_group() -> None:
@@ -90,11 +90,11 @@ def test_a_plan_obeys_it_and_is_no_better_than_without() -> None:
 def units(model: str, unit: Unit) -> dict[str, set[str]]:
     """By the name of a group the module paths of its forward operators, of a demo."""
     graph = in_units(shipped(model).graph, unit, model)
-    found: dict[str, set[str]] = {}
+    paths: dict[str, set[str]] = {}
     for operator in graph.operators:
         if operator.colocation is not None and operator.phase is Phase.FORWARD:
-            found.setdefault(operator.colocation, set()).add(operator.module_path)
-    return found
+            paths.setdefault(operator.colocation, set()).add(operator.module_path)
+    return paths
 
 
 def test_whole_layers_are_one_group_each_and_what_is_in_none_is_free() -> None:

@@ -1,4 +1,4 @@
-"""A trace in a process of its own: as one here, told while it lasts, and ended without a trace left behind."""
+"""A trace in a process of its own: as one here, reported while it lasts, and ended without leftovers."""
 
 from __future__ import annotations
 

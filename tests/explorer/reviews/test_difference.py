@@ -93,10 +93,10 @@ def test_plans_of_other_devices_and_micro_batches_are_compared() -> None:
     # one of each pair of devices has a counterpart; what is on the other one moves
     assert compared.moved_operators == 96
     assert {one.source for one in compared.moved} == {"GPU 1 of the first plan", "GPU 3 of the first plan"}
-    found = difference_object(compared)
-    assert len(found["devices"]) == 4
-    assert sum(row["second"] is None for row in found["devices"]) == 2
-    assert found["moved_operators"] == sum(one["operators"] for one in found["moved"])
+    written = difference_object(compared)
+    assert len(written["devices"]) == 4
+    assert sum(row["second"] is None for row in written["devices"]) == 2
+    assert written["moved_operators"] == sum(one["operators"] for one in written["moved"])
 
 
 def test_plans_of_different_graphs_are_refused_with_both_hashes() -> None:

@@ -1,4 +1,4 @@
-"""A review tells of every fault that is planted, and of nothing in a plan without one."""
+"""A review reports every fault that is planted, and nothing in a plan without one."""
 
 from __future__ import annotations
 
@@ -151,21 +151,21 @@ def test_the_worst_line_decides() -> None:
 
 def test_a_review_as_json() -> None:
     problem = chain_problem()
-    found = review_object(review(problem, even_plan(problem)), problem)
-    assert found["verdict"] == "warn"
-    assert {line["verdict"] for line in found["lines"]} == {"pass", "warn"}
-    assert found["largest_transfers"][0]["bytes"] == 8 * MIB
-    assert len(found["plan_sha256"]) == len(found["graph_sha256"]) == 64
+    written = review_object(review(problem, even_plan(problem)), problem)
+    assert written["verdict"] == "warn"
+    assert {line["verdict"] for line in written["lines"]} == {"pass", "warn"}
+    assert written["largest_transfers"][0]["bytes"] == 8 * MIB
+    assert len(written["plan_sha256"]) == len(written["graph_sha256"]) == 64
 
 
 def test_the_view_of_a_long_schedule_has_its_spans_one_by_one() -> None:
     """So that a drawing can leave out what repeats; the page's bars are at most 5,000."""
     problem = chain_problem(8, mini_batch=512, micro_batches=256, blocks=8, size=2)
     plan = even_plan(problem)
-    found = view_of(problem, plan)
-    assert found["spans"] > MAX_BARS
-    assert len(found["bars"]["kind"]) == found["spans"]
-    assert set(found["bars"]["spans"]) == {1}
+    view = view_of(problem, plan)
+    assert view["spans"] > MAX_BARS
+    assert len(view["bars"]["kind"]) == view["spans"]
+    assert set(view["bars"]["spans"]) == {1}
 
 
 def test_replicas_hold_their_bytes_each() -> None:
@@ -174,9 +174,9 @@ def test_replicas_hold_their_bytes_each() -> None:
     members = [[2 * i, 2 * i + 1] for i in range(6)] + [[12]]
     alone, shared = drafted(problem, members), drafted(problem, members, replicas={0: 2})
     for plan, held in ((alone, "416 MiB"), (shared, "480 MiB")):
-        found = line(review(problem, plan), "bytes held")
-        assert found.verdict is Verdict.PASS
-        assert f"{held} on the devices" in found.reason
+        row = line(review(problem, plan), "bytes held")
+        assert row.verdict is Verdict.PASS
+        assert f"{held} on the devices" in row.reason
 
 
 def test_an_action_that_never_ran_is_a_fail() -> None:
@@ -185,8 +185,8 @@ def test_an_action_that_never_ran_is_a_fail() -> None:
     schedule = simulate(problem, plan)
     assert waiting(problem, plan, schedule).verdict is Verdict.PASS
     more = replace(plan, order=((*plan.order[0], Action(0, "F", 8)), *plan.order[1:]))
-    found = waiting(problem, more, schedule)
-    assert found == Line("no deadlock", Verdict.FAIL, "1 action never ran: 0F8 on device 0")
+    verdict = waiting(problem, more, schedule)
+    assert verdict == Line("no deadlock", Verdict.FAIL, "1 action never ran: 0F8 on device 0")
 
 
 def test_what_stays_on_its_device_is_not_sent() -> None:

@@ -32,14 +32,14 @@ def cluster(node: int = DEVICES, memory: float = 1e12) -> Cluster:
 
 def traced(seconds: dict[int, float], saved: float = 0.0) -> dict[int, Workload]:
     """A chain of 8 operators that take so long each, by degree; each holds its share of ``saved`` B."""
-    found = {}
+    workloads = {}
     for degree, each in seconds.items():
         operators = tuple(Operator(f"o{i}", param_bytes=saved / degree) for i in range(8))
         tensors = tuple(Tensor(i, (i + 1,), Amount(0, 1.0)) for i in range(7))
         graph = OpGraph(operators, tensors, samples=1, tensor_parallel=degree)
         compute = ComputeTable((1, 2), {"k": np.array([[each, 2 * each]] * 8)})
-        found[degree] = Workload(graph, f"m{degree}", compute=compute)
-    return found
+        workloads[degree] = Workload(graph, f"m{degree}", compute=compute)
+    return workloads
 
 
 def search(models: dict[int, Workload], devices: Cluster, **settings: object) -> DegreesFound:
@@ -61,36 +61,36 @@ def test_degrees_divide_every_node() -> None:
 
 def test_the_best_degree_is_that_of_the_fastest_plan() -> None:
     models = traced({1: 1e-3, 2: 0.3e-3, 4: 0.25e-3})
-    found = search(models, cluster(), max_replicas=0)
-    assert found.workload is models[2]
-    rows = {(row.data, row.tensor, row.pipeline): row for row in found.result.by_degrees}
+    outcome = search(models, cluster(), max_replicas=0)
+    assert outcome.workload is models[2]
+    rows = {(row.data, row.tensor, row.pipeline): row for row in outcome.result.by_degrees}
     assert set(rows) == {(1, 1, 4), (2, 1, 2), (4, 1, 1), (1, 2, 2), (2, 2, 1), (1, 4, 1)}
-    assert found.result.objective_s == min(row.objective_s for row in rows.values())
+    assert outcome.result.objective_s == min(row.objective_s for row in rows.values())
     for (data, tensor, pipeline), row in rows.items():
-        assert row.objective_s >= found.result.bound_s
+        assert row.objective_s >= outcome.result.bound_s
         if pipeline == 1:  # every device does its share of the samples, and a whole model
             assert row.objective_s == pytest.approx(8 / data * 8 * {1: 1e-3, 2: 0.3e-3, 4: 0.25e-3}[tensor], rel=1e-3)
 
 
 def test_a_degree_whose_bound_is_no_better_is_left_out() -> None:
-    found = search(traced({1: 1e-3, 2: 1e-4, 4: 1.0}), cluster(), max_replicas=0)
-    assert found.workload.graph.tensor_parallel == 2
-    assert any("cannot be faster, by their bounds" in note for note in found.result.notes)
-    assert any(row.tensor == 4 and row.objective_s < math.inf for row in found.result.by_degrees)
+    outcome = search(traced({1: 1e-3, 2: 1e-4, 4: 1.0}), cluster(), max_replicas=0)
+    assert outcome.workload.graph.tensor_parallel == 2
+    assert any("cannot be faster, by their bounds" in note for note in outcome.result.notes)
+    assert any(row.tensor == 4 and row.objective_s < math.inf for row in outcome.result.by_degrees)
 
 
 def test_the_bound_holds_for_all_degrees() -> None:
     models = traced({1: 1e-3, 2: 0.6e-3, 4: 0.4e-3})
-    found = search(models, cluster(), max_replicas=0)
+    outcome = search(models, cluster(), max_replicas=0)
     for degree in models:
         alone = search({degree: models[degree]}, cluster(), max_replicas=0)
-        assert found.result.bound_s <= alone.result.objective_s
-        assert found.result.objective_s <= alone.result.objective_s
+        assert outcome.result.bound_s <= alone.result.objective_s
+        assert outcome.result.objective_s <= alone.result.objective_s
 
 
 def test_what_has_no_plan_has_a_reason() -> None:
-    found = search({**traced({1: 1e-3, 2: 1e-3}, saved=100.0)}, cluster(memory=1500.0), max_replicas=0)
-    rows = {(row.data, row.tensor, row.pipeline): row for row in found.result.by_degrees}
+    outcome = search({**traced({1: 1e-3, 2: 1e-3}, saved=100.0)}, cluster(memory=1500.0), max_replicas=0)
+    rows = {(row.data, row.tensor, row.pipeline): row for row in outcome.result.by_degrees}
     assert "the fullest device needs" in rows[4, 1, 1].reason
     assert "7 heads" in rows[1, 4, 1].reason
     assert rows[1, 1, 4].objective_s < math.inf
@@ -98,10 +98,10 @@ def test_what_has_no_plan_has_a_reason() -> None:
 
 
 def test_where_nothing_fits_it_says_so() -> None:
-    found = search(traced({1: 1e-3, 2: 1e-3, 4: 1e-3}, saved=1e6), cluster(memory=350.0), max_replicas=0)
-    assert found.result.plan is None
-    assert found.result.status in (Status.INFEASIBLE, Status.NO_PLAN)
-    assert all(row.reason for row in found.result.by_degrees)
+    outcome = search(traced({1: 1e-3, 2: 1e-3, 4: 1e-3}, saved=1e6), cluster(memory=350.0), max_replicas=0)
+    assert outcome.result.plan is None
+    assert outcome.result.status in (Status.INFEASIBLE, Status.NO_PLAN)
+    assert all(row.reason for row in outcome.result.by_degrees)
 
 
 def test_no_degree_at_all_is_refused() -> None:

@@ -14,11 +14,11 @@ from tests.explorer.view.small import chain_problem, even_plan
 def test_both_edges_of_a_stage_move_a_module_each_way():
     p = chain_problem()
     plan = even_plan(p)
-    found = list(edge_moves(p, plan, plan.stages[1].operators[:1]))
-    assert [(one.module, one.to) for one in found] == [
+    moves = list(edge_moves(p, plan, plan.stages[1].operators[:1]))
+    assert [(one.module, one.to) for one in moves] == [
         ("blocks.1", (1,)), ("blocks.2", (0,)), ("blocks.3", (2,)), ("blocks.4", (1,))
     ]  # fmt: skip
-    for one in found:
+    for one in moves:
         moved = {p.graph.operators[o].module_path for o in one.operators}
         assert {module_name(path) for path in moved} == {one.module}
 

@@ -37,21 +37,21 @@ def test_branches_that_wait_for_none_are_parts_and_blocks_are_not() -> None:
 def test_the_fewest_parts_with_another_degree_come_first() -> None:
     graph = load("multimodal-small").graph
     seconds = {size: {o.module_path: 1.0 for o in graph.operators} for size in (1, 2)}
-    found = part_candidates(graph, cluster(), seconds, 1)
-    assert [sum(size == 2 for _, size in one.parts) for one in found[:5]] == [1, 1, 1, 1, 2]
-    assert str(found[0]).count(":") == 4
-    assert len(found) == 2**4 - 1
+    candidates = part_candidates(graph, cluster(), seconds, 1)
+    assert [sum(size == 2 for _, size in one.parts) for one in candidates[:5]] == [1, 1, 1, 1, 2]
+    assert str(candidates[0]).count(":") == 4
+    assert len(candidates) == 2**4 - 1
 
 
 def test_a_chain_is_cut_as_two_kinds_of_devices_are_fast() -> None:
     graph = load("gpt-small").graph
     seconds = {size: {o.module_path: 1.0 for o in graph.operators} for size in (1, 2)}
-    found = part_candidates(graph, cluster(("H100-80GB", "A100-40GB")), seconds, 2)
-    assert {(one.degree, one.parts[-1]) for one in found} == {
+    candidates = part_candidates(graph, cluster(("H100-80GB", "A100-40GB")), seconds, 2)
+    assert {(one.degree, one.parts[-1]) for one in candidates} == {
         (1, ("blocks.0-2", 2)), (2, ("blocks.0-2", 1)), (1, ("blocks.0-0", 2)), (2, ("blocks.0-0", 1)),
     }  # fmt: skip
-    assert all(isinstance(one, Candidate) and len({size for _, size in one.parts}) == 1 for one in found)
-    assert any(path.startswith("tok") for path, _ in found[0].parts)
+    assert all(isinstance(one, Candidate) and len({size for _, size in one.parts}) == 1 for one in candidates)
+    assert any(path.startswith("tok") for path, _ in candidates[0].parts)
 
 
 def test_names_say_parts_and_forget_them() -> None:
@@ -99,6 +99,6 @@ def test_a_plan_of_parts_is_written_checked_and_compared_and_not_exported(
 def test_auto_says_which_parts_it_tried_and_is_no_worse_for_it() -> None:
     terms = {"devices": 4, "effort": "quick", "seed": 1, "bandwidth": 450e9}
     whole = explorer.plan("multimodal-small", **terms)
-    found = explorer.plan("multimodal-small,tensor-parallel=auto", **terms)
-    assert found.objective_s <= whole.objective_s * (1 + 1e-6)
-    assert any("parts of different degrees were tried" in note for note in found.notes)
+    result = explorer.plan("multimodal-small,tensor-parallel=auto", **terms)
+    assert result.objective_s <= whole.objective_s * (1 + 1e-6)
+    assert any("parts of different degrees were tried" in note for note in result.notes)

@@ -12,8 +12,8 @@ GIB = 2.0**30
 
 
 def test_every_combination_the_cap_first() -> None:
-    found = points(Axes(devices=(1, 2), memory_bytes=(GIB, 2 * GIB)))
-    assert found == (
+    listed = points(Axes(devices=(1, 2), memory_bytes=(GIB, 2 * GIB)))
+    assert listed == (
         Point(devices=1, memory_bytes=GIB),
         Point(devices=1, memory_bytes=2 * GIB),
         Point(devices=2, memory_bytes=GIB),
@@ -22,8 +22,8 @@ def test_every_combination_the_cap_first() -> None:
 
 
 def test_one_at_a_time_around_the_first_values() -> None:
-    found = points(Axes(devices=(4, 1), micro_batches=(8, 16), bandwidth_bytes_per_s=(1e9,)), one_at_a_time=True)
-    assert found == (Point(4, 8, 1e9), Point(1, 8, 1e9), Point(4, 16, 1e9))
+    listed = points(Axes(devices=(4, 1), micro_batches=(8, 16), bandwidth_bytes_per_s=(1e9,)), one_at_a_time=True)
+    assert listed == (Point(4, 8, 1e9), Point(1, 8, 1e9), Point(4, 16, 1e9))
 
 
 def test_a_value_given_twice_is_asked_once() -> None:

@@ -1,4 +1,4 @@
-"""Ways out where nothing fits: every one that is offered was solved, the cheapest first."""
+"""Remedies where nothing fits: every one that is offered was solved, the cheapest first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.explorer.view.small import chain_workload
 EQUAL = PLANNERS["equal"]()
 
 
-def found(settings: Settings) -> list[Remedy]:
+def offers(settings: Settings) -> list[Remedy]:
     workload = chain_workload()
     problem = make_problem(workload, settings)
     assert solve(problem, EQUAL).plan is None
@@ -35,7 +35,7 @@ def needed() -> float:
 
 
 def test_ways_out_are_solved_and_each_within_its_cap(needed: float) -> None:
-    offered = found(Settings(devices=2, micro_batches=4, memory_bytes=max(0.9 * needed, 2**20)))
+    offered = offers(Settings(devices=2, micro_batches=4, memory_bytes=max(0.9 * needed, 2**20)))
     assert 0 < len(offered) <= MOST
     for one in offered:
         assert one.result.plan is not None
@@ -54,7 +54,7 @@ def test_no_way_out_is_a_cap_that_the_device_does_not_have() -> None:
 
 
 def test_what_contains_a_way_out_is_not_one_more(needed: float) -> None:
-    offered = found(Settings(devices=2, micro_batches=4, memory_bytes=max(0.9 * needed, 2**20)))
+    offered = offers(Settings(devices=2, micro_batches=4, memory_bytes=max(0.9 * needed, 2**20)))
     for i, one in enumerate(offered):
         assert not any(other.change.controls.items() <= one.change.controls.items() for other in offered[:i])
 
@@ -66,7 +66,7 @@ def test_nothing_is_looked_for_once_it_is_to_stop() -> None:
 
 
 def test_hosts_are_a_way_out_where_they_can_be() -> None:
-    """Not where states are shared out (ZeRO), or there already."""
+    """Not where states are sharded (ZeRO), or there already."""
     for given, expected in (
         ({}, ["--offload", "--offload-optimizer"]),
         ({"offload": True}, ["--offload-optimizer"]),

@@ -14,8 +14,8 @@ NAME = "transformers::grouped_mm_fallback"
 def product(rows: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
     """Each row times the matrix of its expert. ends: of the rows of every expert."""
     _register()
-    found: Tensor = torch.ops.transformers.grouped_mm_fallback(rows, matrices, ends)
-    return found
+    products: Tensor = torch.ops.transformers.grouped_mm_fallback(rows, matrices, ends)
+    return products
 
 
 def _register() -> None:

@@ -26,9 +26,9 @@ def demo(name: str, training: bool = True, batch: int | None = None) -> Workload
 def shipped(name: str) -> Workload:
     """A demo for training as it was traced before, which takes seconds for a large one: `test_demos` says
     whether tracing still gives the same."""
-    found = traced_before(name, True, None)
-    assert found is not None
-    return found
+    workload = traced_before(name, True, None)
+    assert workload is not None
+    return workload
 
 
 def trace(module: nn.Module, *inputs: Tensor, training: bool = True) -> Workload:

@@ -143,10 +143,10 @@ def test_frozen_parameters_have_no_gradient_and_no_update() -> None:
     module = Diamond()
     module.left.requires_grad_(False)
     workload = trace(module)
-    found = workload.graph.index_of()
-    assert "left/linear/grad_input" in found
-    assert "left/linear/grad_weight" not in found
-    assert "left/linear/update" not in found
+    index = workload.graph.index_of()
+    assert "left/linear/grad_input" in index
+    assert "left/linear/grad_weight" not in index
+    assert "left/linear/update" not in index
     assert any("frozen" in note for note in workload.notes)
 
 

@@ -93,7 +93,7 @@ class Masked(nn.Module):
         return x.sum()
 
 
-def test_the_plumbing_of_a_module_is_one_operator_that_may_be_copied() -> None:
+def test_the_auxiliary_calls_of_a_module_are_one_operator_that_may_be_copied() -> None:
     workload = trace(Masked(), torch.randn(BATCH, 6, WIDTH))
     plumbing = [o for o in forward(workload) if o.replicable]
     assert [o.module_path for o in plumbing] == ["", "rotary"]

@@ -86,11 +86,11 @@ def test_a_file_gives_the_graph_of_a_live_trace(name: str, tmp_path: Path) -> No
     module, inputs = MODELS[name].build()
     path = tmp_path / f"{name}.pt2"
     path.write_bytes(exported(module, inputs))
-    found, live = load_pt2(path), demo(name)
-    assert NOTE in found.notes
-    assert found.parameters == live.parameters
-    assert found.graph.tensors == live.graph.tensors
-    for a, b in zip(found.graph.operators, live.graph.operators, strict=True):
+    loaded, live = load_pt2(path), demo(name)
+    assert NOTE in loaded.notes
+    assert loaded.parameters == live.parameters
+    assert loaded.graph.tensors == live.graph.tensors
+    for a, b in zip(loaded.graph.operators, live.graph.operators, strict=True):
         assert (a.name, a.op_type, a.phase, a.module_path) == (b.name, b.op_type, b.phase, b.module_path)
         assert (a.param_bytes, a.colocation, a.replicable) == (b.param_bytes, b.colocation, b.replicable)
         assert a.flops == b.flops

@@ -1,4 +1,4 @@
-"""Views told from names and strides are the views torch makes."""
+"""Views recognised by names and strides are the views torch makes."""
 
 from __future__ import annotations
 

@@ -122,14 +122,14 @@ def test_a_ratio_has_a_class_on_a_logarithmic_scale(ratio, name):
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_every_shade_can_be_read_and_told_from_its_opposite(theme):
-    found = {shade["class"]: shade for shade in errors.shades(theme)}
-    assert len(found) == errors.SHADES + 1
-    for shade in found.values():
+    shades = {shade["class"]: shade for shade in errors.shades(theme)}
+    assert len(shades) == errors.SHADES + 1
+    for shade in shades.values():
         assert contrast(shade["text"], shade["fill"]) >= 4.0
         assert shade["border"] != shade["fill"]
-    ends = found["error0"]["fill"], found["error16"]["fill"]
+    ends = shades["error0"]["fill"], shades["error16"]["fill"]
     for end in ends:
-        assert contrast(end, found["error8"]["fill"]) >= 2.5
+        assert contrast(end, shades["error8"]["fill"]) >= 2.5
     fast, slow = (tuple(int(end[i : i + 2], 16) for i in (1, 3, 5)) for end in ends)
     assert fast[2] > fast[0]  # blue
     assert slow[0] > slow[2]  # orange

@@ -1,4 +1,4 @@
-"""A schedule of single operators: every span is kept, what is drawn can be seen, and links and readers are told."""
+"""A schedule of single operators: every span is kept, what is drawn can be seen, and links and readers are listed."""
 
 from dataclasses import replace
 from functools import cache
@@ -51,10 +51,10 @@ def test_the_instances_hold():
 
 
 def test_every_span_is_kept_with_its_operator():
-    found = VIEW["bars"]
-    assert len(found["device"]) == len(SCHEDULE.spans)
+    columns = VIEW["bars"]
+    assert len(columns["device"]) == len(SCHEDULE.spans)
     assert VIEW["all_spans"]
-    ran = sorted(o for o, kind in zip(found["operator"], found["kind"], strict=True) if kind != "T")
+    ran = sorted(o for o, kind in zip(columns["operator"], columns["kind"], strict=True) if kind != "T")
     assert ran == list(range(len(PROBLEM.graph)))
 
 
@@ -75,15 +75,15 @@ def test_a_transfer_tells_who_sends_and_who_reads_it_first():
 
 def test_zoomed_out_narrow_neighbours_are_runs_that_lose_no_time():
     picture = large()
-    found = picture["bars"]
-    shown, merged = drawn(found, (0.0, picture["span_s"]))
+    columns = picture["bars"]
+    shown, merged = drawn(columns, (0.0, picture["span_s"]))
     assert merged
-    assert len(shown["device"]) < len(found["device"]) / 2
-    assert sum(shown["spans"]) == len(found["device"])
+    assert len(shown["device"]) < len(columns["device"]) / 2
+    assert sum(shown["spans"]) == len(columns["device"])
     for device in range(4):
         ends = [
             max(e for d, e, kind in zip(b["device"], b["end_s"], b["kind"], strict=True) if d == device and kind != "T")
-            for b in (found, shown)
+            for b in (columns, shown)
         ]
         assert ends[0] == ends[1]
 
@@ -105,15 +105,17 @@ def test_a_run_is_of_one_lane_and_does_not_mix_forward_with_backward():
 
 def test_zoomed_in_every_operator_in_sight_is_a_bar():
     picture = large()
-    found, end = picture["bars"], picture["span_s"]
+    columns, end = picture["bars"], picture["span_s"]
     window = (end * 0.5, end * 0.52)
-    shown, merged = drawn(found, window)
+    shown, merged = drawn(columns, window)
     assert not merged
     inside = [
-        i for i in range(len(found["device"])) if found["start_s"][i] < window[1] and found["end_s"][i] > window[0]
+        i
+        for i in range(len(columns["device"]))
+        if columns["start_s"][i] < window[1] and columns["end_s"][i] > window[0]
     ]
     told_there = set(zip(*(shown[name] for name in COLUMNS), strict=True))
-    assert {tuple(found[name][i] for name in COLUMNS) for i in inside} <= told_there
+    assert {tuple(columns[name][i] for name in COLUMNS) for i in inside} <= told_there
 
 
 @pytest.mark.parametrize("most", [100, 500])
@@ -184,20 +186,20 @@ def test_pipelines_keep_transfers_beside_their_devices_unless_asked():
 
 
 def test_hover_tells_operator_phase_time_bytes_and_who_waits():
-    found = VIEW["bars"]
+    columns = VIEW["bars"]
     names = [o.name for o in PROBLEM.graph.operators]
-    words = OperatorWords(found, names, NAMES, VIEW["links"])
-    sent = next(i for i, kind in enumerate(found["kind"]) if kind == "T" and found["start_s"][i] < 1e-4)
-    shown = words.hover(found, sent)
+    words = OperatorWords(columns, names, NAMES, VIEW["links"])
+    sent = next(i for i, kind in enumerate(columns["kind"]) if kind == "T" and columns["start_s"][i] < 1e-4)
+    shown = words.hover(columns, sent)
     assert "<b>GPU 0 → " in shown
     assert "8 MiB" in shown
     assert "of encoder.layers.0.norm.entry" in shown
-    assert f"then runs {names[found['reader'][sent]]}" in shown
-    first = next(i for i, operator in enumerate(found["operator"]) if operator == 0 and found["kind"][i] == "F")
-    shown = words.hover(found, first)
+    assert f"then runs {names[columns['reader'][sent]]}" in shown
+    first = next(i for i, operator in enumerate(columns["operator"]) if operator == 0 and columns["kind"][i] == "F")
+    shown = words.hover(columns, first)
     assert "forward<br>encoder.layers.0.norm.entry<br>40 µs" in shown
     assert "sent to GPU 1 and GPU 2" in shown
-    run, _ = drawn(found, WHOLE, most=8)
+    run, _ = drawn(columns, WHOLE, most=8)
     assert "operators, " in words.hover(run, run["spans"].index(max(run["spans"])))
 
 

@@ -57,7 +57,7 @@ def test_a_plan_that_answers_another_question_is_never_called_better(question):
     one, other = figures(problem), figures(problem, **question)
     assert not versus.is_one_question(one, other)
     assert versus.verdict(one, other) == "not comparable"
-    assert versus.ratio(one, other) is not None  # how their times compare can still be told
+    assert versus.ratio(one, other) is not None  # how their times compare can still be shown
 
 
 def test_times_of_another_objective_or_model_do_not_compare_at_all():

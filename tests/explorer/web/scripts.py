@@ -26,12 +26,12 @@ SHARED = {
 @cache
 def scripts() -> dict[str, str]:
     """The text of every script of the page, without comments."""
-    found = {}
+    sources = {}
     for path in sorted(ASSETS.rglob("*.js")):
         name = path.relative_to(ASSETS).as_posix()
         if not name.startswith("widget/"):
-            found[name] = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    return found
+            sources[name] = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return sources
 
 
 def enclosed(text: str, start: int) -> str:
@@ -62,15 +62,15 @@ def sent() -> Iterator[tuple[str, frozenset[str]]]:
 
 def acts() -> frozenset[str]:
     """What buttons with ``data-act`` send: their types."""
-    found: set[str] = set()
+    collected: set[str] = set()
     for path in [*(ROOT / "explorer" / "web").rglob("*.py"), ROOT / "explorer/view/graph/inspect.py"]:
         text = path.read_text(encoding="utf-8")
-        found |= set(re.findall(r'"data-act": "([\w-]+)"', text))
-        found |= set(re.findall(r'_button\("[^"]+", "([\w-]+)"', text))
-        found |= set(re.findall(r'actions\.append\(\("([\w-]+)"', text))
+        collected |= set(re.findall(r'"data-act": "([\w-]+)"', text))
+        collected |= set(re.findall(r'_button\("[^"]+", "([\w-]+)"', text))
+        collected |= set(re.findall(r'actions\.append\(\("([\w-]+)"', text))
     for text in scripts().values():
-        found |= set(re.findall(r'(?:"data-act": |dataset\.act = )"([\w-]+)"', text))
-    return frozenset(found)
+        collected |= set(re.findall(r'(?:"data-act": |dataset\.act = )"([\w-]+)"', text))
+    return frozenset(collected)
 
 
 def local_acts() -> frozenset[str]:
@@ -82,34 +82,34 @@ def local_acts() -> frozenset[str]:
 
 def heard() -> dict[str, frozenset[str]]:
     """For every type of message that some script acts on, the fields that any script reads of it."""
-    found: dict[str, frozenset[str]] = {}
+    fields: dict[str, frozenset[str]] = {}
     table = scripts()["connection.js"]
     body = enclosed(table, table.index("{", table.index("ex.on =")))
     for match in re.finditer(r"^\s+(\w+): function \((\w*)", body, flags=re.MULTILINE):
         inside = enclosed(body, body.index("{", match.end()))
-        found[match[1]] = frozenset(_read("connection.js", inside, match[2], set()))
+        fields[match[1]] = frozenset(_read("connection.js", inside, match[2], set()))
     for name, text in scripts().items():
         for match in re.finditer(r"ex\.on\.(\w+) = function \((\w+)\)", text):
             inside = enclosed(text, text.index("{", match.end()))
-            found[match[1]] = frozenset(_read(name, inside, match[2], set()))
-    return found
+            fields[match[1]] = frozenset(_read(name, inside, match[2], set()))
+    return fields
 
 
 def _read(script: str, body: str, message: str, seen: set[tuple[str, str]]) -> set[str]:
     """The fields that a function reads of a message, and those that it is handed on to."""
     if not message:
         return set()
-    found = set(re.findall(rf"\b{message}\.(\w+)", body))
+    fields = set(re.findall(rf"\b{message}\.(\w+)", body))
     for alias in re.findall(rf"\b(\w+) = {message};", body):
-        found |= set(re.findall(rf"(?<![\w.]){alias}\.(\w+)", scripts()[script]))
+        fields |= set(re.findall(rf"(?<![\w.]){alias}\.(\w+)", scripts()[script]))
     for names in re.findall(rf"\(\{{([^}}]*)\}} = {message}\)", body):
-        found |= {name.strip() for name in names.split(",")}
+        fields |= {name.strip() for name in names.split(",")}
     for called in re.findall(rf"([\w.]+(?:\(\)\.\w+)?)\((?:{message})\b(?!\.)", body):
         where = _function(script, called)
         if where not in seen:
             seen.add(where)
-            found |= _read(where[0], *_body(*where), seen)
-    return found
+            fields |= _read(where[0], *_body(*where), seen)
+    return fields
 
 
 def _function(script: str, called: str) -> tuple[str, str]:

@@ -27,8 +27,8 @@ def instructions() -> list[tuple[str, str]]:
     text = (DEPLOY / "Containerfile").read_text()
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     whole = re.sub(r"\\\n\s*", "", "\n".join(lines))
-    found = [line.split(maxsplit=1) for line in whole.splitlines() if line.strip()]
-    return [(name, rest) for name, rest in found]
+    directives = [line.split(maxsplit=1) for line in whole.splitlines() if line.strip()]
+    return [(name, rest) for name, rest in directives]
 
 
 def all_of(name: str) -> list[str]:
@@ -91,11 +91,11 @@ def test_the_container_serves_as_nobody_in_particular_and_wants_a_token() -> Non
 
 
 def unit() -> configparser.ConfigParser:
-    found = configparser.ConfigParser(strict=True, interpolation=None)
-    found.optionxform = str  # type: ignore[method-assign,assignment]
+    parser = configparser.ConfigParser(strict=True, interpolation=None)
+    parser.optionxform = str  # type: ignore[method-assign,assignment]
     text = (DEPLOY / "placement-explorer.service").read_text()
-    found.read_string(re.sub("\nEnvironment=.*", "", text))  # a key that comes twice in a unit is none of an INI file
-    return found
+    parser.read_string(re.sub("\nEnvironment=.*", "", text))  # a key that comes twice in a unit is none of an INI file
+    return parser
 
 
 def test_the_service_runs_the_command_with_a_token_that_only_it_can_read() -> None:

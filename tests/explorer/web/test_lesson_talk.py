@@ -1,4 +1,4 @@
-"""What a page is told of a lesson, message by message."""
+"""What a page is sent about a lesson, message by message."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def opened(blocks):
 
 
 class Worker:
-    """Answers questions, the oldest first, when it is told to. confused: blocks of what it plans in place of what is
+    """Answers questions, the oldest first, when `work` is called. confused: blocks of what it plans in place of what is
     asked."""
 
     def __init__(self):
@@ -97,13 +97,13 @@ def displaced(room, page):
 
 def drawn(page):
     """Of every plan that was sent, the graph below it and its own."""
-    below, found = None, []
+    below, pictures = None, []
     for message in page.sent:
         if message["type"] == "graph":
             below = message["of"]
         elif message["type"] == "plan":
-            found.append((below, message["of"]))
-    return found
+            pictures.append((below, message["of"]))
+    return pictures
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ def fields(kind: str) -> set[str]:
 
 
 def test_scripts_send_only_what_the_server_knows():
-    found = list(scripts.sent())
-    assert len(found) > 40
-    for kind, keys in found:
+    messages = list(scripts.sent())
+    assert len(messages) > 40
+    for kind, keys in messages:
         assert kind in INCOMING, kind
         assert keys <= fields(kind), kind
 

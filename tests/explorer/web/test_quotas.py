@@ -165,8 +165,8 @@ def test_nobody_loses_files_to_somebody_who_has_more() -> None:
 
 
 def test_quotas_are_read_from_the_command_line() -> None:
-    found = read_quotas(["questions=0.5", "seconds=10", "upload=2GiB", "held=none", "pages=3"], SHARED)
-    assert found == Quotas(0.5, 10.0, 2.0**31, float("inf"), 3.0)
+    quotas = read_quotas(["questions=0.5", "seconds=10", "upload=2GiB", "held=none", "pages=3"], SHARED)
+    assert quotas == Quotas(0.5, 10.0, 2.0**31, float("inf"), 3.0)
     assert read_quotas([], SHARED) is SHARED
     assert read_quotas(["seconds=none"], SHARED).search_s == 600.0
     for broken in ("questions", "questions=", "bytes=3", "questions=0", "questions=nan", "questions=-1", "upload=x",

@@ -1,4 +1,4 @@
-"""Those who wait for others are told how many come before them, and those whose search is cut off, why."""
+"""Pages that wait show how many come before them, and those whose search is cut off, why."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASKS = {"mini_batch": 8}
 
 
 class Recorder:
-    """A backend that only remembers who hears of what."""
+    """A backend that only remembers the listeners of its jobs."""
 
     def __init__(self):
         self.heard = []
@@ -41,14 +41,14 @@ def talk():
 
 
 def ask(talk, message):
-    """What the job is told of that a message of the page begins."""
+    """The listener of the job that a message of the page begins."""
     talk.receive(message)
     return talk.backend.heard[-1]
 
 
 def status(talk):
-    found = next(message for message in reversed(talk.sent) if message["type"] == "status")
-    return found["state"], found["what"], found["more"]
+    last = next(message for message in reversed(talk.sent) if message["type"] == "status")
+    return last["state"], last["what"], last["more"]
 
 
 def solved(talk):

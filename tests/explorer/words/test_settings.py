@@ -126,8 +126,8 @@ def test_one_entry_is_found_in_all_that_is_made_from_settings() -> None:
     changed = source.replace(SETTING_IN, NEW + SETTING_IN)
     ran = subprocess.run([sys.executable, "-c", PLACES], input=changed, capture_output=True, text=True, cwd=ROOT)
     assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout.splitlines()[-1])
-    assert [place for place, there in found.items() if not there] == []
+    listed = json.loads(ran.stdout.splitlines()[-1])
+    assert [place for place, there in listed.items() if not there] == []
 
 
 def test_the_reference_is_current() -> None:

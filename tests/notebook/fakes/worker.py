@@ -41,7 +41,7 @@ class ListedJobs:
         return outcome
 
     def step(self, which: int = -1) -> None:
-        """The worker tells a first plan on the way."""
+        """The worker reports a first plan on the way."""
         request, _ = self.requests[which]
         problem = unpacked_problem(request.question)
         outcome = solve(problem, "equal")

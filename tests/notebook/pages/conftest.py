@@ -21,7 +21,7 @@ HARMLESS = ("'beforeunload'", "Connection lost, reconnecting", "preloaded using 
 """Said by notebooks that are left without having been touched, whose kernel is restarted, and of pictures of theirs."""
 OWN = "/static/notebook/"
 """Where Jupyter Notebook has its scripts, which complain of their own menus and settings; what the widget's module
-throws is told with an address of its own."""
+throws has an address of its own."""
 
 
 @pytest.fixture(scope="session")

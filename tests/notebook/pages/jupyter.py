@@ -129,10 +129,10 @@ class Notebook:
     def until(self, test: Callable[[], T], what: str = "") -> T:
         """What ``test`` says, once that is true."""
         until = time.monotonic() + PATIENCE_S
-        while not (found := test()):
+        while not (value := test()):
             assert time.monotonic() < until, what or f"not in {PATIENCE_S:g} s"
             time.sleep(0.1)
-        return found
+        return value
 
     def command(self, name: str, **given: Any) -> None:
         """A command of the application."""
@@ -144,22 +144,22 @@ class Notebook:
 
     def python(self, code: str) -> str:
         """What a line of Python prints in the kernel."""
-        found: str = self.browser.execute_async_script(RUN, code)
-        return found.strip()
+        output: str = self.browser.execute_async_script(RUN, code)
+        return output.strip()
 
     def widgets(self) -> list[Any]:
         """The widgets that are shown, in their order."""
-        found: list[Any] = self.js("return [...document.querySelectorAll('.placement-explorer')]")
-        return found
+        widgets: list[Any] = self.js("return [...document.querySelectorAll('.placement-explorer')]")
+        return widgets
 
     def state(self, widget: int = 0) -> str:
         """What the dot of a widget says; "" before it is there."""
-        found: str = self.js(
+        state: str = self.js(
             "const shell = document.querySelectorAll('.placement-explorer .shell')[arguments[0]];"
             "return shell ? shell.dataset.state : ''",
             widget,
         )
-        return found
+        return state
 
     def solved(self, widget: int = 0) -> None:
         """Wait for an answer that is drawn."""

@@ -37,12 +37,12 @@ def lab(chromium, jupyterlab: Server) -> Notebook:
 
 def bar(lab: Notebook, row: int) -> tuple[int, int]:
     """Where the first bar of a row is, from the upper left corner of the window: it begins where its row does."""
-    found = lab.js(
+    point = lab.js(
         "const name = document.querySelectorAll('.placement-explorer .row-name')[arguments[0]];"
         "const box = name.getBoundingClientRect(); return [box.right + 6, box.top + box.height / 2]",
         row,
     )
-    return round(found[0]) + 4, round(found[1])
+    return round(point[0]) + 4, round(point[1])
 
 
 def click_at(lab: Notebook, x: int, y: int) -> None:

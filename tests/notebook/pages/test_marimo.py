@@ -90,17 +90,17 @@ def test_a_plan_is_shown_and_changed(chromium, marimo):
 
     def until(test):
         end = time.monotonic() + PATIENCE_S
-        while not (found := test()):
+        while not (value := test()):
             assert time.monotonic() < end, f"not in {PATIENCE_S:g} s"
             time.sleep(0.1)
-        return found
+        return value
 
     def cards():
         script = FIND.replace("widget.querySelector(", "widget.querySelectorAll(") + ".length"
         return chromium.execute_script(script.replace(";\n.length", ".length"), ".mem")
 
     def clicked(selector):
-        """Cards are drawn anew with every better plan, maybe just now."""
+        """Cards are drawn again with every better plan, maybe just now."""
         try:
             find(selector).click()
         except StaleElementReferenceException:

@@ -43,10 +43,10 @@ def page(bundle: None, chromium: Any, answered: ListedWidget, watched: Any) -> I
 
 def until(test):
     end = time.monotonic() + PATIENCE_S
-    while not (found := test()):
+    while not (value := test()):
         assert time.monotonic() < end, f"not in {PATIENCE_S:g} s"
         time.sleep(0.05)
-    return found
+    return value
 
 
 def sent(page, kind):

@@ -63,7 +63,7 @@ def all_sets(model: CoverModel) -> list[np.ndarray]:
 
 def optimum(model: CoverModel) -> tuple[float, list[int]]:
     """The least largest load over all placements and one that has it; inf and [] if none is feasible."""
-    best, found = math.inf, []
+    best, cover = math.inf, []
     devices = model.accelerators + model.cpus
     part_s: dict[int, tuple[float, float]] = {}
     for inside in all_sets(model):
@@ -72,13 +72,13 @@ def optimum(model: CoverModel) -> tuple[float, list[int]]:
     full = (1 << len(model)) - 1
 
     def share_out(rest: int, device: int, sets: list[int], worst: float) -> None:
-        nonlocal best, found
+        nonlocal best, cover
         if worst >= best:
             return
         if device == devices:
             if rest == 0:
                 best = worst
-                found = [next(d for d, s in enumerate(sets) if s >> g & 1) for g in range(len(model))]
+                cover = [next(d for d, s in enumerate(sets) if s >> g & 1) for g in range(len(model))]
             return
         part = rest
         while True:
@@ -88,7 +88,7 @@ def optimum(model: CoverModel) -> tuple[float, list[int]]:
             part = (part - 1) & rest
 
     share_out(full, 0, [], 0.0)
-    return best, found
+    return best, cover
 
 
 def proved_s(model: CoverModel, upper_s: float, placements=()) -> float:

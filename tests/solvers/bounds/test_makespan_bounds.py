@@ -115,7 +115,7 @@ def test_a_full_device_leaves_work_to_the_slow_one() -> None:
 
 
 def test_three_equal_groups_do_not_fit_side_by_side_on_two_devices() -> None:
-    """Three jobs of 4 s and two of 1 s: 14 s shared out are 7 s, yet two of 4 s share a device."""
+    """Three jobs of 4 s and two of 1 s: 14 s divided are 7 s, yet two of 4 s share a device."""
     options = {"objective": Objective.MAKESPAN, "contiguity": Contiguity.NONE, "training": False}
     p = problem(forward_graph([], 5), [4, 4, 4, 1, 1], **options)
     assert lower_bound_s(p) == pytest.approx(8) == best_makespan_s(p)
@@ -214,7 +214,7 @@ def test_one_machine_that_may_interrupt_is_never_slower_than_one_that_may_not(se
 
 
 def test_the_oracle_knows_an_order_that_the_simulator_accepts() -> None:
-    """The oracle is only as good as its plans: it tells two orders of one device apart."""
+    """The oracle is only as good as its plans: it distinguishes two orders of one device."""
     p = one_pass(forward_graph([(0, 2)], 3, nbytes=1.0), [1.0, 5.0, 5.0], pins={0: 0, 1: 0, 2: 1})
     assert {len(orders(p.graph, 9, random.Random(0)))} == {3}
     assert best_makespan_s(p) == 7.0

@@ -1,4 +1,4 @@
-"""Ways in and out through what shares a device or is sent, and backwards that wait for the way there and back."""
+"""Heads and tails through what shares a device or is sent, and backwards that wait for the way there and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contraction: what is joined, what is summed, and a cut that tells the communication."""
+"""Contraction: what is joined, what is summed, and a cut that equals the communication."""
 
 from __future__ import annotations
 

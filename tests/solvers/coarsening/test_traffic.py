@@ -1,4 +1,4 @@
-"""Loads told from directed messages equal those of `loads`, whatever the sets."""
+"""Loads computed from directed messages equal those of `loads`, whatever the sets."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The exact dynamic programme: equal to brute force and to the published values, honest beyond them."""
+"""The exact dynamic program: equal to brute force and to the published values, honest beyond them."""
 
 from __future__ import annotations
 
@@ -170,13 +170,13 @@ def test_too_many_downsets_leave_the_linear_plan_a_bound_and_the_reason():
 def test_a_limit_of_work_ends_the_search_at_the_same_place_on_any_clock():
     graph = forward_graph([], 16)
     p = problem(graph, [1.0 + i % 3 for i in range(16)], 3, objective=Objective.MAX_LOAD, training=False)
-    found = []
+    outcomes = []
     for times in (1, 50):
         result = solve(p, DownsetDP(work=4), time_limit_s=1e9, clock=lambda k=times: k * time.perf_counter())
         assert result.stop_reason is StopReason.STATE_LIMIT
         assert result.notes == ("the exact search over downsets ended at its limit of work, without a proof",)
-        found.append((result.plan, result.bound_s))
-    assert found[0] == found[1]
+        outcomes.append((result.plan, result.bound_s))
+    assert outcomes[0] == outcomes[1]
     assert solve(p, DownsetDP(work=10**6)).status is Status.OPTIMAL
     auto = solve(p)
     assert auto.objective_s <= solve(p, DownsetDP()).objective_s

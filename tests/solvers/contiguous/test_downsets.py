@@ -50,7 +50,7 @@ def test_cover_relations_join_every_pair_that_differs_by_one_element(seed):
     downsets = enumerate_downsets(order_of(7, edges), 10**6, keep_going)
     masks = as_masks(downsets)
     up = downsets.up
-    found = {
+    pairs = {
         (masks[i], masks[up.up_to[e]], int(up.up_element[e]))
         for i in range(len(masks))
         for e in range(up.up_start[i], up.up_start[i + 1])
@@ -58,7 +58,7 @@ def test_cover_relations_join_every_pair_that_differs_by_one_element(seed):
     expected = {
         (a, b, (a ^ b).bit_length() - 1) for a in masks for b in masks if a & b == a and (a ^ b).bit_count() == 1
     }
-    assert found == expected
+    assert pairs == expected
 
 
 def test_a_chain_longer_than_a_word_has_one_downset_more_than_elements():

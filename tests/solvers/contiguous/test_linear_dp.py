@@ -1,4 +1,4 @@
-"""The linearised dynamic programme: exact on a chain, deterministic, and a plan for every choice."""
+"""The linearised dynamic program: exact on a chain, deterministic, and a plan for every choice."""
 
 from __future__ import annotations
 

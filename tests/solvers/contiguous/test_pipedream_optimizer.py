@@ -39,11 +39,11 @@ def test_published_profiles_give_the_values_of_the_published_program(name, machi
     assert workload.compute is not None
     device = Device("0", next(iter(workload.compute.seconds)))
     profile = profile_of(Problem(workload.graph, uniform_cluster((device,), 1.0), workload.compute), 1)
-    found = optimise(profile, machines, 1.25e9, 16e9)
-    assert found is not None
-    assert found.bottleneck_s == pytest.approx(expected_s, rel=2e-5)
-    assert sum(stage.machines for stage in found.stages) == machines
-    assert sorted(o for stage in found.stages for o in stage.operators) == list(range(len(profile.compute_s)))
+    optimum = optimise(profile, machines, 1.25e9, 16e9)
+    assert optimum is not None
+    assert optimum.bottleneck_s == pytest.approx(expected_s, rel=2e-5)
+    assert sum(stage.machines for stage in optimum.stages) == machines
+    assert sorted(o for stage in optimum.stages for o in stage.operators) == list(range(len(profile.compute_s)))
 
 
 def random_profile(seed):
@@ -71,7 +71,7 @@ def chains(profile, machines):
 
 
 def bottleneck_s(profile, chain, machines, memory):
-    """The formulas of the published program, told once more."""
+    """The formulas of the published program, computed once more."""
     worst, before = 0.0, 0
     for operators, r in chain:
         members = list(operators)
@@ -89,23 +89,23 @@ def test_it_is_the_best_of_all_chains(seed):
     profile = random_profile(seed)
     machines, memory = 1 + seed % 4, (math.inf, 25.0, 12.0)[seed % 3]
     best = min((bottleneck_s(profile, c, machines, memory) for c in chains(profile, machines)), default=math.inf)
-    found = optimise(profile, machines, BANDWIDTH, memory)
-    assert found is not None
-    assert found.bottleneck_s == pytest.approx(best)
+    optimum = optimise(profile, machines, BANDWIDTH, memory)
+    assert optimum is not None
+    assert optimum.bottleneck_s == pytest.approx(best)
     if math.isfinite(best):
-        chosen = [(stage.operators, stage.machines) for stage in found.stages]
+        chosen = [(stage.operators, stage.machines) for stage in optimum.stages]
         assert bottleneck_s(profile, chosen, machines, memory) == pytest.approx(best)
     else:
-        assert found.stages == ()
+        assert optimum.stages == ()
 
 
 def test_it_says_no_above_its_budget_of_downsets():
     side_by_side = Profile(np.ones(6), np.ones(6), np.ones(6), ())
     assert optimise(side_by_side, 2, BANDWIDTH, budget=63) is None
-    found = optimise(side_by_side, 2, BANDWIDTH, budget=64)
-    assert found is not None
-    assert found.effort.states > 0
-    assert found.effort.relaxations >= found.effort.states
+    optimum = optimise(side_by_side, 2, BANDWIDTH, budget=64)
+    assert optimum is not None
+    assert optimum.effort.states > 0
+    assert optimum.effort.relaxations >= optimum.effort.states
 
 
 def test_a_problem_is_profiled_per_micro_batch_with_both_passes():

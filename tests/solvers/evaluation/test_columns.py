@@ -19,16 +19,16 @@ SEEDS = 240
 @pytest.mark.parametrize("part", range(8))
 def test_times_memory_and_bytes_are_those_of_the_objects(part: int) -> None:
     for seed in range(part * SEEDS // 8, (part + 1) * SEEDS // 8):
-        found = random_plan(seed)
-        for objective in (Objective.ITERATION, Objective.MAKESPAN) if found else ():
-            assert not disagreement(*found, objective), seed
+        case = random_plan(seed)
+        for objective in (Objective.ITERATION, Objective.MAKESPAN) if case else ():
+            assert not disagreement(*case, objective), seed
 
 
 def test_tasks_and_holds_are_well_formed() -> None:
     for seed in range(SEEDS):
-        found = random_plan(seed)
-        for objective in (Objective.ITERATION, Objective.MAKESPAN) if found else ():
-            problem, plan = found
+        case = random_plan(seed)
+        for objective in (Objective.ITERATION, Objective.MAKESPAN) if case else ():
+            problem, plan = case
             try:
                 lowered = lower(problem, plan, objective)
             except InvalidPlan:
@@ -41,10 +41,10 @@ def test_tasks_and_holds_are_well_formed() -> None:
 def test_the_random_plans_are_of_every_sort() -> None:
     sorts: Counter[object] = Counter()
     for seed in range(SEEDS):
-        found = random_plan(seed)
-        if found is None:
+        case = random_plan(seed)
+        if case is None:
             continue
-        problem, plan = found
+        problem, plan = case
         sorts.update([
             problem.transfers, problem.execution, plan.pipeline, f"stated {problem.transfer_s is not None}",
             f"replicas {any(len(stage.devices) > 1 for stage in plan.stages)}",

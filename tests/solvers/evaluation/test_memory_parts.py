@@ -23,7 +23,7 @@ from tests.solvers.verify.valid_plans import SORTS, valid_cases
             {"zero": 3, "precision": Precision.MIXED},
             {"parameters": 6, "gradients": 6, "fp32 masters": 12, "optimizer states": 24, "gathered parameters": 4},
         ),
-        # buffers are held once by every replica, whatever they share out
+        # buffers are held whole by every replica, whatever ZeRO shards
         (
             {"zero": 3, "buffers": 5.0},
             {

@@ -130,25 +130,25 @@ SEEDS = 160
 
 def random_case(seed: int) -> tuple[Problem, Plan] | None:
     """A random plan whose transfers occupy links."""
-    found = random_plan(seed)
-    return None if found is None else (replace(found[0], transfers=Transfers.LINKS), found[1])
+    case = random_plan(seed)
+    return None if case is None else (replace(case[0], transfers=Transfers.LINKS), case[1])
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_stated_orders_are_told_as_the_objects_tell_them(part: int) -> None:
     stated, deadlocks, numbered = 0, 0, 0
     for seed in range(part * SEEDS // 4, (part + 1) * SEEDS // 4):
-        found = random_case(seed)
-        plan = None if found is None else with_some_order(random.Random(seed), *found)
-        if found is None or plan is None or not plan.messages:
+        case = random_case(seed)
+        plan = None if case is None else with_some_order(random.Random(seed), *case)
+        if case is None or plan is None or not plan.messages:
             continue
         stated += 1
         numbered += any(message.number for _, row in plan.messages for message in row)
         for objective in (Objective.ITERATION, Objective.MAKESPAN):
-            assert not disagreement(found[0], plan, objective), seed
-        check_tasks(lower(found[0], plan, found[0].objective))
+            assert not disagreement(case[0], plan, objective), seed
+        check_tasks(lower(case[0], plan, case[0].objective))
         try:
-            simulate(found[0], plan)
+            simulate(case[0], plan)
         except InvalidPlan as error:
             deadlocks += str(error).startswith("the order deadlocks: device")
     assert numbered >= 2
@@ -158,10 +158,10 @@ def test_stated_orders_are_told_as_the_objects_tell_them(part: int) -> None:
 def test_the_order_that_links_serve_by_themselves_changes_nothing_when_it_is_stated() -> None:
     compared = 0
     for seed in range(60):
-        found = random_case(seed)
-        if found is None:
+        case = random_case(seed)
+        if case is None:
             continue
-        problem, plan = found
+        problem, plan = case
         try:
             plain = simulate(problem, plan)
         except InvalidPlan:

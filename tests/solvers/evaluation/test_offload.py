@@ -1,4 +1,4 @@
-"""What stages that offload send to their hosts and fetch back: by hand, told twice, and with faults."""
+"""What stages that offload send to their hosts and fetch back: by hand, computed twice, and with faults."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def offloading(
 
 
 def lanes(schedule: Schedule) -> dict[str, list[tuple[float, float]]]:
-    found: dict[str, list[tuple[float, float]]] = {}
+    by_lane: dict[str, list[tuple[float, float]]] = {}
     for span in schedule.spans:
         if "host" in span.resource:
-            found.setdefault(span.resource, []).append((span.start_s, span.end_s))
-    return found
+            by_lane.setdefault(span.resource, []).append((span.start_s, span.end_s))
+    return by_lane
 
 
 def test_the_example_of_the_docs() -> None:
@@ -108,9 +108,9 @@ def test_a_stage_does_not_both_recompute_and_offload() -> None:
 def test_a_file_gives_it_back_and_one_without_is_as_it_was() -> None:
     p, plan = example()
     text = write_plan(p, plan)
-    found = read_plan(text)
-    assert found.plan == plan
-    assert found.problem.host_links == {GPU: 6.0}
+    file = read_plan(text)
+    assert file.plan == plan
+    assert file.problem.host_links == {GPU: 6.0}
     plain = replace(plan, stages=tuple(replace(stage, offload=()) for stage in plan.stages))
     assert "offload" not in (without := write_plan(replace(p, host_links={}), plain))
     assert "host_links" not in without
@@ -118,7 +118,7 @@ def test_a_file_gives_it_back_and_one_without_is_as_it_was() -> None:
 
 def cases(transfers: Transfers, seeds: int = 40) -> list[Case]:
     """Random pipelines whose every stage that may offload does."""
-    found = []
+    drawn = []
     for number, case in enumerate(valid_cases("pipeline", transfers, seeds)):
         apart = {a.stage for row in case.plan.order for a in row if a.kind in "IW"}
         speed = (0.5, 2.0, 20.0)[number % 3]
@@ -133,8 +133,8 @@ def cases(transfers: Transfers, seeds: int = 40) -> list[Case]:
             stages = (replace(s, offload=tuple(o for o in s.offload if rng.random() < 0.5)) for s in plan.stages)
             plan = replace(plan, stages=tuple(stages))
         if any(stage.offload for stage in plan.stages):
-            found.append(Case(case.sort, p, replace(plan, messages=())))
-    return found
+            drawn.append(Case(case.sort, p, replace(plan, messages=())))
+    return drawn
 
 
 @pytest.mark.parametrize("transfers", list(Transfers))

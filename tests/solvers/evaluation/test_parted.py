@@ -61,8 +61,8 @@ def test_the_example_by_hand() -> None:
     """Of each micro-batch 4 + 6 + 6 wait for W, 8 of the loss for I; I leaves the gradients of up (6) and down (8)."""
     problem, plan = example()
     lowered = lower(problem, plan, Objective.ITERATION)
-    found = unit_bytes.unit_bytes(problem, plan, lowered.units)
-    of = {(s, k): (found.saved[u], found.until_next[u]) for u, (s, k) in
+    sizes = unit_bytes.unit_bytes(problem, plan, lowered.units)
+    of = {(s, k): (sizes.saved[u], sizes.until_next[u]) for u, (s, k) in
           enumerate(zip(lowered.units.stage.tolist(), lowered.units.kind.tolist(), strict=True))}  # fmt: skip
     assert of[1, F] == (16.0, 8.0)
     assert of[1, I] == (0.0, 14.0)
@@ -75,7 +75,7 @@ def test_the_example_by_hand() -> None:
 
 def chains(count: int) -> list[tuple[Problem, Plan]]:
     """Random graphs as traces make them, cut once or twice in the order of the forward."""
-    found = []
+    plans = []
     for seed in range(count):
         rng = random.Random(seed)
         problem, _ = random_traced_problem(rng, pipeline=Pipeline.ZERO_BUBBLE, contiguity=Contiguity.NONE)
@@ -87,10 +87,10 @@ def chains(count: int) -> list[tuple[Problem, Plan]]:
                 at = group[0] if forward is None else forward
                 place[o] = (sum(at >= cut for cut in cuts) % 2,)
         try:
-            found.append((problem, assemble(problem, place, 2)))
+            plans.append((problem, assemble(problem, place, 2)))
         except InvalidPlan:
             continue
-    return found
+    return plans
 
 
 def noticed(cases: list[tuple[Problem, Plan]]) -> list[bool]:
@@ -99,12 +99,12 @@ def noticed(cases: list[tuple[Problem, Plan]]) -> list[bool]:
 
 
 def holding(cases: list[tuple[Problem, Plan]], kind: int) -> list[tuple[Problem, Plan]]:
-    found = []
+    kept = []
     for case in cases:
         units = lower(*case, Objective.ITERATION).units
         if unit_bytes.unit_bytes(*case, units).until_next[units.kind == kind].any():
-            found.append(case)
-    return found
+            kept.append(case)
+    return kept
 
 
 def test_three_tellings_agree_on_random_graphs() -> None:

@@ -163,14 +163,14 @@ def test_an_expert_placement_must_give_every_group_a_device():
 
 
 @pytest.mark.parametrize(
-    ("node", "found"),
+    ("node", "shown"),
     [([7], "a list"), ({"id": 7}, "an object"), ("7", "'7'"), (True, "True"), (None, "null"), (0.5, "0.5")],
 )
-def test_an_expert_names_operators_by_number(node, found):
+def test_an_expert_names_operators_by_number(node, shown):
     w = read_msr2020(SMALL, "small.json")
     with pytest.raises(InvalidProblem, match=r"expert placement: fpgas: an id must be an integer, found ") as caught:
         read_expert({"fpgas": [{"nodes": [node]}], "cpus": []}, SMALL, w)
-    assert str(caught.value).endswith(f"found {found}")
+    assert str(caught.value).endswith(f"found {shown}")
 
 
 def test_a_name_of_many_lines_is_told_in_one_short_line():

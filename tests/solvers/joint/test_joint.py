@@ -148,9 +148,9 @@ def test_a_search_from_what_does_not_fit_finds_what_fits():
     search = Search(model, 1, lambda: None)
     search.start(np.zeros(10, np.int64))
     assert search.best.excess > 0
-    found = list(search.run(2000))[-1]
-    assert found.excess == 0
-    assert judge(p, plan_of(model, found.place, found.sequences)).feasible
+    last = list(search.run(2000))[-1]
+    assert last.excess == 0
+    assert judge(p, plan_of(model, last.place, last.sequences)).feasible
 
 
 @pytest.mark.parametrize("transfers", list(Transfers))
@@ -161,11 +161,11 @@ def test_what_the_search_believes_is_what_is_judged(transfers):
         model = pass_model(p)
         search = Search(model, 1, lambda: None)
         started = [search.take_up(s.place, s.sequences, s.rank) for _, s in seeds(model, lambda: None)]
-        for found in [*filter(None, started), *search.run(500)]:
-            judged = judge(p, plan_of(model, found.place, found.sequences))
-            assert judged.feasible == (found.excess == 0)
+        for tried in [*filter(None, started), *search.run(500)]:
+            judged = judge(p, plan_of(model, tried.place, tried.sequences))
+            assert judged.feasible == (tried.excess == 0)
             if judged.feasible:
-                assert judged.objective_s == pytest.approx(found.seconds, rel=1e-12)
+                assert judged.objective_s == pytest.approx(tried.seconds, rel=1e-12)
             compared += 1
     assert compared > 10
 

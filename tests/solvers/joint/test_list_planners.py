@@ -39,7 +39,7 @@ QUICK = {
 
 @pytest.mark.parametrize("planner", list(QUICK.values()), ids=list(QUICK))
 def test_every_plan_keeps_the_rules_and_comes_again_the_same(planner):
-    found = 0
+    plans = 0
     for seed in range(24):
         p = random_problem(seed, 7, max_replicas=1, **PASS)
         if planner.unsupported(p) is not None:
@@ -47,11 +47,11 @@ def test_every_plan_keeps_the_rules_and_comes_again_the_same(planner):
         result = solve(p, planner)  # which verifies the plan
         if result.plan is None:
             continue
-        found += 1
+        plans += 1
         assert check(p, result.plan) == ()
         assert result.bound_s <= result.objective_s
         assert solve(p, planner).plan == result.plan
-    assert found > 12
+    assert plans > 12
 
 
 @pytest.mark.parametrize("planner", [MTopo(), METF(), MSCT(), HEFT()], ids=lambda planner: planner.name)
@@ -95,14 +95,14 @@ def test_a_favourite_child_is_the_one_whose_transfer_would_take_longest():
     model = pass_model(p)
     jobs = jobs_of(model, apart(model), contract=False)
     program = FavouriteProgram(jobs.arrays)
-    found = []
-    outcome = solve_model(program.model, Monitor(p), found.append)
+    incumbents = []
+    outcome = solve_model(program.model, Monitor(p), incumbents.append)
     assert outcome.optimal
     assert [job[0] for job in jobs.clusters.members] == [0, 1, 2, 3]
     # 3 s of operators; with t of the transfer 1 -> 3 and 1 - t of 2 -> 3, the longer path is max(4 t, 2 - t).
-    assert found[-1][0] == pytest.approx(4.6)
-    assert program.favourites(found[-1], 0.1).tolist() == [1, NONE, NONE, NONE]
-    assert program.favourites(found[-1], 0.5).tolist() == [1, 3, NONE, NONE]
+    assert incumbents[-1][0] == pytest.approx(4.6)
+    assert program.favourites(incumbents[-1], 0.1).tolist() == [1, NONE, NONE, NONE]
+    assert program.favourites(incumbents[-1], 0.5).tolist() == [1, 3, NONE, NONE]
 
 
 def test_at_most_one_child_and_one_parent_are_favourites():

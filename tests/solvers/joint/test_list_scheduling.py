@@ -155,9 +155,9 @@ def test_m_topo_fills_a_device_to_its_share_and_the_largest_group():
     """Four of 10 bytes: 40/2 + 10 is three on the first device; with caps of 25, two."""
     for memory, expected in ((float("inf"), [0, 0, 0, 1]), (25.0, [0, 0, 1, 1])):
         model = model_of(forward_graph([], 4, param_bytes=10.0), [1, 1, 1, 1], memory=memory)
-        found = m_topo(jobs_of(model, apart(model), contract=False), model.memory_bytes)
-        assert found is not None
-        assert found.place.tolist() == expected
+        schedule = m_topo(jobs_of(model, apart(model), contract=False), model.memory_bytes)
+        assert schedule is not None
+        assert schedule.place.tolist() == expected
 
 
 # Pre-processing
@@ -236,18 +236,18 @@ def test_heft_gives_the_ranks_and_the_schedule_of_its_paper():
     order = np.lexsort((np.arange(10), -rank))
     assert schedule_ranked(jobs.arrays, state, model.memory_bytes, order, Rule(CHANNELS["free"], True), 10)
     assert state.end_s.max() == 80
-    found = heft(jobs, model.memory_bytes, "free", never)
-    assert found is not None
-    assert found.sequences == [[1, 7], [3, 5, 8, 9], [0, 2, 4, 6]]
+    schedule = heft(jobs, model.memory_bytes, "free", never)
+    assert schedule is not None
+    assert schedule.sequences == [[1, 7], [3, 5, 8, 9], [0, 2, 4, 6]]
 
 
 def test_heft_fills_a_gap():
     """Operator 2 waits 5 s on device 0 for the tensor of 1; meanwhile 3 runs there, though it is ranked last."""
     graph = graph_of(4, [(0, 2, 9.0), (1, 2, 5.0)])
     model = model_of(graph, [1, 1, 9, 2], pins={0: 0, 1: 1, 2: 0, 3: 0})
-    found = heft(jobs_of(model, apart(model), contract=False), model.memory_bytes, "link", never)
-    assert found is not None
-    assert found.sequences[0] == [0, 3, 2]
+    schedule = heft(jobs_of(model, apart(model), contract=False), model.memory_bytes, "link", never)
+    assert schedule is not None
+    assert schedule.sequences[0] == [0, 3, 2]
 
 
 # The split of layers
@@ -271,9 +271,9 @@ def test_parts_are_as_even_as_they_can_be():
         assert (np.diff(place) >= 0).all()
         ends, _ = balanced_cut(weights, parts)
         sums = [sum(weights[a:b]) for a, b in zip((0, *ends), ends, strict=False)]
-        found = np.bincount(place, weights, parts)
-        assert found.max() == max(sums)
-        assert (found**2).sum() == pytest.approx(sum(s * s for s in sums))
+        loads = np.bincount(place, weights, parts)
+        assert loads.max() == max(sums)
+        assert (loads**2).sum() == pytest.approx(sum(s * s for s in sums))
 
 
 def test_cuts_of_unequal_devices_are_the_best_of_all():
@@ -328,10 +328,10 @@ def test_every_schedule_keeps_groups_together_where_they_are_allowed_and_is_no_d
         units = [(apart(model), False), (co_placed(model, caps), True), (heavy(model, caps, 3), True)]
         for unit_of, contract in units:
             jobs = jobs_of(model, unit_of, contract=contract)
-            found = [m_topo(jobs, caps)]
+            schedules = [m_topo(jobs, caps)]
             for channel in CHANNELS:
-                found += [earliest_first(jobs, caps, channel, never), heft(jobs, caps, channel, never)]
-            for answer in found:
+                schedules += [earliest_first(jobs, caps, channel, never), heft(jobs, caps, channel, never)]
+            for answer in schedules:
                 if answer is None:
                     continue
                 scheduled += 1
@@ -400,5 +400,5 @@ def test_what_no_link_joins_is_kept_on_one_device():
     p = replace(p, cluster=replace(p.cluster, links=()))
     model = pass_model(p)
     simulator = Simulator(model)
-    found = [simulator.by_rank_s(start.place, start.rank) for _, start in seeds(model, never)]
-    assert min(found) == 21.0
+    seconds = [simulator.by_rank_s(start.place, start.rank) for _, start in seeds(model, never)]
+    assert min(seconds) == 21.0

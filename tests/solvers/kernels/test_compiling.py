@@ -1,4 +1,4 @@
-"""Compiling is nobody's search time, and is told; on a clock and with events of the test's own."""
+"""Compiling is no search time, and is reported; on a clock and with events of the test's own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Kernel:
 
 
 class World:
-    """A clock, and compilations that take as long as they are told to."""
+    """A clock, and compilations that take as long as the test says."""
 
     def __init__(self):
         self.now = 100.0

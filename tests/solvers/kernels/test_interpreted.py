@@ -63,11 +63,11 @@ def bits(value: Any) -> Iterator[bytes | None]:
 
 def test_plans_are_told_the_same(compared: Counter[str]) -> None:
     for seed in range(160):
-        found = random_plan(seed)
-        for objective in (Objective.ITERATION, Objective.MAKESPAN) if found else ():
+        case = random_plan(seed)
+        for objective in (Objective.ITERATION, Objective.MAKESPAN) if case else ():
             try:
-                simulate(*found, objective)
-                evaluate(*found)
+                simulate(*case, objective)
+                evaluate(*case)
             except InvalidPlan:
                 continue
     kernels = ("rows_of_order", "routes_of", "tasks_of", "run_tasks", "holds_of", "peaks_of", "curves_of")

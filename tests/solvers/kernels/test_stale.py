@@ -1,4 +1,4 @@
-"""A kernel that was compiled with an older version of one that it calls is compiled anew."""
+"""A kernel that was compiled with an older version of one that it calls is compiled again."""
 
 from __future__ import annotations
 

@@ -67,8 +67,8 @@ def fork_join(seed: int) -> Problem:
 
 def bound_s(p: Problem) -> float:
     model = LatencyModel.of(p)
-    found = series_bound(model, order_of(model), never)
-    return 0.0 if found is None else found.seconds
+    bound = series_bound(model, order_of(model), never)
+    return 0.0 if bound is None else bound.seconds
 
 
 @pytest.mark.parametrize("seed", range(48))
@@ -103,10 +103,10 @@ def test_memory_makes_a_chain_pay_for_its_cheapest_message() -> None:
     p = problem(graph, [1.0] * 4, 2, cpus=1, cpu_seconds=[9.0] * 4, memory=2.0, **options)
     p = replace(p, transfer_s=(5.0, 1.0, 5.0), stated_bytes=(1.0,) * 4, transfers=Transfers.BLOCKING)
     model = LatencyModel.of(p)
-    found = series_bound(model, order_of(model), never)
-    assert found is not None
-    assert found.seconds == 6.0
-    assert found.call.tolist() == [0, 0, 1, 1]
+    bound = series_bound(model, order_of(model), never)
+    assert bound is not None
+    assert bound.seconds == 6.0
+    assert bound.call.tolist() == [0, 0, 1, 1]
 
 
 def test_gates_and_the_branches_between_them() -> None:

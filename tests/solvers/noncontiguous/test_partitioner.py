@@ -31,38 +31,40 @@ def two_cliques() -> Problem:
 
 
 def test_parts_are_balanced_and_cut_where_little_is_sent() -> None:
-    found = solve(two_cliques(), Partitioner())
-    assert found.plan is not None
-    where = found.plan.placement()
+    result = solve(two_cliques(), Partitioner())
+    assert result.plan is not None
+    where = result.plan.placement()
     assert where[1] == where[2] == where[3] != where[4]
     assert where[4] == where[5] == where[6]
-    assert found.plan.devices_used() == (0, 1)
+    assert result.plan.devices_used() == (0, 1)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_it_never_beats_the_optimum_and_never_claims_one(seed: int) -> None:
     file = random_file(seed, seed % 3)
-    best, found = (
+    best, result = (
         best_max_load_ms(file) * 1e-3,
         solve(as_problem(read_msr2020(file, "random.json")), Partitioner(seeds=1)),
     )
-    assert found.objective_s >= best * (1 - 1e-9)
-    assert found.plan is not None or found.notes
+    assert result.objective_s >= best * (1 - 1e-9)
+    assert result.plan is not None or result.notes
 
 
 def test_one_accelerator_is_one_part() -> None:
     p = problem(forward_graph([(0, 1)], 2, nbytes=1.0), [1, 2], gpus=1)
-    found = solve(p, Partitioner())
-    assert found.plan is not None
-    assert found.plan.placement() == {0: (0,), 1: (0,)}
+    result = solve(p, Partitioner())
+    assert result.plan is not None
+    assert result.plan.placement() == {0: (0,), 1: (0,)}
 
 
 def test_what_no_accelerator_can_run_goes_to_a_cpu_and_without_one_there_is_no_plan() -> None:
     graph = forward_graph([(0, 1), (1, 2)], 3, nbytes=0.0)
     inf = float("inf")
-    found = solve(problem(graph, [1, inf, 1], cpus=1, cpu_seconds=[9, 1, 9], contiguity=Contiguity.NONE), Partitioner())
-    assert found.plan is not None
-    assert found.plan.placement()[1] == (2,)
+    result = solve(
+        problem(graph, [1, inf, 1], cpus=1, cpu_seconds=[9, 1, 9], contiguity=Contiguity.NONE), Partitioner()
+    )
+    assert result.plan is not None
+    assert result.plan.placement()[1] == (2,)
     none = solve(problem(graph, [1, inf, 1], contiguity=Contiguity.NONE), Partitioner())
     assert none.plan is None
 
@@ -77,8 +79,8 @@ def test_a_cycle_between_parts_is_a_note_not_an_error() -> None:
         "edges": [{"sourceId": i, "destId": j, "cost": 0.1} for i, j in itertools.pairwise(range(4))],
     }  # fmt: skip
     workload = read_msr2020(file, "crosswise.json")
-    found = solve(as_problem(workload), Partitioner())
-    assert found.plan is None
+    result = solve(as_problem(workload), Partitioner())
+    assert result.plan is None
     loose = solve(as_problem(workload, contiguity=Contiguity.NONE), Partitioner())
     assert loose.status is Status.FEASIBLE
     assert loose.objective_s == pytest.approx(2.3e-3)
@@ -95,22 +97,22 @@ def test_parts_of_a_graph_without_such_pairs_can_be_cyclic_too() -> None:
         "edges": [{"sourceId": u, "destId": v, "cost": c} for u, v, c in ((0, 1, 0.1), (1, 2, 5.0), (2, 3, 0.1))],
     }  # fmt: skip
     workload = read_msr2020(file, "light.json")
-    found = solve(as_problem(workload), Partitioner())
-    assert (found.status, found.stop_reason) == (Status.NO_PLAN, StopReason.FINISHED)
-    assert any("partitions none is a plan: in" in note and "form a cycle" in note for note in found.notes)
+    result = solve(as_problem(workload), Partitioner())
+    assert (result.status, result.stop_reason) == (Status.NO_PLAN, StopReason.FINISHED)
+    assert any("partitions none is a plan: in" in note and "form a cycle" in note for note in result.notes)
     assert solve(as_problem(workload, contiguity=Contiguity.NONE), Partitioner()).objective_s == pytest.approx(2.2e-3)
 
 
 def test_what_metis_prints_reaches_nobody(capfd: pytest.CaptureFixture[str]) -> None:
     # More parts than operators: METIS complains on standard output, where --json writes.
-    found = solve(problem(forward_graph([(0, 1), (1, 2)], 3, nbytes=1.0), [1, 5, 1], gpus=8), Partitioner())
-    assert found.plan is not None
+    result = solve(problem(forward_graph([(0, 1), (1, 2)], 3, nbytes=1.0), [1, 5, 1], gpus=8), Partitioner())
+    assert result.plan is not None
     assert capfd.readouterr() == ("", "")
 
 
 def test_it_stops_at_once_when_cancelled() -> None:
-    found = solve(two_cliques(), Partitioner(), should_stop=lambda: True)
-    assert found.stop_reason is StopReason.CANCELLED
+    result = solve(two_cliques(), Partitioner(), should_stop=lambda: True)
+    assert result.stop_reason is StopReason.CANCELLED
 
 
 def test_options_that_make_no_sense_are_refused() -> None:
@@ -122,7 +124,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
 @needs_workloads
 @pytest.mark.parametrize("name", references())
 def test_published_workloads_come_out_as_good_as_with_scotch(name: str) -> None:
-    found = solve(as_problem(published(name), contiguity=Contiguity.NONE), Partitioner())
+    result = solve(as_problem(published(name), contiguity=Contiguity.NONE), Partitioner())
     reference = references()[name]
-    assert reference["noncontiguous"]["lower_bound"] * 0.9999 <= found.objective_s * 1e3
-    assert found.objective_s * 1e3 <= 1.01 * reference["baselines"]["scotch"]
+    assert reference["noncontiguous"]["lower_bound"] * 0.9999 <= result.objective_s * 1e3
+    assert result.objective_s * 1e3 <= 1.01 * reference["baselines"]["scotch"]

@@ -1,4 +1,4 @@
-"""Moves in O(degree) equal loads told afresh; the planners built on them equal brute force on tiny problems."""
+"""Moves in O(degree) equal loads computed afresh; the planners built on them equal brute force on tiny problems."""
 
 import math
 import random
@@ -110,10 +110,10 @@ def test_enumeration_visits_every_placement_once():
     sets = sets_of(p, contract(p, 1, merge_trivial=False))
     at, seen = new_state(sets), new_tour(sets)
     place(sets, at, np.zeros(4, np.int64))
-    found = {tuple(at.where)}
+    placements = {tuple(at.where)}
     while tour(sets, at, seen, 1):
-        found.add(tuple(at.where))
-    assert len(found) == 3**4
+        placements.add(tuple(at.where))
+    assert len(placements) == 3**4
 
 
 @pytest.mark.parametrize("cpus", [0, 1])
@@ -131,9 +131,9 @@ def test_no_planner_of_sets_beats_brute_force_and_the_bound_is_never_above_it(cp
         assert result.objective_s == pytest.approx(brute.objective_s, rel=1e-9), f"seed {seed}"
         proved += result.status is Status.OPTIMAL
         for planner in (LocalSearch(restarts=3), Annealing(steps=1000, patience=5)):
-            found = solve(p, planner)
-            assert found.objective_s >= brute.objective_s * (1 - 1e-9), f"seed {seed} {planner.name}"
-            assert found.bound_s <= brute.objective_s * (1 + 1e-9), f"seed {seed} {planner.name}"
+            answer = solve(p, planner)
+            assert answer.objective_s >= brute.objective_s * (1 - 1e-9), f"seed {seed} {planner.name}"
+            assert answer.bound_s <= brute.objective_s * (1 + 1e-9), f"seed {seed} {planner.name}"
     assert proved >= 8
 
 
@@ -161,9 +161,9 @@ def test_contiguous_answers_are_contiguous_and_no_better_than_brute_force(contig
         p = as_problem(read_msr2020(random_file(seed, 1), "random"), contiguity=contiguity)
         brute = solve(p, BruteForce())
         for planner in (LocalSearch(restarts=3), Annealing(steps=1000, patience=5)):
-            found = solve(p, planner)
-            assert found.objective_s >= brute.objective_s * (1 - 1e-9), f"seed {seed} {planner.name}"
-            assert found.plan is None or broken_contiguity(p, found.plan) == ""
+            result = solve(p, planner)
+            assert result.objective_s >= brute.objective_s * (1 - 1e-9), f"seed {seed} {planner.name}"
+            assert result.plan is None or broken_contiguity(p, result.plan) == ""
 
 
 def test_annealing_starts_over_memory_and_comes_within_it():

@@ -5,7 +5,7 @@ import random
 from types import SimpleNamespace
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.pipelines.planners.draft_search import DraftSearch, Found
+from solvers.pipelines.planners.draft_search import DraftSearch, EstimatedDraft
 from solvers.pipelines.timing.estimate import Estimator
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.search.monitor import Monitor
@@ -40,8 +40,8 @@ def test_the_search_does_not_leave_a_draft_over_its_memory_for_one_that_cannot_r
             peak_bytes=[1.0] * stages,
         )
 
-    found = improve(condensed, start, estimate, lambda: None, random.Random(0), evaluations=60)
-    assert len(found.stages) == 2
+    improved = improve(condensed, start, estimate, lambda: None, random.Random(0), evaluations=60)
+    assert len(improved.stages) == 2
 
 
 def test_a_draft_that_deadlocks_is_not_judged_but_left_out():
@@ -50,6 +50,6 @@ def test_a_draft_that_deadlocks_is_not_judged_but_left_out():
     draft = waiting(search.condensed)
     shown = Estimator(search.condensed).estimate(draft)
     assert math.isinf(shown.seconds)
-    search.offer(Found(draft, shown))
+    search.offer(EstimatedDraft(draft, shown))
     assert search.monitor.best is None
-    assert Found(draft, shown).key > (1e9, 1.0)
+    assert EstimatedDraft(draft, shown).key > (1e9, 1.0)

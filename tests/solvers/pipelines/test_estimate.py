@@ -1,4 +1,4 @@
-"""The estimate of a draft is what realising and simulating it tells."""
+"""The estimate of a draft equals what realising and simulating it gives."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def draft_of(rng: random.Random, nodes: int, devices: int) -> Draft:
     sets = [list(range(a, b)) for a, b in zip([0, *cuts], [*cuts, nodes], strict=True)]
     if rng.random() < 0.3:
         label = [rng.randrange(parts) for _ in range(nodes)]
-        sets = [found for part in range(parts) if (found := [v for v in range(nodes) if label[v] == part])]
+        sets = [chosen for part in range(parts) if (chosen := [v for v in range(nodes) if label[v] == part])]
     size, replicas = rng.choice([1, 2, 4]), rng.choice([0, 1, 2])
     stages: list[DraftStage] = []
     for members in sets:
@@ -89,24 +89,24 @@ def exactly(
         return None
 
 
-def compare(p: Problem, found: Estimate, exact: tuple[Plan, Schedule] | None) -> None:
+def compare(p: Problem, estimate: Estimate, exact: tuple[Plan, Schedule] | None) -> None:
     if exact is None:
-        assert found.seconds == math.inf
-        assert not found.feasible
+        assert estimate.seconds == math.inf
+        assert not estimate.feasible
         return
     plan, schedule = exact
-    assert found.seconds == pytest.approx(schedule.makespan_s, rel=1e-9)
+    assert estimate.seconds == pytest.approx(schedule.makespan_s, rel=1e-9)
     peaks = schedule.peak_bytes()
     fullest = [max(peaks[device] for device in stage.devices) for stage in plan.stages]
-    assert found.peak_bytes == pytest.approx(fullest, rel=1e-9)
+    assert estimate.peak_bytes == pytest.approx(fullest, rel=1e-9)
     busy = np.zeros(len(p.cluster))
-    for stage, seconds in zip(plan.stages, found.busy_s, strict=True):
+    for stage, seconds in zip(plan.stages, estimate.busy_s, strict=True):
         busy[list(stage.devices)] += seconds
     assert busy == pytest.approx(schedule.busy_per_device_s(), rel=1e-9)
     caps = [device.memory_bytes for device in p.cluster.devices]
     over = max(0.0, *(peak - cap for peak, cap in zip(peaks, caps, strict=True)))
-    assert found.over == pytest.approx(over, rel=1e-9, abs=1e-9)
-    assert found.feasible == (over == 0)
+    assert estimate.over == pytest.approx(over, rel=1e-9, abs=1e-9)
+    assert estimate.feasible == (over == 0)
 
 
 def compare_some(seed: int, drafts: int, **options: object) -> int:
@@ -145,11 +145,11 @@ def test_what_levels_run_again_takes_as_long_as_the_simulation_tells(first: int)
             size = draft.stages[0].micro_batch_size
             stages = [replace(s, micro_batch_size=size, recompute=rng.choice(allowed)) for s in draft.stages]
             exact = exactly(p, condensed, Draft(tuple(stages)))
-            found = estimator.estimate(Draft(tuple(stages)))
+            estimate = estimator.estimate(Draft(tuple(stages)))
             if exact is None:
-                assert found.seconds == math.inf
+                assert estimate.seconds == math.inf
                 continue
-            assert found.seconds == pytest.approx(exact[1].makespan_s, rel=1e-9)
+            assert estimate.seconds == pytest.approx(exact[1].makespan_s, rel=1e-9)
             again += any(stage.recompute >= FIRST_LEVEL for stage in stages)
     assert again > 15
 
@@ -222,17 +222,17 @@ def test_bubble_of_a_chain() -> None:
     """GPipe on S equal stages with M micro-batches is idle a share of (S - 1) / (M + S - 1)."""
     chain = training_graph([(0, 1), (1, 2)], 3, saved=2.0)
     p = problem(chain, [1.0] * 6, 3, pipeline=Pipeline.GPIPE, mini_batch=6, micro_batches=None)
-    found = Estimator(Condensed(p, ordered=True)).estimate(Draft(tuple(DraftStage((s,), 1) for s in range(3))))
-    assert 1 - found.busy_s.sum() / (3 * found.seconds) == pytest.approx(2 / 8)
-    assert found.peak_bytes.tolist() == [12.0] * 3
+    estimate = Estimator(Condensed(p, ordered=True)).estimate(Draft(tuple(DraftStage((s,), 1) for s in range(3))))
+    assert 1 - estimate.busy_s.sum() / (3 * estimate.seconds) == pytest.approx(2 / 8)
+    assert estimate.peak_bytes.tolist() == [12.0] * 3
 
 
 def test_hosted_stages_add_to_their_host() -> None:
     chain = training_graph([(0, 1), (1, 2)], 3, saved=2.0)
     p = problem(chain, [1.0] * 6, 2, mini_batch=2, micro_batches=None)
     stages = (DraftStage((0,), 1), DraftStage((1,), 1), DraftStage((2,), 1, host=1))
-    found = Estimator(Condensed(p, ordered=True)).estimate(Draft(stages))
-    assert found.peak_bytes[1] == found.peak_bytes[2] == 4.0
+    estimate = Estimator(Condensed(p, ordered=True)).estimate(Draft(stages))
+    assert estimate.peak_bytes[1] == estimate.peak_bytes[2] == 4.0
 
 
 def test_what_cannot_run_takes_for_ever() -> None:

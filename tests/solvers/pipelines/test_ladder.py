@@ -41,8 +41,8 @@ def chain(devices: int, max_replicas: int = 1, **options: object) -> Problem:
     ],
 )
 def test_the_steps_lead_down_to_two_devices_and_no_replicas(devices: int, replicas: int, question: list) -> None:
-    found = [one.question for one in simpler(chain(devices, replicas))]
-    assert [(len(one.cluster), one.max_replicas) for one in found] == question
+    questions = [one.question for one in simpler(chain(devices, replicas))]
+    assert [(len(one.cluster), one.max_replicas) for one in questions] == question
 
 
 def test_pinned_operators_keep_their_devices() -> None:
@@ -74,9 +74,9 @@ def test_a_plan_of_a_simpler_question_is_one_of_the_question_and_takes_as_long(d
 @pytest.mark.parametrize("devices", [2, 3, 4, 5, 6])
 def test_no_answer_is_behind_that_of_a_simpler_question(devices: int) -> None:
     p = chain(devices, 2)
-    found = solve(p, "graph-pipeline", effort=Effort.QUICK).objective_s
+    seconds = solve(p, "graph-pipeline", effort=Effort.QUICK).objective_s
     for one in simpler(p):
-        assert found <= solve(one.question, "graph-pipeline", effort=Effort.QUICK).objective_s * (1 + 2e-6)
+        assert seconds <= solve(one.question, "graph-pipeline", effort=Effort.QUICK).objective_s * (1 + 2e-6)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_no_answer_is_behind_that_of_a_simpler_question(devices: int) -> None:
 def test_a_ladder_of_single_steps_goes_down_one_by_one_from_sixteen(
     devices: int, replicas: int, question: list
 ) -> None:
-    found = [one.question for one in simpler(chain(devices, replicas), one_by_one=True)]
-    assert [(len(one.cluster), one.max_replicas) for one in found] == question
+    questions = [one.question for one in simpler(chain(devices, replicas), one_by_one=True)]
+    assert [(len(one.cluster), one.max_replicas) for one in questions] == question
 
 
 def branches(devices: int, max_replicas: int) -> Problem:

@@ -69,9 +69,9 @@ def every_plan(p, operators):
 def test_on_tiny_chains_it_finds_the_best_of_all_cuts(seed):
     p = chain(seed, operators=4)
     best = min(judge(p, realise(p, draft)).objective_s for draft in every_plan(p, 4))
-    found = solve(p, PipeDreamIteration())
-    assert found.objective_s <= best * (1 + 1e-9)
-    assert check(p, found.plan) == ()
+    result = solve(p, PipeDreamIteration())
+    assert result.objective_s <= best * (1 + 1e-9)
+    assert check(p, result.plan) == ()
 
 
 def test_stages_are_runs_of_one_of_its_orders():
@@ -117,9 +117,9 @@ def test_it_refuses_a_cluster_without_accelerators_and_options_without_sense():
 @pytest.mark.parametrize("pipeline", list(Pipeline))
 def test_every_pipeline_is_planned(pipeline):
     p = replace(chain(3, max_replicas=1), pipeline=pipeline)
-    found = solve(p, "pipedream-iter")
-    assert found.status in (Status.FEASIBLE, Status.OPTIMAL)
-    assert check(p, found.plan) == ()
+    result = solve(p, "pipedream-iter")
+    assert result.status in (Status.FEASIBLE, Status.OPTIMAL)
+    assert check(p, result.plan) == ()
 
 
 def diamond(branch_s):
@@ -156,6 +156,6 @@ def test_sequences_of_any_graph_keep_all_rules(seed):
     graph = random_graph(rng, 5, training=True)
     p = problem(graph, [float(rng.randint(1, 9)) for _ in graph.operators], 3, mini_batch=4, micro_batches=None)
     for q in sequential_problems(p, 2):
-        found = solve(q, PipeDreamIteration(orders=1))
-        assert check(q, found.plan) == ()
-        assert np.isfinite(found.objective_s)
+        result = solve(q, PipeDreamIteration(orders=1))
+        assert check(q, result.plan) == ()
+        assert np.isfinite(result.objective_s)

@@ -34,10 +34,10 @@ DIAMOND = [(0, 1), (1, 2), (1, 3), (2, 4), (3, 4), (4, 5)]
 
 
 def blocks(p: Problem, planner: PipeDream = PipeDream()) -> list[set[int]]:  # noqa: B008  (frozen)
-    found: dict[int, set[int]] = {}
+    members: dict[int, set[int]] = {}
     for operator, block in enumerate(planner.blocks(p, lambda: None)):
-        found.setdefault(block, set()).add(operator)
-    return sorted(found.values(), key=min)
+        members.setdefault(block, set()).add(operator)
+    return sorted(members.values(), key=min)
 
 
 def test_a_fork_and_its_branches_are_one_block_and_the_join_another() -> None:
@@ -53,18 +53,18 @@ def test_a_mask_read_by_every_layer_joins_nothing_unless_asked() -> None:
 
 def test_the_plan_cuts_between_blocks_only() -> None:
     p = problem(DIAMOND, {0: 1, 1: 1, 2: 4, 3: 4, 4: 1, 5: 1})
-    found = solve(p, PipeDream())
-    assert found.status is Status.FEASIBLE
-    assert found.objective_s == pytest.approx(0.0102)  # {0, 1, 2, 3} and two outputs
+    result = solve(p, PipeDream())
+    assert result.status is Status.FEASIBLE
+    assert result.objective_s == pytest.approx(0.0102)  # {0, 1, 2, 3} and two outputs
     assert solve(p, "downset-dp").objective_s == pytest.approx(0.0062)  # {0, 1, 2}: 6 and the outputs of 1 and 2
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_it_never_beats_the_optimum_and_keeps_all_rules(seed: int) -> None:
     p = as_problem(read_msr2020(random_file(seed, seed % 3), "random.json"))
-    best, found = solve(p, "downset-dp"), solve(p, PipeDream(backward_edges=bool(seed % 2)))
-    assert found.objective_s >= best.objective_s * (1 - 1e-9)
-    assert found.status is not Status.INFEASIBLE or best.status is Status.INFEASIBLE
+    best, result = solve(p, "downset-dp"), solve(p, PipeDream(backward_edges=bool(seed % 2)))
+    assert result.objective_s >= best.objective_s * (1 - 1e-9)
+    assert result.status is not Status.INFEASIBLE or best.status is Status.INFEASIBLE
 
 
 @pytest.mark.parametrize("options", [{"negligible": -1.0}, {"negligible": float("nan")}, {"orders": 0}])
@@ -87,8 +87,8 @@ VARIANT = {
 @needs_workloads
 @pytest.mark.parametrize("name", references())
 def test_published_values(name: str) -> None:
-    found = solve(as_problem(published(name)), VARIANT.get(name, PipeDream()))
-    assert found.objective_s * 1e3 == pytest.approx(references()[name]["baselines"]["pipedream"], rel=1e-6)
+    result = solve(as_problem(published(name)), VARIANT.get(name, PipeDream()))
+    assert result.objective_s * 1e3 == pytest.approx(references()[name]["baselines"]["pipedream"], rel=1e-6)
 
 
 @needs_workloads

@@ -1,4 +1,4 @@
-"""Interleaved and zero-bubble pipelines, and orders of one's own: lengths as published, rules that hold."""
+"""Interleaved and zero-bubble pipelines, and the planner's orders: lengths as published, rules that hold."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_the_planner_keeps_within_memory():
     assert check(p, result.plan) == ()
 
 
-# -- orders of one's own ------------------------------------------------------------------------
+# -- the planner's orders -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("split", [False, True])
@@ -263,7 +263,7 @@ def test_left_to_the_planner_a_plan_is_never_worse_than_1f1b(seed):
 @pytest.mark.parametrize("pipeline", [Pipeline.ZERO_BUBBLE, Pipeline.INTERLEAVED, Pipeline.PLANNER])
 @pytest.mark.parametrize("seed", range(60))
 def test_any_plan_runs_and_holds_what_it_says(seed, pipeline):
-    """The judge and `verify` agree, nothing deadlocks, and no stage has more in flight than it tells."""
+    """The judge and `verify` agree, nothing deadlocks, and no stage has more in flight than it states."""
     rng = random.Random(seed)
     p = random_problem(
         seed, largest=7, pipeline=pipeline, training=True, objective=rng.choice(list(Objective)), mini_batch=8,
@@ -328,7 +328,7 @@ def test_where_1f1b_fits_so_does_a_pipeline_that_keeps_more_by_choice(seed):
 @pytest.mark.parametrize("pipeline", [Pipeline.ZERO_BUBBLE, Pipeline.INTERLEAVED, Pipeline.PLANNER])
 @pytest.mark.parametrize("name", ["brute-force", "downset-dp", "max-load-ip", "linear-dp"])
 def test_nothing_is_called_optimal_or_impossible_that_is_not(name, pipeline):
-    """Against every placement that a pipeline can run, in its orders and in those of one's own."""
+    """Against every placement that a pipeline can run, in its orders and in the planner's."""
     for seed in range(1, 6, 2) if name == "max-load-ip" else range(8):
         p = random_problem(
             seed, largest=4, pipeline=pipeline, training=True, contiguity=Contiguity.ACYCLIC, cpus=0,

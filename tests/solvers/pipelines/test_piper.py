@@ -57,9 +57,9 @@ def least_bottleneck_s(shape: Shape, costed: Costed) -> float:
     return best(frozenset(), 0, 0)
 
 
-def checked_spare(shape: Shape, costed: Costed, found: PiperSearch) -> int:
+def checked_spare(shape: Shape, costed: Costed, search: PiperSearch) -> int:
     """How many more devices the chain has after spending spare ones: a chain as good, of stages that fit."""
-    chain = spend_spare_devices(costed, found.stages, ignore)
+    chain = spend_spare_devices(costed, search.stages, ignore)
     assert sorted(node for stage in chain for node in stage.nodes) == list(range(len(shape)))
     number = {node: i for i, stage in enumerate(chain) for node in stage.nodes}
     assert all(number[u] <= number[v] for u, v in shape.edges)
@@ -70,8 +70,8 @@ def checked_spare(shape: Shape, costed: Costed, found: PiperSearch) -> int:
             -(-degrees // int(costed.costs.degrees[stage.option])), int(costed.costs.flights[stage.option])
         )
         assert stage == costed.measured(stage.nodes, stage.option, stage.flights)
-    assert max(stage.seconds for stage in chain) <= found.bottleneck_s
-    used, before = (sum(int(costed.costs.devices[s.option]) for s in stages) for stages in (chain, found.stages))
+    assert max(stage.seconds for stage in chain) <= search.bottleneck_s
+    used, before = (sum(int(costed.costs.devices[s.option]) for s in stages) for stages in (chain, search.stages))
     assert before <= used <= costed.most_devices
     return used - before
 
@@ -88,12 +88,12 @@ def test_it_finds_the_least_bottleneck_of_its_model(whole: bool, beside: bool) -
         condensed = Condensed(p, ordered=True)
         costed = problem_costs(condensed, 1, whole=whole, beside=beside, merge_trivial=False)
         shape = condensed.at(1, merge_trivial=False).shape
-        found = least_bottleneck(downsets_of(shape, ignore), costed, ignore)
-        assert found.bottleneck_s == pytest.approx(least_bottleneck_s(shape, costed), rel=1e-8), seed
-        several += len(found.stages) > 1
-        again += any(stage.recomputed for stage in found.stages)
-        if found.stages:
-            checked_spare(shape, costed, found)
+        search = least_bottleneck(downsets_of(shape, ignore), costed, ignore)
+        assert search.bottleneck_s == pytest.approx(least_bottleneck_s(shape, costed), rel=1e-8), seed
+        several += len(search.stages) > 1
+        again += any(stage.recomputed for stage in search.stages)
+        if search.stages:
+            checked_spare(shape, costed, search)
     assert (several > 12, again > 5) == (True, True)
 
 
@@ -103,10 +103,10 @@ def test_devices_left_over_split_the_longest_stages() -> None:
     p = problem(graph, [9.0, 2.0, 2.0, 2.0, 2.0] * 2, 4, bandwidth=1e3, mini_batch=8, micro_batches=8)
     condensed = Condensed(p, ordered=True)
     costed, shape = problem_costs(condensed, 1), condensed.at(1).shape
-    found = least_bottleneck(downsets_of(shape, ignore), costed, ignore)
-    assert [stage.nodes for stage in found.stages] == [(0,), (1, 2, 3, 4)]
-    assert checked_spare(shape, costed, found) == 2
-    assert spend_spare_devices(costed, found.stages, ignore)[0].nodes == (0,)
+    search = least_bottleneck(downsets_of(shape, ignore), costed, ignore)
+    assert [stage.nodes for stage in search.stages] == [(0,), (1, 2, 3, 4)]
+    assert checked_spare(shape, costed, search) == 2
+    assert spend_spare_devices(costed, search.stages, ignore)[0].nodes == (0,)
 
 
 def test_with_ample_memory_its_bottleneck_is_the_exact_max_load() -> None:
@@ -116,9 +116,9 @@ def test_with_ample_memory_its_bottleneck_is_the_exact_max_load() -> None:
             seed, 4, objective=Objective.MAX_LOAD, transfers=Transfers.BLOCKING, contiguity=Contiguity.ACYCLIC, cpus=0,
             pipeline=Pipeline.ONE_F_ONE_B, memory=math.inf, mini_batch=4, micro_batches=4, max_replicas=1 + seed % 3,
         )  # fmt: skip
-        found, exact = solve(p, "piper"), solve(p, "downset-dp")
-        assert found.objective_s == pytest.approx(exact.objective_s, rel=1e-8), seed
-        replicated += any(len(stage.devices) > 1 for stage in found.plan.stages)
+        result, exact = solve(p, "piper"), solve(p, "downset-dp")
+        assert result.objective_s == pytest.approx(exact.objective_s, rel=1e-8), seed
+        replicated += any(len(stage.devices) > 1 for stage in result.plan.stages)
     assert replicated > 3
 
 
@@ -176,7 +176,7 @@ def test_layers_are_modules_and_then_joined_on_chains() -> None:
     p = problem(replace(graph, operators=(*operators, *graph.operators[14:])), [1.0] * 28)
     by_limit = {limit: layers_of(p, limit, ignore) for limit in (100, 51, 18, 17, 6, 3)}
     # Besides none and everything: any number of the layers of both branches behind the sink.
-    assert {limit: found and (found.count, found.downsets) for limit, found in by_limit.items()} == {
+    assert {limit: joined and (joined.count, joined.downsets) for limit, joined in by_limit.items()} == {
         100: (14, 51), 51: (14, 51), 18: (8, 18), 17: (7, 14), 6: (4, 6), 3: None,
     }  # fmt: skip
     for layer in ({1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}, {11, 12}):

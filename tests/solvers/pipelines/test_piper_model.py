@@ -39,21 +39,21 @@ def bert(devices: int) -> PiperModel:
     )  # fmt: skip
 
 
-def checked(model: PiperModel, found) -> None:
-    """Whether a search's chain is one, and takes the time and fits the memory it says, told by the model."""
+def checked(model: PiperModel, search) -> None:
+    """Whether a search's chain is one, and takes the time and fits the memory it says, by the model."""
     pairs, after = options_of(model), 0
-    assert sorted(v for stage in found.stages for v in stage.nodes) == list(range(len(model)))
-    place = {v: n for n, stage in enumerate(found.stages) for v in stage.nodes}
+    assert sorted(v for stage in search.stages for v in stage.nodes) == list(range(len(model)))
+    place = {v: n for n, stage in enumerate(search.stages) for v in stage.nodes}
     assert all(place[u] <= place[v] for u, v in model.edges)
-    for stage in reversed(found.stages):
+    for stage in reversed(search.stages):
         t, d = pairs[stage.option]
         after += d
         assert stage.flights == -(-after // d)
         assert model.stage_s(stage.nodes, t, d, stage.recomputed) == pytest.approx(stage.seconds, rel=1e-9)
         assert model.stage_bytes(stage.nodes, t, stage.flights, stage.recomputed) <= model.memory_bytes * (1 + 1e-9)
-    assert sum(model.degrees[pairs[s.option][0]] * pairs[s.option][1] for s in found.stages) <= model.devices
+    assert sum(model.degrees[pairs[s.option][0]] * pairs[s.option][1] for s in search.stages) <= model.devices
     assert after <= model.most_degrees
-    assert max(stage.seconds for stage in found.stages) == found.bottleneck_s
+    assert max(stage.seconds for stage in search.stages) == search.bottleneck_s
 
 
 @needs_workloads
@@ -62,9 +62,9 @@ def checked(model: PiperModel, found) -> None:
     [(8, 0.165856, 0.230978), (64, 0.0202006, 0.0257245), (512, 0.00256113, 0.00330132)],
 )
 def test_the_published_programs_values_are_reproduced(devices: int, bottleneck_s: float, split_s: float) -> None:
-    found = plan_model(bert(devices), ignore)
-    checked(bert(devices), found)
-    assert found.bottleneck_s == pytest.approx(bottleneck_s, rel=3e-6)
+    search = plan_model(bert(devices), ignore)
+    checked(bert(devices), search)
+    assert search.bottleneck_s == pytest.approx(bottleneck_s, rel=3e-6)
     assert equal_split(bert(devices), "ParallelTransformerLayer").bottleneck_s == pytest.approx(split_s, rel=3e-6)
 
 
@@ -82,22 +82,22 @@ def test_it_finds_the_optimum_of_its_definition() -> None:
     for seed in range(150):
         model = random_model(seed)
         optimum_s = least_bottleneck_s(model)
-        found = plan_model(model, ignore)
-        assert found.bottleneck_s == pytest.approx(optimum_s, rel=1e-8), seed
-        if found.stages:
-            checked(model, found)
-        fits += bool(found.stages)
-        several += len(found.stages) > 1
-        again += any(stage.recomputed for stage in found.stages)
+        search = plan_model(model, ignore)
+        assert search.bottleneck_s == pytest.approx(optimum_s, rel=1e-8), seed
+        if search.stages:
+            checked(model, search)
+        fits += bool(search.stages)
+        several += len(search.stages) > 1
+        again += any(stage.recomputed for stage in search.stages)
     assert (fits > 80, several > 30, again > 10) == (True, True, True)
 
 
 def test_an_equal_split_is_never_better() -> None:
     for seed in range(60):
         model = random_model(seed)
-        split, found = equal_split(model), plan_model(model, ignore)
+        split, search = equal_split(model), plan_model(model, ignore)
         if not split.recomputed:  # a layer alone may recompute where it does not help, but is not made to
-            assert split.bottleneck_s >= found.bottleneck_s * (1 - 1e-8)
+            assert split.bottleneck_s >= search.bottleneck_s * (1 - 1e-8)
 
 
 def test_it_stops_when_told_to() -> None:

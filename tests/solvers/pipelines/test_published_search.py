@@ -30,8 +30,8 @@ def published(p):
 
 
 def test_a_join_is_in_the_last_stage_of_a_branch():
-    seconds, found = published(two_branches(0.01))
-    assert found in ({"a", "be", "c", "d"}, {"a", "b", "c", "de"})
+    seconds, stages = published(two_branches(0.01))
+    assert stages in ({"a", "be", "c", "d"}, {"a", "b", "c", "de"})
     # The join's stage waits for both stages of the other branch, then has 8 micro-batches of 3.03 s, and the
     # gradients of the last go back through both.
     assert seconds == pytest.approx(2 + 8 * 3.03 + 4)
@@ -44,6 +44,6 @@ def test_branches_beside_each_other_are_done_sooner_than_one_after_the_other():
 
 
 def test_a_join_with_work_of_its_own_is_a_stage_where_that_lowers_the_bottleneck():
-    seconds, found = published(two_branches(1.0, gpus=5))
-    assert found == {"a", "b", "c", "d", "e"}
+    seconds, stages = published(two_branches(1.0, gpus=5))
+    assert stages == {"a", "b", "c", "d", "e"}
     assert seconds == pytest.approx(2 + 8 * 3 + 4)

@@ -31,22 +31,22 @@ def test_its_plans_are_plans_of_the_whole_model():
 @pytest.mark.parametrize("changed", [{}, {"model.layers.2.up": {"seconds": 9.0}}], ids=["equal", "one differs"])
 def test_cut_finely_it_is_about_as_good_as_the_search_on_the_whole_graph(changed):
     p = layered(6, devices=3, changed=changed)
-    found = solve(p, RepeatedBlocks(), effort=Effort.QUICK).objective_s
-    assert found <= solve(p, GraphPipeline(), effort=Effort.QUICK).objective_s * 1.03
+    seconds = solve(p, RepeatedBlocks(), effort=Effort.QUICK).objective_s
+    assert seconds <= solve(p, GraphPipeline(), effort=Effort.QUICK).objective_s * 1.03
 
 
 @pytest.mark.parametrize("memory", [140.0, 130.0])
 def test_pieces_are_planned_at_levels_of_what_runs_again(memory):
     """Without that nothing fits, and whole stages that run again take longer."""
     p = layered(6, devices=3, memory=memory)
-    found = {}
+    results = {}
     for name, question in {
         "nothing": p, "stages": replace(p, recompute=True), "levels": replace(p, recompute_operators=True)
     }.items():  # fmt: skip
-        result = found[name] = solve(question, RepeatedBlocks(pieces=6), effort=Effort.QUICK)
+        result = results[name] = solve(question, RepeatedBlocks(pieces=6), effort=Effort.QUICK)
         assert result.plan is None or check(result.problem, result.plan) == ()
-    assert found["nothing"].plan is None
-    assert found["levels"].objective_s < found["stages"].objective_s
+    assert results["nothing"].plan is None
+    assert results["levels"].objective_s < results["stages"].objective_s
 
 
 def test_it_refuses_what_repeats_nothing_and_other_objectives():

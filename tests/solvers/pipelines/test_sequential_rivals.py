@@ -37,27 +37,27 @@ def chain(operators, gpus, *, seconds=None, nbytes=0.0, **options):
 def test_the_bubble_of_gpipe_on_an_even_chain(stages, micro_batches):
     """(S - 1) / (M + S - 1): Huang et al., NeurIPS 2019, section 2.3."""
     p = chain(stages, stages, mini_batch=micro_batches, micro_batches=micro_batches)
-    found = solve(p, "gpipe")
-    assert found.plan.pipeline == "gpipe"
-    assert evaluate(p, found.plan).bubble == pytest.approx((stages - 1) / (micro_batches + stages - 1))
-    assert [stage.in_flight for stage in found.plan.stages] == [micro_batches] * stages
+    result = solve(p, "gpipe")
+    assert result.plan.pipeline == "gpipe"
+    assert evaluate(p, result.plan).bubble == pytest.approx((stages - 1) / (micro_batches + stages - 1))
+    assert [stage.in_flight for stage in result.plan.stages] == [micro_batches] * stages
 
 
 @pytest.mark.parametrize("pipeline", list(Pipeline))
 def test_gpipe_runs_all_forwards_first_whatever_pipeline_is_asked_for(pipeline):
     p = chain(4, 2, mini_batch=4, micro_batches=4, pipeline=pipeline)
-    found = solve(p, "gpipe")
-    assert check(p, found.plan) == ()
-    assert ["".join(a.kind for a in order) for order in found.plan.order] == ["FFFFBBBB"] * 2
+    result = solve(p, "gpipe")
+    assert check(p, result.plan) == ()
+    assert ["".join(a.kind for a in order) for order in result.plan.order] == ["FFFFBBBB"] * 2
 
 
 def test_gpipe_recomputes_only_if_memory_asks_for_it():
     p = chain(4, 2, nbytes=0.5, mini_batch=8, micro_batches=8, recompute=True)
     assert not any(stage.recompute for stage in solve(p, "gpipe").plan.stages)
     tight = replace(p, cluster=chain(4, 2, memory=100.0).cluster)  # 64 of parameters, 8 x 8 of activations
-    found = solve(tight, "gpipe")
-    assert all(stage.recompute for stage in found.plan.stages)
-    assert check(tight, found.plan) == ()
+    result = solve(tight, "gpipe")
+    assert all(stage.recompute for stage in result.plan.stages)
+    assert check(tight, result.plan) == ()
     without = solve(replace(tight, recompute=False), "gpipe")
     assert without.plan is None
     assert any("recomputation is not allowed" in note for note in without.notes)
@@ -81,19 +81,19 @@ def test_a_balanced_cut_has_the_least_largest_part_and_then_the_least_variance(s
 
 def test_data_parallel_is_one_stage_on_all_devices():
     p = chain(4, 4, mini_batch=8, micro_batches=2, max_replicas=4)
-    found = solve(p, "data-parallel")
-    (stage,) = found.plan.stages
+    result = solve(p, "data-parallel")
+    (stage,) = result.plan.stages
     assert stage.devices == (0, 1, 2, 3)
-    assert found.objective_s == pytest.approx(2 * 4 * 3 * 1 + 2 * 3 / 4 * 32 / 4.0)  # and the gradients' ring
+    assert result.objective_s == pytest.approx(2 * 4 * 3 * 1 + 2 * 3 / 4 * 32 / 4.0)  # and the gradients' ring
     assert solve(replace(p, max_replicas=2), "data-parallel").plan.devices_used() == (0, 1)
 
 
 def test_data_parallel_accumulates_gradients_or_recomputes_where_activations_do_not_fit():
     p = chain(4, 2, mini_batch=8, micro_batches=None, max_replicas=2, memory=128 + 33.0)
-    found = solve(p, "data-parallel")
+    result = solve(p, "data-parallel")
     # 4: 2 samples of 16 bytes each, beside 128 of states; fewer take as long here and hold less
-    assert found.plan.stages[0].micro_batch_size <= 4
-    assert found.plan.stages[0].devices == (0, 1)
+    assert result.plan.stages[0].micro_batch_size <= 4
+    assert result.plan.stages[0].devices == (0, 1)
     tight = replace(p, micro_batches=1, recompute=True, cluster=chain(4, 2, memory=128 + 70.0).cluster)
     assert check(tight, solve(tight, "data-parallel").plan) == ()
 
@@ -104,9 +104,9 @@ def test_data_parallel_says_why_it_cannot():
     small = replace(p, max_replicas=2, cluster=chain(4, 2, memory=127.0).cluster)
     assert "more than its memory" in DataParallel().unsupported(small)
     activations = replace(p, max_replicas=2, cluster=chain(4, 2, memory=130.0).cluster)
-    found = solve(activations, "data-parallel")
-    assert found.plan is None
-    assert any("do not fit on 2 devices" in note for note in found.notes)
+    result = solve(activations, "data-parallel")
+    assert result.plan is None
+    assert any("do not fit on 2 devices" in note for note in result.notes)
     assert "none" in DataParallel().unsupported(chain(2, 0, cpus=1))
 
 
@@ -129,8 +129,8 @@ def test_equal_split_tries_every_even_mix_of_stages_and_replicas():
 
 def test_equal_split_recomputes_only_if_memory_asks_for_it():
     p = chain(4, 2, nbytes=0.5, mini_batch=8, micro_batches=2, recompute=True, memory=85.0)
-    found = solve(p, EqualSplit())
-    assert found.plan is None or check(p, found.plan) == ()
+    result = solve(p, EqualSplit())
+    assert result.plan is None or check(p, result.plan) == ()
     roomy = replace(p, cluster=chain(4, 2).cluster)
     assert not any(stage.recompute for stage in solve(roomy, EqualSplit()).plan.stages)
 

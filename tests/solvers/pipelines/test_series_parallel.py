@@ -21,11 +21,11 @@ def random_dag(seed: int) -> list[list[int]]:
 
 
 def below(after: list[list[int]]) -> list[set[int]]:
-    found: list[set[int]] = [set() for _ in after]
+    reached: list[set[int]] = [set() for _ in after]
     for node in range(len(after) - 1, -1, -1):
         for target in after[node]:
-            found[node] |= {target} | found[target]
-    return found
+            reached[node] |= {target} | reached[target]
+    return reached
 
 
 def has_an_n(after: list[list[int]]) -> bool:
@@ -64,11 +64,11 @@ def test_an_edge_past_a_branch_changes_nothing():
 @pytest.mark.parametrize("seed", range(200))
 def test_the_tree_keeps_every_order_and_adds_some_only_where_it_must(seed):
     after = random_dag(seed)
-    found = decompose(after, [1.0] * len(after))
-    assert sorted(leaves(found.tree)) == list(range(len(after)))
+    decomposed = decompose(after, [1.0] * len(after))
+    assert sorted(leaves(decomposed.tree)) == list(range(len(after)))
     true = {(u, v) for u, targets in enumerate(below(after)) for v in targets}
-    assert true <= precedes(found.tree)
-    assert (found.forced == 0) == (not has_an_n(after)) == (precedes(found.tree) == true)
+    assert true <= precedes(decomposed.tree)
+    assert (decomposed.forced == 0) == (not has_an_n(after)) == (precedes(decomposed.tree) == true)
 
 
 def test_order_is_added_where_it_lengthens_the_heaviest_path_least():

@@ -103,8 +103,8 @@ def test_drafts_that_differ_in_slack_alone_are_neighbours() -> None:
     """They were left out where every stage kept as many in flight as it must."""
     p = two_branches(gpus=3)
     space = Space(Condensed(p, ordered=True))
-    found = near(space, parts_of(chain_of((0, 1, 2), (3, 4, 5, 6))))
-    assert chain_of((0, 1, 2), (3, 4, 5, 6), slack=2) in found
+    drafts = near(space, parts_of(chain_of((0, 1, 2), (3, 4, 5, 6))))
+    assert chain_of((0, 1, 2), (3, 4, 5, 6), slack=2) in drafts
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -120,9 +120,9 @@ def test_the_search_is_never_worse_than_its_start_and_repeats(seed: int) -> None
             requests.append(draft)
             return estimator.estimate(draft)
 
-        found = improve(condensed, equal_chain(condensed, 2), estimate, nothing, random.Random(seed), evaluations=60)
+        improved = improve(condensed, equal_chain(condensed, 2), estimate, nothing, random.Random(seed), evaluations=60)
         assert len(requests) <= 60
-        results.append(found)
+        results.append(improved)
     end = Estimator(condensed).estimate(results[0])
     assert (end.over, end.seconds) <= (start.over, start.seconds)
     assert results[0] == results[1]
@@ -137,8 +137,8 @@ def test_the_search_comes_near_the_best_of_all_stage_dags() -> None:
         condensed = Condensed(p, ordered=True)
         estimate = Estimator(condensed).estimate
         for start in (one_stage, equal_chain):
-            found = improve(condensed, start(condensed, 4), estimate, nothing, random.Random(seed), evaluations=200)
-            end = SlowEstimate(condensed)(found)
+            draft = improve(condensed, start(condensed, 4), estimate, nothing, random.Random(seed), evaluations=200)
+            end = SlowEstimate(condensed)(draft)
             if math.isfinite(best):
                 assert end.over == 0
                 distances.append(end.seconds / best - 1)
@@ -149,15 +149,15 @@ def test_branches_end_up_beside_each_other() -> None:
     p = two_branches()
     condensed = Condensed(p, ordered=True)
     estimate = Estimator(condensed).estimate
-    found = improve(condensed, equal_chain(condensed, 1), estimate, nothing, random.Random(0), evaluations=150)
-    stage_of = {o: i for i, stage in enumerate(found.stages) for o in stage.operators}
+    draft = improve(condensed, equal_chain(condensed, 1), estimate, nothing, random.Random(0), evaluations=150)
+    stage_of = {o: i for i, stage in enumerate(draft.stages) for o in stage.operators}
     assert {stage_of[o] for o in (0, 1, 2)}.isdisjoint({stage_of[o] for o in (3, 4, 5)})
 
 
 def test_what_joins_may_share_a_branch_s_devices() -> None:
     space = Space(Condensed(two_branches(gpus=2), ordered=True))
-    found = near(space, parts_of(chain_of((0, 1, 2), (3, 4, 5, 6))))
-    assert any(stage.host is not None and stage.operators == (6,) for draft in found for stage in draft.stages)
+    drafts = near(space, parts_of(chain_of((0, 1, 2), (3, 4, 5, 6))))
+    assert any(stage.host is not None and stage.operators == (6,) for draft in drafts for stage in draft.stages)
 
 
 def test_a_start_with_more_glue_than_moves_make_is_searched_all_the_same() -> None:
@@ -165,8 +165,8 @@ def test_a_start_with_more_glue_than_moves_make_is_searched_all_the_same() -> No
     condensed = Condensed(p, ordered=True)
     estimate = Estimator(condensed).estimate
     start = Draft((DraftStage((0, 1), 1), DraftStage((3, 4), 1), DraftStage((2, 5, 6), 1, host=1)))
-    found = improve(condensed, start, estimate, nothing, random.Random(0), evaluations=100)
-    assert estimate(found).seconds < estimate(start).seconds
+    draft = improve(condensed, start, estimate, nothing, random.Random(0), evaluations=100)
+    assert estimate(draft).seconds < estimate(start).seconds
 
 
 def test_a_stop_goes_through() -> None:
@@ -194,8 +194,8 @@ def test_too_much_memory_is_repaired_first() -> None:
     estimate = Estimator(condensed).estimate
     start = Draft((DraftStage((0, 1, 2, 3), 1), DraftStage((4,), 1), DraftStage((5,), 1)))
     assert estimate(start).over > 0
-    found = improve(condensed, start, estimate, nothing, random.Random(0), evaluations=100)
-    assert estimate(found).over == 0
+    draft = improve(condensed, start, estimate, nothing, random.Random(0), evaluations=100)
+    assert estimate(draft).over == 0
 
 
 def test_recomputation_is_turned_on_where_memory_asks_for_it() -> None:
@@ -204,9 +204,9 @@ def test_recomputation_is_turned_on_where_memory_asks_for_it() -> None:
     p = problem(graph, [1.0] * 12, 3, memory=45.0, bandwidth=math.inf, **options)
     condensed = Condensed(p, ordered=True)
     estimate = Estimator(condensed).estimate
-    found = improve(condensed, equal_chain(condensed, 1), estimate, nothing, random.Random(0), evaluations=200)
-    assert estimate(found).over == 0
-    assert any(stage.recompute for stage in found.stages)
+    draft = improve(condensed, equal_chain(condensed, 1), estimate, nothing, random.Random(0), evaluations=200)
+    assert estimate(draft).over == 0
+    assert any(stage.recompute for stage in draft.stages)
 
 
 def test_slack_is_passed_on_to_what_comes_before() -> None:
@@ -224,8 +224,8 @@ def test_stages_of_a_sequence_are_cut_anew_by_branch() -> None:
     space = Space(Condensed(two_branches(gpus=3), ordered=True))
     sequential = parts_of(chain_of((0, 3, 4), (1, 2, 5), (6,)))
     for leap in (False, True):
-        found = [{stage.operators for stage in draft.stages} for draft in near(space, sequential, leap)]
-        assert {(0, 1, 2), (3, 4, 5), (6,)} in found
+        neighbours = [{stage.operators for stage in draft.stages} for draft in near(space, sequential, leap)]
+        assert {(0, 1, 2), (3, 4, 5), (6,)} in neighbours
 
 
 def test_a_leap_changes_how_many_stages_there_are_or_what_they_hold() -> None:
@@ -240,8 +240,8 @@ def test_a_stage_that_is_emptied_leaves_its_guests_to_the_heir() -> None:
     def stages(of: list[int], *hosts: int) -> Stages:
         return Stages(np.array(of), np.array([(2, 1, 0, 1, 0, host) for host in hosts]))
 
-    def lists(found: Stages) -> tuple[list[int], list[int]]:
-        return found.of.tolist(), found.table[:, -1].tolist()
+    def lists(stages: Stages) -> tuple[list[int], list[int]]:
+        return stages.of.tolist(), stages.table[:, -1].tolist()
 
     assert lists(moved(stages([0, 1, 2], 0, 1, 0), 0, 1, np.array([0]))) == ([0, 0, 1], [0, 0])
     assert lists(without(stages([0, 1, 1], 0, 0), 0, 1)) == ([0, 0, 0], [0])

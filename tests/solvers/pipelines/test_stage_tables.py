@@ -1,4 +1,4 @@
-"""The tables of the graph pipeline's programme against the enumeration of all stages of a tree."""
+"""The tables of the graph pipeline's dynamic program against the enumeration of all stages of a tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.oracle.stage_oracle import random_pipeline_problem
 
 
 class Enumeration:
-    """Every way to cut a tree, told from sets of nodes and messages."""
+    """Every way to cut a tree, from sets of nodes and messages."""
 
     def __init__(self, costs: SizeCosts, rules: Rules, most_s: float) -> None:
         self.costs, self.rules, self.most_s = costs, rules, most_s
@@ -163,15 +163,15 @@ def test_the_tables_are_those_of_the_enumeration(seed):
     for share in (0.4, 0.6, 1.1):
         most_s = float(weight.sum()) * share
         tables = StageTables(line, rules, len(rules.in_flight) - 2, most_s, lambda: None)
-        found = tables.solve()
+        least = tables.solve()
         expected = Enumeration(costs, rules, most_s).whole(tree)
         grouped = _has_parallel(tree)
         for (used, depth), path in expected.items():
-            best = found[: used + 1, : depth + 1].min()
+            best = least[: used + 1, : depth + 1].min()
             assert best <= path * (1 + 1e-9), (used, depth)
             if not grouped:
                 assert best == pytest.approx(min(p for (u, d), p in expected.items() if u <= used and d <= depth))
-        for used, depth in np.argwhere(np.isfinite(found)).tolist():
+        for used, depth in np.argwhere(np.isfinite(least)).tolist():
             cuts = tables.cuts(used, depth)
             assert sorted(node for cut in cuts for node in cut.nodes) == list(range(len(shape)))
             assert sum(cut.replicas for cut in cuts) == used

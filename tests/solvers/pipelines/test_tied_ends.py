@@ -112,14 +112,14 @@ def test_one_device_is_left_most_work_to_when_most_is_tied():
 
 def test_a_model_that_is_tied_at_both_ends_is_cut_between():
     question = tied([{0, 9}], chain(10), 10)
-    found = solve(question, TiedEnds(), effort=Effort.QUICK, time_limit_s=60.0)
-    assert found.plan is not None
-    assert check(question, found.plan) == ()
-    used = {device for places in found.plan.placement().values() for device in places}
+    result = solve(question, TiedEnds(), effort=Effort.QUICK, time_limit_s=60.0)
+    assert result.plan is not None
+    assert check(question, result.plan) == ()
+    used = {device for places in result.plan.placement().values() for device in places}
     assert len(used) == 3
     alone_s = solve(question, "single", effort=Effort.QUICK).objective_s
-    assert found.objective_s < 0.75 * alone_s
-    assert any("tied-ends" in note for note in found.notes)
+    assert result.objective_s < 0.75 * alone_s
+    assert any("tied-ends" in note for note in result.notes)
 
 
 def test_auto_is_not_behind_it():

@@ -60,8 +60,8 @@ def copies(rng: random.Random, problem: Problem, plan: Plan, times: int) -> tupl
 
 def drawn(seed: int) -> tuple[Problem, Plan] | None:
     rng = random.Random(seed)
-    found = random_plan(seed)
-    return None if found is None else copies(rng, *found, rng.choice([2, 3, 4]))
+    case = random_plan(seed)
+    return None if case is None else copies(rng, *case, rng.choice([2, 3, 4]))
 
 
 def check_alike(whole: Problem, plan: Plan, same: Alike, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,12 +87,12 @@ def check_alike(whole: Problem, plan: Plan, same: Alike, monkeypatch: pytest.Mon
 def test_the_first_group_does_what_all_do(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
     for seed in range(block * 40, block * 40 + 40):
-        found = drawn(seed)
-        if found is None:
+        case = drawn(seed)
+        if case is None:
             continue
-        same = alike(*found, least=0)
+        same = alike(*case, least=0)
         if same is not None:
-            check_alike(*found, same, monkeypatch)
+            check_alike(*case, same, monkeypatch)
             compared += 1
     assert compared >= 3
 
@@ -221,8 +221,8 @@ def test_a_fault_of_one_of_many_that_do_the_same_is_noticed(what: str, zero: int
     schedule = simulate(problem, plan)
     assert schedule.alike
     assert verify(problem, plan, schedule) == ()
-    found = verify(*with_fault(what, problem, plan, schedule))
-    assert re.search(FAULTS[what], " ".join(found)), found
+    faults = verify(*with_fault(what, problem, plan, schedule))
+    assert re.search(FAULTS[what], " ".join(faults)), faults
 
 
 def test_a_plan_file_names_devices_that_do_the_same_as_one() -> None:
@@ -232,9 +232,9 @@ def test_a_plan_file_names_devices_that_do_the_same_as_one() -> None:
     assert value["version"] == 3
     assert [stage["devices"] for stage in value["plan"]["stages"]] == [["0-63"], ["64-127"]]
     assert [row["devices"] for row in value["plan"]["order"]] == [["0-63"], ["64-127"]]
-    found = read_plan(text)
-    assert found.plan == plan
-    assert found.problem.cluster == problem.cluster
+    file = read_plan(text)
+    assert file.plan == plan
+    assert file.problem.cluster == problem.cluster
 
 
 @pytest.mark.parametrize(

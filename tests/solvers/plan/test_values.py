@@ -25,8 +25,8 @@ def result() -> Result:
 
 def test_a_process_pool_returns_a_result(result: Result) -> None:
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        found = pool.submit(planned, 2).result()
-    assert (found.plan, found.objective_s) == (result.plan, result.objective_s)
+        outcome = pool.submit(planned, 2).result()
+    assert (outcome.plan, outcome.objective_s) == (result.plan, result.objective_s)
 
 
 def test_a_pickled_result_is_the_same_without_what_was_derived(result: Result) -> None:

@@ -98,10 +98,10 @@ def test_auto_is_never_behind_a_member_of_its_family(seed: int) -> None:
     options: dict[str, object] = {"micro_batches": None, "recompute": seed % 3 == 0}
     p = random_problem(seed, 9, objective=Objective.ITERATION, mini_batch=8, **options)
     p = replace(p, max_replicas=1 + seed % 2)
-    found = solve(p, effort=Effort.QUICK).objective_s
+    seconds = solve(p, effort=Effort.QUICK).objective_s
     for member in ("graph-pipeline", "linear-dp", "equal", "single", "pipedream-iter"):
         if PLANNERS[member]().unsupported(p) is None:
-            assert found <= solve(p, member, effort=Effort.QUICK).objective_s * (1 + 2e-6), member
+            assert seconds <= solve(p, member, effort=Effort.QUICK).objective_s * (1 + 2e-6), member
 
 
 @pytest.mark.parametrize(("name", "most"), [("gpt-small", 4), ("resnet50-small", 3)])
@@ -121,8 +121,8 @@ def test_another_device_or_replicas_never_make_the_answer_worse(name: str, most:
 
 def test_more_effort_is_never_worse() -> None:
     p = replace(chain(objective=Objective.ITERATION), micro_batches=None)
-    found = [solve(p, effort=effort).objective_s for effort in Effort]
-    assert found == sorted(found, reverse=True)
+    seconds = [solve(p, effort=effort).objective_s for effort in Effort]
+    assert seconds == sorted(seconds, reverse=True)
 
 
 def test_effort_is_a_share_of_the_counts_of_a_planner() -> None:

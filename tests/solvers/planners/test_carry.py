@@ -44,16 +44,16 @@ def test_what_can_run_as_it_is_stays_as_it_is() -> None:
 
 
 def test_more_devices_leave_those_of_the_plan_alone() -> None:
-    found = first(question(5), in_thirds(question(3)))
-    assert found.placement() == in_thirds(question(3)).placement()
-    assert check(question(5), found) == ()
+    adapted = first(question(5), in_thirds(question(3)))
+    assert adapted.placement() == in_thirds(question(3)).placement()
+    assert check(question(5), adapted) == ()
 
 
 def test_fewer_devices_are_shared_by_neighbours() -> None:
     p = question(2)
-    found = first(p, in_thirds(question(3)))
-    assert [found.placement()[o] for o in range(6)] == [(0,), (0,), (0,), (0,), (1,), (1,)]
-    assert check(p, found) == ()
+    adapted = first(p, in_thirds(question(3)))
+    assert [adapted.placement()[o] for o in range(6)] == [(0,), (0,), (0,), (0,), (1,), (1,)]
+    assert check(p, adapted) == ()
 
 
 def test_another_mini_batch_has_micro_batches_of_the_nearest_size() -> None:
@@ -67,9 +67,9 @@ def test_replicas_that_are_not_allowed_any_more_are_left_out() -> None:
     wide = question(4, max_replicas=2)
     plan = assemble(wide, [(0, 1)] * 3 + [(2, 3)] * 3 + [(0, 1)] * 3 + [(2, 3)] * 3, 4)
     p = question(4)
-    fitting = [found for found in carried(p, plan) if check(p, found) == ()]
+    fitting = [adapted for adapted in carried(p, plan) if check(p, adapted) == ()]
     assert fitting
-    assert all(len(stage.devices) == 1 for found in fitting for stage in found.stages)
+    assert all(len(stage.devices) == 1 for adapted in fitting for stage in adapted.stages)
 
 
 def test_a_plan_of_another_graph_is_refused_in_one_line() -> None:
@@ -89,14 +89,14 @@ def test_whatever_is_carried_can_be_judged(seed: int) -> None:
     if rng.random() < 0.3:
         target = replace(target, objective=Objective.MAKESPAN)
     monitor = Monitor(target)
-    assert any(math.isfinite(monitor.offer(found)) for found in carried(target, plan))
+    assert any(math.isfinite(monitor.offer(adapted)) for adapted in carried(target, plan))
     assert solve(target, Scripted(), start=plan).plan is not None
 
 
 def test_a_search_is_never_behind_its_start() -> None:
     p = question(2)
     start = in_thirds(question(3))
-    carried_s = min(Monitor(p).offer(found) for found in carried(p, start))
+    carried_s = min(Monitor(p).offer(adapted) for adapted in carried(p, start))
     assert solve(p, "equal", start=start).objective_s <= carried_s
     same = replace(p, cluster=uniform_cluster(devices(2), 1.0))
     assert solve(same, start=start).objective_s <= carried_s
@@ -109,7 +109,7 @@ def test_whatever_is_carried_is_split_and_ordered_as_the_question_asks(seed: int
     plan = solve(source, rng.choice(["equal", "linear-dp"])).plan
     assert plan is not None
     variant, count = rng.choice([Pipeline.GPIPE, Pipeline.ONE_F_ONE_B]), rng.choice([1, 2, 4, 8])
-    for found in carried(question(3, micro_batches=count, pipeline=variant), plan):
-        assert {stage.micro_batch_size for stage in found.stages} == {8 // count}
-        assert found.pipeline == variant.value or (found.pipeline, variant) == ("custom", Pipeline.ONE_F_ONE_B)
-        assert not any(action.kind == "W" for row in found.order for action in row)
+    for adapted in carried(question(3, micro_batches=count, pipeline=variant), plan):
+        assert {stage.micro_batch_size for stage in adapted.stages} == {8 // count}
+        assert adapted.pipeline == variant.value or (adapted.pipeline, variant) == ("custom", Pipeline.ONE_F_ONE_B)
+        assert not any(action.kind == "W" for row in adapted.order for action in row)

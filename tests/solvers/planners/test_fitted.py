@@ -85,15 +85,15 @@ def test_no_choice_that_fits_runs_less_again(seed: int) -> None:
     for cap in (peaks[0], peaks[len(peaks) // 3], peaks[len(peaks) // 2], peaks[0] - 1):
         asked_for = with_memory(p, cap)
         least_s = min((seconds for seconds, peak in known.values() if peak <= cap), default=None)
-        found = fitted(asked_for, plan)
+        fit = fitted(asked_for, plan)
         if least_s is None:
-            assert found.plan is None
+            assert fit.plan is None
             continue
-        assert found.plan is not None
-        assert judge(asked_for, found.plan).feasible
-        assert check(asked_for, found.plan) == ()
-        assert again_s(p, found.plan) == pytest.approx(least_s, rel=CLOSE, abs=1e-9)
-        assert found.bound_s[0] <= least_s * (1 + 1e-6) + 1e-9
+        assert fit.plan is not None
+        assert judge(asked_for, fit.plan).feasible
+        assert check(asked_for, fit.plan) == ()
+        assert again_s(p, fit.plan) == pytest.approx(least_s, rel=CLOSE, abs=1e-9)
+        assert fit.bound_s[0] <= least_s * (1 + 1e-6) + 1e-9
 
 
 def subsets(operators: list[int]) -> Iterator[tuple[int, ...]]:
@@ -122,23 +122,23 @@ def test_no_choice_that_fits_is_faster(seed: int, bytes_per_s: float, again: boo
     peaks = sorted({peak for _, peak in known})
     for cap in (peaks[0], peaks[len(peaks) // 10], peaks[len(peaks) // 4], peaks[len(peaks) // 2]):
         asked_for = with_memory(p, cap)
-        found = fitted(asked_for, plan)
-        assert found.plan is not None
-        assert judge(asked_for, found.plan).feasible
-        assert check(asked_for, found.plan) == ()
+        fit = fitted(asked_for, plan)
+        assert fit.plan is not None
+        assert judge(asked_for, fit.plan).feasible
+        assert check(asked_for, fit.plan) == ()
         least_s = min(seconds for seconds, peak in known if peak <= cap)
-        assert evaluate(asked_for, found.plan).iteration_s == pytest.approx(least_s, rel=CLOSE)
-        assert found.bound_s[0] * 6 <= (least_s - simulate(p, plan).makespan_s) * (1 + CLOSE) + 1e-9
+        assert evaluate(asked_for, fit.plan).iteration_s == pytest.approx(least_s, rel=CLOSE)
+        assert fit.bound_s[0] * 6 <= (least_s - simulate(p, plan).makespan_s) * (1 + CLOSE) + 1e-9
     assert fitted(with_memory(p, peaks[0] - 1), plan).plan is None
 
 
 def test_what_fits_runs_nothing_again() -> None:
     p = random_problem(0)
     plan = assemble(p, [(0,)] * len(p.graph), p.micro_batches or 1)
-    found = fitted(p, plan)
-    assert found.plan is not None
-    assert found.longer_s == (0.0,)
-    assert found.plan.stages == plan.stages
+    fit = fitted(p, plan)
+    assert fit.plan is not None
+    assert fit.longer_s == (0.0,)
+    assert fit.plan.stages == plan.stages
 
 
 def test_each_device_runs_again_by_its_own_memory() -> None:
@@ -152,11 +152,11 @@ def test_each_device_runs_again_by_its_own_memory() -> None:
     peaks = simulate(p, plan).peak_bytes()
     assert peaks[0] > peaks[1]
     tight = with_memory(p, peaks[0] - 1)
-    found = fitted(tight, plan)
-    assert found.plan is not None
-    assert [bool(stage.regions) for stage in found.plan.stages] == [True, False]
-    assert check(tight, found.plan) == ()
-    assert evaluate(tight, found.plan).iteration_s >= evaluate(p, plan).iteration_s
+    fit = fitted(tight, plan)
+    assert fit.plan is not None
+    assert [bool(stage.regions) for stage in fit.plan.stages] == [True, False]
+    assert check(tight, fit.plan) == ()
+    assert evaluate(tight, fit.plan).iteration_s >= evaluate(p, plan).iteration_s
 
 
 def test_a_plan_states_what_runs_again_only_where_that_is_its_to_say() -> None:
@@ -192,6 +192,6 @@ def test_workspace_of_what_runs_again_counts() -> None:
     plan = assemble(p, [(0,)] * 6, 4)
     whole = max(simulate(p, plan).peak_bytes())
     tight = with_memory(p, whole - 40)
-    found = fitted(tight, plan)
-    assert found.plan is not None
-    assert max(simulate(tight, found.plan).peak_bytes()) <= whole - 40
+    fit = fitted(tight, plan)
+    assert fit.plan is not None
+    assert max(simulate(tight, fit.plan).peak_bytes()) <= whole - 40

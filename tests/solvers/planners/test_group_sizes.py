@@ -95,17 +95,17 @@ def test_what_cannot_be_planned_in_parts_is_left_to_others() -> None:
 
 def test_memory_that_a_part_does_not_know_of_is_left_free() -> None:
     """The first part has more micro-batches in flight where the second follows it than by itself."""
-    found = 0
+    plans = 0
     for seed in range(8):
         for memory in (16.0, 20.0, 24.0):
             problem = in_parts(seed, memory=memory)
             result = solve(problem, "auto", effort=Effort.QUICK)
             best = solve(problem, BruteForce())
             assert (result.objective_s < math.inf) == (best.objective_s < math.inf)
-            found += result.plan is not None
+            plans += result.plan is not None
             if result.plan is not None:
                 assert check(problem, result.plan) == ()
-    assert found > 8
+    assert plans > 8
 
 
 def test_a_backward_stands_with_its_forward() -> None:

@@ -1,4 +1,4 @@
-"""What does not fit is told by `judge` in a sentence or by a status, and never raised by a planner."""
+"""What does not fit is reported by `judge` in a sentence or by a status, and never raised by a planner."""
 
 from __future__ import annotations
 

@@ -22,24 +22,24 @@ def offloading(memory: float, **options: object) -> Problem:
 
 
 def test_where_nothing_fits_a_stage_is_offloaded() -> None:
-    found = solve(offloading(20.0), "single")
-    assert found.plan is not None
-    assert found.plan.stages[0].offload
-    assert found.objective_s == 24
-    assert simulate(found.problem, found.plan).peak_bytes() == (18,)
+    result = solve(offloading(20.0), "single")
+    assert result.plan is not None
+    assert result.plan.stages[0].offload
+    assert result.objective_s == 24
+    assert simulate(result.problem, result.plan).peak_bytes() == (18,)
     assert solve(offloading(20.0, host_links={}), "single").plan is None
 
 
 def test_where_all_fits_nothing_is_offloaded() -> None:
-    found = solve(offloading(48.0), "single")
-    assert found.plan is not None
-    assert not found.plan.stages[0].offload
-    assert found.status is Status.OPTIMAL
+    result = solve(offloading(48.0), "single")
+    assert result.plan is not None
+    assert not result.plan.stages[0].offload
+    assert result.status is Status.OPTIMAL
 
 
 def test_what_cannot_fit_is_said_and_not_proved() -> None:
-    found = solve(offloading(7.0), "single")
-    assert found.status is Status.NO_PLAN
+    result = solve(offloading(7.0), "single")
+    assert result.status is Status.NO_PLAN
 
 
 def test_of_two_stages_the_one_without_room_is_offloaded() -> None:

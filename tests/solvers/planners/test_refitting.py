@@ -36,13 +36,13 @@ def model(memory: float, **options: object) -> Problem:
     return problem(replace(graph, operators=tuple(operators)), seconds, 2, memory=memory, **fields)  # type: ignore[arg-type]
 
 
-def found(memory: float, planner: str = "auto", **options: object) -> Result:
+def solved(memory: float, planner: str = "auto", **options: object) -> Result:
     return solve(model(memory, **options), planner, effort=Effort.QUICK, time_limit_s=120)
 
 
 @pytest.mark.parametrize("memory", [70.0, 50.0, 38.0, 30.0, 25.0])
 def test_more_freedom_is_never_worse(memory: float) -> None:
-    stage, budget = found(memory, recompute=True), found(memory, recompute=True, recompute_operators=True)
+    stage, budget = solved(memory, recompute=True), solved(memory, recompute=True, recompute_operators=True)
     assert budget.objective_s <= stage.objective_s * (1 + 1e-9)
     assert budget.plan is not None
     assert check(budget.problem, budget.plan) == ()
@@ -50,8 +50,8 @@ def test_more_freedom_is_never_worse(memory: float) -> None:
 
 def test_the_cheap_operators_run_again_where_memory_is_short() -> None:
     """Activations save three quarters of all for a ninth of the time."""
-    result = found(50.0, recompute=True, recompute_operators=True)
-    stage = found(50.0, recompute=True)
+    result = solved(50.0, recompute=True, recompute_operators=True)
+    stage = solved(50.0, recompute=True)
     assert result.plan is not None
     again = {o for one in result.plan.stages for o in one.again}
     assert again
@@ -62,14 +62,14 @@ def test_the_cheap_operators_run_again_where_memory_is_short() -> None:
 
 def test_an_exact_planner_does_not_prove_what_it_did_not_look_at() -> None:
     """It tries all placements without what may run again, and `auto` finds a faster plan."""
-    result = found(50.0, "brute-force", recompute_operators=True)
+    result = solved(50.0, "brute-force", recompute_operators=True)
     assert result.status is Status.FEASIBLE
     assert result.bound_s < result.objective_s
-    assert found(50.0, recompute=True, recompute_operators=True).objective_s < result.objective_s
+    assert solved(50.0, recompute=True, recompute_operators=True).objective_s < result.objective_s
 
 
 def test_a_file_says_what_runs_again() -> None:
-    result = found(38.0, recompute=True, recompute_operators=True)
+    result = solved(38.0, recompute=True, recompute_operators=True)
     assert result.plan is not None
     assert any(stage.regions for stage in result.plan.stages)
     shown = write_plan(result.problem, result.plan, result)

@@ -125,27 +125,27 @@ def test_the_default_planner_is_never_worse_than_its_members(seed):
 
 @pytest.mark.slow
 def test_auto_finds_the_optimal_iteration_on_most_tiny_problems():
-    found = total = 0
+    optimal = total = 0
     for seed in range(60):
         p = random_problem(seed, largest=4, objective=Objective.ITERATION, contiguity=Contiguity.ACYCLIC)
         oracle = solve(p, "brute-force")
         if oracle.plan is None:
             continue
         total += 1
-        found += solve(p, "auto").objective_s <= oracle.objective_s * (1 + 1e-9)
+        optimal += solve(p, "auto").objective_s <= oracle.objective_s * (1 + 1e-9)
     assert total > 30
-    assert found >= 0.8 * total
+    assert optimal >= 0.8 * total
 
 
 def test_an_infeasible_cap_is_explained_by_blame_bound_and_the_smallest_cap_that_fits():
     """Four groups of 40 bytes on two devices, and 0.01 bytes sent and received at the border."""
     p = chain(memory=39.0)
-    found = explain_infeasible(p)
-    assert found.cap_lower_bound_bytes == 80.0
-    assert found.smallest_cap_bytes == pytest.approx(80.02, rel=0.005)
-    assert found.operators
-    assert solve(with_cap(p, found.smallest_cap_bytes)).plan is not None
-    assert solve(with_cap(p, found.cap_lower_bound_bytes * 0.99)).status is Status.INFEASIBLE
+    explanation = explain_infeasible(p)
+    assert explanation.cap_lower_bound_bytes == 80.0
+    assert explanation.smallest_cap_bytes == pytest.approx(80.02, rel=0.005)
+    assert explanation.operators
+    assert solve(with_cap(p, explanation.smallest_cap_bytes)).plan is not None
+    assert solve(with_cap(p, explanation.cap_lower_bound_bytes * 0.99)).status is Status.INFEASIBLE
 
 
 def test_a_search_for_the_smallest_cap_that_time_ended_says_so():
@@ -174,10 +174,10 @@ def test_the_smallest_cap_found_does_and_the_bound_below_it_holds(seed):
     p = random_problem(seed, largest=4, cpus=0, memory=1.0, training=True)
     if all(o.param_bytes == 0 for o in p.graph.operators):
         return
-    found = explain_infeasible(p)
-    assert found.smallest_cap_bytes is not None
-    assert found.cap_lower_bound_bytes <= found.smallest_cap_bytes * (1 + 1e-9)
-    assert solve(with_cap(p, found.smallest_cap_bytes)).plan is not None
+    explanation = explain_infeasible(p)
+    assert explanation.smallest_cap_bytes is not None
+    assert explanation.cap_lower_bound_bytes <= explanation.smallest_cap_bytes * (1 + 1e-9)
+    assert solve(with_cap(p, explanation.smallest_cap_bytes)).plan is not None
 
 
 def test_more_devices_and_more_memory_are_never_worse():
@@ -225,11 +225,11 @@ def test_a_second_judgement_chooses_among_what_was_found_and_never_what_it_tells
         return solve(p, Scripted((alone, *apart), covered=True), second=second)
 
     for each_s, answer in ((0.0, apart[0]), (1.0, apart[1]), (1000.0, alone)):
-        found = estimating(each_s)
-        assert found.plan is answer
-        assert found.objective_s == seconds[id(answer)]
-        assert found.bound_s <= seconds[id(apart[0])]
-        assert (found.status is Status.OPTIMAL) == (answer is apart[0])
-        assert any("takes least in a run" in note for note in found.notes) == (answer is not apart[0])
+        result = estimating(each_s)
+        assert result.plan is answer
+        assert result.objective_s == seconds[id(answer)]
+        assert result.bound_s <= seconds[id(apart[0])]
+        assert (result.status is Status.OPTIMAL) == (answer is apart[0])
+        assert any("takes least in a run" in note for note in result.notes) == (answer is not apart[0])
     untold = solve(p, Scripted((alone, *apart)), second=lambda *_: None)
     assert untold.plan is apart[0]

@@ -56,12 +56,12 @@ def quick(p: Problem, planner: str = "auto") -> Result:
 
 
 def assert_no_member_is_ahead(p: Problem) -> None:
-    found = quick(p)
-    assert found.plan is not None
-    assert not check(p, found.plan)
+    result = quick(p)
+    assert result.plan is not None
+    assert not check(p, result.plan)
     for name in MEMBERS:
         if PLANNERS[name]().unsupported(p) is None:
-            assert found.objective_s <= quick(p, name).objective_s * 1.001, name
+            assert result.objective_s <= quick(p, name).objective_s * 1.001, name
 
 
 @pytest.mark.parametrize(("operator", "device"), [(0, 1), (5, 0), (LAYERS - 1, 2)])
@@ -74,10 +74,10 @@ def test_a_pin_that_holds_already_changes_nothing() -> None:
     free = quick(chain())
     assert free.plan is not None
     where = free.plan.placement()
-    found = quick(chain(pins={operator: where[operator][0] for operator in (0, 4, LAYERS - 1)}))
-    assert found.plan == free.plan
-    assert found.objective_s == free.objective_s
-    assert found.bound_s >= free.bound_s
+    result = quick(chain(pins={operator: where[operator][0] for operator in (0, 4, LAYERS - 1)}))
+    assert result.plan == free.plan
+    assert result.objective_s == free.objective_s
+    assert result.bound_s >= free.bound_s
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,10 @@ def test_no_member_is_ahead_on_several_kinds_under_pins() -> None:
 
 def test_interleaved_gets_its_turn_before_what_takes_long() -> None:
     p = chain(pipeline=Pipeline.INTERLEAVED)
-    found = quick(p)
-    turns = list(dict.fromkeys(step.member for step in found.trace))
+    result = quick(p)
+    turns = list(dict.fromkeys(step.member for step in result.trace))
     assert turns.index("interleaved") < turns.index("graph-pipeline")
-    assert found.objective_s <= quick(p, "interleaved").objective_s
+    assert result.objective_s <= quick(p, "interleaved").objective_s
 
 
 def test_no_member_is_ahead_where_stages_take_turns_under_pins() -> None:

@@ -44,9 +44,9 @@ def test_a_row_is_what_its_plan_is(degrees: tuple[int, int], zero: int) -> None:
     row, plan = uniform_plan(question, *degrees, 60.0)
     assert plan is not None
     assert {len(stage.devices) for stage in plan.stages} == {degrees[0]}
-    found = evaluate(question, plan)
-    assert row.objective_s == found.iteration_s
-    assert row.peak_bytes == max(found.peak_memory_bytes)
+    metrics = evaluate(question, plan)
+    assert row.objective_s == metrics.iteration_s
+    assert row.peak_bytes == max(metrics.peak_memory_bytes)
 
 
 def test_replicas_that_share_states_fit_where_those_that_hold_all_do_not() -> None:

@@ -231,11 +231,11 @@ def test_a_plan_told_without_the_sum_is_refused() -> None:
 
 def test_what_is_not_room_stays_and_the_graph_is_the_same_by_name() -> None:
     p = trained()
-    found = with_gradient_room(p).graph
-    changed = {o.name for o, was in zip(found.operators, GRAPH.operators, strict=True) if o != was}
+    graph = with_gradient_room(p).graph
+    changed = {o.name for o, was in zip(graph.operators, GRAPH.operators, strict=True) if o != was}
     assert changed == {*GRADIENTS, *ROOTS}
-    assert found.tensors == GRAPH.tensors
-    assert graph_hash(found) == graph_hash(GRAPH)
+    assert graph.tensors == GRAPH.tensors
+    assert graph_hash(graph) == graph_hash(GRAPH)
     other = replace(GRAPH.operators[2], workspace_bytes=Amount(0.0, 2.0))
     assert graph_hash(OpGraph((*GRAPH.operators[:2], other, *GRAPH.operators[3:]), GRAPH.tensors)) != graph_hash(GRAPH)
 

@@ -1,4 +1,4 @@
-"""Links by class: those that are told one by one, made when somebody asks for one."""
+"""Links by class: those that are stated one by one, made when somebody asks for one."""
 
 from __future__ import annotations
 
@@ -117,9 +117,9 @@ def test_files_tell_links_by_class(seed: int) -> None:
     rng = random.Random(seed)
     devices = tuple(Device(f"{rng.choice('ab')} {i}", "gpu", rng.choice([1e9, 2e9])) for i in range(70))
     cluster = random_cluster(rng, devices)
-    found = cluster_json(cluster)
-    assert found["version"] == 2
-    assert read_cluster(Field(json.loads(json.dumps(found)), "c.json:")) == cluster
+    written = cluster_json(cluster)
+    assert written["version"] == 2
+    assert read_cluster(Field(json.loads(json.dumps(written)), "c.json:")) == cluster
     few = cluster.part(range(8))
     assert "version" not in cluster_json(few)
     assert read_cluster(Field(cluster_json(few), "c.json:")) == few

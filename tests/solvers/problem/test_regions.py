@@ -145,11 +145,11 @@ def test_running_again_twice_changes_nothing_more() -> None:
 
 
 def parts_of(p: Problem, plan: Plan) -> Problem:
-    """Every stage's part of a region as a region of its own, told to the byte: what was received is held by that."""
+    """Every stage's part of a region as a region of its own, exact to the byte: what was received is held by that."""
     traced, home = p.as_traced, {o: s for s, stage in enumerate(plan.stages) for o in stage.operators}
-    found = regions_of(traced.graph)
+    regions = regions_of(traced.graph)
     operators = [
-        replace(o, checkpoint=f"{o.checkpoint} of stage {home[i]}" if i in found.of else "")
+        replace(o, checkpoint=f"{o.checkpoint} of stage {home[i]}" if i in regions.of else "")
         for i, o in enumerate(traced.graph.operators)
     ]
     graph = replace(traced.graph, operators=tuple(operators))
@@ -165,7 +165,7 @@ def parts_of(p: Problem, plan: Plan) -> Problem:
 
 
 def cut_plans() -> list[tuple[Problem, Plan]]:
-    found = []
+    plans = []
     for seed in range(150):
         p = random_problem(
             seed, 7, training=True, objective=Objective.ITERATION, memory=float("inf"), mini_batch=4, cpus=0
@@ -179,14 +179,14 @@ def cut_plans() -> list[tuple[Problem, Plan]]:
                 continue
             home = {o: s for s, stage in enumerate(plan.stages) for o in stage.operators}
             if any(len({home[o] for o in mine}) > 1 for mine in regions_of(p.as_traced.graph).members.values()):
-                found.append((p, plan))
-    return found
+                plans.append((p, plan))
+    return plans
 
 
 def test_a_region_that_a_plan_cuts_is_never_told_less_than_its_parts_need() -> None:
     """And as long: what runs again is the same."""
-    found, more, kept = cut_plans(), 0, 0
-    for p, plan in found:
+    plans, more, kept = cut_plans(), 0, 0
+    for p, plan in plans:
         parts = parts_of(p, plan)
         whole, apart = simulate(p, plan), simulate(parts, plan)
         assert whole.makespan_s == pytest.approx(apart.makespan_s)
@@ -195,7 +195,7 @@ def test_a_region_that_a_plan_cuts_is_never_told_less_than_its_parts_need() -> N
             more += mine > least
         without = simulate(replace(p, plain=None), plan)
         kept += any(a.nbytes != b.nbytes for a, b in zip(without.memory, whole.memory, strict=True))
-    assert len(found) > 60
+    assert len(plans) > 60
     assert more > 30
     assert kept > 5
 

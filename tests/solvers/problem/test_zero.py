@@ -224,14 +224,14 @@ def test_no_planner_beats_brute_force_and_no_bound_is_above_it(seed: int) -> Non
     for name in ("auto", "downset-dp", "linear-dp", "graph-pipeline", "data-parallel"):
         if PLANNERS[name]().unsupported(p) is not None:
             continue
-        found = solve(p, name, time_limit_s=10)
+        result = solve(p, name, time_limit_s=10)
         if truth.status is Status.OPTIMAL:
-            assert found.bound_s <= truth.objective_s * (1 + 1e-9), name
-            assert found.status is not Status.INFEASIBLE, name
+            assert result.bound_s <= truth.objective_s * (1 + 1e-9), name
+            assert result.status is not Status.INFEASIBLE, name
             if p.objective is Objective.MAX_LOAD:
-                assert found.objective_s >= truth.objective_s * (1 - 1e-9), name
+                assert result.objective_s >= truth.objective_s * (1 - 1e-9), name
         if truth.status is Status.INFEASIBLE:
-            assert found.plan is None, name
+            assert result.plan is None, name
 
 
 def test_a_plan_file_keeps_the_stage_and_one_without_it_has_none() -> None:

@@ -26,7 +26,7 @@ BOTH = pytest.mark.parametrize("solver", ["highs", "cbc"])
 
 
 def partition(weights, parts=2):
-    """Share out weights so that the largest sum is least. Variable 0 is that sum."""
+    """Divide weights so that the largest sum is least. Variable 0 is that sum."""
     model = Model()
     largest = model.variable(0.0, math.inf, cost=1.0)
     x = [[model.binary() for _ in range(parts)] for _ in weights]
@@ -55,9 +55,9 @@ def monitor(**options):
 
 
 def solved(model, **options):
-    found, bounds = [], []
-    outcome = solve_model(model, monitor(), found.append, bounds.append, **options)
-    return outcome, found, bounds
+    incumbents, bounds = [], []
+    outcome = solve_model(model, monitor(), incumbents.append, bounds.append, **options)
+    return outcome, incumbents, bounds
 
 
 @BOTH
@@ -66,17 +66,17 @@ def test_no_version_of_a_solver_calls_a_worse_answer_optimal(solver):
     model = Model()
     x, z = model.variable(0.0, 10.0, cost=2.0), model.variable(0.0, 10.0, integer=True, cost=3.0)
     model.row([(x, 1.0), (z, 1.0)], least=4.5)
-    outcome, found, _ = solved(model, solver=solver)
+    outcome, incumbents, _ = solved(model, solver=solver)
     assert outcome.optimal
-    assert model.objective_at(found[-1]) == pytest.approx(9.0)
+    assert model.objective_at(incumbents[-1]) == pytest.approx(9.0)
 
 
 @BOTH
 def test_weights_are_shared_out_best(solver):
-    outcome, found, bounds = solved(partition([8, 7, 6, 5, 4]), solver=solver)
+    outcome, incumbents, bounds = solved(partition([8, 7, 6, 5, 4]), solver=solver)
     assert outcome.optimal
     assert not outcome.infeasible
-    assert found[-1][0] == pytest.approx(15.0)
+    assert incumbents[-1][0] == pytest.approx(15.0)
     assert 14.9 < outcome.bound == bounds[-1] <= 15.0
 
 
@@ -85,10 +85,10 @@ def test_what_has_no_solution_is_called_infeasible(solver):
     model = Model()
     x = [model.binary() for _ in range(3)]
     model.row([(v, 2.0) for v in x], 3.0, 3.0)
-    outcome, found, _ = solved(model, solver=solver)
+    outcome, incumbents, _ = solved(model, solver=solver)
     assert outcome.infeasible
     assert not outcome.optimal
-    assert (found, outcome.bound) == ([], math.inf)
+    assert (incumbents, outcome.bound) == ([], math.inf)
 
 
 @BOTH
@@ -96,9 +96,9 @@ def test_a_linear_program_without_integers_is_solved_too(solver):
     model = Model()
     a, b = model.variable(0, 3, cost=-1.0), model.variable(-math.inf, math.inf, cost=1.0)
     model.row([(a, 1.0), (b, -1.0), (a, 1.0)], most=4.0)
-    outcome, found, _ = solved(model, solver=solver)
+    outcome, incumbents, _ = solved(model, solver=solver)
     assert outcome.optimal
-    assert found[-1] == pytest.approx([0.0, -4.0])
+    assert incumbents[-1] == pytest.approx([0.0, -4.0])
     assert outcome.bound == pytest.approx(-4.0, rel=1e-5)
 
 
@@ -123,8 +123,8 @@ def test_a_start_is_taken_up_and_better_values_meanwhile_too():
     assert model.violation(better) < 1e-6
     messages = []
 
-    def on_incumbent(found):
-        messages.append(model.objective_at(found))
+    def on_incumbent(values):
+        messages.append(model.objective_at(values))
         if messages[-1] <= model.objective_at(better) + 1e-6:
             raise Stop(StopReason.FINISHED)
 

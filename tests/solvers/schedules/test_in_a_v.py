@@ -31,11 +31,11 @@ def test_a_pipeline_of_several_stages_a_device_is_planned_as_it_is_named(pipelin
 def test_auto_looks_among_plans_in_a_v_where_the_order_is_left_open(pipeline: Pipeline) -> None:
     p, _ = uniform(8, 4, 4, pipeline=pipeline)
     named = solve(replace(p, pipeline=Pipeline.ZB_V), "interleaved").objective_s
-    found = solve(p, "auto", time_limit_s=20)
-    assert found.objective_s <= named
-    assert found.plan is not None
-    assert check(p, found.plan) == ()
-    assert found.bound_s <= found.objective_s
+    result = solve(p, "auto", time_limit_s=20)
+    assert result.objective_s <= named
+    assert result.plan is not None
+    assert check(p, result.plan) == ()
+    assert result.bound_s <= result.objective_s
 
 
 def test_less_memory_is_never_answered_with_more_time_than_that_of_the_pattern_that_fits() -> None:
@@ -48,8 +48,8 @@ def test_less_memory_is_never_answered_with_more_time_than_that_of_the_pattern_t
             loose.cluster,
             devices=tuple(replace(device, memory_bytes=needs) for device in loose.cluster.devices),
         )
-        found = solve(replace(loose, cluster=cluster), Interleaved(improve=False))
-        assert found.objective_s <= named.objective_s
+        result = solve(replace(loose, cluster=cluster), Interleaved(improve=False))
+        assert result.objective_s <= named.objective_s
 
 
 def test_a_v_may_leave_a_device_and_come_back_whatever_the_contiguity() -> None:

@@ -101,11 +101,11 @@ def test_less_memory_is_answered_with_the_pattern_that_fits() -> None:
         p, plan = vee(6, 24, pipeline, memory=1e9)
         needs = max(simulate(p, plan).peak_bytes())
         tight, plan = vee(6, 24, Pipeline.ZERO_BUBBLE, memory=needs)
-        found = judge(tight, plan)
-        assert found.feasible
-        assert found.objective_s >= before
-        assert found.objective_s <= judge(*vee(6, 24, pipeline, memory=needs)).objective_s
-        before = found.objective_s
+        judged = judge(tight, plan)
+        assert judged.feasible
+        assert judged.objective_s >= before
+        assert judged.objective_s <= judge(*vee(6, 24, pipeline, memory=needs)).objective_s
+        before = judged.objective_s
     assert loose.pipeline == "zero-bubble"
 
 
@@ -168,14 +168,14 @@ def _ready(
     state: tuple[tuple[int, ...], ...], device: int, micro_batches: int, most: int
 ) -> list[tuple[int, int] | None]:
     mine = (device, 3 - device)
-    found: list[tuple[int, int] | None] = [None]
+    ready: list[tuple[int, int] | None] = [None]
     room = sum(state[s][0] - state[s][2] for s in mine) < most
     for s in mine:
         forward, inputs, weights = state[s]
         if forward < micro_batches and room and (s == 0 or state[s - 1][0] > forward):
-            found.append((s, 0))
+            ready.append((s, 0))
         if inputs < forward and (s == 3 or state[s + 1][1] > inputs):
-            found.append((s, 1))
+            ready.append((s, 1))
         if weights < inputs:
-            found.append((s, 2))
-    return found
+            ready.append((s, 2))
+    return ready

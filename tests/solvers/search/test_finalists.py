@@ -11,13 +11,13 @@ def test_of_every_form_the_fastest_few_are_kept() -> None:
     graph = training_graph([(0, 1)], 2)
     p = problem(graph, [1.0] * len(graph), 2, mini_batch=8, micro_batches=None)
     apart = [(min(o % 2, 1),) for o in range(len(graph))]
-    found = Finalists()
+    finalists = Finalists()
     plans = {count: [assemble(p, apart, count) for _ in range(5)] for count in (1, 2, 4)}
     for count, alike in plans.items():
         for number, plan in enumerate(alike):
-            found.add(plan, 10.0 + count - number, 1.0)
-    kept = found.plans()
+            finalists.add(plan, 10.0 + count - number, 1.0)
+    kept = finalists.plans()
     assert len(kept) == 3 * OF_A_FORM <= MOST
     assert [one.objective_s for one in kept] == [7.0, 8.0, 10.0, 8.0, 9.0, 11.0, 9.0, 10.0, 12.0]
-    found.add(plans[4][0], 3.0, 1.0)  # more than twice as slow as this one are all those above 6
-    assert [one.objective_s for one in found.plans()] == [3.0]
+    finalists.add(plans[4][0], 3.0, 1.0)  # more than twice as slow as this one are all those above 6
+    assert [one.objective_s for one in finalists.plans()] == [3.0]

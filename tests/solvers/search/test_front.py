@@ -30,17 +30,17 @@ def test_what_is_offered_is_what_all_pairs_of_plans_say(seed: int) -> None:
     for objective_s, peak in shown:
         front.add(NO_PLAN, objective_s, peak)
     best_s, best_peak = min(shown)
-    found = [(one.objective_s, one.peak_bytes) for one in front.beside(best_s, best_peak)]
+    offered = [(one.objective_s, one.peak_bytes) for one in front.beside(best_s, best_peak)]
     near = [(s, p) for s, p in shown if s <= best_s * (1 + NEAR) and p <= best_peak * (1 - SAVES)]
-    assert bool(found) == bool(near)
-    assert len(found) <= MOST
-    assert set(found) <= set(near)
-    assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(found))
-    for objective_s, peak in found:
+    assert bool(offered) == bool(near)
+    assert len(offered) <= MOST
+    assert set(offered) <= set(near)
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(offered))
+    for objective_s, peak in offered:
         assert not any(s <= objective_s and p <= peak and (s, p) != (objective_s, peak) for s, p in shown)
     if near:
         # the leanest but for what is not worth a line
-        assert found[-1][1] <= min(p for _, p in near) + SAVES * best_peak
+        assert offered[-1][1] <= min(p for _, p in near) + SAVES * best_peak
 
 
 def test_a_result_offers_the_leaner_plan_and_answers_with_the_fast_one() -> None:

@@ -1,7 +1,7 @@
-"""Single faults of a telling: of what it reads (problem or plan), and of what it gives (spans, memory).
+"""Single faults of a simulation: of what it reads (problem or plan), and of what it gives (spans, memory).
 
-A fault takes a case, the schedule that is true of it, and a source of chance; it gives a schedule that tells
-something else, or None where there is nothing to spoil. That a spoiled schedule differs at all is for
+A fault takes a case, the schedule that is true of it, and a source of chance; it gives a schedule that
+differs, or None where there is nothing to spoil. That a spoiled schedule differs at all is for
 `differs` to say.
 """
 
@@ -40,7 +40,7 @@ def fault(name: str) -> Callable[[Fault], Fault]:
     return register
 
 
-# -- what the telling reads -----------------------------------------------------------------------
+# -- what the simulation reads --------------------------------------------------------------------
 
 
 def simulated(problem: Problem, plan: Plan) -> Schedule | None:
@@ -155,7 +155,7 @@ of_problem("another optimizer", lambda p, rng: replace(
 of_problem("another precision", lambda p, rng: replace(
     p, precision=rng.choice([each for each in Precision if each is not p.precision])
 ))  # fmt: skip
-of_problem("nothing is shared out among replicas", lambda p, rng: replace(p, zero=0))
+of_problem("nothing is sharded over replicas", lambda p, rng: replace(p, zero=0))
 of_problem("another stage of ZeRO", lambda p, rng: replace(p, zero=rng.choice([z for z in range(4) if z != p.zero])))
 FAULTS["no micro-batch waits for parameters"] = lambda case, true, rng: without_gathers(case)
 of_problem("nothing is factored", lambda p, rng: with_operators(p, lambda i, o: replace(o, factorable_bytes=0.0)))
@@ -259,7 +259,7 @@ of_plan("two devices changed places", _moved)
 of_plan("an operator in another stage", _operator_elsewhere)
 
 
-# -- what the telling gives -----------------------------------------------------------------------
+# -- what the simulation gives --------------------------------------------------------------------
 
 
 def spoiled_columns(true: Schedule, **columns: object) -> Schedule | None:

@@ -1,4 +1,4 @@
-"""`verify` notices: a telling with a single fault is refused, and one without is not."""
+"""`verify` notices: a simulation with a single fault is refused, and one without is not."""
 
 from __future__ import annotations
 

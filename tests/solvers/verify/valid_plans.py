@@ -1,4 +1,4 @@
-"""Seeded random plans of every sort that the engine knows, and their schedules as `simulate` tells them."""
+"""Seeded random plans of every sort that the engine knows, and their schedules from `simulate`."""
 
 from __future__ import annotations
 

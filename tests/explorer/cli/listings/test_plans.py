@@ -102,7 +102,7 @@ def test_what_fits_nothing_is_known_too(command: Command, library: Path, tmp_pat
     printed = command("plan", small)
     assert printed.status == 3
     assert KNOWN.search(printed.out)
-    *ways_out, one = command("plans", "--json").json  # the newest first; what was tried as a way out is known as well
+    *ways_out, one = command("plans", "--json").json  # the newest first; what was tried as a remedy is cached, too
     assert len({kept["question"] for kept in (one, *ways_out)}) == 1 + len(ways_out)
     assert one["status"] == "INFEASIBLE"
     assert one["objective_s"] is None

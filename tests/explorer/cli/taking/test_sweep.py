@@ -187,13 +187,13 @@ def count(library: Path) -> int:
 
 def in_session(session: int) -> list[int]:
     """Processes that are left of it."""
-    found = []
+    processes = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
             words = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
             if words[0] != "Z" and int(words[3]) == session:
-                found.append(int(name))
-    return found
+                processes.append(int(name))
+    return processes
 
 
 def test_a_model_is_given_once_and_flags_of_its_example_hold_for_all(command: Command, file: Path) -> None:

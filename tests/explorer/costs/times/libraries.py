@@ -25,11 +25,11 @@ def linear_time(rows: int, seconds: float, **changes: object) -> CallTime:
 
 def library_of_linear(*times: CallTime, **changes: object) -> Library:
     """Of one core; by default 1 row takes 1 ms, and 4 rows 2 ms."""
-    found = Library(
+    library = Library(
         "Slide Rule (R) 3000", 1, "2.13.0", "3.11", (Source("gpt", "2026-11-21T16:00:00Z", "wall clock", 1, 0.01),),
         times or (linear_time(1, MS), linear_time(4, 2 * MS)),
     )  # fmt: skip
-    return replace(found, **changes)  # type: ignore[arg-type]
+    return replace(library, **changes)  # type: ignore[arg-type]
 
 
 def linear_graph(*, also: str = "aten.relu", name: str = "mlp") -> OpGraph:

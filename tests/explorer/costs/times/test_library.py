@@ -89,8 +89,8 @@ def test_libraries_of_one_hardware_add_up_to_one() -> None:
     after = library_of_linear(linear_time(4, 6 * MS, count=1), linear_time(8, 9 * MS))
     both = merged(before, replace(after, sources=(replace(after.sources[0], reference="bert"),)))
     assert [source.reference for source in both.sources] == ["gpt", "bert"]
-    found = [(t.call.size.rows, round(t.seconds / MS, 9), t.count, t.source) for t in both.times]
-    assert found == [(1, 1, 1, 0), (4, 3, 4, 1), (8, 9, 1, 1)]
+    rows = [(t.call.size.rows, round(t.seconds / MS, 9), t.count, t.source) for t in both.times]
+    assert rows == [(1, 1, 1, 0), (4, 3, 4, 1), (8, 9, 1, 1)]
 
 
 @pytest.mark.parametrize("change", [{"hardware": "Abacus"}, {"threads": 2}, {"torch": "2.12.0"}])
@@ -107,12 +107,12 @@ def test_a_profile_says_what_calls_took() -> None:
     times = {time.call: time for time in library.times}
     index, size, of = graph.index_of(), sizes(graph, (1, 4)), classes(graph, "adam")
     alike = [index[f"blocks.{k}.attn.qkv/linear"] for k in range(4)]
-    found = times[Call(of[alike[0]], size[alike[0]][1])]
-    assert found.count == 4
-    assert found.samples == 4
-    assert found.shape == (4, *graph.tensors[graph.outputs[alike[0]][0]].shape[1:])
+    entry = times[Call(of[alike[0]], size[alike[0]][1])]
+    assert entry.count == 4
+    assert entry.samples == 4
+    assert entry.shape == (4, *graph.tensors[graph.outputs[alike[0]][0]].shape[1:])
     # (k + 1) x 3 ms is the lower quartile, and the median is 5 % more.
-    assert found.seconds == pytest.approx(sum((k + 1) * 3 * MS * 1.05 for k in alike) / 4)
+    assert entry.seconds == pytest.approx(sum((k + 1) * 3 * MS * 1.05 for k in alike) / 4)
     updates = [time for time in library.times if time.call.of.phase is Phase.UPDATE]
     assert {(time.call.of.op_type, round(time.seconds / MS, 9)) for time in updates} == {
         ("update.adam", 5), ("update.sgd", 2)

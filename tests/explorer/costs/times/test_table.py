@@ -38,10 +38,10 @@ def priced(*times: object) -> ComputeTable:
 
 def test_every_time_says_where_it_is_from() -> None:
     """Rows 1 and 4 are measured: 2 lies between, 8 and 16 within a factor of 4, and what follows is too far off."""
-    found = priced()
-    assert found.origins[KIND][0].tolist() == [M, I, M, I, I, *[E] * 6]
-    assert found.origins[KIND][1].tolist() == [E] * len(SAMPLES)
-    assert found.seconds[KIND][0, [0, 2]].tolist() == [MS, 2 * MS]
+    prices = priced()
+    assert prices.origins[KIND][0].tolist() == [M, I, M, I, I, *[E] * 6]
+    assert prices.origins[KIND][1].tolist() == [E] * len(SAMPLES)
+    assert prices.seconds[KIND][0, [0, 2]].tolist() == [MS, 2 * MS]
 
 
 def test_what_the_library_does_not_know_is_as_the_roofline_has_it() -> None:
@@ -77,9 +77,9 @@ def test_other_hardware_is_refused() -> None:
 
 
 def test_kinds_without_a_library_keep_the_roofline() -> None:
-    found, label = table(linear_graph(), ["H100-80GB", KIND], [library_of_linear()], Optimizer.ADAM)
-    assert (found.origins["H100-80GB"] == E).all()
-    assert found.seconds["H100-80GB"].tolist() == estimate(linear_graph(), ["H100-80GB"]).seconds["H100-80GB"].tolist()
+    prices, label = table(linear_graph(), ["H100-80GB", KIND], [library_of_linear()], Optimizer.ADAM)
+    assert (prices.origins["H100-80GB"] == E).all()
+    assert prices.seconds["H100-80GB"].tolist() == estimate(linear_graph(), ["H100-80GB"]).seconds["H100-80GB"].tolist()
     assert label == (
         "operator times of Slide Rule (R) 3000, 1 thread, torch 2.13.0, from gpt, 2026-11-21;"
         " else roofline estimate, H100-80GB, cpu-core, fp32"
@@ -97,9 +97,9 @@ def test_a_line_through_measured_work_is_found_again() -> None:
 
     known = [linear_size(rows, columns) for rows in (1, 8, 64, 512) for columns in (16, 128, 1024)]
     sizes = [linear_size(rows, columns) for rows in (3, 100) for columns in (40, 700)]
-    found, inside = curve(known, [seconds(size) for size in known]).seconds(sizes)
+    predicted, inside = curve(known, [seconds(size) for size in known]).seconds(sizes)
     assert inside.all()
-    assert found == pytest.approx([seconds(size) for size in sizes], rel=1e-6)
+    assert predicted == pytest.approx([seconds(size) for size in sizes], rel=1e-6)
 
 
 def test_what_is_off_the_line_is_carried_over_to_work_like_it() -> None:
@@ -116,8 +116,8 @@ def test_what_is_off_the_line_is_carried_over_to_work_like_it() -> None:
 @pytest.mark.parametrize("sizes", [[Size(0, 64)], [Size(0, 0)], [Size(8, 0)], [Size(0, 64), Size(0, 64)]])
 def test_little_to_go_by_is_still_something(sizes: list[Size]) -> None:
     """One call, one without FLOPs, one without bytes: the same takes the same."""
-    found, _ = curve(sizes, [MS] * len(sizes)).seconds(sizes[:1])
-    assert found == pytest.approx([MS])
+    predicted, _ = curve(sizes, [MS] * len(sizes)).seconds(sizes[:1])
+    assert predicted == pytest.approx([MS])
 
 
 # -- in a plan ------------------------------------------------------------------------------------
@@ -136,13 +136,13 @@ def planned(micro_batch_size: int) -> tuple[Problem, Plan]:
 def test_a_plan_says_how_much_of_its_time_was_measured(micro_batch_size: int, origin: str) -> None:
     """Beside 2 ms of the linear, the roofline's 2 us of the other operator are 0.1 %."""
     problem, plan = planned(micro_batch_size)
-    found = share(problem, plan)
-    assert found is not None
-    assert getattr(found, origin) > 0.998
-    assert 0 < found.estimated < 0.002
-    assert found.measured + found.interpolated + found.estimated == pytest.approx(1)
+    parts = share(problem, plan)
+    assert parts is not None
+    assert getattr(parts, origin) > 0.998
+    assert 0 < parts.estimated < 0.002
+    assert parts.measured + parts.interpolated + parts.estimated == pytest.approx(1)
     assert costs_words(problem, plan).startswith(problem.costs_from)
-    assert costs_words(problem, plan).endswith(found.words())
+    assert costs_words(problem, plan).endswith(parts.words())
 
 
 def test_the_page_says_of_a_box_where_its_time_is_from() -> None:
@@ -190,7 +190,7 @@ def test_times_that_are_all_of_one_origin_say_nothing() -> None:
 
 
 def test_between_two_batches_the_less_sure_origin_holds() -> None:
-    found = priced(linear_time(1, MS), linear_time(2, 1.5 * MS))
-    assert found.origin_at(KIND, 2) is not None
-    assert found.origin_at(KIND, 1.5).tolist() == [I, E]  # type: ignore[union-attr]
-    assert found.origin_at(KIND, 48).tolist() == [E, E]  # type: ignore[union-attr]
+    prices = priced(linear_time(1, MS), linear_time(2, 1.5 * MS))
+    assert prices.origin_at(KIND, 2) is not None
+    assert prices.origin_at(KIND, 1.5).tolist() == [I, E]  # type: ignore[union-attr]
+    assert prices.origin_at(KIND, 48).tolist() == [E, E]  # type: ignore[union-attr]

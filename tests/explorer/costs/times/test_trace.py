@@ -73,23 +73,23 @@ def test_a_trace_has_the_calls_of_the_traced_model(profiled: Path) -> None:
     graph = trace_module(Small(), (torch.randint(50, (4, 16)),), name="small", training=True).graph
     of, size = classes(graph, "adam"), sizes(graph, (4,))
     library = imported([load_trace(str(profiled))], "trace.json", hardware="Abacus").library
-    found = {time.call for time in library.times}
+    calls = {time.call for time in library.times}
     wanted = {
         (operator.name, Call(of[at], size[at][0])) for at, operator in enumerate(graph.operators) if known(operator)
     }
     assert len(wanted) > 15
-    assert {name for name, call in wanted if call not in found} == set()
+    assert {name for name, call in wanted if call not in calls} == set()
 
 
 def test_every_run_counts_and_the_median_is_kept(profiled: Path) -> None:
-    found = imported([load_trace(str(profiled))], "trace.json", hardware="Abacus", torch="2.13.0")
-    times = {(t.call.of.op_type, t.call.of.phase, t.shape): t for t in found.library.times}
+    result = imported([load_trace(str(profiled))], "trace.json", hardware="Abacus", torch="2.13.0")
+    times = {(t.call.of.op_type, t.call.of.phase, t.shape): t for t in result.library.times}
     assert times["aten.gelu", Phase.FORWARD, (4, 16, 32)].count == RUNS
     assert times["aten.conv1d", Phase.BACKWARD_WEIGHT, (4, 8, 16)].count == RUNS
-    assert all(time.seconds > 0 for time in found.library.times)
-    assert ("aten::sum", RUNS) in found.left_out
-    assert 0 < found.kept < 1
-    assert (found.library.hardware, found.library.torch) == ("Abacus", "2.13.0")
+    assert all(time.seconds > 0 for time in result.library.times)
+    assert ("aten::sum", RUNS) in result.left_out
+    assert 0 < result.kept < 1
+    assert (result.library.hardware, result.library.torch) == ("Abacus", "2.13.0")
 
 
 # -- by hand --------------------------------------------------------------------------------------
@@ -98,8 +98,8 @@ def test_every_run_counts_and_the_median_is_kept(profiled: Path) -> None:
 def event(name: str, start: float, length: float, number: int | None = None, **more: Any) -> dict[str, Any]:
     args = {key.replace("_", " "): value for key, value in more.items() if key not in ("cat", "tid")}
     args |= {} if number is None else {"Sequence number": number, "Fwd thread id": int("Backward" in name)}
-    found = {"ph": "X", "cat": more.get("cat", "cpu_op"), "name": name, "pid": 1, "tid": more.get("tid", 1)}
-    return found | {"ts": start, "dur": length, "args": args}
+    entry = {"ph": "X", "cat": more.get("cat", "cpu_op"), "name": name, "pid": 1, "tid": more.get("tid", 1)}
+    return entry | {"ts": start, "dur": length, "args": args}
 
 
 LINEAR = {"Input_Dims": [[4, 8], [16, 8], [16]], "Input_type": ["float", "float", "float"]}
@@ -127,8 +127,8 @@ def text(events: list[dict[str, Any]], **more: Any) -> str:
 
 
 def seconds(events: list[dict[str, Any]], hardware: str | None = "Abacus", **more: Any) -> dict[str, float]:
-    found = imported([read_trace(text(events, **more))], "by hand", hardware=hardware)
-    return {str(time.call.of.phase): time.seconds / MICROSECOND for time in found.library.times}
+    result = imported([read_trace(text(events, **more))], "by hand", hardware=hardware)
+    return {str(time.call.of.phase): time.seconds / MICROSECOND for time in result.library.times}
 
 
 def test_a_backward_belongs_to_the_call_that_made_it() -> None:

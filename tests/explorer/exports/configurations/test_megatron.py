@@ -29,14 +29,22 @@ torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py "${MODEL[@]}" $TRAINING \\
 
 
 def test_a_script_becomes_a_configuration() -> None:
-    found = megatron(SCRIPT, "train.sh")
-    assert (found.tensor, found.pipeline, found.chunks, found.world) == (4, 2, 2, 16)
-    assert (found.layers, found.counts, found.schedule) == (32, (8, 8, 8, 8), Pipeline.INTERLEAVED)
-    assert (found.dtype, found.precision, found.zero) == ("bf16", Precision.MIXED_FP32_GRADIENTS, 1)
-    assert (found.recompute, found.sequence_parallel) == ("operators", True)
-    assert found.replicas(None) == 2
-    assert found.settings(None)["mini_batch"] == 64
-    assert found.replicas(64) == 8
+    configuration = megatron(SCRIPT, "train.sh")
+    assert (configuration.tensor, configuration.pipeline, configuration.chunks, configuration.world) == (4, 2, 2, 16)
+    assert (configuration.layers, configuration.counts, configuration.schedule) == (
+        32,
+        (8, 8, 8, 8),
+        Pipeline.INTERLEAVED,
+    )
+    assert (configuration.dtype, configuration.precision, configuration.zero) == (
+        "bf16",
+        Precision.MIXED_FP32_GRADIENTS,
+        1,
+    )
+    assert (configuration.recompute, configuration.sequence_parallel) == ("operators", True)
+    assert configuration.replicas(None) == 2
+    assert configuration.settings(None)["mini_batch"] == 64
+    assert configuration.replicas(64) == 8
 
 
 @pytest.mark.parametrize(

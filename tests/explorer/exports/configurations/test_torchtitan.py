@@ -28,20 +28,25 @@ enable = true
 
 
 def test_a_file_becomes_a_configuration() -> None:
-    found = torchtitan(FILE, "f")
-    assert (found.tensor, found.pipeline, found.chunks, found.data) == (2, 4, 2, 2)
-    assert (found.schedule, found.recompute, found.zero) == (Pipeline.INTERLEAVED, "layers", 2)
-    assert (found.dtype, found.precision) == ("bf16", Precision.MIXED)
-    assert found.settings(None)["devices"] == 16
-    assert found.settings(16)["mini_batch"] == 16
-    assert found.micro_batch == 1
-    assert found.ignored == ("[compile]",)
-    assert (found.layers, found.ends) == (None, (1, 1))
+    configuration = torchtitan(FILE, "f")
+    assert (configuration.tensor, configuration.pipeline, configuration.chunks, configuration.data) == (2, 4, 2, 2)
+    assert (configuration.schedule, configuration.recompute, configuration.zero) == (Pipeline.INTERLEAVED, "layers", 2)
+    assert (configuration.dtype, configuration.precision) == ("bf16", Precision.MIXED)
+    assert configuration.settings(None)["devices"] == 16
+    assert configuration.settings(16)["mini_batch"] == 16
+    assert configuration.micro_batch == 1
+    assert configuration.ignored == ("[compile]",)
+    assert (configuration.layers, configuration.ends) == (None, (1, 1))
 
 
 def test_without_pipelines_a_local_batch_is_one_micro_batch() -> None:
-    found = torchtitan("[training]\nlocal_batch_size = 4\nglobal_batch_size = 64\n", "f")
-    assert (found.micro_batch, found.replicas(8), found.samples(8), found.zero) == (4, 8, 64, 3)
+    configuration = torchtitan("[training]\nlocal_batch_size = 4\nglobal_batch_size = 64\n", "f")
+    assert (configuration.micro_batch, configuration.replicas(8), configuration.samples(8), configuration.zero) == (
+        4,
+        8,
+        64,
+        3,
+    )
 
 
 @pytest.mark.parametrize(

@@ -41,14 +41,14 @@ def test_megatron_core_reads_the_layout(tmp_path: Path) -> None:
         ranks = int(shown["--pipeline-model-parallel-size"])
         read = layouts.PipelineParallelLayerLayout.from_str(shown["--pipeline-model-parallel-layout"], ranks)
         read.validate_layer_layout(int(shown["--num-layers"]), 0)
-        found, first = {}, 0
+        layers, first = {}, 0
         for number in range(read.virtual_pipeline_model_parallel_size):
             for rank in range(ranks):
                 count = read.layout[rank][number].count(decoder)
-                found[rank, number] = list(range(first, first + count))
+                layers[rank, number] = list(range(first, first + count))
                 first += count
         rounds = range(read.virtual_pipeline_model_parallel_size)
-        assert [[found[rank, number] for number in rounds] for rank in range(ranks)] == expected
+        assert [[layers[rank, number] for number in rounds] for rank in range(ranks)] == expected
 
 
 def test_torchtitan_takes_the_settings_and_splits_the_model_by_them() -> None:

@@ -37,21 +37,21 @@ def test_accelerate_takes_every_parameter_and_runs_the_same_model(tmp_path: Path
 
 def test_a_dag_of_stages_and_cpus_are_said_and_the_order_is_not() -> None:
     firsts = ["branches.text.layers.0.query/linear", "branches.audio.layers.0.query/linear"]
-    found = export(planned("multimodal-small", firsts, devices=(1, 0, 2)), "device-map")
-    content = json.loads(found.data)
+    exported = export(planned("multimodal-small", firsts, devices=(1, 0, 2)), "device-map")
+    content = json.loads(exported.data)
     assert (content["branches.vision.layers.0"], content["branches.text.layers.1"], content["head"]) == (1, 0, 2)
-    assert any("micro-batches and their order" in line for line in found.lost)
-    assert any(line.startswith("cat: reads of several devices") for line in found.lost)
+    assert any("micro-batches and their order" in line for line in exported.lost)
+    assert any(line.startswith("cat: reads of several devices") for line in exported.lost)
 
 
 def test_a_module_on_two_devices_is_refused_or_moved_whole() -> None:
     file = planned("gpt-small", ["blocks.2/add"])
     with pytest.raises(UnsupportedProblem, match=r"blocks\.2 is on several devices: 4 operators on GPU 0, 6 operators"):
         export(file, "device-map")
-    found = export(file, "device-map", nearest=True)
-    assert json.loads(found.data)["blocks.2"] == 1
-    assert found.changed[0].startswith("blocks.2 is whole on GPU 1, which does ")
-    assert found.changed[1].startswith("predicted iteration, snapped to module boundaries: ")
+    exported = export(file, "device-map", nearest=True)
+    assert json.loads(exported.data)["blocks.2"] == 1
+    assert exported.changed[0].startswith("blocks.2 is whole on GPU 1, which does ")
+    assert exported.changed[1].startswith("predicted iteration, snapped to module boundaries: ")
 
 
 def test_replicas_are_refused() -> None:

@@ -56,10 +56,10 @@ def test_a_divided_plan_comes_back(launcher: str, tmp_path: Path) -> None:
 
 
 def test_processes_and_devices_are_those_of_all_members(tmp_path: Path) -> None:
-    found = export(halves(), "megatron")
-    assert "2 replicas: start 8 processes, data parallel" in found.lost
-    assert b"on 8 x H100-80GB" in found.data
-    words = in_a_shell(found.data, '"${PIPELINE_ARGS[@]}"', tmp_path)
+    exported = export(halves(), "megatron")
+    assert "2 replicas: start 8 processes, data parallel" in exported.lost
+    assert b"on 8 x H100-80GB" in exported.data
+    words = in_a_shell(exported.data, '"${PIPELINE_ARGS[@]}"', tmp_path)
     assert flags(words)["--tensor-model-parallel-size"] == "2"
     assert "tensor" not in export(planned("gpt-small", HALVES), "megatron").data.decode()
     served = export(planned(MODEL, HALVES, training=False), "vllm")
@@ -73,9 +73,9 @@ def test_tokens_are_divided_where_the_plan_divides_them() -> None:
     assert b"--sequence-parallel" not in export(together, "megatron").data
     assert b"--sequence-parallel" in export(apart, "megatron").data
     assert "tokens between the products: torchtitan divides them, the plan not" in export(together, "torchtitan").lost
-    found = export(apart, "torchtitan")
-    assert not any(line.startswith("tokens") for line in found.lost)
-    assert tomllib.loads(found.data.decode())["parallelism"]["tensor_parallel_degree"] == 2
+    exported = export(apart, "torchtitan")
+    assert not any(line.startswith("tokens") for line in exported.lost)
+    assert tomllib.loads(exported.data.decode())["parallelism"]["tensor_parallel_degree"] == 2
     assert "tokens between the products: vLLM does not divide them, the plan does" in export(apart, "vllm").lost
 
 

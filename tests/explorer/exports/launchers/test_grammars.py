@@ -40,8 +40,8 @@ def flags(words: list[str]) -> dict[str, str]:
 
 
 def test_megatron_gets_layers_by_stage_in_rounds(tmp_path: Path) -> None:
-    found = export(interleaved(), "megatron")
-    shown = flags(in_a_shell(found.data, '"${PIPELINE_ARGS[@]}"', tmp_path))
+    exported = export(interleaved(), "megatron")
+    shown = flags(in_a_shell(exported.data, '"${PIPELINE_ARGS[@]}"', tmp_path))
     assert shown == {
         "--num-layers": "4",
         "--pipeline-model-parallel-size": "2",
@@ -55,10 +55,10 @@ def test_megatron_gets_layers_by_stage_in_rounds(tmp_path: Path) -> None:
 
 def test_megatron_is_told_of_replicas_and_recomputation(tmp_path: Path) -> None:
     file = planned("gpt-small", HALVES, devices=((0, 1), (2, 3)), max_replicas=2)
-    found = export(file, "megatron")
-    shown = flags(in_a_shell(found.data, '"${PIPELINE_ARGS[@]}"', tmp_path))
+    exported = export(file, "megatron")
+    shown = flags(in_a_shell(exported.data, '"${PIPELINE_ARGS[@]}"', tmp_path))
     assert (shown["--micro-batch-size"], shown["--global-batch-size"]) == ("8", "64")
-    assert "2 replicas: start 4 processes, data parallel" in found.lost
+    assert "2 replicas: start 4 processes, data parallel" in exported.lost
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def partition(text: str, layers: int, ranks: int) -> list[tuple[int, int]]:
 def test_vllm_gets_numbers_of_layers_that_add_up(tmp_path: Path) -> None:
     assert partition("4,6,6,4", 20, 4) == [(0, 4), (4, 10), (10, 16), (16, 20)]
     file = planned("gpt-small", ["blocks.1.norm1/layer_norm"], training=False)
-    found = export(file, "vllm")
-    shown, size = in_a_shell(found.data, '"$VLLM_PP_LAYER_PARTITION" "${VLLM_ARGS[1]}"', tmp_path)
+    exported = export(file, "vllm")
+    shown, size = in_a_shell(exported.data, '"$VLLM_PP_LAYER_PARTITION" "${VLLM_ARGS[1]}"', tmp_path)
     assert partition(shown, 4, int(size)) == [(0, 1), (1, 4)]
-    assert not any("training" in line for line in found.lost)
+    assert not any("training" in line for line in exported.lost)
     assert any("training" in line for line in export(planned("gpt-small", HALVES), "vllm").lost)
     for name in ("vllm", "deepspeed"):
         with pytest.raises(UnsupportedProblem, match="a rank has 2 stages"):
@@ -124,10 +124,10 @@ def test_torchtitan_gets_names_by_stage_and_the_name_of_the_schedule() -> None:
 
 def configuration(file: PlanFile) -> tuple[dict[str, Any], tuple[str, ...]]:
     """DeepSpeed's, of a file of Python that is read and not run."""
-    found = export(file, "deepspeed")
-    tree = ast.parse(found.data)
+    exported = export(file, "deepspeed")
+    tree = ast.parse(exported.data)
     assigned = {ast.unparse(each.targets[0]): each.value for each in tree.body if isinstance(each, ast.Assign)}
-    return ast.literal_eval(assigned["CONFIG"]), found.lost
+    return ast.literal_eval(assigned["CONFIG"]), exported.lost
 
 
 def test_deepspeed_gets_a_configuration() -> None:
@@ -166,9 +166,9 @@ def test_deepspeed_is_told_the_precision() -> None:
 
 def test_deepspeed_divides_tensors_without_a_pipeline() -> None:
     divided = "gpt-small,tensor-parallel=2"
-    found, lost = configuration(planned(divided, [], devices=[(0, 1)], max_replicas=2, zero=2))
-    assert found["tensor_parallel"] == {"autotp_size": 2}
-    assert "train_batch_size" not in found
+    config, lost = configuration(planned(divided, [], devices=[(0, 1)], max_replicas=2, zero=2))
+    assert config["tensor_parallel"] == {"autotp_size": 2}
+    assert "train_batch_size" not in config
     assert any("AutoTP" in line for line in lost)
     with pytest.raises(UnsupportedProblem, match="divides tensors and has ZeRO-3"):
         export(planned(divided, [], devices=[(0, 1)], max_replicas=2, zero=3), "deepspeed")
@@ -177,11 +177,11 @@ def test_deepspeed_divides_tensors_without_a_pipeline() -> None:
 
 
 def test_deepspeed_gets_positions_and_is_told_what_runs_side_by_side() -> None:
-    found = export(planned("gpt-small", HALVES), "deepspeed")
-    text = found.data.decode()
+    exported = export(planned("gpt-small", HALVES), "deepspeed")
+    text = exported.data.decode()
     assert "PARTS = [0, 4, 8]" in text
     compile(text, "planned.py", "exec")
-    assert any(line.startswith("what positions and blocks.0 read: ") for line in found.lost)
+    assert any(line.startswith("what positions and blocks.0 read: ") for line in exported.lost)
     with pytest.raises(UnsupportedProblem, match="reads of the model's inputs; DeepSpeed feeds"):
         export(planned("multimodal-small", ["branches.text.layers.0.query/linear"]), "deepspeed")
     skipping = planned("transformer-small", [f"decoder.{i}.attention.query/linear" for i in (0, 1)])

@@ -122,8 +122,8 @@ def test_megatron_is_told_of_single_stages() -> None:
 def test_torchtitan_gets_a_mode() -> None:
     for kind, expected in ((Recompute.LAYERS, {"mode": "full"}),
                        (Recompute.OPERATORS, {"mode": "selective", "selective_ac_option": "op"})):  # fmt: skip
-        found = tomllib.loads(export(regions(kind), "torchtitan").data.decode())
-        assert found["activation_checkpoint"] == expected
+        config = tomllib.loads(export(regions(kind), "torchtitan").data.decode())
+        assert config["activation_checkpoint"] == expected
     assert "activation_checkpoint" not in tomllib.loads(
         export(planned("gpt-small", HALVES), "torchtitan").data.decode()
     )

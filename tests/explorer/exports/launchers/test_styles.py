@@ -54,8 +54,8 @@ def alone() -> Iterator[None]:
 def test_parameters_lie_as_the_plan_says(tmp_path: Path) -> None:
     file = file_of(LLAMA)
     module, _ = MODELS["llama-small"].build()
-    found = program(file, tmp_path)
-    divided = found["parallelize"](module, init_device_mesh("cpu", (2,)))  # type: ignore[operator]
+    namespace = program(file, tmp_path)
+    divided = namespace["parallelize"](module, init_device_mesh("cpu", (2,)))  # type: ignore[operator]
     division = file.problem.graph.division
     assert division is not None
     stated = {tensor.name: tensor.placement for tensor in division.tensors if tensor.parameter}
@@ -96,8 +96,8 @@ def _member(rank: int, port: int, path: str, wanted: dict[str, Tensor], loss: fl
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     torch.manual_seed(0)
     block, x = Block().double(), torch.randn(2, 8, 16, dtype=torch.float64)
-    found = runpy.run_path(path)
-    found["parallelize"](block, found["mesh_of"]("cpu"))
+    namespace = runpy.run_path(path)
+    namespace["parallelize"](block, namespace["mesh_of"]("cpu"))
     made = block(x)
     made.backward()
     assert abs(made.item() - loss) < 1e-9

@@ -53,9 +53,9 @@ def test_torch_cuts_the_model_into_the_stages_of_the_plan(model: str, firsts: li
     stages = [pipe.get_stage_module(i) for i in range(pipe.num_stages)]
     assert [4.0 * sum(p.numel() for p in stage.parameters()) for stage in stages] == param_bytes(file)
     names = [[name for name, _ in stage.named_parameters()] for stage in stages]
-    for found, modules in zip(names, content["stages"], strict=True):
-        owned = [name for name in found if any(name.startswith(f"{each}.") for each in modules)]
-        assert owned == found
+    for parameters, modules in zip(names, content["stages"], strict=True):
+        owned = [name for name in parameters if any(name.startswith(f"{each}.") for each in modules)]
+        assert owned == parameters
 
 
 @pytest.fixture

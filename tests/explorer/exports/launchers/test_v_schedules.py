@@ -39,11 +39,11 @@ def row_of_torch(made: type, rank: int, ranks: int, micro_batches: int) -> list[
     schedule: Any = object.__new__(made)
     schedule.pp_group_size, schedule._n_microbatches, schedule.num_stages = ranks, micro_batches, 2 * ranks
     schedule._stages = [None, None]
-    found = []
+    actions = []
     for action in schedule._calculate_single_rank_operations(rank):
         for part in () if action is None else action.sub_actions or (action,):
-            found += words(part)
-    return found
+            actions += words(part)
+    return actions
 
 
 def words(action: _Action) -> list[str]:

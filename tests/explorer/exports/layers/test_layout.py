@@ -1,4 +1,4 @@
-"""Modules of every stage: whole, or refused by name, or made whole and told what that costs."""
+"""Modules of every stage: whole, or refused by name, or made whole with what that costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of job for workers of tests, which load nothing and do what is told; and who hears of a job."""
+"""Kinds of job for workers of tests, which load nothing and do as the request says; and a listener of a job."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Search(Ask):
 
 
 def busy(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
-    """Work that heeds a cancel; tells which process does it."""
+    """Work that heeds a cancel; reports which process does it."""
     _begin(ask, emit)
     for part in range(ask.parts):
         _pass(ask.seconds, should_stop)

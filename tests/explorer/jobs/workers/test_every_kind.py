@@ -1,4 +1,4 @@
-"""Every kind of worker is killed, starved and left: whoever waits for it hears of it, and nothing of it stays."""
+"""Every kind of worker is killed, starved and left: its waiting client is notified, and nothing of it stays."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class JobKind:
         self.jobs.cancel(self.job)
 
     def end(self):
-        """What whoever waits hears in the end."""
+        """What a waiting client is sent in the end."""
         return self.events.end()["message"]
 
     def close(self):

@@ -82,15 +82,15 @@ def test_a_comparison_gives_a_row_a_planner_and_then_its_end(jobs, workload):
     planners = ("single", "brute-force:placement_limit=1", "linear-dp")
     jobs.start("compare", CompareRequest(workload, Settings(), planners), events)
     assert unpacked(events.until("model")["skeleton"])["operators"] == 11
-    found = [events.until("row", "failed") for _ in planners]
-    assert [(e["row"].planner, e["row"].status) for e in found] == [
+    rows = [events.until("row", "failed") for _ in planners]
+    assert [(e["row"].planner, e["row"].status) for e in rows] == [
         ("brute-force:placement_limit=1", "UNSUPPORTED"),
         ("single", "FEASIBLE"),
         ("linear-dp", "FEASIBLE"),
     ]
-    assert [e["plan"] is not None for e in found] == [False, True, True]
-    assert len(unpacked(found[1]["plan"])["placement"]) == 11
-    assert {e["objective"] for e in found} == {"max-load"}
+    assert [e["plan"] is not None for e in rows] == [False, True, True]
+    assert len(unpacked(rows[1]["plan"])["placement"]) == 11
+    assert {e["objective"] for e in rows} == {"max-load"}
     end = events.until("compared", "failed")
     assert (end["finished"], end["runs"], end["contradictions"]) == (3, 3, [])
 
@@ -100,12 +100,12 @@ def test_a_comparison_that_is_cancelled_keeps_the_rows_it_has(jobs, workload):
     settings = Settings(contiguity=Contiguity.NONE)
     planners = ("single", "brute-force", "linear-dp")
     job = jobs.start("compare", CompareRequest(workload, settings, planners, time_limit_s=100), events)
-    found = [events.until("row", "failed")["row"]]
+    rows = [events.until("row", "failed")["row"]]
     while events.until("comparing")["planner"] != "brute-force":
         pass
     jobs.cancel(job)
-    found.append(events.until("row", "failed")["row"])
-    assert [(row.planner, row.stop_reason) for row in found] == [("single", "FINISHED"), ("brute-force", "CANCELLED")]
+    rows.append(events.until("row", "failed")["row"])
+    assert [(row.planner, row.stop_reason) for row in rows] == [("single", "FINISHED"), ("brute-force", "CANCELLED")]
     end = events.until("compared", "failed")
     assert (end["finished"], end["runs"]) == (2, 3)
 

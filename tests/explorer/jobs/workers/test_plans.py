@@ -27,9 +27,9 @@ def packed():
     """The name of a plan, and the plan as another process gets it."""
     tuple(newly_held())
     name = hold(solve(chain_problem(2, micro_batches=4, blocks=2, size=3), "equal"), "chain")
-    found = dict(newly_held())
-    assert list(found) == [name]
-    return name, found[name]
+    held = dict(newly_held())
+    assert list(held) == [name]
+    return name, held[name]
 
 
 def test_a_plan_is_the_same_where_another_worker_takes_it(packed, monkeypatch):

@@ -37,12 +37,12 @@ def test_every_action_is_where_its_calls_are(tmp_path: Path) -> None:
     outcome = traced(write_ranks(tmp_path / "t", iterations()))
     assert outcome.iterations_s == pytest.approx([110 * US] * 3)
     assert outcome.rank_devices == (0, 1)
-    found = spans(outcome)
-    assert found[0, "0F0"] == (0, 10, 0)
-    assert found[1, "1F0"] == (15, 25, 15)
-    assert found[0, "0B0"] == (60, 80, 40)
-    assert found[0, "0B1"] == (90, 110, 10)
-    assert spans(outcome, 2) == found
+    placed = spans(outcome)
+    assert placed[0, "0F0"] == (0, 10, 0)
+    assert placed[1, "1F0"] == (15, 25, 15)
+    assert placed[0, "0B0"] == (60, 80, 40)
+    assert placed[0, "0B1"] == (90, 110, 10)
+    assert spans(outcome, 2) == placed
 
 
 def test_operators_have_the_median_of_their_calls(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_clocks_of_other_hosts_are_put_on(tmp_path: Path) -> None:
     for one in second:
         one["ts"] -= 40
     outcome = traced(write_ranks(tmp_path / "t", (first, second), hosts=("one", "two")))
-    found = spans(outcome)
-    assert found[1, "1F0"][0] >= found[0, "0F0"][1]
+    placed = spans(outcome)
+    assert placed[1, "1F0"][0] >= placed[0, "0F0"][1]
     assert any("clocks of hosts" in note for note in outcome.notes)
     assert outcome.messages == ()
 

@@ -21,15 +21,15 @@ MODEL = "candle_uno-small,batch=6"
 @pytest.fixture
 def traces(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of what is traced."""
-    found: list[str] = []
+    names: list[str] = []
     trace = explorer.tracing.trace.trace_demo
 
     def counted(name: str, *args: object) -> Workload:
-        found.append(name)
+        names.append(name)
         return trace(name, *args)
 
     monkeypatch.setattr(explorer.tracing.trace, "trace_demo", counted)
-    return found
+    return names
 
 
 def test_a_demo_that_ships_is_not_traced(traces: list[str]) -> None:

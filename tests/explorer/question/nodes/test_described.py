@@ -25,32 +25,32 @@ def cluster(value: object) -> Cluster:
     return parse_cluster(json.dumps(value), "mine.json")
 
 
-def link(found: Cluster, src: int, dst: int) -> Link:
-    shown = found.link(src, dst)
+def link(machines: Cluster, src: int, dst: int) -> Link:
+    shown = machines.link(src, dst)
     assert shown is not None
     return shown
 
 
 def test_devices_are_in_the_order_of_their_nodes_and_cpus_come_last() -> None:
-    found = cluster(TWO)
-    shown = [(d.name, d.kind, d.node) for d in found.devices]
+    machines = cluster(TWO)
+    shown = [(d.name, d.kind, d.node) for d in machines.devices]
     assert shown == [
         ("GPU 0", "V100-16GB", 0),
         ("GPU 1", "V100-16GB", 0),
         ("GPU 2", "A100-40GB", 1),
         ("CPU 0", "cpu", 0),
     ]
-    assert [d.memory_bytes for d in found.devices] == [8e9, 8e9, 40e9, DEVICES["cpu"].memory_bytes]
+    assert [d.memory_bytes for d in machines.devices] == [8e9, 8e9, 40e9, DEVICES["cpu"].memory_bytes]
 
 
 def test_links_inside_a_node_and_between_nodes_are_as_fast_as_told_each_way() -> None:
-    found = cluster(TWO)
-    assert len(found.links) == 4 * 3
-    assert link(found, 0, 1) == Link(0, 1, 50e9, 5e-6, "0->1")
-    assert link(found, 0, 2).bandwidth_bytes_per_s == 2e9
-    assert link(found, 0, 2).latency_s == pytest.approx(30e-6)
-    assert link(found, 2, 0).bandwidth_bytes_per_s == 1e9
-    assert link(found, 0, 3).bandwidth_bytes_per_s == 50e9
+    machines = cluster(TWO)
+    assert len(machines.links) == 4 * 3
+    assert link(machines, 0, 1) == Link(0, 1, 50e9, 5e-6, "0->1")
+    assert link(machines, 0, 2).bandwidth_bytes_per_s == 2e9
+    assert link(machines, 0, 2).latency_s == pytest.approx(30e-6)
+    assert link(machines, 2, 0).bandwidth_bytes_per_s == 1e9
+    assert link(machines, 0, 3).bandwidth_bytes_per_s == 50e9
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_links_inside_a_node_and_between_nodes_are_as_fast_as_told_each_way() ->
     ],
 )
 def test_what_shares_a_wire_inside_a_node(wires: str, same: tuple[Any, ...], apart: tuple[Any, ...]) -> None:
-    found = cluster({"nodes": [{"devices": "3xV100-16GB", "links": {"wires": wires}}]})
-    assert len({link(found, *pair).resource for pair in same}) <= 1
-    assert len({link(found, *pair).resource for pair in apart}) == len(apart)
+    machines = cluster({"nodes": [{"devices": "3xV100-16GB", "links": {"wires": wires}}]})
+    assert len({link(machines, *pair).resource for pair in same}) <= 1
+    assert len({link(machines, *pair).resource for pair in apart}) == len(apart)
 
 
 @pytest.mark.parametrize(
@@ -76,21 +76,21 @@ def test_what_shares_a_wire_inside_a_node(wires: str, same: tuple[Any, ...], apa
     ],
 )
 def test_what_shares_a_wire_between_nodes(wires: str, shares: tuple[Any, ...], does_not: tuple[Any, ...]) -> None:
-    found = cluster({"nodes": [{"count": 3, "devices": "2xV100-16GB"}], "network": {"wires": wires}})
-    assert len({link(found, *pair).resource for pair in shares}) == 1
-    assert len({link(found, *pair).resource for pair in does_not}) == 2
+    machines = cluster({"nodes": [{"count": 3, "devices": "2xV100-16GB"}], "network": {"wires": wires}})
+    assert len({link(machines, *pair).resource for pair in shares}) == 1
+    assert len({link(machines, *pair).resource for pair in does_not}) == 2
 
 
 def test_nodes_of_one_rack_are_joined_by_what_the_rack_has() -> None:
-    found = cluster(
+    machines = cluster(
         {
             "nodes": [{"count": 3, "devices": "V100-16GB"}],
             "network": {"bandwidth": "1GB/s", "latency": 9e-6, "wires": "node"},
             "racks": [{"nodes": [0, 1], "bandwidth": "10GB/s"}],
         }
     )
-    assert link(found, 0, 1) == Link(0, 1, 10e9, 9e-6, "node0 adapter")
-    assert link(found, 1, 2) == Link(1, 2, 1e9, 9e-6, "node1 adapter")
+    assert link(machines, 0, 1) == Link(0, 1, 10e9, 9e-6, "node0 adapter")
+    assert link(machines, 1, 2) == Link(1, 2, 1e9, 9e-6, "node1 adapter")
 
 
 @pytest.mark.parametrize(

@@ -13,22 +13,22 @@ from solvers.errors import InvalidProblem
 
 @pytest.mark.parametrize("name", [*PRESETS, *OFFERED])
 def test_each_is_a_cluster_with_all_its_links(name: str) -> None:
-    found = preset_cluster(name)
-    assert found is not None
-    assert len(found.accelerators) == len(found)
-    assert (len(found), max(device.memory_bytes for device in found.devices)) == preset_devices(name)
-    assert len(found.links) == len(found) * (len(found) - 1)
+    machines = preset_cluster(name)
+    assert machines is not None
+    assert len(machines.accelerators) == len(machines)
+    assert (len(machines), max(device.memory_bytes for device in machines.devices)) == preset_devices(name)
+    assert len(machines.links) == len(machines) * (len(machines) - 1)
     assert preset_title(name)
 
 
 def test_several_nodes_are_joined_by_the_network_of_the_preset() -> None:
-    found = preset_cluster("2xdgx-h100")
-    assert found is not None
-    inside, between = found.link(0, 1), found.link(0, 8)
+    machines = preset_cluster("2xdgx-h100")
+    assert machines is not None
+    inside, between = machines.link(0, 1), machines.link(0, 8)
     assert inside is not None
     assert between is not None
     assert (inside.bandwidth_bytes_per_s, between.bandwidth_bytes_per_s) == (450e9, 50e9)
-    assert [d.node for d in found.devices] == [0] * 8 + [1] * 8
+    assert [d.node for d in machines.devices] == [0] * 8 + [1] * 8
 
 
 @pytest.mark.parametrize("name", ["", "dgx", "0dgx-h100", "dgx-h100x2", "DGX-H100", "xdgx-h100", "../dgx-h100"])

@@ -21,9 +21,9 @@ from tests.explorer.tracing.models import shipped
 
 
 def link_of(kind: str, **settings: object) -> Link:
-    found = make_problem(shipped("gpt-small"), Settings(devices=4, device_kind=kind, **settings)).cluster.link(0, 1)  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    link = make_problem(shipped("gpt-small"), Settings(devices=4, device_kind=kind, **settings)).cluster.link(0, 1)  # type: ignore[arg-type]
+    assert link is not None
+    return link
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ GRAPH = OpGraph(
 def test_collectives_of_a_group_take_the_lines_of_as_many_devices() -> None:
     link = Link(0, 1, 1e9, 1e-3)
     table = ComputeTable((1, 8), {kind: np.zeros((3, 2)) for kind in ("H100-80GB", "V100-16GB")})
-    question, found = (
+    question, with_line = (
         with_exchanges(table, GRAPH, link, measured=lines).seconds for lines in (unmeasured, measured_line)
     )
     for row, operation in enumerate(("all_reduce", "reduce_scatter")):
@@ -87,11 +87,11 @@ def test_collectives_of_a_group_take_the_lines_of_as_many_devices() -> None:
         assert line is not None
         assert line.devices == 4
         steps = (6, 3)[row]
-        assert found["H100-80GB"][row].tolist() == pytest.approx(
+        assert with_line["H100-80GB"][row].tolist() == pytest.approx(
             [steps * line.latency_s + n * 2.0**20 / line.bandwidth_bytes_per_s for n in (1, 8)]
         )
-    assert not found["H100-80GB"][2].any()
-    assert (found["V100-16GB"] == question["V100-16GB"]).all()  # no collective was measured there
+    assert not with_line["H100-80GB"][2].any()
+    assert (with_line["V100-16GB"] == question["V100-16GB"]).all()  # no collective was measured there
     three, nine = (measured_line("H100-80GB", "all_reduce", degree) for degree in (3, 9))
     assert three is not None
     assert three.devices == 4

@@ -58,7 +58,7 @@ def started(script: Path, python: Path, **variables: str) -> subprocess.Complete
 
 @pytest.fixture
 def carried(tmp_path: Path) -> tuple[Path, Path]:
-    """A bundle that was moved to a folder whose name a shell would take apart, and an interpreter that tells what it
+    """A bundle that was moved to a folder whose name a shell would take apart, and an interpreter that reports what it
     is started with."""
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 0\nprintf "%s\\n" "$PWD" "$OMP_NUM_THREADS" "$@"\n')

@@ -1,4 +1,4 @@
-"""What was sent is let go when it has arrived: storages that are alive, under gloo; and under a backend that tells."""
+"""What was sent is freed when it has arrived: live storages, under gloo; and under a backend that reports it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_storage_is_free_once_an_answer_tells_that_it_arrived(groups: Groups) 
 
 @dataclass
 class NcclMessage:
-    """A message as NCCL has them: it tells when it is through, and keeps its tensor until somebody waits."""
+    """A message as NCCL has them: it reports when it is through, and keeps its tensor until somebody waits."""
 
     tensor: Tensor | None
     through: bool = False

@@ -1,4 +1,4 @@
-"""A model that is not the one that was planned is told by what is another one, not by what the plan's question adds."""
+"""A model that is not the one that was planned is recognised by what differs, not by what the plan's question adds."""
 
 from __future__ import annotations
 

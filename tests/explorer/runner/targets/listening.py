@@ -1,4 +1,4 @@
-"""Ran as a rank: says on which addresses it and its launcher listen, as /proc/net/tcp tells them."""
+"""Ran as a rank: says on which addresses it and its launcher listen, as /proc/net/tcp lists them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def progress(phase: str, done: int, of: int) -> None:
 
 
 def meet() -> list[str]:
-    """Rank 0 hears from every other one at the address that all were told."""
+    """Rank 0 hears from every other one at the address that all were given."""
     place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     if RANK == 0:
         heard = [""] * (RANKS - 1)

@@ -1,4 +1,4 @@
-"""A rank that was killed is told with what is known, and with no guess."""
+"""A rank that was killed is reported with what is known, and with no guess."""
 
 from __future__ import annotations
 

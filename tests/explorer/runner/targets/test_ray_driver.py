@@ -1,4 +1,4 @@
-"""What the job on a cluster does that needs no cluster: who is where, what is told to whom, and one rank's process."""
+"""What the job on a cluster does that needs no cluster: who is where, what is sent to whom, and one rank's process."""
 
 from __future__ import annotations
 

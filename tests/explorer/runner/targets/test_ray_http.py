@@ -1,4 +1,4 @@
-"""A server may answer anything, late or never: whoever asks is told so in a line, and no token goes elsewhere."""
+"""A server may answer anything, late or never: the client reports it in a line, and no token goes elsewhere."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SAMPLES = 16
 
 @dataclass(frozen=True)
 class Grid:
-    """members: of each group, which share out samples and experts, or (tensors) matrices; stages; data: replicas of
+    """members: of each group, which divide samples and experts, or (tensors) matrices; stages; data: replicas of
     each stage. more: said of the model's example."""
 
     members: int

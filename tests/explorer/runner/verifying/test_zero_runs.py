@@ -1,4 +1,4 @@
-"""Plans of which replicas share out the optimizer's states (ZeRO-1), really run on up to four processes."""
+"""Plans whose replicas shard the optimizer's states (ZeRO-1), really run on up to four processes."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def few(planners: tuple[str, ...] = ("auto", "equal")) -> tuple[Cell, ...]:
     return cells([chain_workload(), branches_workload()], planners, [Point(2), Point(4)])
 
 
-def plain_rows(found: Iterable[tuple[int, Row]]) -> list[dict[str, Any]]:
+def plain_rows(pairs: Iterable[tuple[int, Row]]) -> list[dict[str, Any]]:
     """The rows in order, as JSON but for the seconds that the search took."""
-    rows = dict(found)
+    rows = dict(pairs)
     return [{**row_object(rows[i]), "model": rows[i].model, "runtime_s": None} for i in sorted(rows)]

@@ -110,7 +110,7 @@ def test_a_job_that_was_left_behind_is_gone_on_with_and_only_the_rest_is_asked()
         assert asked_of(cluster, library) == EXPECTED
         assert len(library.kept) == COUNT
         assert len(jobs.submitted) == 2
-        # another one's jobs are left alone, and so are those of who wants to ask anew
+        # another one's jobs are left alone, and so are those of a question that is not resumed
         jobs.logs += [[line for i in range(COUNT) for line in answer(i)]] * 2
         for other in (Cluster(cluster.setup, owner="you"), Cluster(cluster.setup, owner="me", resume=False)):
             assert asked_of(other) == EXPECTED

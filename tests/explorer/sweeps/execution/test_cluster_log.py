@@ -15,10 +15,10 @@ def test_answers_come_back_as_they_were_told_in_whatever_pieces_the_log_is_fetch
     assert sum(line.startswith("@answer 0 ") for line in lines) > 1
     assert all(len(line) < PART + 40 for line in lines)
     text = "\n".join(lines) + "\n"
-    log, found = AnswerLog(), []
+    log, answers = AnswerLog(), []
     for end in (*sorted(rng.sample(range(len(text)), 20)), len(text)):
-        found += log.feed(text[:end])
-    assert found == [(3, '{"a": 1}'), (0, long)]
+        answers += log.feed(text[:end])
+    assert answers == [(3, '{"a": 1}'), (0, long)]
     assert (log.running, log.last, log.refusal) == ((1, 2), "a warning", "")
     log.feed(text + refusal_line("no\nroom"), ended=True)
     assert log.refusal == "no room"

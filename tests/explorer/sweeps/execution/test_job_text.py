@@ -55,19 +55,19 @@ def test_the_answers_are_those_of_one_process_whatever_the_order() -> None:
     rows = dict(cell_rows(CELLS, BASE, LIMITS, Here(), Nothing()))
     sheet = read_sheet(make_sheet(QUESTIONS, before(CELLS), {}).text())
     for seed in range(2):
-        given, found = answers(sheet, seed)
+        given, texts = answers(sheet, seed)
         assert sorted(given) == list(range(len(CELLS)))
         for position, question in enumerate(QUESTIONS):
-            assert read_answer(found[position], question.problem).plan == rows[position].plan
+            assert read_answer(texts[position], question.problem).plan == rows[position].plan
 
 
 def test_what_is_known_is_not_asked_and_searches_begin_with_it() -> None:
     whole = make_sheet(QUESTIONS, before(CELLS), {})
-    _, found = answers(whole, 0)
-    sheet = make_sheet(QUESTIONS, before(CELLS), {0: start_of(found[0]), 2: ""})
+    _, texts = answers(whole, 0)
+    sheet = make_sheet(QUESTIONS, before(CELLS), {0: start_of(texts[0]), 2: ""})
     given, rest = answers(read_sheet(sheet.text()), 0)
     assert sorted(given) == [1, 3]
-    assert rest[1].partition('"runtime_s"')[0] == found[1].partition('"runtime_s"')[0]
+    assert rest[1].partition('"runtime_s"')[0] == texts[1].partition('"runtime_s"')[0]
     assert sheet.name == whole.name, "what is known changes nothing about whose jobs these are"
     assert replace(whole, code="other").name != whole.name
 

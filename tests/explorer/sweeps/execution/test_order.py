@@ -33,11 +33,11 @@ def test_the_starts_do_not_depend_on_workers_or_on_who_is_first() -> None:
 
 
 def test_each_begins_with_the_nearest_plan_before_of_its_model_and_planner() -> None:
-    found = starts(set(), 0, 2)
+    nearest = starts(set(), 0, 2)
     # by rows of three caps: along a row from the one before, at its beginning from the row above
-    assert found[:9] == [None, 0, 1, 0, 3, 4, 3, 6, 7]
-    assert found[9:18] == [None] * 9  # equal begins afresh
-    assert found[18:27] == [None, *(18 + start for start in found[1:9] if start is not None)]
+    assert nearest[:9] == [None, 0, 1, 0, 3, 4, 3, 6, 7]
+    assert nearest[9:18] == [None] * 9  # equal begins afresh
+    assert nearest[18:27] == [None, *(18 + start for start in nearest[1:9] if start is not None)]
 
 
 def test_one_without_a_plan_is_passed_over() -> None:

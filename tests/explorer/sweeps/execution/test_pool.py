@@ -113,7 +113,7 @@ def test_as_many_processes_as_cores_and_memory_allow(tmp_path: Path, monkeypatch
     memory, limit = tmp_path / "meminfo", tmp_path / "memory.max"
     monkeypatch.setattr(workers_room, "MEMORY", memory)
     monkeypatch.setattr(workers_room, "LIMITS", (limit, tmp_path / "none"))
-    assert workers_room.room() == cores  # nobody tells
+    assert workers_room.room() == cores  # no file says
     memory.write_text(f"MemTotal: 9 kB\nMemAvailable:  {64 * 2**20} kB\n")
     limit.write_text("max\n")
     assert workers_room.room() == cores

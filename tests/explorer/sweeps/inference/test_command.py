@@ -101,9 +101,9 @@ def test_what_is_no_decoder_is_one_line(command: Command):
 
 
 def test_python_gives_the_same():
-    found = explorer.decode("llama-small", 2, device_kind="H100-80GB", dtype="bf16", prompt=8, context=64)
-    best = found.best()
-    assert best is found.front[-1]
+    decoding = explorer.decode("llama-small", 2, device_kind="H100-80GB", dtype="bf16", prompt=8, context=64)
+    best = decoding.best()
+    assert best is decoding.front[-1]
     assert best.result.plan is best.plan
     with pytest.raises(InvalidProblem, match="context"):
         explorer.decode("llama-small", 2, prompt=8, context=4)

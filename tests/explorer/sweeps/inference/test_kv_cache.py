@@ -85,9 +85,9 @@ def test_keys_of_grouped_queries_are_found_behind_what_repeats_them():
     ],
 )
 def test_what_is_no_decoder_is_refused_with_what_to_do(model, message):
-    with pytest.raises(InvalidProblem, match=message) as found:
+    with pytest.raises(InvalidProblem, match=message) as caught:
         Decoder(model, 8, CONTEXT).at(1)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_model_without_tokens_is_refused():

@@ -135,7 +135,7 @@ def test_half_precision_halves_rows_and_not_indices() -> None:
     half = of_the_table(trace(Bag(), "bf16"))
     read = BAG_BYTES / 2 + INDEX_BYTES + OFFSET_BYTES
     assert half[Phase.FORWARD].param_bytes == TABLE_BYTES / 2
-    # A fake run in bf16 also tells the bag of each index, as a GPU does in any dtype.
+    # A fake run in bf16 also returns the bag of each index, as a GPU does in any dtype.
     assert half[Phase.FORWARD].moved_bytes == Amount(per_sample=read + ROW_BYTES / 2 + KEPT_BYTES + INDEX_BYTES)
 
 
@@ -145,11 +145,11 @@ def test_a_bag_in_a_file_is_sized_as_a_live_one(sparse: bool, lowered: bool, tmp
     with quiet():
         program = torch.export.export(Bag(sparse), INPUTS)
         torch.export.save(program.run_decompositions() if lowered else program, tmp_path / "bag.pt2")
-    found, live = of_the_table(load_pt2(tmp_path / "bag.pt2")), of_the_table(trace(Bag(sparse)))
+    from_file, live = of_the_table(load_pt2(tmp_path / "bag.pt2")), of_the_table(trace(Bag(sparse)))
     for phase, operator in live.items():
-        assert found[phase].flops == operator.flops
-        assert found[phase].moved_bytes == operator.moved_bytes
-        assert found[phase].saved_bytes == operator.saved_bytes
+        assert from_file[phase].flops == operator.flops
+        assert from_file[phase].moved_bytes == operator.moved_bytes
+        assert from_file[phase].saved_bytes == operator.saved_bytes
 
 
 def test_a_lookup_takes_the_time_of_its_rows_and_no_more_with_a_larger_table() -> None:

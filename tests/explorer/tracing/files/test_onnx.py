@@ -37,11 +37,11 @@ def read(tmp_path: Path):
 
 def test_products_and_elementwise_operators_have_flops_and_weights_are_their_sizes(read):
     workload = read(perceptron())
-    found = {o.name: o for o in workload.graph.operators}
-    assert list(found) == ["up/linear", "relu", "down/linear", "down/add"]
-    assert found["up/linear"].flops == Amount(per_sample=2 * 8 * 32)
-    assert found["down/linear"].flops == Amount(per_sample=2 * 32 * 2)
-    assert found["up/linear"].param_bytes == 4 * 8 * 32
+    operators = {o.name: o for o in workload.graph.operators}
+    assert list(operators) == ["up/linear", "relu", "down/linear", "down/add"]
+    assert operators["up/linear"].flops == Amount(per_sample=2 * 8 * 32)
+    assert operators["down/linear"].flops == Amount(per_sample=2 * 32 * 2)
+    assert operators["up/linear"].param_bytes == 4 * 8 * 32
     assert (workload.parameters, workload.graph.samples, workload.training) == (8 * 32 + 32 * 2 + 2, 4, False)
     assert any("planned for inference" in note for note in workload.notes)
 
@@ -105,7 +105,7 @@ def recurrent(kind: str, gates: int, both: bool, given: list[str]) -> bytes:
 def test_a_layer_over_time_counts_as_torch_counts_its_products(read, kind, gates, layer, both, given):
     """torch's counter knows no LSTM: beside it stands the same as cells, a product for every step."""
     workload = read(recurrent(kind, gates, both, given))
-    (found,) = workload.graph.operators
+    (operator,) = workload.graph.operators
     cells = {nn.LSTM: nn.LSTMCell, nn.GRU: nn.GRUCell, nn.RNN: nn.RNNCell}
     whole = layer(4, 6, bidirectional=both)
 
@@ -118,7 +118,7 @@ def test_a_layer_over_time_counts_as_torch_counts_its_products(read, kind, gates
 
     with FlopCounterMode(display=False) as counter:
         unrolled()
-    assert found.flops.at(workload.graph.samples) == counter.get_total_flops()
+    assert operator.flops.at(workload.graph.samples) == counter.get_total_flops()
     assert counter.get_total_flops() == gates * 6 * (4 + 6) * 2 * 5 * 3 * (2 if both else 1)
     assert workload.parameters == sum(p.numel() for p in whole.parameters())
     assert not any("formula" in note for note in workload.notes)

@@ -1,6 +1,6 @@
 """Rows of a mixture on the members of a group: who has tokens sorts their rows, who has experts gets the rows of these.
 
-Each member numbers its rows anew, so that what these calls do is written down here and not cut from a whole.
+Each member numbers its rows by itself, so that what these calls do is written down here and not cut from a whole.
 """
 
 from __future__ import annotations

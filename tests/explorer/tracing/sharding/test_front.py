@@ -70,7 +70,7 @@ def test_the_front_goes_from_fast_to_small() -> None:
 
 
 def test_a_block_has_a_faster_division_than_columns_rows_columns_rows() -> None:
-    """Attention's heads are dealt out anew as tokens, and its output projection keeps its matrix whole: an all-to-all
+    """Attention's heads are dealt out again as tokens, and its output projection keeps its matrix whole: an all-to-all
     in place of a reduce-scatter, for a gradient that is added up once an iteration. It holds more."""
     block, link = Stack([Block(), Block()]), GroupLink(1e11, 0.0)
     choices, prices = choices_of(block, link, 4, passes=64)

@@ -19,7 +19,7 @@ OUTLINE = skeleton(Workload(OpGraph(OPERATORS, TENSORS), "small"))
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("wanted", "boxes"),
     [
         ("fc", [1, 2]),
         ("FC 10", [2]),
@@ -33,10 +33,10 @@ OUTLINE = skeleton(Workload(OpGraph(OPERATORS, TENSORS), "small"))
         ("/(", []),
     ],
 )
-def test_words_and_expressions(wanted, found):
+def test_words_and_expressions(wanted, boxes):
     shown = find(OUTLINE, None, wanted)
-    assert sorted(int(item["box"][2:]) for item in shown["items"]) == found
-    assert shown["matches"] == len(found)
+    assert sorted(int(item["box"][2:]) for item in shown["items"]) == boxes
+    assert shown["matches"] == len(boxes)
 
 
 @pytest.mark.parametrize("slow", ["/(a+)+$", "/(a|a)*b", "/.*.*.*x", "/(?=a)", "/(a)\\1", "/a{1,99}"])

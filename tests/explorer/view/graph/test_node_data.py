@@ -31,12 +31,12 @@ def test_one_graph_several_graphs_and_plain_numbers_are_read():
 
 def test_a_box_has_its_own_value_or_the_mean_of_its_operators():
     data = read_node_data({FIRST[0]: 1.0, FIRST[1]: 3.0, "blocks.1": 0.0, "blocks.2": 4.0}, "x.json")
-    found = box_values(VIEW, CHAIN, data, "light")
-    assert found["labels"] == {"m:blocks.0": "2", "m:blocks.1": "0", "m:blocks.2": "4"}
+    boxes = box_values(VIEW, CHAIN, data, "light")
+    assert boxes["labels"] == {"m:blocks.0": "2", "m:blocks.1": "0", "m:blocks.2": "4"}
     low, high = ENDS["light"]
-    assert [found["fills"][f"m:blocks.{i}"][0] for i in (0, 1, 2)] == [mix(high, low, 0.5), low, high]
-    assert [stop["label"] for stop in found["stops"] if stop["label"]] == ["0", "4"]
-    assert found["note"].startswith("2 of ")
+    assert [boxes["fills"][f"m:blocks.{i}"][0] for i in (0, 1, 2)] == [mix(high, low, 0.5), low, high]
+    assert [stop["label"] for stop in boxes["stops"] if stop["label"]] == ["0", "4"]
+    assert boxes["note"].startswith("2 of ")
 
 
 def test_thresholds_gradient_and_a_colour_of_its_own_in_the_order_that_model_explorer_has():
@@ -45,8 +45,8 @@ def test_thresholds_gradient_and_a_colour_of_its_own_in_the_order_that_model_exp
                "blocks.3": {"value": 5, "bgColor": "#123456", "textColor": "white"}}  # fmt: skip
 
     def fills(**more):
-        found = box_values(VIEW, CHAIN, read_node_data({"results": results, **more}, "x.json"), "dark")
-        return [found["fills"][f"m:blocks.{i}"][0] for i in range(3)], found["fills"]["m:blocks.3"]
+        boxes = box_values(VIEW, CHAIN, read_node_data({"results": results, **more}, "x.json"), "dark")
+        return [boxes["fills"][f"m:blocks.{i}"][0] for i in range(3)], boxes["fills"]["m:blocks.3"]
 
     stepped, own = fills(thresholds=steps)
     assert stepped[:2] == ["#0000ff", "#ffff00"]

@@ -1,4 +1,4 @@
-"""Colours stay told apart and readable in both themes."""
+"""Colours stay distinct and readable in both themes."""
 
 import numpy as np
 import pytest

@@ -37,27 +37,27 @@ def box_of(graph, view, name: str) -> str:
 def test_one_edge_out_of_every_box_has_a_chip(drawn):
     graph, shown, plan = drawn
     view = graph_view(shown, expanded_to(shown, 4))
-    found = chips(view, shown, plan)
+    by_edge = chips(view, shown, plan)
     edges = list(view.edges)
-    sources = [edges[int(edge[2:])][0] for edge in found]
+    sources = [edges[int(edge[2:])][0] for edge in by_edge]
     assert len(set(sources)) == len(sources)
     assert set(sources) == {source for source, _ in edges}
-    by_source = {source: found[edge] for source, edge in zip(sources, found, strict=True)}
+    by_source = {source: by_edge[edge] for source, edge in zip(sources, by_edge, strict=True)}
     assert by_source[box_of(graph, view, "blocks.0.attn.qkv/linear")] == ("S(heads)", False)
     words, exchanged = by_source[box_of(graph, view, "blocks.0.attn/all_gather")]
     gather = next(one for one in graph.operators if one.name == "blocks.0.attn/all_gather")
     nbytes = gather.exchanged_bytes.at(plan["samples"])
     assert exchanged
     assert words == f"all-gather {nbytes / 2**10:.0f} KiB → R"
-    assert overlay_scene(view, shown, plan)["chips"] == found
+    assert overlay_scene(view, shown, plan)["chips"] == by_edge
 
 
 def test_a_shut_module_says_what_leaves_it(drawn):
     _, shown, plan = drawn
     view = graph_view(shown, expanded_to(shown, 1))
-    found = chips(view, shown, plan)
+    by_edge = chips(view, shown, plan)
     edges = list(view.edges)
-    of_block = next(words for edge, (words, _) in found.items() if edges[int(edge[2:])][0] == "m:blocks")
+    of_block = next(words for edge, (words, _) in by_edge.items() if edges[int(edge[2:])][0] == "m:blocks")
     assert of_block == "R"
 
 

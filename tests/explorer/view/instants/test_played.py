@@ -41,7 +41,7 @@ def test_devices_do_what_their_spans_say(pipelined):
 def test_a_micro_batch_is_in_flight_from_its_first_forward_to_its_last_backward(pipelined):
     problem, plan = pipelined
     schedule = simulate(problem, plan)
-    found = flights(course(schedule), 4)
+    in_flight = flights(course(schedule), 4)
     rng = random.Random(0)
     for _ in range(200):
         at = rng.uniform(0, schedule.makespan_s)
@@ -53,8 +53,8 @@ def test_a_micro_batch_is_in_flight_from_its_first_forward_to_its_last_backward(
                 if any(s.action.endswith(f"F{m}") and s.start_s <= at for s in mine)
                 and any(s.action.endswith(f"B{m}") and s.end_s > at for s in mine)
             }
-            assert {m for m, a, b in found[device] if a <= at < b} == held
-    most = [max(sum(a <= x < b for _, a, b in of) for _, x, _ in of) for of in found]
+            assert {m for m, a, b in in_flight[device] if a <= at < b} == held
+    most = [max(sum(a <= x < b for _, a, b in of) for _, x, _ in of) for of in in_flight]
     assert most == [4, 3, 2, 1]
 
 

@@ -189,14 +189,14 @@ def test_an_update_waits_for_the_all_reduce_of_the_gradients():
     syncs = [i for i, of in enumerate(played["of"]) if of == "S"]
     assert syncs
     last = max(syncs, key=lambda i: played["end_s"][i])
-    found = [
+    waiting = [
         wait
         for device in range(7)
         for a, b in idle_times(played, device)
         if last in (wait := wait_at(played, device, (a + b) / 2)).chain
     ]
-    assert found
-    steps = wait_view(played, found[0], words(played, 7))["steps"]
+    assert waiting
+    steps = wait_view(played, waiting[0], words(played, 7))["steps"]
     assert any(step["kind"] == "sync" and step["words"].startswith("all-reduce of the gradients") for step in steps)
 
 

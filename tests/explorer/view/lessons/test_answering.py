@@ -30,12 +30,12 @@ def session(**settings):
 
 
 def test_every_figure_is_told_of_a_plan():
-    found = figures_of(view())
-    assert found.keys() == FIGURES.keys()
-    assert all(figure_text(name, value) for name, value in found.items())
-    assert found["stages"] == found["depth"] == 4
-    micro_batches = found["micro_batches"]
-    assert found["formula"] == pytest.approx(3 / (micro_batches + 3))
+    figures = figures_of(view())
+    assert figures.keys() == FIGURES.keys()
+    assert all(figure_text(name, value) for name, value in figures.items())
+    assert figures["stages"] == figures["depth"] == 4
+    micro_batches = figures["micro_batches"]
+    assert figures["formula"] == pytest.approx(3 / (micro_batches + 3))
     assert known(None) == NONE
 
 
@@ -87,6 +87,6 @@ def test_a_steps_settings_are_a_question_of_the_page():
 def test_what_a_run_took_is_a_figure_once_there_is_one():
     plan = plan_view(chain_problem(), even_plan(chain_problem()), planner="even", objective_s=2.0, bound_s=1.0)
     assert known(plan)["measured"] is known(plan)["measured_ratio"] is None
-    found = known(plan, {"measured_s": 3.0})
-    assert (found["measured"], found["measured_ratio"]) == (3.0, 1.5)
+    figures = known(plan, {"measured_s": 3.0})
+    assert (figures["measured"], figures["measured_ratio"]) == (3.0, 1.5)
     assert figure_text("measured_ratio", 1.5) == "1.5"

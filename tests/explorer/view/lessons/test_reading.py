@@ -1,4 +1,4 @@
-"""A lesson is read as data; what is wrong with one is told with its file and step, in one line."""
+"""A lesson is read as data; what is wrong with one is reported with its file and step, in one line."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def test_a_folder_is_read_in_the_order_of_its_names(tmp_path):
     for name in ("2-later", "1-sooner", "unnumbered"):
         (tmp_path / f"{name}.toml").write_text(GOOD)
     (tmp_path / "notes.txt").write_text("not a lesson")
-    found = all_lessons(CHOICES, str(tmp_path))
-    assert [lesson.name for lesson in found] == ["sooner", "later", "unnumbered"]
+    lessons = all_lessons(CHOICES, str(tmp_path))
+    assert [lesson.name for lesson in lessons] == ["sooner", "later", "unnumbered"]
 
 
 def test_what_is_wrong_with_a_folder_is_told(tmp_path):

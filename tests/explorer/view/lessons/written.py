@@ -42,8 +42,8 @@ def read(text: str = GOOD, choices: Choices = CHOICES) -> Lesson:
 
 
 def spoiled(changes: Mapping[str, str]) -> str:
-    found = GOOD
+    text = GOOD
     for old, new in changes.items():
-        assert found.count(old) >= 1, old
-        found = found.replace(old, new)
-    return found
+        assert text.count(old) >= 1, old
+        text = text.replace(old, new)
+    return text

@@ -18,18 +18,18 @@ ROWS = [
 
 
 def test_a_row_for_replicas_and_a_column_for_groups() -> None:
-    found = degree_map([degree_json(row) for row in ROWS])
-    assert found is not None
-    assert (found.data, found.tensor) == ((1, 2, 8), (1, 4))
-    assert [[None if cell is None else cell.words for cell in row] for row in found.cells] == [
+    grid = degree_map([degree_json(row) for row in ROWS])
+    assert grid is not None
+    assert (grid.data, grid.tensor) == ((1, 2, 8), (1, 4))
+    assert [[None if cell is None else cell.words for cell in row] for row in grid.cells] == [
         ["200 ms", "none"], [None, "none"], ["100 ms", None],
     ]  # fmt: skip
 
 
 def test_the_best_is_darkest_and_names_all_its_stages() -> None:
-    found = degree_map([degree_json(row) for row in ROWS])
-    assert found is not None
-    slow, best = found.cells[0][0], found.cells[2][0]
+    grid = degree_map([degree_json(row) for row in ROWS])
+    assert grid is not None
+    slow, best = grid.cells[0][0], grid.cells[2][0]
     assert slow is not None
     assert best is not None
     assert (slow.shade, best.shade, best.best) == (1, SHADES, True)
@@ -38,9 +38,9 @@ def test_the_best_is_darkest_and_names_all_its_stages() -> None:
 
 
 def test_a_reason_is_said_once() -> None:
-    found = degree_map([degree_json(row) for row in ROWS])
-    assert found is not None
-    assert [(of.count(" x "), why) for of, why in found.reasons] == [(4, "28 heads")]
+    grid = degree_map([degree_json(row) for row in ROWS])
+    assert grid is not None
+    assert [(of.count(" x "), why) for of, why in grid.reasons] == [(4, "28 heads")]
 
 
 def test_no_degrees_have_no_map() -> None:

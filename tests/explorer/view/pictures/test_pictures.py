@@ -89,10 +89,10 @@ def test_svg_is_xml_of_that_size(name: str) -> None:
 
 def test_names_are_text_and_never_markup() -> None:
     picture = Picture((Label(1, 1, EVIL, "text"), Rect(0, 0, 1, 1, "text", title=EVIL)), 10, 10, EVIL, 0)
-    found = picture.svg()
-    assert "<script" not in found
-    assert "\x1b" not in found
-    texts = ["".join(element.itertext()) for element in ET.fromstring(found)]
+    markup = picture.svg()
+    assert "<script" not in markup
+    assert "\x1b" not in markup
+    texts = ["".join(element.itertext()) for element in ET.fromstring(markup)]
     assert texts.count("</title><script>alert('x')</script>&  [31m") == 3
 
 
@@ -133,9 +133,9 @@ def test_more_stages_than_can_be_read_are_not_drawn() -> None:
 
 
 def test_inline_pictures_take_their_colours_from_the_page() -> None:
-    found = PICTURES["few"]().inline_svg("a")
+    markup = PICTURES["few"]().inline_svg("a")
     declared = css_variables(4)
-    used = {part.split(")")[0] for part in found.split("var(")[1:]}
+    used = {part.split(")")[0] for part in markup.split("var(")[1:]}
     assert used
     assert all(declared.count(f"{name}:#") == 2 for name in used)
 
@@ -144,11 +144,11 @@ def test_png_is_an_image_of_twice_the_size() -> None:
     image = pytest.importorskip("PIL.Image", reason="pip install 'placement-explorer[png]'")
     picture = PICTURES["many"]()
     for theme in THEMES:
-        found = image.open(io.BytesIO(picture.png(theme)))
-        assert found.format == "PNG"
-        assert found.size == (round(picture.width * 2), round(picture.height * 2))
+        png = image.open(io.BytesIO(picture.png(theme)))
+        assert png.format == "PNG"
+        assert png.size == (round(picture.width * 2), round(picture.height * 2))
         background = palette(theme, 4)["background"]
-        assert "#{:02x}{:02x}{:02x}".format(*found.getpixel((1, 1))) == background
+        assert "#{:02x}{:02x}{:02x}".format(*png.getpixel((1, 1))) == background
 
 
 def test_png_of_letters_that_the_font_lacks() -> None:

@@ -16,24 +16,24 @@ NAMES = ["GPU 0", "GPU 1", "GPU 2", "GPU 3"]
 
 
 def figure(theme="light", names=NAMES):
-    found = bars.bars(SCHEDULE)
-    rows = Rows("devices", tuple(Row(name, (i,)) for i, name in enumerate(names)), tuple(found["device"]))
-    drawn = lanes(found, rows, names, lambda i: hover(found, i, names))
+    columns = bars.bars(SCHEDULE)
+    rows = Rows("devices", tuple(Row(name, (i,)) for i, name in enumerate(names)), tuple(columns["device"]))
+    drawn = lanes(columns, rows, names, lambda i: hover(columns, i, names))
     return canvas(drawn, rows, SCHEDULE.makespan_s, theme)
 
 
 def test_every_span_is_a_bar_when_they_are_few():
-    found = bars.bars(SCHEDULE)
-    assert len(found["device"]) == len(SCHEDULE.spans)
-    assert set(found["kind"]) == {"F", "B", "T"}
-    assert max(found["end_s"]) == SCHEDULE.makespan_s
+    columns = bars.bars(SCHEDULE)
+    assert len(columns["device"]) == len(SCHEDULE.spans)
+    assert set(columns["kind"]) == {"F", "B", "T"}
+    assert max(columns["end_s"]) == SCHEDULE.makespan_s
 
 
 def test_the_limit_is_kept_and_no_time_is_lost():
-    found = bars.bars(SCHEDULE, limit=30)
-    assert len(found["device"]) <= 30
-    assert sum(found["spans"]) == len(SCHEDULE.spans)
-    assert max(found["end_s"]) == SCHEDULE.makespan_s
+    columns = bars.bars(SCHEDULE, limit=30)
+    assert len(columns["device"]) <= 30
+    assert sum(columns["spans"]) == len(SCHEDULE.spans)
+    assert max(columns["end_s"]) == SCHEDULE.makespan_s
 
 
 @pytest.mark.parametrize("theme", THEMES)

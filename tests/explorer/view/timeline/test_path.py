@@ -72,13 +72,13 @@ def test_the_parts_add_up_to_the_makespan(devices, shared):
 def test_the_path_is_drawn_from_start_to_end_in_the_rows_it_passes():
     problem = lattice_problem()
     shown = view(problem)
-    found = shown["path"]
-    assert found["start_s"][0] == 0.0
-    assert found["end_s"][-1] == shown["span_s"]
-    assert all(a <= b * (1 + 1e-9) for a, b in zip(found["end_s"], found["start_s"][1:], strict=False))
+    path = shown["path"]
+    assert path["start_s"][0] == 0.0
+    assert path["end_s"][-1] == shown["span_s"]
+    assert all(a <= b * (1 + 1e-9) for a, b in zip(path["end_s"], path["start_s"][1:], strict=False))
     rows = gantt_rows.rows_of(shown, "auto", "auto")
     places = gantt_rows.path_rows(rows, shown)
-    assert all(bool(rows.rows[row].links) == (link >= 0) for row, link in zip(places, found["link"], strict=True))
+    assert all(bool(rows.rows[row].links) == (link >= 0) for row, link in zip(places, path["link"], strict=True))
     beside = gantt_rows.path_rows(gantt_rows.rows_of(shown, "auto", "off"), shown)
     assert set(beside) <= set(range(4))
 

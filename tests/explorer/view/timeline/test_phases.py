@@ -37,10 +37,10 @@ def test_without_backwards_the_pipeline_fills_and_empties():
 @pytest.mark.parametrize("plan", [GRAPH, ROW])
 def test_idle_in_the_phases_adds_up_to_the_bubble(plan):
     shown = view(plan)
-    found = phases.summary(shown)
-    assert [part["name"] for part in found] == ["warm-up", "steady", "drain"]
-    assert sum(part["share"] for part in found) == pytest.approx(1)
-    assert sum(part["idle"] for part in found) == pytest.approx(shown["metrics"]["bubble"])
+    parts = phases.summary(shown)
+    assert [part["name"] for part in parts] == ["warm-up", "steady", "drain"]
+    assert sum(part["share"] for part in parts) == pytest.approx(1)
+    assert sum(part["idle"] for part in parts) == pytest.approx(shown["metrics"]["bubble"])
 
 
 def test_a_row_of_stages_warms_up_longer_than_branches():
@@ -117,5 +117,5 @@ def test_bars_of_one_stage_stay_apart_from_those_of_another_when_they_melt():
     plan = even_plan(problem)
     from solvers.evaluation.simulation import simulate
 
-    found = bars.bars(simulate(problem, plan), limit=12)
-    assert -1 not in found["stage"]
+    columns = bars.bars(simulate(problem, plan), limit=12)
+    assert -1 not in columns["stage"]

@@ -85,19 +85,19 @@ def test_collectives_are_counted_to_the_byte(zero: int, recompute: bool, devices
     placement = [second if o in (1, 2, 3, 4) else first for o in range(len(question.graph))]
     plan = assemble(question, placement, COUNT)
     plan = replace(plan, stages=tuple(replace(stage, recompute=recompute) for stage in plan.stages))
-    found = sent_bytes(question, plan)
+    sent = sent_bytes(question, plan)
     expected = counted(question, plan)
     for kind in KINDS[:-1]:
-        assert found[kind].tolist() == pytest.approx(expected[kind], rel=1e-12), kind
-    assert set(found) == set(KINDS)
+        assert sent[kind].tolist() == pytest.approx(expected[kind], rel=1e-12), kind
+    assert set(sent) == set(KINDS)
 
 
 def test_messages_are_those_that_cross() -> None:
     question = problem(2, max_replicas=1)
     plan = assemble(question, [(0,), (1,), (1,), (1,), (1,), (0,), (0,)], COUNT)
-    found = sent_bytes(question, plan)["point_to_point"]
-    assert found.tolist() == [10.0 * MINI_BATCH, 14.0 * MINI_BATCH]
-    assert found.sum() == evaluate(question, plan).cut_bytes
+    sent = sent_bytes(question, plan)["point_to_point"]
+    assert sent.tolist() == [10.0 * MINI_BATCH, 14.0 * MINI_BATCH]
+    assert sent.sum() == evaluate(question, plan).cut_bytes
 
 
 @pytest.mark.parametrize(

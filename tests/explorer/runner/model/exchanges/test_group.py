@@ -54,7 +54,7 @@ def test_a_placement_says_along_what(placement: str, along: Along | None) -> Non
 
 
 class Scripted(Members):
-    """A member that is told what all of them add up to, one exchange after the other."""
+    """A member that is given the sums over all of them, one exchange after the other."""
 
     def __init__(self, member: int, members: int, sums: Iterable[Tensor]) -> None:
         super().__init__(member, members)
