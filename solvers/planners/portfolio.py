@@ -32,6 +32,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.result import StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.carry import carried, relabelled
+from solvers.planners.uniform import splits_in_turn
 from solvers.problem.groups import together
 from solvers.problem.pinned import with_pins_together
 from solvers.problem.problem import SEVERAL_STAGES, Contiguity, Objective, Pipeline, Problem
@@ -94,6 +95,9 @@ class Portfolio:
             first_split(problem, monitor)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        if not monitor.given and len(together(problem.graph)) >= LARGE:
+            monitor.member = Interleaved.name
+            splits_in_turn(problem, monitor)
         try:
             return self._run(problem, monitor, {})
         finally:
