@@ -95,10 +95,11 @@ class Portfolio:
             first_split(problem, monitor)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
-        if not monitor.given and len(together(problem.graph)) >= LARGE:
-            monitor.member = Interleaved.name
-            splits_in_turn(problem, monitor)
         try:
+            before = monitor.given or problem.recompute_operators  # what `search_without` asked has been through here
+            if not before and len(together(problem.graph)) >= LARGE:
+                monitor.member = Interleaved.name
+                splits_in_turn(problem, monitor)
             return self._run(problem, monitor, {})
         finally:
             monitor.member = ""
