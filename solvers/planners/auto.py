@@ -22,7 +22,8 @@ class Auto:
     latency of one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
     (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, layer splits, one device,
     `SelectiveRecompute` if stages may recompute, for large graphs `RepeatedBlocks`, linearised DP if stages are not
-    replicated, `Interleaved` if that is asked for, `GraphPipeline`, if it supports the problem, and `TiedEnds`. Other
+    replicated, `Interleaved` if that is asked for, `GraphPipeline`, if it supports the problem, and `TiedEnds`; before
+    all others, of large graphs whose devices may have several stages in turn, plain splits into these. Other
     objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of operators
     across stage boundaries until none helps.
 

@@ -37,6 +37,7 @@ from explorer.words import text
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.plan.degrees import DegreePlan
+from solvers.planners.check import check
 from solvers.planners.uniform import uniform_plan
 from solvers.problem.cluster import Cluster
 from solvers.problem.collectives import Axis
@@ -132,10 +133,12 @@ class Published:
 PUBLISHED = (Published(8192, 2**13, 1, 64, 430), Published(16_384, 2**13, 1, 128, 400),
              Published(16_384, 2**17, 16, 8, 380))  # fmt: skip
 TENSOR, STAGES, OF_ITERATION = 8, 16, 2**24
+AGAIN = (Recompute.NONE, Recompute.OPERATORS, Recompute.STAGE, Recompute.LAYERS)
 
 
 def published() -> None:
-    """What is predicted of the published degrees: seconds of an iteration of 16M tokens, memory, share of the peak."""
+    """What is predicted of the published degrees, with one stage a device and with several: seconds of an iteration of
+    16M tokens, memory, share of the peak."""
     for row in PUBLISHED:
         began = time.monotonic()
         module, inputs = llama_of(126, 16_384, 128, 53_248, row.tokens)
@@ -158,16 +161,19 @@ def published() -> None:
             pairs[0], make_cluster(whole, settings), TENSOR * row.context, axis, row.context if row.context > 1 else 1
         )
         assert division(workload.graph) == ()
-        for again, order in product((Recompute.LAYERS, Recompute.OPERATORS), (Pipeline.K_F_K_B, Pipeline.INTERLEAVED)):
+        for again, order in product(AGAIN, (Pipeline.K_F_K_B, Pipeline.INTERLEAVED)):
             problem = make_problem(workload, replace(settings, recompute=again, pipeline=order))
             split, plan = uniform_plan(problem, row.data, STAGES, LOOK_S)
             if plan is None:
                 print(f"{row} {again} {order}: {split.reason}", flush=True)
                 continue
-            used = utilisation(problem, plan, split.objective_s)
+            assert check(problem, plan) == ()
+            used, stages = utilisation(problem, plan, split.objective_s), plan.stages
             print(f"{row} {again} {order}: {text.seconds(split.objective_s)}, {split.peak_bytes / 2**30:.1f} GiB,"
                   f" {used:.1%} of the peak, {OF_ITERATION / split.objective_s / row.devices:.0f} tokens/s a GPU,"
-                  f" {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
+                  f" {len(stages) // STAGES} stages a device, {sum(stage.recompute for stage in stages) // STAGES} of"
+                  f" them run again as a whole, {OF_ITERATION // row.tokens // stages[0].micro_batch_size}"
+                  f" micro-batches, {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
 
 
 def of_library(tokens: int, degree: int) -> None:

@@ -149,8 +149,9 @@ def megatron(number: int) -> None:
     workload = gpt(row, TOKENS, row.tensor, ON_A100)
     settings = {**A100, "devices": row.devices, "mini_batch": row.batch, "precision": "mixed", "max_replicas": data,
              "recompute": "layers"}  # fmt: skip
-    answer = planned(workload, data, row.pipeline, settings)
-    print_row(f"megatron {number}", row, answer, flops(row, TOKENS, True))
+    for order in ("kfkb", "interleaved") if row.pipeline > 1 else ("kfkb",):
+        answer = planned(workload, data, row.pipeline, {**settings, "pipeline": order})
+        print_row(f"megatron {number}, {order}", row, answer, flops(row, TOKENS, True))
 
 
 def alpa(number: int) -> None:

@@ -2,10 +2,13 @@
 
     python -m tests.reproductions.mixtures mixtral 64 8
     python -m tests.reproductions.mixtures deepseek-v3 1024 64 --device-kind H200-141GB --time-limit 300 --load 1.2
+    python -m tests.reproductions.mixtures deepseek-v3 2048 64 --samples 15360 --micro-batches 120 --replicas 2 \\
+        --bandwidth 160GB/s --node-bandwidth 50GB/s
 
 The models are those of the transformers package, made on meta by their published sizes; nothing is downloaded. Devices
 sit in nodes of 8; training is in bf16 with fp32 masters, ZeRO-1 and recomputation where memory asks for it. Samples
-and experts are divided over DEGREE devices; 0 divides tensors over a node instead.
+and experts are divided over DEGREE devices; 0 divides tensors over a node instead. Before the search the plain splits
+into --replicas pipelines are judged, if that is given.
 """
 
 from __future__ import annotations
@@ -23,9 +26,11 @@ from explorer.sweeps.divided import DividedModel
 from explorer.words import text
 from solvers.evaluation.evaluate import evaluate
 from solvers.planners.solve import solve
+from solvers.planners.uniform import uniform_plan
+from solvers.problem.problem import Problem
 from solvers.search.effort import Effort
 
-NODE, TOKENS = 8, 4096
+NODE, TOKENS, LOOK_S = 8, 4096, 600.0
 MODELS: dict[str, tuple[str, str, dict[str, object], int]] = {
     "mixtral": ("mixtral", "MixtralForCausalLM", {}, 512),
     "qwen3-moe": ("qwen3_moe", "Qwen3MoeForCausalLM", {"num_hidden_layers": 48, "head_dim": 128}, 512),
@@ -34,6 +39,15 @@ MODELS: dict[str, tuple[str, str, dict[str, object], int]] = {
 }
 """By name: the type and class of transformers, what differs from the type's defaults, samples of an iteration. Mixtral
 8x7B (Jiang et al., 2024), Qwen3-30B-A3B (2025), gpt-oss-120b (2025), DeepSeek-V3 (2024, 671 billion parameters)."""
+
+
+def print_split(problem: Problem, replicas: int) -> None:
+    """Print the best plain split into so many pipelines of all groups."""
+    groups = len(problem.cluster.accelerators)
+    row, plan = uniform_plan(problem, replicas, groups // replicas, LOOK_S)
+    again = 0 if plan is None else sum(stage.recompute for stage in plan.stages)
+    print(f"plain split, {row.data} x {row.pipeline} groups: {text.seconds(row.objective_s)},"
+          f" {text.nbytes(row.peak_bytes)} at most, {again} stages run again {row.reason}")  # fmt: skip
 
 
 def main() -> None:
@@ -46,13 +60,19 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=120.0)
     parser.add_argument("--load", type=float, default=1.0)
     parser.add_argument("--samples", type=int)
+    parser.add_argument("--micro-batches", type=int)
+    parser.add_argument("--replicas", type=int, default=0)
+    parser.add_argument("--bandwidth")
+    parser.add_argument("--node-bandwidth")
     args = parser.parse_args()
     kind, of_class, other, samples = MODELS[args.model]
+    stated = {"bandwidth": args.bandwidth, "node_bandwidth": args.node_bandwidth}
+    links = stated if args.bandwidth else {"wiring": "kind"}
     settings = question_of(
         {
-            "devices": args.devices, "device_kind": args.device_kind, "devices_per_node": NODE, "wiring": "kind",
-            "mini_batch": args.samples or samples, "zero": 1, "max_replicas": 0, "precision": "mixed",
-            "recompute": True, "effort": "quick", "time_limit_s": args.time_limit,
+            "devices": args.devices, "device_kind": args.device_kind, "devices_per_node": NODE, **links,
+            "mini_batch": args.samples or samples, "micro_batches": args.micro_batches, "zero": 1, "max_replicas": 0,
+            "precision": "mixed", "recompute": True, "effort": "quick", "time_limit_s": args.time_limit,
         }
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
@@ -65,6 +85,8 @@ def main() -> None:
         workload = divided.as_named()
         made = time.perf_counter() - began
         problem = make_problem(workload, settings)
+        if args.replicas:
+            print_split(problem, args.replicas)
         result = solve(problem, settings.chosen_planner(), effort=Effort.QUICK, time_limit_s=args.time_limit)
     print(f"{args.model}, {workload.parameters / 1e9:.0f}B, {axis}: divided in {made:.0f} s")
     for note in workload.notes:

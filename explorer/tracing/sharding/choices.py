@@ -127,7 +127,7 @@ class Choices:
         """Leaves of dimensions that grow with the batch; and of the rows of an expert, whose tokens nobody knows."""
         found: set[int] = set()
         rows: set[int] = set()
-        fixed = self._fixed(large) if self.axis in (Axis.CONTEXT, None) else frozenset()
+        fixed = frozenset() if self.axis is Axis.EXPERT else self._fixed(large)
         for name, value in self.captured.values.items():
             more = large.values[name].shape
             for axis, (length, longer) in enumerate(zip(value.shape, more, strict=True)):

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from solvers.evaluation.evaluate import evaluate
-from solvers.planners.uniform import uniform_degrees, uniform_plan
+from solvers.planners import portfolio
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.planners.uniform import splits_in_turn, uniform_degrees, uniform_plan
 from solvers.problem.cluster import Device, two_level_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.problem.problem import ComputeTable, Objective, Problem
+from solvers.problem.problem import ComputeTable, Objective, Pipeline, Problem
+from solvers.search.effort import Effort
+from solvers.search.monitor import Monitor
+from tests.layered_models import layered
 
 LAYERS = 8
 PARAM_BYTES = 100.0
@@ -65,3 +73,73 @@ def test_samples_that_replicas_cannot_share_are_said() -> None:
     row, plan = uniform_plan(problem(devices=16), 16, 1, 60.0)
     assert plan is None
     assert "cannot be shared by 16 replicas" in row.reason
+
+
+def layers(memory_bytes: float = 1e9, count: int = 16, devices: int = 4, **options: object) -> Problem:
+    """Equal layers on a pipeline of devices, whose bubble is large: 8 samples."""
+    return layered(count, devices=devices, memory=memory_bytes, mini_batch=8, micro_batches=None, **options)
+
+
+@pytest.mark.parametrize("pipeline", [Pipeline.INTERLEAVED, Pipeline.PLANNER, Pipeline.LOOPED_BFS])
+def test_where_devices_may_have_several_stages_the_bubble_of_a_split_is_shorter(pipeline: Pipeline) -> None:
+    one, plain = uniform_plan(layers(), 1, 4, 60.0)
+    question = replace(layers(), pipeline=pipeline)
+    row, plan = uniform_plan(question, 1, 4, 60.0)
+    assert plain is not None
+    assert plan is not None
+    assert len(plain.stages) == 4
+    assert len(plan.stages) == 16
+    assert [stage.devices for stage in plan.stages] == [(number % 4,) for number in range(16)]
+    assert check(question, plan) == ()
+    found = evaluate(question, plan)
+    assert row.objective_s == found.iteration_s < 0.85 * one.objective_s
+    assert row.peak_bytes == max(found.peak_memory_bytes)
+    assert found.bubble < evaluate(layers(), plain).bubble / 2
+
+
+@pytest.mark.parametrize("pipeline", [Pipeline.K_F_K_B, Pipeline.GPIPE, Pipeline.ZERO_BUBBLE])
+def test_a_device_of_any_other_pipeline_has_one_stage(pipeline: Pipeline) -> None:
+    _, plan = uniform_plan(replace(layers(), pipeline=pipeline), 1, 4, 60.0)
+    assert plan is not None
+    assert len(plan.stages) == 4
+
+
+@pytest.mark.parametrize("memory_bytes", [305.0, 275.0, 250.0, 230.0])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_as_few_stages_run_again_as_memory_asks_for(memory_bytes: float, replicas: int) -> None:
+    """Several stages hold more than one; the first ones of every device run again, and the plan is no slower than with
+    one stage a device."""
+    again = layers(memory_bytes, devices=4 * replicas, recompute=True, max_replicas=replicas)
+    one, _ = uniform_plan(again, replicas, 4, 60.0)
+    question = replace(again, pipeline=Pipeline.INTERLEAVED)
+    row, plan = uniform_plan(question, replicas, 4, 60.0)
+    assert plan is not None
+    assert check(question, plan) == ()
+    assert row.peak_bytes <= memory_bytes
+    assert row.objective_s <= one.objective_s
+    run_again = [stage.recompute for stage in plan.stages]
+    assert run_again == sorted(run_again, reverse=True)
+    if memory_bytes == 275.0:
+        assert len(plan.stages) > 4
+        assert 0 < sum(run_again) < len(run_again)
+
+
+def test_too_few_layers_leave_a_device_one_stage() -> None:
+    _, plan = uniform_plan(replace(layers(count=5), pipeline=Pipeline.INTERLEAVED), 1, 4, 60.0)
+    assert plan is not None
+    assert len(plan.stages) == 4
+
+
+def test_auto_begins_with_such_splits_of_large_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every number of replicas, and the answer is none that is slower."""
+    question = replace(layers(devices=8, max_replicas=8, count=8), pipeline=Pipeline.INTERLEAVED)
+    monkeypatch.setattr(portfolio, "LARGE", 20)
+    splits = Monitor(question)
+    splits_in_turn(question, splits)
+    assert splits.best is not None
+    assert {len(stage.devices) for stage in splits.best.stages} != {8}
+    assert max(Counter(stage.devices for stage in splits.best.stages).values()) > 1
+    result = solve(question, effort=Effort.QUICK)
+    first = next(step for step in result.trace if step.member == "interleaved" and step.objective_s < math.inf)
+    assert result.objective_s <= splits.objective_s
+    assert result.objective_s <= first.objective_s

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+import demo_models
 from explorer.tracing.build import build
 from explorer.tracing.captured import Captured
 from explorer.tracing.sharding.choices import WHOLE, Choices
 from explorer.tracing.sharding.local import member_of
 from explorer.tracing.sharding.rules import analyse
 from solvers.problem.collectives import COLLECTIVE
-from tests.explorer.tracing.sharding.captures import demo
+from tests.explorer.tracing.sharding.captures import captured, demo
 from tests.explorer.tracing.sharding.members import any_labels, note_divided, random_value, run_members, run_whole
 
 MODELS = ("gpt-small", "llama-small", "bert-small", "multimodal-small", "gnmt-small", "resnet50-small")
@@ -28,6 +29,26 @@ def test_any_labels_give_the_loss_of_the_whole_model(name: str, seed: int) -> No
     labels = any_labels(choices, random.Random(seed))
     part = member_of(choices, labels, small)
     assert any(node.target.startswith(COLLECTIVE) for node in part.nodes)
+    given = _given(small)
+    whole = run_whole(small, given)[small.outputs[0]]
+    note_divided(choices, labels)
+    for values in run_members(choices, labels, part, given):
+        torch.testing.assert_close(values[part.outputs[0]], whole, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["gpt-small", "llama-small", "bert-small"])
+def test_tokens_of_an_example_of_one_sample_are_divided(name: str, seed: int) -> None:
+    """Where samples and tokens are looked at together, rows of one sample are its tokens."""
+    with torch.device("meta"):
+        module, inputs = demo_models.MODELS[name].build()
+    small, large = captured(module, tuple(each[:1] for each in inputs), name)
+    choices = Choices(analyse(small), large, 2, whole_weights=True)
+    norms = [at for at, node in enumerate(small.nodes) if node.target in ("aten.layer_norm", "aten.rms_norm")]
+    assert all(len(choices.options[at]) > 1 for at in norms)
+    labels = {at: options[-1] if at in norms else options[0] for at, options in choices.options.items()}
+    labels |= any_labels(choices, random.Random(seed)) if seed else {}
+    part = member_of(choices, labels, small)
     given = _given(small)
     whole = run_whole(small, given)[small.outputs[0]]
     note_divided(choices, labels)
