@@ -28,7 +28,7 @@ def test_small_groups_have_the_least_load_of_all_packings(tmp_path: Path) -> Non
         best = min(max(half, sum(counts) - half) for half in halves)
         assert found.load == pytest.approx(best / (sum(counts) / 2))
         assert found.bound == pytest.approx(found.load)
-        assert found.in_order == pytest.approx(max(sum(counts[:4]), sum(counts[4:])) / (sum(counts) / 2))
+        assert found.otherwise == pytest.approx(max(sum(counts[:4]), sum(counts[4:])) / (sum(counts) / 2))
         assert found.load <= found.stated <= found.load + 1e-4
 
 
