@@ -172,6 +172,12 @@ def axis_of(graph: OpGraph) -> Axis:
     return next(iter(axes_of(graph)), Axis.TENSOR)
 
 
+def redundant_experts(graph: OpGraph) -> int:
+    """Replicas of experts in every mixture of a graph beyond the first of each."""
+    division = graph.division
+    return 0 if division is None else (division.outer or division).redundant
+
+
 def exchange_kind(operator: Operator) -> str:
     """What members of a tensor-parallel group do for an operator that exchanges something. Operators that compute add
     up statistics of rows, and updates gradients that each member has a part of; attention passes keys and values on."""

@@ -2,21 +2,26 @@
 
     python -m tests.reproductions.mixtures mixtral 64 8
     python -m tests.reproductions.mixtures deepseek-v3 1024 64 --device-kind H200-141GB --time-limit 300 --load 1.2
+    python -m tests.reproductions.mixtures qwen3-moe 8 8 --zipf 1 --redundant 16 --inference
 
 The models are those of the transformers package, made on meta by their published sizes; nothing is downloaded. Devices
 sit in nodes of 8; training is in bf16 with fp32 masters, ZeRO-1 and recomputation where memory asks for it. DEGREE is
-how many devices share out samples and experts; 0 divides tensors over a node instead.
+how many devices share out samples and experts; 0 divides tensors over a node instead. --zipf S has the experts chosen
+as often as 1 over their ranks to the power of S, in an order by chance, and packed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import resource
 import tempfile
 import time
 from pathlib import Path
 
+from explorer.question.models.example import join_example, split_example
+from explorer.question.models.expert_load import load_of
 from explorer.question.problems import make_problem
 from explorer.question.questions import question_of
 from explorer.sweeps.divided import DividedModel
@@ -36,6 +41,16 @@ MODELS: dict[str, tuple[str, str, dict[str, object], int]] = {
 8x7B (Jiang et al., 2024), Qwen3-30B-A3B (2025), gpt-oss-120b (2025), DeepSeek-V3 (2024, 671 billion parameters)."""
 
 
+EXPERTS = {"mixtral": 8, "qwen3-moe": 128, "gpt-oss": 128, "deepseek-v3": 256}
+
+
+def zipf(experts: int, exponent: float) -> list[int]:
+    """Tokens of each expert, of a hundred thousand that the most chosen has."""
+    counts = [round(1e5 / rank**exponent) for rank in range(1, experts + 1)]
+    random.Random(0).shuffle(counts)
+    return counts
+
+
 def main() -> None:
     """Print the plan of a model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -45,6 +60,9 @@ def main() -> None:
     parser.add_argument("--device-kind", default="H100-80GB")
     parser.add_argument("--time-limit", type=float, default=120.0)
     parser.add_argument("--load", type=float, default=1.0)
+    parser.add_argument("--zipf", type=float)
+    parser.add_argument("--redundant", type=int, default=0)
+    parser.add_argument("--inference", action="store_true")
     parser.add_argument("--samples", type=int)
     args = parser.parse_args()
     kind, of_class, other, samples = MODELS[args.model]
@@ -59,10 +77,21 @@ def main() -> None:
         place = Path(folder) / args.model
         place.mkdir()
         (place / "config.json").write_text(json.dumps({"model_type": kind, "architectures": [of_class], **other}))
-        axis = f"expert-parallel={args.degree},expert-load={args.load:g}" if args.degree else f"tensor-parallel={NODE}"
+        axis = f"expert-parallel={args.degree}" if args.degree else f"tensor-parallel={NODE}"
+        load: float | str = args.load
+        if args.zipf is not None:
+            load = str(place / "counts.json")
+            Path(load).write_text(json.dumps(zipf(EXPERTS[args.model], args.zipf)))
+        model = join_example(f"hf:{place},sequence={TOKENS},{axis}", redundant_experts=args.redundant or None)
         began = time.perf_counter()
-        divided = DividedModel(f"hf:{place},sequence={TOKENS},{axis}", True, "bf16", settings=settings)
+        stated, packing = load_of(split_example(model)[1], load) if args.degree else (None, None)
+        packed_s = time.perf_counter() - began
+        model = join_example(model, expert_load=stated)
+        divided = DividedModel(model, not args.inference, "bf16", settings=settings)
         workload = divided.as_named()
+        if packing is not None:
+            workload = packing.noted(workload)
+            print(f"packed in {packed_s:.2f} s: load {packing.load:.4f}, bound {packing.bound:.4f}")
         made = time.perf_counter() - began
         problem = make_problem(workload, settings)
         result = solve(problem, settings.chosen_planner(), effort=Effort.QUICK, time_limit_s=args.time_limit)

@@ -74,6 +74,12 @@ class Group:
         notes = self._notes(choices, division)
         if self.axis is Axis.CONTEXT:
             notes += notes_of_ways(choices, prices, division.labels)
+        if self.redundant and training:
+            notes += (
+                "gradients of an expert's replicas are added up once an iteration, by a ring among the devices with them;"
+                " priced as the most that any placement of replicas has a device send, where on average a device sends"
+                f" {2 * self.redundant / self.degree:.3g} times an expert's gradient",
+            )
         parts = (member_of(choices, division.labels, of) for of in (small, large))
         at, more = (replace(part, notes=(*part.notes, *notes)) for part in parts)
         return Divided(at, more, choices, division)
