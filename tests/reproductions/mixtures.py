@@ -69,8 +69,9 @@ def main() -> None:
     settings = question_of(
         {
             "devices": args.devices, "device_kind": args.device_kind, "devices_per_node": NODE, "wiring": "kind",
-            "mini_batch": args.samples or samples, "zero": 1, "max_replicas": 0, "precision": "mixed",
-            "recompute": True, "effort": "quick", "time_limit_s": args.time_limit,
+            "mini_batch": args.samples or samples, "max_replicas": 0, "effort": "quick",
+            "time_limit_s": args.time_limit,
+            **({} if args.inference else {"zero": 1, "precision": "mixed", "recompute": True}),
         }
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:

@@ -76,8 +76,8 @@ class Group:
             notes += notes_of_ways(choices, prices, division.labels)
         if self.redundant and training:
             notes += (
-                "gradients of an expert's replicas are added up once an iteration, by a ring among the devices with them;"
-                " priced as the most that any placement of replicas has a device send, where on average a device sends"
+                "gradients of an expert's replicas are added up once an iteration, by a ring among the devices with"
+                " them; priced as the most that any placement of replicas has a device send, where on average one sends"
                 f" {2 * self.redundant / self.degree:.3g} times an expert's gradient",
             )
         parts = (member_of(choices, division.labels, of) for of in (small, large))
