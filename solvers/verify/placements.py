@@ -93,10 +93,10 @@ def outputs_of(call: Call, placements: Sequence[str]) -> tuple[list[str], bool] 
         return None
     digits = digits_of(call, placements)
     read = list(zip(letters.inputs, digits, strict=True))
-    named = {(marks[digit.dim], *digit[1:]) for marks, digit in read if digit is not None}
+    named = {(marks[digit.dim], digit._replace(dim=0)) for marks, digit in read if digit is not None}
     if len(named) != 1:
         return None
-    (letter, *rest) = named.pop()
+    (letter, like) = named.pop()
     if letter is None:
         return None
     for marks, digit in read:
@@ -105,9 +105,9 @@ def outputs_of(call: Call, placements: Sequence[str]) -> tuple[list[str], bool] 
     found = []
     for marks, shape in zip(letters.outputs, call.made, strict=True):
         if letter in marks:
-            found.append(str(Digit(list(marks).index(letter), *rest)))
+            found.append(str(like._replace(dim=list(marks).index(letter))))
             digit_of(found[-1], shape, call.members)
-        elif letter in letters.sums and not any(digit.slots for _, digit in read if digit is not None):
+        elif letter in letters.sums and not like.slots:  # replicas would be counted twice
             found.append(PARTIAL)
         else:
             return None

@@ -21,9 +21,9 @@ import time
 from pathlib import Path
 
 from explorer.question.models.example import join_example, split_example
-from explorer.question.models.expert_load import load_of
+from explorer.question.models.expert_load import ExpertLoad, load_of
 from explorer.question.problems import make_problem
-from explorer.question.questions import question_of
+from explorer.question.questions import Question, question_of
 from explorer.sweeps.divided import DividedModel
 from explorer.words import text
 from solvers.evaluation.evaluate import evaluate
@@ -52,7 +52,7 @@ def zipf(experts: int, exponent: float) -> list[int]:
 
 
 def main() -> None:
-    """Print the plan of a model."""
+    """Print the plan of a model, for each number of redundant experts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", choices=MODELS)
     parser.add_argument("devices", type=int)
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=120.0)
     parser.add_argument("--load", type=float, default=1.0)
     parser.add_argument("--zipf", type=float)
-    parser.add_argument("--redundant", type=int, default=0)
+    parser.add_argument("--redundant", type=int, default=[0], nargs="+")
     parser.add_argument("--inference", action="store_true")
     parser.add_argument("--samples", type=int)
     args = parser.parse_args()
@@ -79,37 +79,44 @@ def main() -> None:
         place.mkdir()
         (place / "config.json").write_text(json.dumps({"model_type": kind, "architectures": [of_class], **other}))
         axis = f"expert-parallel={args.degree}" if args.degree else f"tensor-parallel={NODE}"
+        name = f"hf:{place},sequence={TOKENS},{axis}"
         load: float | str = args.load
         if args.zipf is not None:
             load = str(place / "counts.json")
             Path(load).write_text(json.dumps(zipf(EXPERTS[args.model], args.zipf)))
-        model = join_example(f"hf:{place},sequence={TOKENS},{axis}", redundant_experts=args.redundant or None)
-        began = time.perf_counter()
-        stated, packing = load_of(split_example(model)[1], load) if args.degree else (None, None)
-        packed_s = time.perf_counter() - began
-        model = join_example(model, expert_load=stated)
-        divided = DividedModel(model, not args.inference, "bf16", settings=settings)
-        workload = divided.as_named()
-        if packing is not None:
-            workload = packing.noted(workload)
-            print(f"packed in {packed_s:.2f} s: load {packing.load:.4f}, bound {packing.bound:.4f}")
-        made = time.perf_counter() - began
-        problem = make_problem(workload, settings)
-        result = solve(problem, settings.chosen_planner(), effort=Effort.QUICK, time_limit_s=args.time_limit)
-    print(f"{args.model}, {workload.parameters / 1e9:.0f}B, {axis}: divided in {made:.0f} s")
+        divided = DividedModel(name, not args.inference, "bf16", settings=settings)  # captured once
+        for redundant in args.redundant:
+            of = join_example(name, redundant_experts=redundant or None)
+            stated, packing = load_of(split_example(of)[1], load) if args.degree else (None, None)
+            divided.model = join_example(of, expert_load=stated)
+            _plan(divided, settings, packing, args.devices)
+
+
+def _plan(divided: DividedModel, settings: Question, packing: ExpertLoad | None, devices: int) -> None:
+    """Print the plan of a model as it is divided, with what was packed."""
+    began = time.perf_counter()
+    workload = divided.as_named()
+    if packing is not None:
+        workload = packing.noted(workload)
+    made = time.perf_counter() - began
+    problem = make_problem(workload, settings)
+    result = solve(problem, settings.chosen_planner(), effort=Effort.QUICK, time_limit_s=settings.time_limit_s)
+    degrees = divided.model.rpartition(f",sequence={TOKENS},")[2]
+    print(f"{workload.graph.name}, {workload.parameters / 1e9:.0f}B, {degrees}: divided in {made:.0f} s")
     for note in workload.notes:
         print("note", note)
     used = resource.getrusage(resource.RUSAGE_SELF).ru_utime + resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     wall_s = time.perf_counter() - began
-    print(f"{result.status.name}, bound {text.seconds(result.bound_s)}, {used:.0f} CPU s of {wall_s:.0f} s")
+    print(f"{result.status.name}, bound {text.seconds(result.bound_s)}, {used:.0f} CPU s, {wall_s:.0f} s")
     if result.plan is not None:
         stages = result.plan.stages
-        rate = problem.mini_batch * TOKENS / result.objective_s / args.devices
+        rate = problem.mini_batch * TOKENS / result.objective_s / devices
         replicas = sorted({len(stage.devices) for stage in stages})
         peak = max(evaluate(result.problem, result.plan).peak_memory_bytes)
         print(
             f"iteration {text.seconds(result.objective_s)}, {rate:,.0f} tokens/s a GPU, {len(stages)} stages on groups,"
-            f" micro-batches of {stages[0].micro_batch_size}, replicas {replicas}, {text.nbytes(peak)} at most"
+            f" micro-batches of {stages[0].micro_batch_size}, replicas {replicas}, {text.nbytes(peak)} at most",
+            flush=True,
         )
 
 
