@@ -9,13 +9,15 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack, cast
 
 from explorer.library.cached_solver import noting
 from explorer.library.place import library_path, path_of
 from explorer.library.question_key import Terms
-from explorer.question.models.example import of_degree, searches_degrees
+from explorer.question.models.example import Example, join_example, of_degree, searches_degrees, split_example
+from explorer.question.models.expert_load import load_of
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.questions import PLAN, Question, question_of, workload_of
@@ -73,7 +75,8 @@ class ExampleSizes(TypedDict, total=False):
     tensor_parallel_of: str | None
     context_parallel: int | None
     expert_parallel: int | None
-    expert_load: float | None
+    expert_load: float | str | None
+    redundant_experts: int | None
 
 
 class SweepTerms(TypedDict, total=False):
@@ -105,7 +108,7 @@ class TrainingTerms(TypedDict, total=False):
 EXAMPLE: ExampleSizes = {
     "batch": None, "sequence": None, "image": None, "batch_dim": None, "expert_rows": None, "tensor_parallel": None,
     "sequence_parallel": None, "tensor_parallel_of": None, "context_parallel": None, "expert_parallel": None,
-    "expert_load": None,
+    "expert_load": None, "redundant_experts": None,
 }  # fmt: skip
 SWEEP: SweepTerms = {
     "pipelines": (), "recomputes": (), "one_at_a_time": False, "fresh": False, "effort": "normal",
@@ -195,17 +198,15 @@ def trace(
     context_parallel: devices over which the tokens of a sample are divided; beside tensor_parallel, groups that divide
         tensors.
     expert_parallel: devices over which samples and the experts of mixtures are divided; likewise.
-    expert_load: load of the device whose experts are chosen most, over the mean; 1 for an even one.
+    expert_load: load of the device whose experts are chosen most over the mean (1), or a JSON file of tokens by expert.
+    redundant_experts: experts of a mixture that the devices of a group hold beyond one of each, with such a file.
 
     Raises TraceError for a module that cannot be traced, InvalidProblem for arguments that make no sense.
     """
     if _is_named_dtype(dtype):
         dtype = parse_dtype(str(dtype))
     if isinstance(model, str):
-        from explorer.question.loading import load
-        from explorer.question.models.example import join_example
-
-        return load(join_example(model, **example), training=training, dtype=dtype)
+        return _trace_named(model, example, training, dtype)
     if any(example[size] is not None for size in ("batch", "sequence", "image")):
         raise InvalidProblem("batch, sequence and image are for models by name; a module is given example inputs")
     if example_inputs is None and example_kwargs is None:
@@ -215,9 +216,10 @@ def trace(
     except ModuleNotFoundError as error:
         raise TraceError("tracing a module needs PyTorch; pip install 'placement-explorer[torch]'") from error
     from explorer.question.loading import divider_of
-    from explorer.question.models.example import Example
 
-    return trace_module(
+    of = Example(**{**example, "expert_load": None})
+    load, packing = load_of(of, example["expert_load"])
+    traced = trace_module(
         model,
         () if example_inputs is None else example_inputs,
         example_kwargs=example_kwargs,
@@ -226,8 +228,18 @@ def trace(
         dtype=dtype,
         batch_dim=example["batch_dim"],
         expert_rows=example["expert_rows"],
-        divide=divider_of(Example(**example), dtype),
+        divide=divider_of(replace(of, expert_load=load), dtype),
     )
+    return packing.noted(traced) if packing else traced
+
+
+def _trace_named(model: str, example: ExampleSizes, training: bool | None, dtype: torch.dtype | str | None) -> Workload:
+    from explorer.question.loading import load
+
+    named = join_example(model, **{**example, "expert_load": None})
+    expert_load, packing = load_of(split_example(named)[1], example["expert_load"])
+    workload = load(join_example(named, expert_load=expert_load), training=training, dtype=dtype)
+    return workload if packing is None else packing.noted(workload)
 
 
 @_naming_arguments()

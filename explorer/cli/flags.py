@@ -47,13 +47,29 @@ def _joined(models: object, fields: dict[str, Any]) -> object:
     """One model or several, each with what was said of the example."""
     if isinstance(models, list):
         return [_joined(model, fields) for model in models]
-    if not isinstance(counts := fields.get("expert_load"), str):
-        return join_example(str(models), **fields) if fields else models
-    model = join_example(str(models), **{**fields, "expert_load": None})
-    degree = split_example(model)[1].degree
-    from explorer.question.models.expert_load import expert_load_of
+    if isinstance(fields.get("expert_load"), str):
+        fields = {**fields, "expert_load": None}  # of a file when all is said: `pack_experts`
+    return join_example(str(models), **fields) if fields else models
 
-    return join_example(model, expert_load=expert_load_of(counts, degree).stated) if degree > 1 else model
+
+def pack_experts(args: argparse.Namespace) -> None:
+    """Give the models of flags that name a file of counts the load of its packing, which is also in ``packings``, by
+    the model's name. Raises InvalidProblem."""
+    counts, models = getattr(args, "example", {}).get("expert_load"), getattr(args, "model", None)
+    if counts is None or models is None:
+        return
+    from explorer.question.models.expert_load import ExpertLoad, load_of
+
+    packings: dict[str, ExpertLoad] = {}
+
+    def packed(model: str) -> str:
+        load, packing = load_of(split_example(model)[1], counts)
+        model = join_example(model, expert_load=load)
+        packings.update({} if packing is None else {model: packing})
+        return model
+
+    args.model = [packed(one) for one in models] if isinstance(models, list) else packed(models)
+    args.packings = packings
 
 
 class _OfExample(argparse.Action):
@@ -103,6 +119,12 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
         dest="expert_load",
         help="rows of the device whose experts are chosen most, over the mean (1); or a JSON file, a list of tokens by"
         " expert or one for each layer, by which experts are packed on the devices of a group",
+    )  # fmt: skip
+    group.add_argument(
+        "--redundant-experts", type=int, metavar="N", action=_OfExample, default=argparse.SUPPRESS,
+        dest="redundant_experts",
+        help="experts of a mixture that the devices of a group hold beyond one of each, replicas of those that are"
+        " chosen most (0); with a file of counts",
     )  # fmt: skip
     group.add_argument(
         "--tensor-parallel-of", type=argument(_of_part), action=_OfExample, metavar="PART=N", default=argparse.SUPPRESS,

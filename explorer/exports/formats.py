@@ -119,7 +119,7 @@ def export_bytes(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bo
 def export(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = False) -> Exported:
     """The same with what the file does not say. Raises PlacementError, in one line."""
     one, degree = format_named(to), file.problem.graph.tensor_parallel
-    from solvers.problem.collectives import axes_of
+    from solvers.problem.collectives import axes_of, redundant_experts
 
     axes = axes_of(file.problem.graph)
     if one.launches and not axes.keys() <= set(one.divides):
@@ -133,6 +133,11 @@ def export(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = F
         raise UnsupportedProblem(
             f"{to}: the plan divides tensors over groups of different sizes, and launchers know of one size; plan with"
             " one degree (--tensor-parallel) to export it"
+        )
+    if one.launches and (redundant := redundant_experts(file.problem.graph)):
+        raise UnsupportedProblem(
+            f"{to}: the plan has {redundant} redundant experts in a group, which this format does not say; plan without"
+            " --redundant-experts to export it"
         )
     made = one.export(file, theme, nearest=nearest)
     if one.launches and any(stage.offload for stage in file.plan.stages):

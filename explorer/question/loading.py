@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from explorer.tracing.trace import Divide
 
 GROUP = ("tensor_parallel", "sequence_parallel", "tensor_parallel_of", "context_parallel", "expert_parallel",
-         "expert_load")  # fmt: skip
+         "expert_load", "redundant_experts")  # fmt: skip
 """Fields of an example that say how tensors are divided."""
 
 READ_BYTES = 64
@@ -162,10 +162,11 @@ def divider_of(example: Example, dtype: torch.dtype | str | None, members: Membe
         parts = PartDegrees.parse(example.tensor_parallel_of)
         return parts_divider(example.tensor_parallel or 1, parts, example.sequence_parallel, dtype, members)
     example.check_axes("the model")
+    example.check_replicas()
     degree = example.tensor_parallel if example.axis is Axis.TENSOR else example.degree
     return divider(
         degree, example.sequence_parallel, dtype, members, example.axis, example.expert_load or 1.0,
-        example.outer_degree,
+        example.outer_degree, example.redundant_experts or 0,
     )  # fmt: skip
 
 

@@ -54,7 +54,8 @@ class DividedModel:
     def at(self, degree: int, parts: str | None = None) -> Workload:
         """The model divided over so many devices, but for ``parts``, as `PartDegrees` reads them. Raises InvalidProblem
         or TraceError where it cannot be."""
-        axis, load = self._axis, split_example(self.model)[1].expert_load or 1.0
+        example = split_example(self.model)[1]
+        example.check_replicas()
         name, training = self._name(degree, parts), self.training is not False
         of = None if parts is None else PartDegrees.parse(parts)
         members = self._members(max(degree, *(size for _, size in of.parts)) if of else degree, in_parts=bool(of))
@@ -63,8 +64,11 @@ class DividedModel:
         if degree == 1 and of is None:
             return self._traced()
         sequence = split_example(name)[1].sequence_parallel
-        outer = split_example(self.model)[1].outer_degree if degree > 1 else 1
-        divide = None if of is not None else divider(degree, sequence, self.dtype, members, axis, load, outer)
+        outer = example.outer_degree if degree > 1 else 1
+        divide = None if of is not None else divider(
+            degree, sequence, self.dtype, members, example.axis, example.expert_load or 1.0, outer,
+            example.redundant_experts or 0,
+        )  # fmt: skip
         whole = self._traced()
         if self._captured is None:
             raise InvalidProblem(

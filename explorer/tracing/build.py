@@ -124,7 +124,9 @@ def _division(small: Captured, large: Captured, operator: Mapping[int, int | Non
         for one in small.saved_whole
     ]
     outputs = tuple(number[name] for name in small.outputs)
-    return Division(tuple(tensors), tuple(calls), outputs, tuple(saved), small.load, small.axis)
+    return Division(
+        tuple(tensors), tuple(calls), outputs, tuple(saved), small.load, small.axis, redundant=small.redundant
+    )
 
 
 def _integers(value: object) -> tuple[int, ...]:
@@ -191,9 +193,11 @@ def _loads(captured: Captured, folded: Folded) -> Iterator[str]:
     if captured.whole:
         divided = [node for node in products if captured.whole[node.outputs[0]].placement.startswith("E")]
         for each in sorted({captured.whole[node.tensors[1][1]].shape[0] for node in divided}):
+            more = f" and {captured.redundant} redundant ones" if captured.redundant else ""
             yield (
-                f"{MIXTURE}{each} experts are divided over the devices of a group, the busiest of which is taken to"
-                f" have {captured.load:g} times the mean of rows (--expert-load); which rows go where is in the values"
+                f"{MIXTURE}{each} experts{more} are divided over the devices of a group, the busiest of which is taken"
+                f" to have {captured.load:g} times the mean of rows (--expert-load); which rows go where is in the"
+                " values"
             )
         return
     for node in products:

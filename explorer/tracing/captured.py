@@ -73,7 +73,8 @@ class Node:
     there is no group; members how many devices run it, where that differs from call to call, else 0; rounds how often
     a member runs it, one after the other, on tensors of these shapes (attention with keys that come round a ring);
     outer what a member exchanges along the outer axis of a group that is divided twice (`Captured.outer`); update_of
-    the parameters of whose gradients it has a part, which members exchange once an iteration."""
+    the parameters of whose gradients it has a part, which members exchange once an iteration, of experts those that
+    have replicas."""
 
     name: str
     target: str
@@ -138,6 +139,7 @@ class Captured:
     the member whose experts are chosen most, over the mean; axis: what members divide. outer: of a model that is
     divided twice, what each of the groups runs whose members divide it again (its tensors are whole there), and how
     many groups divide the model; members of different groups that are alike exchange what those groups would.
+    redundant: replicas of experts in every mixture beyond the first of each.
     """
 
     name: str
@@ -155,6 +157,7 @@ class Captured:
     load: float = 1.0
     axis: Axis = Axis.TENSOR
     outer: tuple[Captured, int] | None = None
+    redundant: int = 0
 
     def root(self, value: str) -> str:
         """The value that owns the storage."""

@@ -90,6 +90,7 @@ def _division_json(division: Division) -> dict[str, object]:
         **({} if division.load == 1.0 else {"load": division.load}),
         **({} if division.axis is Axis.TENSOR else {"axis": division.axis.value}),
         **({} if division.outer is None else {"outer": _division_json(division.outer)}),
+        **({} if division.redundant == 0 else {"redundant": division.redundant}),
     }
 
 
@@ -122,7 +123,8 @@ _read_saved = reader_of(SavedForBackward, tensors=_positions)
 
 def _read_division(field: Field, operators: int, *, nests: bool = True) -> Division:
     """nests: whether it may state an outer division."""
-    parts = field.fields(("tensors", "calls", "outputs"), ("saved", "load", "axis", *(("outer",) if nests else ())))
+    more = ("saved", "load", "axis", "redundant", *(("outer",) if nests else ()))
+    parts = field.fields(("tensors", "calls", "outputs"), more)
     tensors = tuple(map(_read_tensor, parts["tensors"].items(MAX_TENSORS)))
     calls = tuple(map(_read_call, parts["calls"].items(MAX_TENSORS)))
     outputs = tuple(item.integer(0, len(tensors) - 1) for item in parts["outputs"].items(MAX_TENSORS))
@@ -140,7 +142,8 @@ def _read_division(field: Field, operators: int, *, nests: bool = True) -> Divis
     load = parts["load"].number(1.0) if "load" in parts else 1.0
     axis = parts["axis"].choice(Axis) if "axis" in parts else Axis.TENSOR
     outer = _read_division(parts["outer"], operators, nests=False) if "outer" in parts else None
-    return Division(tensors, calls, outputs, saved, load, axis, outer)
+    redundant = parts["redundant"].integer(0, MAX_TENSORS) if "redundant" in parts else 0
+    return Division(tensors, calls, outputs, saved, load, axis, outer, redundant)
 
 
 def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:

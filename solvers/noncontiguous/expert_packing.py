@@ -73,6 +73,23 @@ def pack_experts(loads: Sequence[float], devices: int, slots: int, steps: int = 
     return Packing(tuple(tuple(sorted(device)) for device in best), load, min(bound, load))
 
 
+def check_redundant(name: str, experts: int, redundant: int, devices: int) -> None:
+    """Raises InvalidProblem where devices cannot hold equally many of the experts and those that are redundant, or
+    more of these are asked for than one replica of each expert on every device. name: of what has the experts."""
+    if (experts + redundant) % devices:
+        found = f"{experts} experts and {redundant} redundant ones" if redundant else f"{experts} experts"
+        least = -experts % devices
+        raise InvalidProblem(
+            f"{name}: {found} cannot be divided over {devices} devices (--expert-parallel); they can with"
+            f" --redundant-experts {least or devices}"
+        )
+    if experts + redundant > experts * devices:
+        raise InvalidProblem(
+            f"{name}: {redundant} redundant experts are more than a replica of each of {experts} on {devices} devices;"
+            f" give at most {experts * (devices - 1)} (--redundant-experts)"
+        )
+
+
 def _check(loads: Sequence[float], devices: int, slots: int) -> None:
     if devices < 1 or slots < 1 or not loads:
         raise InvalidProblem("experts are packed on at least one device with a slot: state loads, devices and slots")

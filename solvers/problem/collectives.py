@@ -75,10 +75,11 @@ def divided_along(placement: str) -> tuple[int, int] | None:
     return None if match is None else (int(match[1]), int(match[2] or 1))
 
 
-def by_expert(dim: int) -> str:
+def by_expert(dim: int, slots: int = 0) -> str:
     """Of rows that were sorted by expert along a dimension: a member has those of its experts, as many as these were
-    chosen (`Division.load`)."""
-    return f"E({dim})"
+    chosen (`Division.load`). slots: of a tensor with an entry for every expert where some have replicas
+    (`Division.redundant`), so many experts of each member."""
+    return f"E({dim},{slots})" if slots else f"E({dim})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,8 @@ class Division:
     that the model returns. saved: in the order of the calls; None where that is not stated, as in older files. load:
     of the member whose experts are chosen most, over the mean. axis: what the members of every group divide. outer:
     where they divide a model that is divided already, how that is: its tensors and calls are those of inner groups,
-    with the names that they have here, where they are whole."""
+    with the names that they have here, where they are whole. redundant: replicas of experts in every mixture beyond
+    the first of each."""
 
     tensors: tuple[DividedTensor, ...]
     calls: tuple[DividedCall, ...]
@@ -141,6 +143,7 @@ class Division:
     load: float = 1.0
     axis: Axis = Axis.TENSOR
     outer: Division | None = None
+    redundant: int = 0
 
 
 def along(axis: Axis, target: str) -> str:
@@ -167,6 +170,12 @@ def axes_of(graph: OpGraph) -> dict[Axis, int]:
 def axis_of(graph: OpGraph) -> Axis:
     """What the members of a graph's groups divide, the outer axis of two; tensors where nothing else is stated."""
     return next(iter(axes_of(graph)), Axis.TENSOR)
+
+
+def redundant_experts(graph: OpGraph) -> int:
+    """Replicas of experts in every mixture of a graph beyond the first of each."""
+    division = graph.division
+    return 0 if division is None else (division.outer or division).redundant
 
 
 def exchange_kind(operator: Operator) -> str:

@@ -20,6 +20,8 @@ def held(tensor: DividedTensor, members: int, load: float) -> Shape:
     digit = digit_of(tensor.placement, tensor.shape, members)
     if digit is None:
         return tensor.shape
+    if digit.slots:
+        return (*tensor.shape[: digit.dim], digit.slots, *tensor.shape[digit.dim + 1 :])
     more = load if digit.experts else 1.0
     return tuple(
         math.ceil(length * more / members) if dim == digit.dim else length for dim, length in enumerate(tensor.shape)
@@ -38,7 +40,7 @@ def carried(
     digit = digit_of(placement, read, members)
     if digit is None:
         return [placement] if placement == WHOLE else []
-    if digit.experts:
+    if digit.experts or digit.slots:
         return []
     pieces = {
         each.dim: each.outer

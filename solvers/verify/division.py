@@ -131,6 +131,8 @@ class _Derived:
         digit = digit_of(tensor.placement, tensor.shape, members)
         if digit is None:
             return sizes
+        if digit.slots:
+            return [size / tensor.shape[digit.dim] * digit.slots for size in sizes]
         if not digit.experts:
             return [size / members for size in sizes]
         row = math.prod(tensor.shape) // tensor.shape[digit.dim] * tensor.item_bytes
@@ -138,7 +140,11 @@ class _Derived:
 
     def more(self, *tensors: DividedTensor) -> float:
         """By how much more than its share of a tensor a member sends, where it goes by expert."""
-        return self.division.load if any(each.placement.startswith("E") for each in tensors) else 1.0
+        digits = [digit_of(each.placement, each.shape, self.members(each)) for each in tensors]
+        if any(digit is not None and digit.experts for digit in digits):
+            return self.division.load
+        held = (self.bytes_of_member(each)[0] * self.members(each) / self.whole_bytes(each)[0] for each in tensors)
+        return max(more for more, digit in zip(held, digits, strict=True)) if any(d.slots for d in digits if d) else 1.0
 
 
 def division(graph: OpGraph) -> tuple[str, ...]:
@@ -153,9 +159,11 @@ def division(graph: OpGraph) -> tuple[str, ...]:
         return ("division: how the model is divided among inner groups is not stated",)
     try:
         derived.findings += _placed(derived)
+        derived.findings += _replicated(derived)
         derived.findings += _exchanged(derived)
         if derived.outer is not None:
             derived.findings += _placed(derived.outer)
+            derived.findings += _replicated(derived.outer)
             derived.findings += _exchanged(derived.outer)
             derived.findings += _within(derived.outer, derived)
         derived.findings += _held(derived)
@@ -218,6 +226,45 @@ def _placed(derived: _Derived) -> Iterator[str]:
             derived.update[operator].steps = 2 * (members - 1)
         if tensor.parameter and len(readers[number]) > 1:
             yield f"division: groups of different sizes read {tensor.name!r}"
+    for number, operator in first.items():
+        tensor = division.tensors[number]
+        digit = digit_of(tensor.placement, tensor.shape, derived.members(tensor))
+        if digit is not None and digit.slots and division.redundant and tensor.differentiable:
+            _added_up(derived, operator, tensor, digit.slots)
+
+
+def _replicated(derived: _Derived) -> Iterator[str]:
+    """Experts that are divided otherwise than with as many replicas as are stated, or that are not parameters."""
+    division, members = derived.division, derived.degree
+    of_parameters = {at for at in _from_outside(division) if division.tensors[at].parameter}
+    for call in division.calls:
+        if call.inputs and of_parameters.issuperset(call.inputs):
+            of_parameters |= set(call.outputs)
+        inputs = derived.tensors(call.inputs)
+        digits = [digit_of(one.placement, one.shape, derived.members(one)) for one in inputs]
+        rows = any(digit is not None and digit.experts for digit in digits)
+        for number, tensor, digit in zip(call.inputs, inputs, digits, strict=True):
+            if digit is None or digit.experts or not (digit.slots or rows):
+                continue
+            wanted = tensor.shape[digit.dim] + division.redundant if division.redundant else 0
+            if digit.slots * members != wanted or (digit.slots and number not in of_parameters):
+                yield (
+                    f"division: {tensor.name!r} is placed {tensor.placement} over {members} members, with"
+                    f" {division.redundant} redundant experts"
+                )
+
+
+def _added_up(derived: _Derived, operator: int, tensor: DividedTensor, slots: int) -> None:
+    """What members send to add up the gradients of replicas: at most that of a ring over the holders of each expert of
+    one, 2(r-1)/r of r of them, where all replicas beyond the first are of its experts, evenly."""
+    redundant = derived.division.redundant
+    replicated = min(slots, redundant)
+    holders = 1 + redundant / replicated
+    each = derived.bytes_of_member(tensor)[0] / slots
+    part = 1.0 if derived.inner is None else derived.inner.part(derived.inner.named[tensor.name])
+    sent = derived.update[operator]
+    sent.nbytes = [nbytes + part * replicated * 2 * (holders - 1) / holders * each for nbytes in sent.nbytes]
+    sent.steps += 2 * redundant
 
 
 def _from_outside(division: Division) -> set[int]:

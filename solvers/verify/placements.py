@@ -19,7 +19,7 @@ from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, by_expert, sha
 Shape = tuple[int, ...]
 Letter = str | None
 """Of a dimension; None: the call is never divided along it."""
-_SHARD = re.compile(r"S\((\d+)(?:,(\d+))?\)|E\((\d+)\)")
+_SHARD = re.compile(r"S\((\d+)(?:,(\d+))?\)|E\((\d+)(?:,(\d+))?\)")
 
 
 REPEATS = ("aten.expand", "aten.broadcast_to")
@@ -27,14 +27,16 @@ REPEATS = ("aten.expand", "aten.broadcast_to")
 
 class Digit(NamedTuple):
     """dim: which dimension is divided; outer: into so many pieces first. experts: whether its rows are sorted by
-    expert, and a member has those of its own."""
+    expert, and a member has those of its own. slots: of a dimension with an entry for every expert, how many experts a
+    member has where some have replicas, else 0."""
 
     dim: int
     outer: int
     experts: bool = False
+    slots: int = 0
 
     def __str__(self) -> str:
-        return by_expert(self.dim) if self.experts else shard(self.dim, self.outer)
+        return by_expert(self.dim, self.slots) if self.experts or self.slots else shard(self.dim, self.outer)
 
 
 class Call(NamedTuple):
@@ -70,8 +72,10 @@ def digit_of(placement: str, shape: Shape, members: int) -> Digit | None:
     match = _SHARD.fullmatch(placement)
     if match is None:
         raise ValueError(f"{placement!r} is no placement")
-    digit = Digit(int(match[3]), 1, experts=True) if match[3] else Digit(int(match[1]), int(match[2] or 1))
-    if digit.dim >= len(shape) or shape[digit.dim] % (digit.outer * members) or digit.outer < 1:
+    digit = Digit(int(match[1] or match[3]), int(match[2] or 1), bool(match[3] and not match[4]), int(match[4] or 0))
+    if digit.slots and digit.dim < len(shape) and digit.slots <= shape[digit.dim] <= digit.slots * members:
+        return digit
+    if digit.slots or digit.dim >= len(shape) or shape[digit.dim] % (digit.outer * members) or digit.outer < 1:
         raise ValueError(f"{placement} divides nothing of {list(shape)} over {members} members")
     return digit
 
@@ -89,10 +93,10 @@ def outputs_of(call: Call, placements: Sequence[str]) -> tuple[list[str], bool] 
         return None
     digits = digits_of(call, placements)
     read = list(zip(letters.inputs, digits, strict=True))
-    named = {(marks[digit.dim], digit.outer, digit.experts) for marks, digit in read if digit is not None}
+    named = {(marks[digit.dim], digit._replace(dim=0)) for marks, digit in read if digit is not None}
     if len(named) != 1:
         return None
-    (letter, outer, experts) = named.pop()
+    (letter, like) = named.pop()
     if letter is None:
         return None
     for marks, digit in read:
@@ -101,9 +105,9 @@ def outputs_of(call: Call, placements: Sequence[str]) -> tuple[list[str], bool] 
     placements = []
     for marks, shape in zip(letters.outputs, call.made, strict=True):
         if letter in marks:
-            placements.append(str(Digit(list(marks).index(letter), outer, experts)))
+            placements.append(str(like._replace(dim=list(marks).index(letter))))
             digit_of(placements[-1], shape, call.members)
-        elif letter in letters.sums:
+        elif letter in letters.sums and not like.slots:  # replicas would be counted twice
             placements.append(PARTIAL)
         else:
             return None
@@ -298,18 +302,20 @@ def _looked_at(call: Call, placement: str, number: int) -> str | None:
     if digit is None:
         return placement
     digit_there = _LOOKS[call.target](call, digit, shape, made, number)
-    if digit_there is None or (digit.experts and (digit_there.outer > 1 or made[digit_there.dim] != shape[digit.dim])):
+    of_experts = digit.experts or digit.slots
+    if digit_there is None or (of_experts and (digit_there.outer > 1 or made[digit_there.dim] != shape[digit.dim])):
         return None
-    return str(digit_there._replace(experts=digit.experts))
+    return str(digit_there._replace(experts=digit.experts, slots=digit.slots))
 
 
 def _reshaped(call: Call, digit: Digit, shape: Shape, made: Shape, _: int) -> Digit | None:
     """Entries keep their order: as many are outside of the digit as before."""
     outside, before = math.prod(shape[: digit.dim]) * digit.outer, 1
+    members = 1 if digit.slots else call.members  # of experts some may be twice; the dimension stays as it is
     if math.prod(shape) != math.prod(made):
         return None
     for dim, length in enumerate(made):
-        if outside % before == 0 and length % (outside // before * call.members) == 0 and length > 1:
+        if outside % before == 0 and length % (outside // before * members) == 0 and length > 1:
             return Digit(dim, outside // before)
         before *= length
     return None

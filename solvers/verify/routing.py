@@ -33,7 +33,7 @@ def routes_of(target: str, routes: Mapping[str, str], outputs: int) -> list[str]
 def _rows(call: Call, digits: Digits) -> list[str] | None:
     """Every tensor has the rows of one member's tokens."""
     one = digits[0]
-    if one is None or one.dim or one.experts or any(digit != one for digit in digits):
+    if one is None or one.dim or one.experts or one.slots or any(digit != one for digit in digits):
         return None
     return [str(one)] * len(call.made)
 
@@ -80,12 +80,12 @@ def _grouped_product(call: Call, digits: Digits) -> list[str] | None:
         return None
     left, right = digits[:2]
     if left is not None and right is not None:
-        if left.experts and right == Digit(0, 1):
+        if left.experts and right._replace(slots=0) == Digit(0, 1):
             return [str(left)]
         return [PARTIAL] if left.dim == right.dim == 1 and left.outer == right.outer else None
     if left is not None:
         return [str(left)] if left.dim == 0 and not left.experts else None
-    return [str(right._replace(dim=1))] if right is not None and right.dim == 2 else None
+    return [str(right._replace(dim=1))] if right is not None and right.dim == 2 and not right.slots else None
 
 
 ROUTED: Mapping[str, Callable[[Call, Digits], list[str] | None]] = {

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.library.place import OFF, VARIABLE, graphs_beside, library_path, path_of
-from solvers.errors import InvalidProblem
 
 if TYPE_CHECKING:
     from explorer.library.cached_solver import Asking
@@ -56,16 +54,9 @@ def traced(args: argparse.Namespace, model: str, *, keeping: bool = True, settin
     """The graph of a model, as the flags say, with a line while it is traced. keeping: whether graphs of demos are kept
     beside the library. settings: of a plan, by whose devices tensors are divided. Raises PlacementError."""
     graphs = graphs_of(args) if keeping else None
-    if isinstance(counts := getattr(args, "example", {}).get("expert_load"), str):
-        from explorer.question.models.example import split_example
-        from explorer.question.models.expert_load import expert_load_of
-
-        degree = split_example(model)[1].degree
-        if degree == 1:
-            raise InvalidProblem("--expert-load is of the devices of a group; add --expert-parallel N")
-        workload = _traced(args, model, graphs, settings)
-        return replace(workload, notes=(*workload.notes, expert_load_of(counts, degree).line))
-    return _traced(args, model, graphs, settings)
+    workload = _traced(args, model, graphs, settings)
+    packing = getattr(args, "packings", {}).get(model)
+    return workload if packing is None else packing.noted(workload)
 
 
 def _traced(args: argparse.Namespace, model: str, graphs: Path | None, settings: Settings | None) -> Workload:

@@ -33,7 +33,8 @@ class Example:
     tokens are not. tensor_parallel_of: parts of the model that are divided over other numbers of devices, as
     `PartDegrees` reads them. context_parallel, expert_parallel: over how many devices tokens, or samples and experts,
     are divided: in place of tensors, or over so many inner groups, each of which divides tensors. expert_load: of the
-    device of a group whose experts are chosen most, over the mean.
+    device of a group whose experts are chosen most, over the mean. redundant_experts: replicas of experts in every
+    mixture beyond the first of each, placed by a file of counts, with the load that is left.
     """
 
     batch: int | None = None
@@ -47,6 +48,7 @@ class Example:
     context_parallel: int | None = None
     expert_parallel: int | None = None
     expert_load: float | None = None
+    redundant_experts: int | None = None
 
     @property
     def axis(self) -> Axis:
@@ -75,6 +77,23 @@ class Example:
     def samples(self) -> int | None:
         """Of the example: as many as the members that divide them, where nobody says how many."""
         return self.of_axis if self.batch is None and self.axis is Axis.EXPERT else self.batch
+
+    @property
+    def devices_of_experts(self) -> int:
+        """Over how many experts are divided: inner groups, or the members of a group; 1 where they are not."""
+        return self.of_axis if self.axis is Axis.EXPERT else self.degree
+
+    def check_replicas(self) -> None:
+        """Raises InvalidProblem for redundant experts of which nothing says where they stand."""
+        if not self.redundant_experts:
+            return
+        if self.axis is not Axis.EXPERT:
+            raise InvalidProblem("--redundant-experts is of groups that divide experts; add --expert-parallel N")
+        if self.expert_load is None:
+            raise InvalidProblem(
+                "--redundant-experts are placed by how often each expert is chosen; add --expert-load FILE, a JSON list"
+                " of tokens by expert"
+            )
 
     def check_axes(self, model: str) -> None:
         """Raises InvalidProblem where groups would divide what they cannot at once."""
@@ -115,7 +134,7 @@ def split_example(model: str) -> tuple[str, Example]:
         if key == "expert-load":
             values["expert_load"] = _load(model, value)
             continue
-        least = 0 if key in ("batch-dim", "sequence-parallel") else 1
+        least = 0 if key in ("batch-dim", "sequence-parallel", "redundant-experts") else 1
         if not value.isascii() or not value.isdigit() or not least <= int(value[:12]) <= MOST:
             raise InvalidProblem(f"{model}: {key} must be a whole number from {least} to {MOST:,}, found {value!r}")
         values[key.replace("-", "_")] = int(value)
@@ -163,7 +182,7 @@ def undivided(model: str) -> str:
     """``model`` without what its name says of how tensors are divided."""
     name, example = split_example(in_parts(model)[0])
     values = {field: getattr(example, field) for field in Example.__slots__}
-    axes = ("tensor_parallel_of", "context_parallel", "expert_parallel", "expert_load")
+    axes = ("tensor_parallel_of", "context_parallel", "expert_parallel", "expert_load", "redundant_experts")
     return _joined(name, values | dict.fromkeys(axes))
 
 

@@ -81,21 +81,24 @@ def members_of(
 
 def divider(
     degree: int | None, sequence: int | None, dtype: torch.dtype | str | None, members: Members = ANY_MEMBERS,
-    axis: Axis = Axis.TENSOR, load: float = 1.0, outer_degree: int = 1,
+    axis: Axis = Axis.TENSOR, load: float = 1.0, outer_degree: int = 1, redundant: int = 0,
 ) -> Divide | None:  # fmt: skip
     """What divides a traced model over ``degree`` devices; None where tensors stay whole. sequence: 0 where tokens are
     not divided, even where nothing needs them together. members: by whose times. axis: what members divide. load:
     of the member whose experts are chosen most, over the mean. outer_degree: of how many inner groups each group is,
-    among which the axis is divided, and tensors within each. Raises InvalidProblem for a degree that is none."""
+    among which the axis is divided, and tensors within each. redundant: replicas of experts beyond the first of each.
+    Raises InvalidProblem for a degree that is none."""
     if degree is None and sequence is not None:
         raise InvalidProblem("--sequence-parallel divides tokens over a tensor-parallel group; add --tensor-parallel N")
     if degree in (None, 1) and load != 1:
         raise InvalidProblem("--expert-load is of the devices of a group; add --expert-parallel N")
+    if redundant and axis is not Axis.EXPERT:
+        raise InvalidProblem("--redundant-experts is of groups that divide experts; add --expert-parallel N")
     if degree is None or degree == 1:
         return None
     if outer_degree > 1:
-        return _twice(degree // outer_degree, sequence, dtype, members, axis, load, outer_degree)
-    group = group_of(degree, sequence, dtype, members, axis, load)
+        return _twice(degree // outer_degree, sequence, dtype, members, axis, load, outer_degree, redundant)
+    group = group_of(degree, sequence, dtype, members, axis, load, redundant)
 
     def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
         divided = group.divide(small, large, training)
@@ -106,13 +109,13 @@ def divider(
 
 def _twice(
     degree: int, sequence: int | None, dtype: torch.dtype | str | None, members: Members, axis: Axis, load: float,
-    outer_degree: int,
+    outer_degree: int, redundant: int,
 ) -> Divide:  # fmt: skip
     """What divides a model among inner groups along an axis, and tensors over the ``degree`` members of each."""
     across = replace(
         members, bandwidth_bytes_per_s=members.outer_bandwidth_bytes_per_s, latency_s=members.outer_latency_s
     )
-    outer = replace(group_of(outer_degree, sequence, dtype, across, axis, load), again=degree)
+    outer = replace(group_of(outer_degree, sequence, dtype, across, axis, load, redundant), again=degree)
     inner = replace(group_of(degree, sequence, dtype, members), outer=outer.link)
 
     def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
@@ -158,7 +161,7 @@ def divided_by_parts(by_part: ByPart, degree: int, parts: PartDegrees) -> tuple[
 
 def group_of(
     degree: int, sequence: int | None, dtype: torch.dtype | str | None, members: Members, axis: Axis = Axis.TENSOR,
-    load: float = 1.0,
+    load: float = 1.0, redundant: int = 0,
 ) -> Group:  # fmt: skip
     """What divides calls over ``degree`` devices. Raises InvalidProblem for a degree that is none."""
     if not 1 <= degree <= MAX_DEGREE:
@@ -173,7 +176,7 @@ def group_of(
         return estimate(graph, [members.kind], rate).at(members.kind, graph.samples)
 
     link = GroupLink(members.bandwidth_bytes_per_s, members.latency_s)
-    return Group(degree, seconds, members.kind, link, sequence != 0, axis, load)
+    return Group(degree, seconds, members.kind, link, sequence != 0, axis, load, redundant=redundant)
 
 
 def in_groups(

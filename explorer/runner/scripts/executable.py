@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from solvers.plan.plan import Plan
+from solvers.problem.collectives import redundant_experts
 from solvers.problem.problem import Optimizer, Precision, Problem
 from solvers.problem.training import ZERO_GRADIENTS, ZERO_PARAMETERS, ZERO_STATES
 
@@ -37,6 +38,11 @@ def not_run(problem: Problem, plan: Plan, optimizer: str | None) -> Iterator[str
         yield (
             "groups that divide a model along two axes are planned for and not run; plan with one of --tensor-parallel,"
             " --context-parallel and --expert-parallel"
+        )
+    elif redundant := redundant_experts(problem.graph):
+        yield (
+            f"{redundant} redundant experts in a group are planned for and not run: a run has every expert once; plan"
+            " without --redundant-experts"
         )
     elif crossing := _rows_between(problem, plan):
         yield (

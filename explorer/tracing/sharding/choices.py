@@ -97,6 +97,29 @@ def partial_gradients(choices: Choices, node: Node, option: Option) -> list[str]
     ]
 
 
+def replica_sums(choices: Choices, node: Node, option: Option) -> tuple[tuple[str, ...], float, int]:
+    """The parameters of experts that a call reads of which some have replicas at other members; and the most bytes and
+    messages that a member sends to add up their gradients, wherever replicas stand.
+
+    A ring over the r holders of an expert takes 2(r-1)/r of its gradient from each, which is concave in r: of one
+    member it is most where all replicas beyond the first are of its experts, evenly.
+    """
+    found: dict[str, float] = {}
+    slots = 0
+    for (_, name), needed, place in zip(node.tensors, option.inputs, option.places, strict=True):
+        source = choices.source(name)
+        value = choices.captured.values[source]
+        if place is None or source not in choices.captured.parameters or not value.requires_grad:
+            continue
+        if here := choices.slots(name, place, needed):
+            slots, found[source] = here, value.nbytes / choices.known.dimensions.lengths[needed]
+    if not found:
+        return (), 0.0, 0
+    most = min(choices.redundant, slots)
+    rings = 2 * most * choices.redundant / (most + choices.redundant)
+    return tuple(found), rings * sum(found.values()), 2 * choices.redundant * len(found)
+
+
 class Choices:
     """The calls of a captured graph that compute, with their options.
 
@@ -106,13 +129,15 @@ class Choices:
     divide rows instead (as context parallelism does). axis: what members divide; samples where they have
     experts of their own; None: any of these. load: rows of the member whose experts are chosen most, over the mean.
     again: over how many the heads of a member are divided once more, where it divides tokens with others.
+    redundant: replicas of experts in every mixture beyond the first of each.
     """
 
     def __init__(
         self, known: Known, large: Captured, degree: int, *, sequence: bool = True, whole_weights: bool = False,
-        axis: Axis | None = Axis.TENSOR, load: float = 1.0, again: int = 1,
+        axis: Axis | None = Axis.TENSOR, load: float = 1.0, again: int = 1, redundant: int = 0,
     ) -> None:  # fmt: skip
         self.known, self.degree, self.axis, self.load, self.again = known, degree, axis, load, again
+        self.redundant = redundant
         self.whole_weights = whole_weights or axis is not Axis.TENSOR
         self.captured = known.captured
         self.made_by = {output: at for at, node in enumerate(self.captured.nodes) for output in node.outputs}
@@ -147,10 +172,21 @@ class Choices:
         """Whether a member of a group has the rows of its experts, as many as these were chosen."""
         return state >= 0 and state in self.leaves(name, axis) and self.is_sorted(name, axis)
 
+    def slots(self, name: str, axis: int, state: State) -> int:
+        """How many experts a member has where some have replicas, of a dimension with an entry for every expert; 0 for
+        any other."""
+        if not self.redundant or state not in self.experts or self.leaves(name, axis) != (state,):
+            return 0
+        return (self.known.dimensions.lengths[state] + self.redundant) // self.degree
+
     def chosen(self, name: str, *states: State) -> float:
         """By how much more than its share of a value a member has, or sends, where any of the states is by expert."""
-        axes = range(len(self.captured.values[name].shape))
-        return self.load if any(self.by_expert(name, axis, state) for axis in axes for state in states) else 1.0
+        pairs = [(axis, state) for axis in range(len(self.captured.values[name].shape)) for state in states]
+        if any(self.by_expert(name, axis, state) for axis, state in pairs):
+            return self.load
+        held = ((self.slots(name, axis, state), state) for axis, state in pairs)
+        return max((slots * self.degree / self.known.dimensions.lengths[state] for slots, state in held if slots),
+                   default=1.0)  # fmt: skip
 
     def ways(self, name: str, axis: int) -> tuple[int, ...]:
         """The leaves along which a dimension can be divided."""
@@ -294,7 +330,8 @@ class Choices:
             if loop.context and self.axis not in (Axis.CONTEXT, None):
                 continue
             for leaf in self.known.dimensions.ways(loop.leaves):
-                divides = self.known.dimensions.lengths[leaf] % self.degree == 0
+                more = self.redundant if self.redundant and leaf in self.experts else 0
+                divides = (self.known.dimensions.lengths[leaf] + more) % self.degree == 0
                 divides = divides and (self.axis is not Axis.EXPERT or leaf in self.samples | self.experts)
                 if divides and leaf not in self.barred and self._fits(node, loop, leaf):
                     yield Option(
@@ -312,7 +349,7 @@ class Choices:
         for (_, name), place in zip(node.tensors, loop.inputs, strict=True):
             if place is None:
                 continue
-            if leaf not in self.ways(name, place):
+            if leaf not in self.ways(name, place) or not self._may_repeat(name, place, leaf):
                 return False
             if name in self.captured.parameters:
                 continue
@@ -320,11 +357,31 @@ class Choices:
                 return False
         for name, place in zip(node.outputs, loop.outputs, strict=True):
             if place is None:
-                if not self.captured.values[name].is_float or node.mutates:
+                if not self.captured.values[name].is_float or node.mutates or self._has_replicas(node, loop, leaf):
                     return False
             elif self.has(name, leaf) != 1 or leaf not in self.ways(name, place):
                 return False
         return True
+
+    def _may_repeat(self, name: str, place: int, leaf: int) -> bool:
+        """Whether replicas of experts may be among a dimension: it has an entry for every expert and no more, of a
+        parameter or what is made of parameters, whose gradients are added up."""
+        if not self.redundant or leaf not in self.experts or self.is_sorted(name, place):
+            return True
+        return self.leaves(name, place) == (leaf,) and self._of_parameters(name)
+
+    def _has_replicas(self, node: Node, loop: Loop, leaf: int) -> bool:
+        """Whether a call reads experts along a leaf of which some are there several times."""
+        read = zip(node.tensors, loop.inputs, strict=True)
+        return any(place is not None and self.slots(name, place, leaf) for (_, name), place in read)
+
+    def _of_parameters(self, name: str) -> bool:
+        source = self.source(name)
+        at = self.made_by.get(source)
+        if at is None:
+            return source in self.captured.parameters
+        tensors = self.captured.nodes[at].tensors
+        return bool(tensors) and all(self._of_parameters(each) for _, each in tensors)
 
     def _comes_from(self, name: str, leaf: int) -> bool:
         """Whether the views of a value, from the last on, keep a leaf up to where it comes from."""
@@ -348,6 +405,8 @@ class Choices:
             return shape
         axes = [axis for axis in range(len(shape)) if state in self.ways(name, axis)]
         at = place if place is not None else axes[0] if axes else None
+        if at is not None and (slots := self.slots(name, at, state)):
+            return (*shape[:at], slots, *shape[at + 1 :])
         more = self.load if at is not None and self.by_expert(name, at, state) else 1.0
         return tuple(
             math.ceil(length * more / self.degree) if axis == at else length for axis, length in enumerate(shape)

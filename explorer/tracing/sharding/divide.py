@@ -16,6 +16,7 @@ from explorer.tracing.sharding.rules import analyse
 from explorer.tracing.sharding.ways import check_tokens, notes_of_ways
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
+from solvers.noncontiguous.expert_packing import check_redundant
 from solvers.problem.collectives import ATTENTION, Axis
 from solvers.problem.graph import OpGraph
 
@@ -46,7 +47,8 @@ class Group:
     what members exchange their parts over. sequence: whether the tokens of a sample may be divided between the calls
     that need them whole (sequence parallelism). axis: what members divide. load: of the member whose experts are chosen
     most, over the mean. again: over how many what a member has is divided once more. outer: the link to a member's
-    counterpart in other groups, where groups divide what the members of each divide again."""
+    counterpart in other groups, where groups divide what the members of each divide again. redundant: replicas of
+    experts in every mixture beyond the first of each."""
 
     degree: int
     seconds: Callable[[OpGraph], Floats]
@@ -57,18 +59,27 @@ class Group:
     load: float = 1.0
     again: int = 1
     outer: GroupLink | None = None
+    redundant: int = 0
 
     def divide(self, small: Captured, large: Captured, training: bool) -> Divided:
         """Raises InvalidProblem where nothing can be divided by the degree, in one line."""
         choices = Choices(
-            analyse(small), large, self.degree, sequence=self.sequence, axis=self.axis, load=self.load, again=self.again
-        )
+            analyse(small), large, self.degree, sequence=self.sequence, axis=self.axis, load=self.load,
+            again=self.again, redundant=self.redundant,
+        )  # fmt: skip
+        self._check_replicas(choices)
         self.check(choices, choices.options)
         prices = self.prices(choices, large, training)
         division = alike(choices, prices, cheapest(choices, prices))
         notes = self._notes(choices, division)
         if self.axis is Axis.CONTEXT:
             notes += notes_of_ways(choices, prices, division.labels)
+        if self.redundant and training:
+            notes += (
+                "gradients of an expert's replicas are added up once an iteration, by a ring among the devices with"
+                " them; priced as the most that any placement of replicas has a device send, where on average one sends"
+                f" {2 * self.redundant / self.degree:.3g} times an expert's gradient",
+            )
         parts = (member_of(choices, division.labels, of) for of in (small, large))
         at, more = (replace(part, notes=(*part.notes, *notes)) for part in parts)
         return Divided(at, more, choices, division)
@@ -108,6 +119,24 @@ class Group:
                     f"{choices.captured.name}: the {heads[0]} heads{of_keys} of {node.module_path or node.name} cannot"
                     f" be divided over {self.degree} devices; give a degree that divides them (--tensor-parallel)"
                 )
+
+    def _check_replicas(self, choices: Choices) -> None:
+        """Raises InvalidProblem where members cannot have equally many experts with those that are redundant."""
+        if not self.redundant:
+            return
+        counts = sorted({choices.known.dimensions.lengths[leaf] for leaf in choices.experts})
+        if not counts:
+            raise InvalidProblem(
+                f"{choices.captured.name}: there are no experts of which replicas could be placed; leave out"
+                " --redundant-experts"
+            )
+        for experts in counts:
+            check_redundant(choices.captured.name, experts, self.redundant, self.degree)
+        if not any(option.leaf in choices.experts for options in choices.options.values() for option in options):
+            raise InvalidProblem(
+                f"{choices.captured.name}: its experts cannot be divided over {self.degree} devices, so none has"
+                " replicas; leave out --redundant-experts"
+            )
 
     def _notes(self, choices: Choices, division: Division) -> tuple[str, ...]:
         labels = division.labels

@@ -24,6 +24,7 @@ from explorer.tracing.sharding.choices import (
     State,
     change,
     partial_gradients,
+    replica_sums,
 )
 from explorer.tracing.sharding.names import leaf_names, placement_words
 from explorer.tracing.sharding.program import Labels
@@ -128,6 +129,7 @@ def members_of(parts: Mapping[int, Part], degree_of: Mapping[int, int], of: Capt
         whole=made.whole,
         saved_whole=tuple(_saved_whole(made)),
         load=made.known.load,
+        redundant=made.known.redundant,
         axis=made.known.axis or Axis.TENSOR,
     )
 
@@ -171,8 +173,8 @@ def laid_out(choices: Choices, name: str, state: State, place: int | None, of: C
         return {WHOLE: collectives.WHOLE, SHARED: collectives.UNSUMMED, PARTIAL: collectives.PARTIAL}[state]
     axes = [axis for axis in range(len(choices.captured.values[name].shape)) if state in choices.ways(name, axis)]
     dim = axes[0] if place is None else place
-    if choices.by_expert(name, dim, state):
-        return collectives.by_expert(dim)
+    if (slots := choices.slots(name, dim, state)) or choices.by_expert(name, dim, state):
+        return collectives.by_expert(dim, slots)
     leaves = choices.leaves(name, dim)
     if state not in leaves:
         leaves = choices.known.dimensions.sorted_from(choices.known.of[name][dim])
@@ -348,9 +350,10 @@ def _run(made: Member, at: int, node: Node, option: Option) -> None:
     partial_bytes = float(sum(made.of.values[name].nbytes for name in sources))
     rows = made.of.values[node.tensors[1][1]].numel if option.rows else 0
     exchange = _exchanged(degree, "all_reduce" if rows else "", "", 2 * ROW_BYTES * rows, partial_bytes)
-    times = 1
+    choices, times = made.parts[degree].choices, 1
+    replicas, more, steps = replica_sums(choices, node, option)
+    exchange = replace(exchange, update_bytes=exchange.update_bytes + more, update_steps=exchange.update_steps + steps)
     if option.ring:
-        choices = made.parts[degree].choices
         went, times = round_exchange(choices, node, made.of), rounds(choices, node, option)
         exchange = replace(went, update_bytes=exchange.update_bytes, update_steps=exchange.update_steps)
     made.moved_to[at] = len(made.nodes)
@@ -365,7 +368,7 @@ def _run(made: Member, at: int, node: Node, option: Option) -> None:
             placement=placement,
             members=members,
             rounds=times * node.rounds,
-            update_of=tuple(sources),
+            update_of=(*sources, *replicas),
             outer=shared_out(node, made.of, made.values, names),
         )
     )

@@ -26,6 +26,7 @@ from explorer.tracing.sharding.choices import (
     State,
     change,
     partial_gradients,
+    replica_sums,
 )
 from explorer.tracing.sharding.ring import GOES_ROUND, ring_bytes, times_back
 from solvers.errors import PlacementError
@@ -151,6 +152,8 @@ def _within_s(choices: Choices, prices: Prices, at: int, option: Option) -> floa
     nbytes = sum(captured.values[name].nbytes for name in sources)
     if nbytes and prices.trains:
         total += link.seconds(ALL_REDUCE, nbytes, choices.degree) / prices.passes
+    if choices.redundant and prices.trains:
+        total += link.exchange_s(*replica_sums(choices, node, option)[1:]) / prices.passes
     return total
 
 

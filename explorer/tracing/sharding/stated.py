@@ -19,7 +19,7 @@ def as_stated(division: Division, degree: int, small: Captured, large: Captured)
     a call that allows nothing of the kind; that all else is as stated is for whoever divides by it to compare.
     """
     axis = Axis.EXPERT if division.axis is Axis.EXPERT else None
-    choices = Choices(analyse(small), large, degree, axis=axis, load=division.load)
+    choices = Choices(analyse(small), large, degree, axis=axis, load=division.load, redundant=division.redundant)
     made_by = {division.tensors[output].name: call for call in division.calls for output in call.outputs[:1]}
     labels = {}
     for at, options in choices.options.items():

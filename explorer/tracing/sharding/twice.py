@@ -28,7 +28,7 @@ def to_divide_again(member: Captured, degree: int) -> Captured:
         for node in member.nodes
     )
     outer = replace(member, nodes=nodes)
-    return replace(outer, whole={}, saved_whole=(), load=1.0, axis=Axis.TENSOR, outer=(outer, degree))
+    return replace(outer, whole={}, saved_whole=(), load=1.0, redundant=0, axis=Axis.TENSOR, outer=(outer, degree))
 
 
 def loops_across(known: Known, node: Node) -> tuple[Loop, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -334,3 +335,33 @@ def test_a_bad_part_of_a_models_name_is_one_line_wherever_it_is_read(command: Co
     assert "add --expert-parallel N" in command.refused("plan", "gpt-small", "--devices", 2, "--expert-load", counts)
     assert "add --expert-parallel N" in command.refused("plan", "gpt-small", "--devices", 2, "--expert-load", 2)
     assert "1 to 999" in command.refused("plan", "gpt-small", "--expert-parallel", 2, "--expert-load", 0.5)
+
+
+def test_redundant_experts_are_placed_by_a_file_of_counts(command: Command, tmp_path: Path) -> None:
+    """Flags come in any order; 8 experts of which the first is chosen most."""
+    model, counts = "tests.explorer.runner.model.mixtures:gpt", tmp_path / "counts.json"
+    counts.write_text("[80, 10, 10, 10, 10, 10, 10, 20]")
+    group = ("--devices", 4, "--devices-per-node", 4, "--mini-batch", 16, "--expert-parallel", 4)
+    load, plan = ("--expert-load", counts), tmp_path / "plan.json"
+    few = command("plan", "--redundant-experts", 4, model, *group, *load, "-o", plan, "--json").json
+    none = command("plan", model, *load, *group, "--json").json
+    assert few["sent_bytes"]["all_reduce"][0] > none["sent_bytes"]["all_reduce"][0]
+    assert few["sent_bytes"]["all_to_all"][0] == pytest.approx(none["sent_bytes"]["all_to_all"][0] / 2.25)
+    assert any("8 experts and 4 redundant ones" in note for note in few["notes"])
+    assert any("4 of them redundant: the busiest has 1 times the mean, no packing" in note for note in few["notes"])
+    assert any("without redundant ones it would have 2.25" in note for note in few["notes"])
+    assert "redundant experts in a group are planned for and not run" in command.refused("run", plan, "--allow-model")
+    for launcher in ("megatron", "torchtitan"):
+        assert "4 redundant experts" in command.refused("export", plan, "--to", launcher, "-o", tmp_path / "out")
+    assert "valid" in command("check", plan).out
+    more = ("--redundant-experts", 4)
+    for flags, why in (
+        ((*group, *more, "--expert-load", 1.5), "does not say which experts are chosen most"),
+        ((*group, *more), "add --expert-load FILE"),
+        ((*group, *load, "--redundant-experts", 3), "cannot be divided over 4 devices .*with --redundant-experts 4"),
+        ((*group, *load, "--redundant-experts", 28), "give at most 24"),
+        (("--tensor-parallel", 2, *load, *more), "add --expert-parallel N"),
+    ):
+        assert re.search(why, command.refused("plan", model, *flags)), why
+    counts.write_text("[3, 1, 1, 1]")
+    assert "mixtures of 8 experts, and the file" in command.refused("plan", model, *group, *load, *more)

@@ -57,6 +57,8 @@ def rows(table: torch.Tensor, indices: torch.Tensor, member: int) -> torch.Tenso
 
 def share(choices: Choices, name: str, place: int, leaf: int, tensor: torch.Tensor, member: int) -> torch.Tensor:
     """A member's part of a value along one leaf of a dimension."""
+    if each := choices.slots(name, place, leaf):
+        return tensor.index_select(place, torch.tensor(routed.slots(choices)[member * each : (member + 1) * each]))
     leaves = choices.leaves(name, place)
     lengths = [choices.known.dimensions.lengths[each] for each in leaves]
     at = leaves.index(leaf)

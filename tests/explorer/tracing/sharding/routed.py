@@ -13,6 +13,7 @@ from torch import nn
 from explorer.tracing.captured import Captured, Node
 from explorer.tracing.sharding.choices import Choices
 from explorer.tracing.sharding.loops import Route
+from solvers.noncontiguous.expert_packing import pack_experts
 from solvers.problem.collectives import UNSUMMED, WHOLE
 
 Tensors = dict[str, torch.Tensor]
@@ -42,7 +43,7 @@ class Mixture(nn.Module):
         made = torch._grouped_mm(made.relu(), self.down, offs=ends)
         made = made * weights.reshape(-1)[order][:, None]
         back = torch.empty_like(order)
-        back[order] = torch.arange(len(order))
+        back[order] = torch.arange(len(order), device=order.device)
         mixed = made[back].view(-1, self.chosen, x.shape[-1]).sum(1)
         return (mixed + self.shared(rows)).square().sum()
 
@@ -64,6 +65,30 @@ def experts_of(choices: Choices, value: str, route: Route = Route.EXPERT) -> str
     )
 
 
+def slots(choices: Choices) -> list[int]:
+    """The expert in every slot of the devices of a group, those of one after those of another: in order, or where some
+    are redundant, packed as if later ones were chosen more."""
+    experts = _experts(choices)
+    if not choices.redundant:
+        return list(range(experts))
+    each = (experts + choices.redundant) // choices.degree
+    packing = pack_experts([1 + expert for expert in range(experts)], choices.degree, each, 1000)
+    return [expert for device in packing.devices for expert in device]
+
+
+def slots_of_rows(choices: Choices, experts: torch.Tensor) -> torch.Tensor:
+    """Which slot takes each row, given the experts of all rows: replicas of an expert in turn."""
+    places: dict[int, list[int]] = {}
+    for slot, expert in enumerate(slots(choices)):
+        places.setdefault(expert, []).append(slot)
+    taken = [0] * len(places)
+    found = []
+    for expert in map(int, experts):
+        found.append(places[expert][taken[expert] % len(places[expert])])
+        taken[expert] += 1
+    return torch.tensor(found, dtype=torch.long)
+
+
 def is_by_expert(part: Captured, name: str) -> bool:
     return part.whole[name].placement.startswith("E")
 
@@ -75,9 +100,10 @@ def exchanged(choices: Choices, part: Captured, node: Node, members: Sequence[Te
     if is_by_expert(part, output):
         rows = [each + member * _counted(choices, source, len(each)) for member, each in enumerate(rows)]
     experts = [values[experts_of(choices, output.partition("@")[0])] for values in members]
-    order = torch.argsort(torch.cat(experts), stable=True)
+    taken = slots_of_rows(choices, torch.cat(experts))
+    order = torch.argsort(taken, stable=True)
     if is_by_expert(part, output):
-        mine = torch.cat(experts)[order] // (_experts(choices) // len(members))
+        mine = taken[order] // (len(slots(choices)) // len(members))
         return [torch.cat(rows)[order][mine == member] for member in range(len(members))]
     whole = torch.empty_like(torch.cat(rows))
     whole[order] = torch.cat(rows)
@@ -102,7 +128,8 @@ def put_back(choices: Choices, node: Node, members: Sequence[Tensors], member: i
     source = node.tensors[0][1]
     value = source.partition("@")[0]
     experts = [values[experts_of(choices, value)] for values in members]
-    place = torch.argsort(torch.argsort(torch.cat(experts), stable=True)).split([len(each) for each in experts])
+    taken = slots_of_rows(choices, torch.cat(experts))
+    place = torch.argsort(torch.argsort(taken, stable=True)).split([len(each) for each in experts])
     orders = [torch.argsort(values[experts_of(choices, value, Route.ORDER)]) for values in members]
     place = torch.cat([rows[order] for rows, order in zip(place, orders, strict=True)])
     before = sum(len(values[source]) for values in members[:member])
@@ -123,8 +150,12 @@ def run(choices: Choices, part: Captured, node: Node, members: Sequence[Tensors]
     if node.target == "aten._grouped_mm":
         ends = tensors[2]
         if is_by_expert(part, node.outputs[0]):
+            value = experts_of(choices, node.outputs[0])
+            taken = slots_of_rows(choices, torch.cat([each[value] for each in members]))
             first = member * len(tensors[1])
-            ends = ends[first : first + len(tensors[1])] - (ends[first - 1] if first else 0)
+            counts = torch.bincount(taken, minlength=len(slots(choices)))
+            assert choices.redundant or torch.equal(counts.cumsum(0), ends)
+            ends = counts[first : first + len(tensors[1])].cumsum(0)
         elif part.whole[node.outputs[0]].placement.startswith("S(0"):
             counts = torch.bincount(values[experts_of(choices, node.outputs[0])], minlength=len(tensors[1]))
             ends = counts.cumsum(0)
@@ -138,7 +169,8 @@ def run(choices: Choices, part: Captured, node: Node, members: Sequence[Tensors]
     if route is Route.BACK and is_by_expert(part, table):
         return put_back(choices, node, members, member)
     if route is Route.EXPERT and is_by_expert(part, node.outputs[0]):
-        return tensors[0][tensors[1] - member * len(tensors[0])]
+        mine = slots(choices)[member * len(tensors[0]) : (member + 1) * len(tensors[0])]
+        return tensors[0][torch.tensor([mine.index(int(expert)) for expert in tensors[1]], dtype=torch.long)]
     whole = part.whole[table].placement in (WHOLE, UNSUMMED) and part.whole[numbers].placement.startswith("S")
     if route in (Route.TOKEN, Route.ORDER) and whole:
         return tensors[0][tensors[1] + member * len(tensors[0]) // len(members)]

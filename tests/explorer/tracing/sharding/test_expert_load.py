@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from explorer.question.models.expert_load import expert_load_of
+from explorer.question.models.example import Example
+from explorer.question.models.expert_load import expert_load_of, load_of
 from solvers.errors import InvalidProblem
 
 
@@ -28,7 +29,7 @@ def test_small_groups_have_the_least_load_of_all_packings(tmp_path: Path) -> Non
         best = min(max(half, sum(counts) - half) for half in halves)
         assert found.load == pytest.approx(best / (sum(counts) / 2))
         assert found.bound == pytest.approx(found.load)
-        assert found.in_order == pytest.approx(max(sum(counts[:4]), sum(counts[4:])) / (sum(counts) / 2))
+        assert found.otherwise == pytest.approx(max(sum(counts[:4]), sum(counts[4:])) / (sum(counts) / 2))
         assert found.load <= found.stated <= found.load + 1e-4
 
 
@@ -54,3 +55,43 @@ def test_a_file_of_no_such_counts_is_refused(tmp_path: Path, content: object, sa
     with pytest.raises(InvalidProblem, match=says) as refused:
         expert_load_of(written(tmp_path, content), 2)
     assert "counts.json" in str(refused.value)
+
+
+EPLB = [
+    [90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86],
+    [20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27],
+]
+
+
+def test_the_example_of_eplb_has_four_redundant_experts_with_the_load_of_its_busier_layer(tmp_path: Path) -> None:
+    """12 experts in 16 slots of 8 devices, which they cannot be divided over otherwise: 172 of a mean of 144.5."""
+    found = expert_load_of(written(tmp_path, EPLB), 8, 4)
+    assert (found.slots, found.redundant, found.otherwise) == (2, 4, None)
+    assert found.load == found.bound == pytest.approx(172 / 144.5)
+    first = expert_load_of(written(tmp_path, EPLB[0]), 8, 4)
+    assert first.load == first.bound == pytest.approx(136 / (sum(EPLB[0]) / 8))
+    assert "2 on each of 8 devices, 4 of them redundant" in first.line
+
+
+def test_redundant_experts_even_out_a_load_to_near_its_bound(tmp_path: Path) -> None:
+    counts = [round(1e4 / rank) for rank in range(1, 17)]
+    loads = [expert_load_of(written(tmp_path, counts), 4, redundant) for redundant in (0, 4, 8, 16)]
+    assert loads[0].load > 1.4
+    assert loads[1].otherwise == pytest.approx(loads[0].load)
+    assert all(1 <= one.bound <= one.load < 1.002 for one in loads[1:])
+
+
+def test_a_number_does_not_say_which_experts_have_replicas(tmp_path: Path) -> None:
+    of = Example(expert_parallel=8, redundant_experts=4)
+    with pytest.raises(InvalidProblem, match="give a file of counts"):
+        load_of(of, 1.5)
+    stated, packing = load_of(of, written(tmp_path, EPLB))
+    assert packing is not None
+    assert stated == packing.stated == 1.1904
+
+
+def test_a_group_of_two_axes_has_experts_on_its_inner_groups(tmp_path: Path) -> None:
+    counts = written(tmp_path, [4, 1, 1, 2])
+    _, packing = load_of(Example(expert_parallel=2, tensor_parallel=2), counts)
+    assert packing is not None
+    assert packing.devices == 2

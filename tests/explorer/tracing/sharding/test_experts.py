@@ -33,25 +33,30 @@ ITEM = 2
 
 
 @cache
-def mixture() -> tuple[Captured, Captured]:
+def mixture(experts: int = EXPERTS) -> tuple[Captured, Captured]:
+    """Of 12 experts three are chosen, so that rows can be as many for each."""
     with torch.device("meta"):
-        module = Mixture(EXPERTS, CHOSEN, WIDTH, HIDDEN).bfloat16()
+        module = Mixture(experts, 3 if experts == 12 else CHOSEN, WIDTH, HIDDEN).bfloat16()
     return captured(module, (torch.rand(SAMPLES, TOKENS, WIDTH, dtype=torch.bfloat16),))
 
 
-def choices_of(degree: int, axis: Axis = Axis.EXPERT, load: float = 1.0) -> Choices:
-    small, large = mixture()
-    return Choices(analyse(small), large, degree, axis=axis, load=load)
+def choices_of(
+    degree: int, axis: Axis = Axis.EXPERT, load: float = 1.0, redundant: int = 0, experts: int = EXPERTS
+) -> Choices:
+    small, large = mixture(experts)
+    return Choices(analyse(small), large, degree, axis=axis, load=load, redundant=redundant)
 
 
-def graph_of(choices: Choices, labels: Mapping[int, Option]) -> OpGraph:
-    parts = (member_of(choices, labels, of) for of in mixture())
-    return build(*parts, reference="m", training=True, tensor_parallel=choices.degree).graph
+def graph_of(
+    choices: Choices, labels: Mapping[int, Option], experts: int = EXPERTS, *, training: bool = True
+) -> OpGraph:
+    parts = (member_of(choices, labels, of) for of in mixture(experts))
+    return build(*parts, reference="m", training=training, tensor_parallel=choices.degree).graph
 
 
-def given() -> dict[str, torch.Tensor]:
+def given(experts: int = EXPERTS) -> dict[str, torch.Tensor]:
     torch.manual_seed(2)
-    small, _ = mixture()
+    small, _ = mixture(experts)
     names = (*small.parameters, *small.inputs)
     return {name: random_value(small.values[name], 2) - 0.75 for name in names}
 
