@@ -298,7 +298,7 @@ class _Dividing:
             raise RunError(f"{node.name} is no tensor of the model, which is not divided")
         args: Any = fx.map_arg(node.args, lambda one: self._known(one, known))
         if (node, args) not in self.copies:
-            self.copies[node, args] = self.new.graph.call_function(node.target, args)  # type: ignore[arg-type]
+            self.copies[node, args] = self.new.graph.call_function(node.target, args)
         return self.copies[node, args]
 
     def _output(self, old: fx.Node, call: fx.Node, new: fx.Node) -> fx.Node:
@@ -374,9 +374,10 @@ class _Dividing:
         inner = group.divided_along(self.member.whole[call.tensors[0][1]].placement)
         before, after = (at for at, each in enumerate(args) if isinstance(each, str))
         along = [group.divided_along(args[at]) for at in (before, after)]
-        if inner is None or inner.dim not in (each.dim for each in along if each is not None):
+        there = [each for each in along if each is not None and inner is not None and each.dim == inner.dim]
+        if inner is None or not there:
             return target, args
-        if None not in along and along[0].dim == along[1].dim:
+        if len(there) > 1:
             raise RunError(
                 f"{call.name}: a dimension is divided otherwise along one axis while it is divided along another, which"
                 " is not run; plan with other degrees"

@@ -88,8 +88,10 @@ class Program:
     def drawn_apart(self, call: str, member: int) -> int:
         """What tells the random numbers that a member draws in a call from those of the others, 0 where they are the
         same: members that make other parts of what it gives draw others."""
+        if self.divided is None:
+            return 0
         apart = 0
-        for axis, place in enumerate(places(member, self.degrees) if self.divided is not None else ()):
+        for axis, place in enumerate(places(member, self.degrees)):
             made = (self.divided.placements(name, self.captured)[axis] for name in self.calls[call].outputs)
             apart = apart * self.degrees[axis] + place * any(each.startswith(("S(", "Z(", "E(")) for each in made)
         return apart
