@@ -64,12 +64,12 @@ def by_chance(model: str, degree: int, seed: int, outer: Outer | None = None) ->
 
 
 def _divided(
-    parts: tuple[Captured, Captured], chance: random.Random, degree: int, **said: Any
+    parts: tuple[Captured, Captured], chance: random.Random, degree: int, **how: Any
 ) -> tuple[Captured, Captured]:
     """What one member runs, at both batches, but not divided along a token's choices of experts, nor along sorted rows
     a second time, which are not run."""
     small, large = parts
-    choices = Choices(analyse(small), large, degree, **said)
+    choices = Choices(analyse(small), large, degree, **how)
     for name in small.values if choices.known.routes else ():
         choices.barred |= set(choices.leaves(name, 1)) if name.startswith("topk") else set()
     for name in choices.known.routes if small.outer is not None else ():

@@ -27,7 +27,7 @@ def test_members_of_an_inner_group_follow_one_another() -> None:
         assert (one.member, one.members) == (member, 6)
 
 
-def test_what_is_exchanged_along_both_axes_is_told_in_its_order() -> None:
+def test_what_is_exchanged_along_both_axes_is_listed_as_it_began() -> None:
     now = iter(range(10))
     one = group.join(Members(0, 2, now=lambda: next(now)), Members(1, 2, now=lambda: next(now)))
     for axis in (1, 0, 1):
