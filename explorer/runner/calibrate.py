@@ -72,7 +72,7 @@ def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
         noise = probe(place.device)
     tell("tracing")
     program, counts, notes = _traced(file, request, request.samples or SAMPLES)
-    join(Members(0, program.members))  # one for itself: what groups exchange is measured apart
+    join(*(Members(0, degree) for degree in program.degrees))  # one for itself: what groups exchange is measured apart
     now, clock = timer_of(place.device, request.threads)
     counted, updates = measure_in_blocks(Bench(file, request, place, program, notes), counts)
     overhead_s = place.mean([step_overhead(place.device, now)])[0]

@@ -55,7 +55,7 @@ class Machine:
     exchange: Exchange
     sends: Sends
     samples: tuple[Tensor, ...]
-    members: group.Members = field(default_factory=group.Members)
+    members: group.Group = field(default_factory=group.Group)
     column: dist.ProcessGroup | None = None
     stages: dict[int, SegmentStage] = field(default_factory=dict)
     owned: dict[int, tuple[nn.Parameter, ...]] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Machine:
         there from the iteration before; without it they begin again."""
         assert self._runtime is not None
         self.iterations += 1
-        self.members.exchanged.clear()
+        self.members.forget()
         for stage in self.stages.values():
             stage.losses.clear()
         if adding:
@@ -163,17 +163,19 @@ class Machine:
             if segment in self.shards:
                 continue
             replicas = len(self.script.segments[segment].devices)
-            partial = {id(parameter) for parameter in self._partial(segment)}
-            for parameter in owned:
-                parts = replicas * (self.members.members if id(parameter) in partial else 1)
-                if parameter.grad is not None and parts > 1:
-                    parameter.grad.div_(parts)
+            parts = [(parameter, replicas) for parameter in owned]
+            parts += [(parameter, axis.members) for parameter, axis in self._partial(segment)]
+            for parameter, count in parts:
+                if parameter.grad is not None and count > 1:
+                    parameter.grad.div_(count)
 
-    def _partial(self, segment: int) -> list[nn.Parameter]:
-        """The parameters that a segment updates and of which each member of the group has a part of the gradient."""
+    def _partial(self, segment: int) -> list[tuple[nn.Parameter, group.Members]]:
+        """The parameters that a segment updates and of which each member of the group has a part of the gradient, with
+        the members along each axis that have the others."""
         owned = {id(parameter) for parameter in self.owned[segment]}
-        mine = (self.held.parameters[name] for name in sorted(self.program.partial & self.held.parameters.keys()))
-        return [parameter for parameter in mine if id(parameter) in owned]
+        names = sorted(self.program.partial.keys() & self.held.parameters.keys())
+        mine = [(self.held.parameters[name], axis) for name in names for axis in self.program.partial[name]]
+        return [(parameter, self.members.axes[axis]) for parameter, axis in mine if id(parameter) in owned]
 
     def loss(self) -> float:
         """This rank's part of the mini-batch's loss of the last iteration."""
@@ -220,13 +222,13 @@ class Machine:
 
     def _add_up_parts(self, segment: int) -> None:
         """Of gradients of which each member of the group has a part."""
-        for parameter in self._partial(segment):
+        for parameter, axis in self._partial(segment):
             if parameter.grad is not None:  # at all members or at none: they run the same calls
-                parameter.grad = self.members.add_up(parameter.grad)
+                parameter.grad = axis.add_up(parameter.grad)
 
     def drawn_apart(self, call: str) -> int:
         """What makes a call's random numbers differ from those of the other members, 0 where they are the same."""
-        return self.members.member if self.program.is_share(call) else 0
+        return self.program.drawn_apart(call, self.members.member)
 
     def message_bytes(self, channel: int, piece: int, gradient: bool) -> int:
         """What a message carries."""
@@ -386,15 +388,14 @@ def assemble(
 ) -> Machine:
     """This rank, with what it holds, and without optimizers; every rank must call it. held: whole tensors. samples: as
     `make_samples` gives them; they may be replaced before an iteration. rank: among all processes."""
-    ranks, here = len(script.devices), group.Members(rank % program.members, program.members)
+    ranks, here = len(script.devices), _joined(program.degrees, rank, len(script.devices) * program.members)
     rank //= program.members
     column = None
     if here.members > 1:
-        here.group = _groups([range(r * here.members, (r + 1) * here.members) for r in range(ranks)], rank)
         column = _groups([range(m, ranks * here.members, here.members) for m in range(here.members)], here.member)
-    group.join(here)
     recorder = recorder_for(device)
-    here.now = recorder.now
+    for axis in here.axes:
+        axis.now = recorder.now
     machine = Machine(
         script, program, program.placed.held(held, here.member), rank, ranks, device, recorder,
         Exchange(script, script.devices[rank], Sizes(program), device), Sends(answers(script, rank)), samples,
@@ -408,6 +409,22 @@ def assemble(
     _make_segments(machine)
     machine.start(_make_ports(machine))
     return machine
+
+
+def _joined(degrees: Sequence[int], process: int, processes: int) -> group.Group:
+    """The group of a process, which along each axis exchanges with those that have its places along the others; every
+    process must call it. degrees: members along each axis, the outer first."""
+    axes, apart = [], 1
+    for degree in reversed(degrees):
+        place = process // apart % degree
+        axis = group.Members(place, degree)
+        if degree > 1:
+            firsts = [one for one in range(processes) if one // apart % degree == 0]
+            every = [range(first, first + degree * apart, apart) for first in firsts]
+            axis.group = _groups(every, firsts.index(process - place * apart))
+        axes.append(axis)
+        apart *= degree
+    return group.join(*reversed(axes))
 
 
 def _groups(places: Sequence[Sequence[int]], mine: int) -> dist.ProcessGroup:

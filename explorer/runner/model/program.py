@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -16,7 +17,7 @@ from explorer.question.models.example import undivided
 from explorer.question.models.libraries import graph_name, library_of
 from explorer.runner.model.construct import Built, construct
 from explorer.runner.model.divided import Divided, Placed
-from explorer.runner.model.exchanges.group import here
+from explorer.runner.model.exchanges.group import current, places
 from explorer.runner.model.flat import Flat, From, Source, flatten
 from explorer.runner.model.optimizers import DTYPES, floating
 from explorer.runner.model.recomputation import Region
@@ -32,6 +33,7 @@ from explorer.tracing.fold import NO_OPERATOR, Folded
 from explorer.tracing.forward import Edge
 from explorer.tracing.sharding.stated import as_stated
 from solvers.errors import InvalidProblem, RunError, TraceError
+from solvers.problem.collectives import axes_of
 from solvers.problem.graph import OpGraph
 
 STATISTICS = ("running_mean", "running_var")
@@ -48,7 +50,7 @@ class Program:
     sized: samples -> the capture at that number, and its calls. dtype: of floating tensors in the run, None:
     as the model is (give it to `hold` and `make_samples`). divided: where tensors are, how, and all of these are what
     one member of a group runs; whole: then the same of the whole model; partial: names of the parameters of which each
-    member has a part of the gradient.
+    member has a part of the gradient -> along which axes of the group.
     """
 
     reference: str
@@ -60,12 +62,17 @@ class Program:
     dtype: torch.dtype | None
     divided: Divided | None = None
     whole: Program | None = None
-    partial: frozenset[str] = frozenset()
+    partial: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def degrees(self) -> tuple[int, ...]:
+        """Members of a group along each axis, the outer first."""
+        return (1,) if self.divided is None else self.divided.degrees
 
     @property
     def members(self) -> int:
         """Of a group, which run one model together."""
-        return 1 if self.divided is None else self.divided.members
+        return math.prod(self.degrees)
 
     @property
     def whole_model(self) -> Program:
@@ -78,12 +85,16 @@ class Program:
         captured, flat = next(iter(self.sized.values()))
         return Placed({}) if self.divided is None else self.divided.placed(captured, flat)
 
-    def is_share(self, call: str) -> bool:
-        """Whether each member makes another part of what a call gives, so that it draws other random numbers."""
+    def drawn_apart(self, call: str, member: int) -> int:
+        """What makes a member's random numbers in a call differ from those of the others, 0 where they are the same:
+        members that make other parts of what it gives draw others."""
         if self.divided is None:
-            return False
-        made = self.calls[call].outputs
-        return any(self.captured.whole[name].placement.startswith(("S(", "E(")) for name in made)
+            return 0
+        apart = 0
+        for axis, place in enumerate(places(member, self.degrees)):
+            made = (self.divided.placements(name, self.captured)[axis] for name in self.calls[call].outputs)
+            apart = apart * self.degrees[axis] + place * any(each.startswith(("S(", "Z(", "E(")) for each in made)
+        return apart
 
     def undivided(self, operators: Sequence[int]) -> tuple[int, ...]:
         """Those of the whole model whose calls these make; themselves where tensors are whole."""
@@ -289,7 +300,7 @@ class _Tensors(Mapping[Source, Tensor]):
                 raise RunError(f"the parameter {name} is not held by this rank")
             return self.held.parameters[name]
         if source.target in self.flat.constants:
-            constant = self.placed.share(source.target, self.flat.constants[source.target], here().member)
+            constant = self.placed.share(source.target, self.flat.constants[source.target], current().member)
             return self.constants.setdefault(source.target, constant.to(self.held.device, copy=True))
         if source.target not in self.held.buffers:
             raise RunError(f"the values of the tensor {source.target} of the model were not found")
@@ -373,11 +384,8 @@ def _of_member(whole: Program, large: Captured, divided: Divided) -> Program:
     """What one member of a group runs of a model. large: the whole one at another batch than the graph's."""
     small, more = divided.member_of(whole.captured), divided.member_of(large)
     folded, forward = operators(small, more)
-    sized = {}
-    for count, (captured, flat) in whole.sized.items():
-        member = divided.member_of(captured)
-        sized[count] = member, divided.flat(captured, member, flat)
-    partial = frozenset(_first(small.parameters[value]) for value in divided.partial)
+    sized = {count: divided.flat(captured, flat) for count, (captured, flat) in whole.sized.items()}
+    partial = {_first(small.parameters[value]): axes for value, axes in divided.partial.items()}
     return Program(whole.reference, small, folded, forward.edges, sized, more, whole.dtype, divided, whole, partial)
 
 
@@ -464,7 +472,7 @@ def _as_divided(graph: OpGraph, reference: str, small: Captured, large: Captured
     if graph.division is None:
         raise RunError(f"{reference}: the plan does not state how its tensors are divided; plan it again")
     try:
-        return Divided(as_stated(graph.division, graph.tensor_parallel, small, large))
+        return Divided(as_stated(graph.division, tuple(axes_of(graph).values()), small, large))
     except InvalidProblem as error:
         raise RunError(str(error)) from error
 

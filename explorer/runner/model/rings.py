@@ -31,7 +31,7 @@ def as_dealt(part: Part, leaves: frozenset[int], name: str, member: Captured) ->
     """The placement of a value of a member's, with shares in mirrored chunks apart from others. leaves: those."""
     stated = member.whole[name].placement
     along = divided_along(stated)
-    if along is None:
+    if along is None or not leaves:
         return stated
     choices, value = part.choices, name.partition("@")[0]
     there = leaves & set(choices.ways(value, along.dim))

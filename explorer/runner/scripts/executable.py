@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from solvers.plan.plan import Plan
-from solvers.problem.collectives import redundant_experts
+from solvers.problem.collectives import Division, redundant_experts
 from solvers.problem.problem import Optimizer, Precision, Problem
 from solvers.problem.training import ZERO_GRADIENTS, ZERO_PARAMETERS, ZERO_STATES
 
@@ -34,11 +34,6 @@ def not_run(problem: Problem, plan: Plan, optimizer: str | None) -> Iterator[str
         yield "degrees by part are planned for and not run; plan with one degree (--tensor-parallel)"
     elif problem.graph.tensor_parallel > 1 and problem.graph.division is None:
         yield "the plan does not state how its tensors are divided, as older ones did not; plan it again"
-    elif problem.graph.outer_degree > 1:
-        yield (
-            "groups that divide a model along two axes are planned for and not run; plan with one of --tensor-parallel,"
-            " --context-parallel and --expert-parallel"
-        )
     elif redundant := redundant_experts(problem.graph):
         yield (
             f"{redundant} redundant experts in a group are planned for and not run: a run has every expert once; plan"
@@ -71,10 +66,17 @@ def not_run(problem: Problem, plan: Plan, optimizer: str | None) -> Iterator[str
 
 def _rows_between(problem: Problem, plan: Plan) -> str:
     """A tensor of which a member has the rows of its experts, that one stage makes and another reads; "" for none."""
-    division = problem.graph.division
-    if division is None:
-        return ""
     stage_of = {operator: number for number, stage in enumerate(plan.stages) for operator in stage.operators}
+    division = problem.graph.division
+    while division is not None:
+        if crossing := _rows_of(division, stage_of):
+            return crossing
+        division = division.outer
+    return ""
+
+
+def _rows_of(division: Division, stage_of: Mapping[int, int]) -> str:
+    """The same along one axis. stage_of: by operator."""
     made_in: dict[int, int] = {}
     for call in division.calls:
         if call.operator is None or call.operator not in stage_of:

@@ -84,11 +84,11 @@ def make_updater(
 
 def _counted(machine: Machine, names: Mapping[int, str]) -> list[nn.Parameter]:
     """What this rank counts of the norm of all gradients. names: of parameters, by identity."""
-    here, first = machine.script.devices[machine.rank], machine.members.member == 0
+    here, member, placed = machine.script.devices[machine.rank], machine.members.member, machine.program.placed
     parameters: list[nn.Parameter] = []
 
     def is_updated_here(parameter: nn.Parameter) -> bool:
-        return first or machine.program.placed.is_share(names[id(parameter)])
+        return placed.is_first(names[id(parameter)], member)
 
     for segment, owned in machine.owned.items():
         if segment in machine.shards:

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from explorer.tracing.captured import Captured
 from explorer.tracing.sharding.choices import SHARED, Choices, Option, State
-from explorer.tracing.sharding.local import Part, laid_out
+from explorer.tracing.sharding.local import Part, laid_out, member_of
 from explorer.tracing.sharding.loops import Where
 from explorer.tracing.sharding.rules import analyse
+from explorer.tracing.sharding.twice import to_divide_again
 from solvers.errors import InvalidProblem
 from solvers.problem import collectives
 from solvers.problem.collectives import Axis, DividedCall, Division
 
 
-def as_stated(division: Division, degree: int, small: Captured, large: Captured) -> Part:
-    """The options by which a model's calls are divided over groups of ``degree`` members.
+def as_stated(division: Division, degrees: Sequence[int], small: Captured, large: Captured) -> tuple[Part, ...]:
+    """The options by which a model's calls are divided along each axis of its groups, the outer first; along the inner
+    of two, those of what each inner group runs.
 
-    division: as a graph of the model states it. small, large: the whole model at two batches. Raises InvalidProblem for
-    a call that allows nothing of the kind; that all else is as stated is for whoever divides by it to compare.
+    division: as a graph of the model states it. degrees: members along each axis. small, large: the whole model at two
+    batches. Raises InvalidProblem for a call that allows nothing of the kind; that all else is as stated is for whoever
+    divides by it to compare.
     """
+    *outer, inner = degrees
+    if division.outer is None:
+        return (_along_one(division, inner, small, large),)
+    parts = as_stated(division.outer, outer, small, large)
+    one, other = (
+        to_divide_again(member_of(parts[-1].choices, parts[-1].labels, of), outer[-1]) for of in (small, large)
+    )
+    return *parts, _along_one(division, inner, one, other)
+
+
+def _along_one(division: Division, degree: int, small: Captured, large: Captured) -> Part:
     axis = Axis.EXPERT if division.axis is Axis.EXPERT else None
     choices = Choices(analyse(small), large, degree, axis=axis, load=division.load, redundant=division.redundant)
     made_by = {division.tensors[output].name: call for call in division.calls for output in call.outputs[:1]}

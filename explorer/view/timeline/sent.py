@@ -34,8 +34,9 @@ def sent_bytes(problem: Problem, plan: Plan) -> Mapping[str, Floats]:
     return sent
 
 
-def within_groups(problem: Problem, plan: Plan) -> dict[str, Floats]:
-    """The same of what is sent to the other members of a device's group alone."""
+def within_groups(problem: Problem, plan: Plan, axis: int | None = None) -> dict[str, Floats]:
+    """The same of what is sent to the other members of a device's group alone. axis: along one of the two that a group
+    divides a model along (0: the outer), None for all that it does."""
     graph, sent = problem.graph, {kind: np.zeros(len(problem.cluster)) for kind in KINDS}
     again = {
         operator
@@ -47,7 +48,8 @@ def within_groups(problem: Problem, plan: Plan) -> dict[str, Floats]:
         passes = problem.mini_batch / stage.micro_batch_size
         for number in stage.operators:
             operator = graph.operators[number]
-            nbytes = operator.sent_bytes.at(stage.micro_batch_size / len(stage.devices))
+            sent_bytes = {None: operator.sent_bytes, 0: operator.outer_bytes, 1: operator.exchanged_bytes}[axis]
+            nbytes = sent_bytes.at(stage.micro_batch_size / len(stage.devices))
             if not nbytes:
                 continue
             if operator.phase is not Phase.UPDATE:

@@ -1,16 +1,18 @@
 """The group of processes that share the tensors of a stage, and what they exchange, forward and backward.
 
-A process is one member of one group. How a tensor lies over the members is a placement (`solvers.problem.collectives`);
-a change of placement exchanges what it needs, and its backward is the mirror image: of a whole tensor (R) every member
-has all of the gradient, of one with a part of its gradient (R+) the members' are added up, a part of a sum (P) has the
-whole sum's gradient, and of a share (S) it is the share's. Tokens whose causal attention goes round a ring are dealt
-out in two chunks a member (`Along.mirrored`), which a run calls Z where a plan says S.
+A process is one member of one group, and along each axis of the group exchanges with those that have its place along
+the other. How a tensor lies over the members is a placement (`solvers.problem.collectives`); a change of placement
+exchanges what it needs, and its backward is the mirror image: of a whole tensor (R) every member has all of the
+gradient, of one with a part of its gradient (R+) the members' are added up, a part of a sum (P) has the whole sum's
+gradient, and of a share (S) it is the share's. Tokens whose causal attention goes round a ring are dealt out in two
+chunks a member (`Along.mirrored`), which a run calls Z where a plan says S.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,10 +46,10 @@ class Exchanged(NamedTuple):
 
 @dataclass
 class Members:
-    """member: the place of this process among so many. group: of the processes; None: there are no others, and what
-    they would send is taken to be what this one has, so that its own work can be timed. exchanged: those of this
-    process since it was cleared. now: what stamps their times. counts: how often it exchanged how many rows experts
-    have, a few bytes that no plan counts."""
+    """Along one axis of a group. member: the place of this process among so many. group: of the processes; None: there
+    are no others, and what they would send is taken to be what this one has, so that its own work can be timed.
+    exchanged: those of this process since it was cleared. now: what stamps their times. counts: how often it exchanged
+    how many rows experts have, a few bytes that no plan counts."""
 
     member: int = 0
     members: int = 1
@@ -134,19 +136,69 @@ class Members:
         self.exchanged.append(Exchanged(kind, sent_bytes, began, self.now()))
 
 
-_here = Members()
+@dataclass(frozen=True)
+class Group:
+    """The group of a process. axes: its members along each axis that they divide the model along, the outer first."""
+
+    axes: tuple[Members, ...] = field(default_factory=lambda: (Members(),))
+
+    @property
+    def member(self) -> int:
+        """The place of this process among all members: those of an inner group follow one another."""
+        return numbered(self.axes)
+
+    @property
+    def members(self) -> int:
+        """How many there are."""
+        return math.prod(axis.members for axis in self.axes)
+
+    @property
+    def exchanged(self) -> list[Exchanged]:
+        """Along all axes, as they began."""
+        return sorted((each for axis in self.axes for each in axis.exchanged), key=lambda each: each.began)
+
+    def forget(self) -> None:
+        """All exchanges so far."""
+        for axis in self.axes:
+            axis.exchanged.clear()
+
+
+def numbered(axes: Iterable[Members]) -> int:
+    """The place of a process among all members of these axes, the outer first."""
+    place = 0
+    for axis in axes:
+        place = place * axis.members + axis.member
+    return place
+
+
+def places(member: int, degrees: Sequence[int]) -> tuple[int, ...]:
+    """The reverse: the place along each of the axes, of so many members, of one of all members."""
+    found = []
+    for degree in reversed(degrees):
+        member, place = divmod(member, degree)
+        found.append(place)
+    return tuple(reversed(found))
+
+
+_here = Group()
 """The group of this process: one at a time, that of the machine made last."""
 
 
-def join(members: Members) -> None:
-    """Makes a group that of this process."""
+def join(*axes: Members) -> Group:
+    """Makes a group that of this process. axes: its members along each, the outer first."""
     global _here
-    _here = members
+    _here = Group(axes)
+    return _here
 
 
-def here() -> Members:
+def current() -> Group:
     """The group of this process."""
     return _here
+
+
+def here(axis: int = 0) -> Members:
+    """Its members along an axis, of which the outer is the first."""
+    return _here.axes[axis]
 
 
 def _bytes(tensor: Tensor) -> float:
@@ -190,21 +242,21 @@ def joined(shares: Sequence[Tensor], along: Along) -> Tensor:
     return torch.cat(apart, dim + 1).reshape(*shape[:dim], len(shares) * shape[dim], *shape[dim + 1 :])
 
 
-def exchange(tensor: Tensor, before: str, after: str) -> Tensor:
-    """A tensor in another placement. before, after: as a graph states them."""
-    result: Tensor = _Exchange.apply(tensor, before, after)  # type: ignore[no-untyped-call]
+def exchange(tensor: Tensor, before: str, after: str, axis: int = 0) -> Tensor:
+    """A tensor in another placement. before, after: as a graph states them; axis: along which."""
+    result: Tensor = _Exchange.apply(tensor, before, after, here(axis))  # type: ignore[no-untyped-call]
     return result
 
 
 class _Exchange(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, before: str, after: str) -> Tensor:
-        ctx.members, ctx.before, ctx.after = here(), before, after
-        return changed(here(), tensor, before, after)
+    def forward(ctx: Any, tensor: Tensor, before: str, after: str, members: Members) -> Tensor:
+        ctx.members, ctx.before, ctx.after = members, before, after
+        return changed(members, tensor, before, after)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return changed_back(ctx.members, gradients[0], ctx.before, ctx.after), None, None
+        return changed_back(ctx.members, gradients[0], ctx.before, ctx.after), None, None, None
 
 
 def changed(members: Members, tensor: Tensor, before: str, after: str) -> Tensor:
@@ -231,18 +283,20 @@ def changed_back(members: Members, gradient: Tensor, before: str, after: str) ->
     return members.add_up(gradient) if after == UNSUMMED and before in (WHOLE, PARTIAL) else gradient
 
 
-def on_one(tensor: Tensor) -> Tensor:
-    """What one member alone adds to a sum: itself there, zeros at the others."""
-    return tensor if here().member == 0 else tensor * 0
+def on_one(tensor: Tensor, axis: int = 0) -> Tensor:
+    """What one member alone along an axis adds to a sum: itself there, zeros at the others."""
+    return tensor if here(axis).member == 0 else tensor * 0
 
 
-def rows(table: Tensor, indices: Tensor, padding_idx: int = -1, *rest: object) -> Tensor:
-    """A look-up in a table of which this member has some rows, in their order: zeros for those of others."""
+def rows(axes: Sequence[int], table: Tensor, indices: Tensor, padding_idx: int = -1, *rest: object) -> Tensor:
+    """A look-up in a table of which this member has some rows, in their order: zeros for those of others. axes: along
+    which the rows are divided, the outer first."""
     if any(rest):
         raise RunError("a table whose rows are divided cannot scale gradients by frequency, or have sparse ones")
-    at = indices - here().member * len(table)
+    first = numbered(map(here, axes)) * len(table)
+    at = indices - first
     there = (at >= 0) & (at < len(table))
-    padding = padding_idx - here().member * len(table)
+    padding = padding_idx - first
     at = at.clamp(0, len(table) - 1)
     found = torch.nn.functional.embedding(at, table) * there.unsqueeze(-1)
     if padding_idx >= 0 and 0 <= padding < len(table):  # no gradient goes there
@@ -255,31 +309,42 @@ MEAN = 1
 
 
 def loss_of_rows(
-    scores: Tensor, targets: Tensor, weight: None = None, reduction: int = MEAN, ignore_index: int = -100, *rest: float
-) -> Tensor:
-    """This member's part of the cross-entropy of all members' rows."""
+    axes: Sequence[int], scores: Tensor, targets: Tensor, weight: None = None, reduction: int = MEAN,
+    ignore_index: int = -100, *rest: float,
+) -> Tensor:  # fmt: skip
+    """This member's part of the cross-entropy of all members' rows. axes: along which the rows are divided."""
     _check_loss(weight)
     if reduction != MEAN:
         result: Tensor = torch.ops.aten.cross_entropy_loss(scores, targets, None, reduction, ignore_index, *rest)
         return result
     total: Tensor = torch.ops.aten.cross_entropy_loss(scores, targets, None, 2, ignore_index, *rest)
-    counted = (targets != ignore_index).sum()
-    if here().group is not None:
-        dist.all_reduce(counted, group=here().group)
-    return total / counted
+    return total / _counted(targets != ignore_index, axes)
+
+
+def _counted(counts: Tensor, axes: Sequence[int]) -> Tensor:
+    """How many targets count, of the rows of all members along some axes."""
+    total = counts.sum()
+    for axis in axes:
+        if here(axis).group is not None:
+            dist.all_reduce(total, group=here(axis).group)
+    return total
 
 
 def loss_of_classes(
-    scores: Tensor, targets: Tensor, weight: None = None, reduction: int = MEAN, ignore_index: int = -100, *rest: float
-) -> Tensor:
+    axis: int, axes: Sequence[int], scores: Tensor, targets: Tensor, weight: None = None, reduction: int = MEAN,
+    ignore_index: int = -100, *rest: float,
+) -> Tensor:  # fmt: skip
     """This member's part of the cross-entropy over classes of which each member has some: of each row the largest score
-    and the sum of exponentials are exchanged (Shoeybi et al., 2019, section 3)."""
+    and the sum of exponentials are exchanged (Shoeybi et al., 2019, section 3). axis: along which classes are divided;
+    axes: along which rows are."""
     _check_loss(weight)
     if any(rest):
         raise RunError("a loss with smoothed labels cannot be divided over its classes; plan with another degree")
     if reduction not in (MEAN, 2):
         raise RunError("a loss of every row cannot be divided over its classes; plan with another degree")
-    result: Tensor = _OfClasses.apply(scores, targets, reduction, ignore_index)  # type: ignore[no-untyped-call]
+    counts = targets != ignore_index
+    share = 1.0 / _counted(counts, axes) if reduction == MEAN else torch.ones((), device=scores.device)
+    result: Tensor = _OfClasses.apply(scores, targets, counts, share, here(axis))  # type: ignore[no-untyped-call]
     return result
 
 
@@ -290,20 +355,17 @@ def _check_loss(weight: object) -> None:
 
 class _OfClasses(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, targets: Tensor, reduction: int, ignore_index: int) -> Tensor:
-        members = here()
+    def forward(ctx: Any, scores: Tensor, targets: Tensor, counts: Tensor, share: Tensor, members: Members) -> Tensor:
         wide = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
         largest = members.add_up(wide.amax(-1), dist.ReduceOp.MAX)
         exponents = (wide - largest.unsqueeze(-1)).exp()
         total = members.add_up(exponents.sum(-1))
         classes = scores.shape[-1]
         at = targets - members.member * classes
-        counts = targets != ignore_index
         there = (at >= 0) & (at < classes) & counts
         at = at.clamp(0, classes - 1)
         own = torch.where(there, wide.gather(-1, at.unsqueeze(-1)).squeeze(-1), 0.0)
         normal = (largest + total.log()) * counts if members.member == 0 else torch.zeros_like(own)
-        share = 1.0 / counts.sum() if reduction == MEAN else torch.ones((), device=scores.device)
         ctx.save_for_backward(exponents / total.unsqueeze(-1), at, there, counts, share)
         ctx.dtype = scores.dtype
         return ((normal - own).sum() * share).to(scores.dtype)
@@ -313,4 +375,4 @@ class _OfClasses(torch.autograd.Function):
         shares, at, there, counts, share = ctx.saved_tensors
         result = shares * counts.unsqueeze(-1)
         result.scatter_add_(-1, at.unsqueeze(-1), -there.unsqueeze(-1).to(result.dtype))
-        return (result * (gradients[0] * share)).to(ctx.dtype), None, None, None
+        return (result * (gradients[0] * share)).to(ctx.dtype), None, None, None, None

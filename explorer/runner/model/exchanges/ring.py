@@ -42,17 +42,18 @@ PLAIN = Dealt()
 
 def attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropped: float = 0.0, causal: bool = False,
-    scale: float | None = None, dealt: Dealt = PLAIN,
+    scale: float | None = None, dealt: Dealt = PLAIN, axis: int = 0,
 ) -> Tensor:  # fmt: skip
     """Of a member's queries to the keys and values of all members. query, key, value: [..., heads, tokens, width], this
     member's tokens; heads of queries are a multiple of those of keys. mask: all keys' columns, in their order, and the
-    rows of this member's queries, of all, or one for all. dropped: the share of the softmax that is."""
+    rows of this member's queries, of all, or one for all. dropped: the share of the softmax that is. axis: along which
+    members have tokens."""
     shape = query.shape
     each = [one.reshape(-1, *one.shape[-3:]) if one.dim() != 4 else one for one in (query, key, value)]
     if mask is not None and mask.dim() > 3 and len(shape) > 4:
         mask = mask.expand(*shape[:-3], *mask.shape[-3:]).reshape(-1, *mask.shape[-3:])
     seed = int(torch.randint(RANDOM, ())) if dropped else 0
-    turns = Turns(here(), causal, dropped, seed, shape[-1] ** -0.5 if scale is None else scale, dealt)
+    turns = Turns(here(axis), causal, dropped, seed, shape[-1] ** -0.5 if scale is None else scale, dealt)
     result: Tensor = _Attention.apply(*each, mask, turns)  # type: ignore[no-untyped-call]
     return result.reshape(*shape[:-1], value.shape[-1])
 

@@ -5,7 +5,7 @@ Rows of all members together are in the order of experts, of one expert in that 
 own; so whoever knows how many rows each expert has at each member (`counted`) knows where every row is. A member that
 has tokens has a part of the rows, `S(0)`, as many as all others; one that has experts the rows of these, `E(0)`, as
 many as chose them. What numbers say (`Route`) is of the rows, choices or tokens of the member that has them; on their
-way to others they become those of all members together.
+way to others they become those of all members together. Members are those along one axis of their group (`group.here`).
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Numbers(NamedTuple):
     pieces: int = 1
 
 
-def counted(experts: Tensor, number: int, everywhere: bool) -> Tensor:
+def counted(experts: Tensor, number: int, everywhere: bool, axis: int = 0) -> Tensor:
     """How many rows each of so many experts has at each member, [members, experts], on the CPU. experts: of each of
     this member's rows; everywhere: whether all members have all rows, which then count as those of one."""
     mine = torch.bincount(experts.reshape(-1), minlength=number)
-    members = here()
+    members = here(axis)
     if everywhere or members.group is None:
         return mine.cpu().repeat(1 if everywhere else members.members, 1)
     members.counts += 1
@@ -88,14 +88,16 @@ class Rows:
         return torch.argsort(experts, stable=True)
 
 
-def exchange(tensor: Tensor, counts: Tensor, before: str, after: str, numbers: Numbers | None = None) -> Tensor:
+def exchange(
+    tensor: Tensor, counts: Tensor, before: str, after: str, numbers: Numbers | None = None, axis: int = 0
+) -> Tensor:
     """Sorted rows in another placement, or which row each choice has become. before, after: as a graph states them, but
     `BY_TOKEN` and `BY_EXPERT`; numbers: of what, where their integers are some."""
-    rows = Rows(here(), counts)
+    rows = Rows(here(axis), counts)
     if numbers is not None and _is_own(before) and not _is_own(after):
         tensor = _of_all(tensor, rows, numbers)
     if numbers is not None and numbers.rows:
-        result = group.changed(here(), tensor, before, after)
+        result = group.changed(rows.members, tensor, before, after)
     else:
         result = _Exchange.apply(tensor, rows, before, after)  # type: ignore[no-untyped-call]
     return _of_one(result, rows, numbers) if numbers is not None and _is_own(after) and not _is_own(before) else result
@@ -218,20 +220,20 @@ def _whole_numbers(rows: Rows, of: Numbers) -> Tensor:
     return share_of(total, Along(0, of.pieces), rows.members.members, rows.members.member)
 
 
-def picked(table: Tensor, numbers: Tensor, counts: Tensor, of: Numbers) -> Tensor:
+def picked(table: Tensor, numbers: Tensor, counts: Tensor, of: Numbers, axis: int = 0) -> Tensor:
     """Rows of a whole table by numbers of this member's own."""
-    return table[_of_all(numbers, Rows(here(), counts), of)]
+    return table[_of_all(numbers, Rows(here(axis), counts), of)]
 
 
-def of_experts(table: Tensor, experts: Tensor) -> Tensor:
+def of_experts(table: Tensor, experts: Tensor, axis: int = 0) -> Tensor:
     """What each row's expert has in a table of this member's experts."""
-    return table[experts - here().member * len(table)]
+    return table[experts - here(axis).member * len(table)]
 
 
-def put_back(made: Tensor, numbers: Tensor, counts: Tensor) -> Tensor:
+def put_back(made: Tensor, numbers: Tensor, counts: Tensor, axis: int = 0) -> Tensor:
     """Rows of this member's experts where choices find them, nothing for all others. numbers: which row of all a choice
     has become."""
-    rows = Rows(here(), counts)
+    rows = Rows(here(axis), counts)
     at = numbers - sum(rows.held[: rows.members.member])
     there = (at >= 0) & (at < len(made))
     nothing = made.new_zeros(1, *made.shape[1:])
@@ -243,10 +245,10 @@ def row_of_choice(room: Tensor, order: Tensor) -> Tensor:
     return room.copy_(torch.argsort(order))
 
 
-def product(rows: Tensor, matrices: Tensor, counts: Tensor, by: str) -> Tensor:
+def product(rows: Tensor, matrices: Tensor, counts: Tensor, by: str, axis: int = 0) -> Tensor:
     """Each row times the matrix of its expert. by: of whom the rows are: of this member's experts, of its tokens, or
     all."""
-    where = Rows(here(), counts)
+    where = Rows(here(axis), counts)
     if by == BY_EXPERT:
         each = where.of_experts().sum(0)
     else:

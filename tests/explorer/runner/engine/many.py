@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,12 @@ from explorer.runner.engine.machine import Machine, make_machine
 from explorer.runner.engine.measure import measure, operator_seconds
 from explorer.runner.engine.shards import Shards
 from explorer.runner.model.exchanges import ring, routed
-from explorer.runner.model.exchanges.group import loss_of_rows
+from explorer.runner.model.exchanges.group import Exchanged, exchange, loss_of_classes, loss_of_rows
 from explorer.runner.model.program import Program
 from explorer.runner.verifying.verify import verify
 from explorer.tracing.captured import Value
 from solvers.formats.plan_json import PlanFile, read_plan
-from solvers.problem.collectives import KINDS
+from solvers.problem.collectives import KINDS, PARTIAL
 
 DEVICE = torch.device("cpu")
 
@@ -69,7 +70,7 @@ def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: Callabl
         found["sent"], found["states"] = sent(machine)
         machine = made()
     elif machine.program.divided is not None:
-        found["exchanged"] = exchanged(machine)
+        found["exchanged"], found["axes"] = exchanged(machine)
         machine = made()
     if request.operators:
         measured = measure(machine, request)
@@ -126,28 +127,27 @@ def sent(machine: Machine) -> tuple[list[dict[str, float]], list[int]]:
     return [each for each, _ in every], [kept for _, kept in every]
 
 
-def calls(machine: Machine, target: object) -> bool:
+def calls(machine: Machine, target: object) -> list[torch.fx.Node]:
     nodes = (node for stage in machine.stages.values() for node in stage.program.module.graph.nodes)
-    return any(node.target is target for node in nodes)
+    return [node for node in nodes if node.target is target]
 
 
 def loss_over_rows(machine: Machine) -> bool:
-    return calls(machine, loss_of_rows)
+    return bool(calls(machine, loss_of_rows)) or any(node.args[1] for node in calls(machine, loss_of_classes))
 
 
-def exchanged(machine: Machine) -> list[dict[str, float]]:
+def exchanged(machine: Machine) -> tuple[list[dict[str, float]], list[list[dict[str, float]]]]:
     """By rank and kind, the bytes that are sent within groups in an iteration, of as many collectives as torch was
     asked for; all-reduces are added by replicas, and where the rows of a loss are divided, by the number of targets;
-    all-gathers where members exchange how many rows experts have."""
-    counts = machine.members.counts
+    all-gathers where members exchange how many rows experts have. And the same along each axis."""
+    axes = machine.members.axes
+    counts = sum(axis.counts for axis in axes)
     with Collectives() as counted:
         machine.iterate()
-    mine: dict[str, float] = {}
-    times: dict[str, int] = {}
-    for each in machine.members.exchanged:
-        mine[each.kind] = mine.get(each.kind, 0.0) + each.sent_bytes
-        times[each.kind] = times.get(each.kind, 0) + 1
-    counted.times["all_gather"] -= machine.members.counts - counts
+    mine = [by_kind(axis.exchanged) for axis in axes]
+    total = by_kind(machine.members.exchanged)
+    times = Counter(each.kind for each in machine.members.exchanged)
+    counted.times["all_gather"] -= sum(axis.counts for axis in axes) - counts
     if calls(machine, routed.exchange):  # of unequal rows all are all-to-alls
         assert sum(counted.times[kind] for kind in KINDS[1:4]) == sum(times.get(kind, 0) for kind in KINDS[1:4])
     else:
@@ -156,8 +156,16 @@ def exchanged(machine: Machine) -> list[dict[str, float]]:
     if not machine.groups and not loss_over_rows(machine):
         assert counted.times["all_reduce"] == times.get("all_reduce", 0)
     every: list[Any] = [None] * machine.processes
-    dist.all_gather_object(every, mine)
-    return every
+    dist.all_gather_object(every, (total, mine))
+    return [each for each, _ in every], [each for _, each in every]
+
+
+def by_kind(exchanges: Iterable[Exchanged]) -> dict[str, float]:
+    """The bytes sent in each kind."""
+    found: dict[str, float] = {}
+    for each in exchanges:
+        found[each.kind] = found.get(each.kind, 0.0) + each.sent_bytes
+    return found
 
 
 def wrong_gradients(machine: Machine) -> None:
@@ -197,18 +205,28 @@ def other_masks(machine: Machine) -> None:
 
 def forgotten_sum(machine: Machine) -> None:
     """Nobody adds up what the members of a group have of a sum."""
-    machine.members.add_up = lambda tensor, *how: tensor.clone()  # type: ignore[method-assign]
+    for axis in machine.members.axes:
+        axis.add_up = lambda tensor, *how: tensor.clone()  # type: ignore[method-assign]
 
 
 def wrong_share(machine: Machine) -> None:
     """Every member of a group takes the share of the first."""
-    shared = type(machine.members)(0, machine.members.members)
-    machine.members.share = shared.share  # type: ignore[method-assign]
+    for axis in machine.members.axes:
+        axis.share = type(axis)(0, axis.members).share  # type: ignore[method-assign]
 
 
 def apart(machine: Machine) -> None:
     """Gradients of which each member of a group has a part are not added up."""
     machine._partial = lambda segment: []  # type: ignore[method-assign]
+
+
+def over_the_other_axis(machine: Machine, kind: Callable[[str, str], bool]) -> None:
+    """The first exchange of a kind goes to the members along the other axis."""
+    one = next(node for node in calls(machine, exchange) if kind(str(node.args[1]), str(node.args[2])))
+    *args, axis = one.args
+    one.args = (*args, 1 - int(str(axis)))
+    for stage in machine.stages.values():
+        stage.program.module.recompile()
 
 
 def only_in_iterations(machine: Machine, owner: Any, name: str, spoilt: Any) -> None:
@@ -290,6 +308,12 @@ FAULTS: dict[str, Callable[[Machine], None]] = {
     "sums": forgotten_sum,
     "shares": wrong_share,
     "parts": apart,
+    "sum over the other axis": lambda machine: over_the_other_axis(
+        machine, lambda before, after: before == PARTIAL and after.startswith("S")
+    ),
+    "gather over the other axis": lambda machine: over_the_other_axis(
+        machine, lambda before, after: before.startswith(("S", "Z")) and after.startswith("R")
+    ),
     "rows": disordered,
     "skipped": skipped,
     "unreturned": unreturned,

@@ -13,7 +13,7 @@ from explorer.runner.bundles.outcome import RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine import gather as gathering
 from explorer.runner.engine.measure import Measured
-from explorer.runner.model.exchanges.group import Members
+from explorer.runner.model.exchanges.group import Group
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -27,7 +27,7 @@ def test_the_first_loss_that_is_no_number_fails_a_training_and_is_a_note_otherwi
     monkeypatch.setattr(gathering.dist, "get_backend", lambda: "gloo")
     script = SimpleNamespace(segments=(), devices=(0, 1), training=training)
     machine = SimpleNamespace(
-        script=script, process=0, processes=2, members=Members(), device=torch.device("cpu"), has_loss=True, notes=()
+        script=script, process=0, processes=2, members=Group(), device=torch.device("cpu"), has_loss=True, notes=()
     )  # fmt: skip
     measured = Measured(
         lengths_s=[1.0], records=[{"actions": [], "sent": [], "arrived": [], "exchanged": []}], losses=[math.inf]

@@ -57,7 +57,7 @@ def test_replicas_that_add_to_a_sum_begin_with_a_share_of_it_each() -> None:
     rank: Any = SimpleNamespace(
         owned={0: (alone,), 1: (shared, nn.Parameter(torch.ones(1)))},
         script=SimpleNamespace(segments=[SimpleNamespace(devices=(0,)), SimpleNamespace(devices=(0, 1, 2))]),
-        members=Members(), shards={}, _partial=lambda segment: [],
+        shards={}, _partial=lambda segment: [],
     )  # fmt: skip
     Machine._share_sums(cast(Machine, rank))
     assert (alone.grad.item(), shared.grad.item()) == (6.0, 2.0)
@@ -68,7 +68,7 @@ def test_so_do_members_of_a_group_that_have_a_part_of_a_gradient() -> None:
     part.grad, shares.grad = torch.tensor([24.0]), torch.tensor([24.0])
     rank: Any = SimpleNamespace(
         owned={0: (part, shares)}, script=SimpleNamespace(segments=[SimpleNamespace(devices=(0, 1))]),
-        members=Members(1, 4), shards={}, _partial=lambda segment: [part],
+        shards={}, _partial=lambda segment: [(part, Members(1, 2)), (part, Members(0, 2))],
     )  # fmt: skip
     Machine._share_sums(cast(Machine, rank))
     assert (part.grad.item(), shares.grad.item()) == (3.0, 12.0)

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.question.models.example import join_example
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.tracing.build import build
-from explorer.tracing.sharding.choices import Choices
-from explorer.tracing.sharding.local import member_of
-from explorer.tracing.sharding.rules import analyse
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Problem
-from tests.explorer.runner.engine.divided_plans import both
+from tests.explorer.runner.engine.divided_plans import by_chance as divided
 from tests.explorer.runner.plans import placed, problem_of
-from tests.explorer.tracing.sharding.members import any_labels
 
 MODULE = "tests.explorer.runner.model.mixtures:"
 SAMPLES = 16
@@ -55,16 +48,10 @@ class Grid:
 
 
 def by_chance(model: str, degree: int, seed: int, micro_batches: int) -> tuple[str, Problem, Plan]:
-    """Matrices and rows of tokens divided by chance, but not along a token's choices, which is not run."""
-    name = f"{MODULE}{model}"
-    small, large = both(name)
-    choices = Choices(analyse(small), large, degree, whole_weights=True)
-    choices.barred |= {leaf for value in small.values if value.startswith("topk") for leaf in choices.leaves(value, 1)}
-    labels = any_labels(choices, random.Random(seed))
-    parts = [member_of(choices, labels, of) for of in (small, large)]
-    reference = join_example(name, tensor_parallel=degree)
-    workload = build(*parts, reference=reference, training=True, tensor_parallel=degree)
+    """Matrices and rows of tokens divided by chance."""
+    workload = divided(f"{MODULE}{model}", degree, seed)
+    assert workload is not None
     settings = Settings(devices=degree, devices_per_node=degree, mini_batch=8, micro_batches=micro_batches)
     problem = make_problem(workload, settings)
     count = sum(operator.forward_of is None for operator in problem.graph.operators)
-    return reference, problem, placed(problem, [0] * count, micro_batches)
+    return workload.reference, problem, placed(problem, [0] * count, micro_batches)

@@ -3,7 +3,6 @@ uneven as they come, and the curve of one process in a training."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,13 +10,11 @@ from typing import Any
 import pytest
 
 from explorer.costs.regions import Recompute
-from explorer.runner.scripts.executable import not_run, processes
-from explorer.view.timeline.sent import within_groups
-from solvers.plan.plan import Plan
-from solvers.problem.problem import Pipeline, Problem
+from explorer.runner.scripts.executable import not_run
+from solvers.problem.problem import Pipeline
+from tests.explorer.runner.compared import Made, compared, planned_by_rank, trained
 from tests.explorer.runner.engine.test_ranks import EXACT
-from tests.explorer.runner.launching import launched
-from tests.explorer.runner.plans import placed, text
+from tests.explorer.runner.plans import placed
 from tests.explorer.runner.training.divided_trainings import SAMPLES, STEPS
 from tests.explorer.runner.training.experts import MODULE, Grid, by_chance
 from tests.explorer.runner.training.test_divided_training import close, settled
@@ -27,16 +24,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @dataclass(frozen=True)
 class Case:
-    make: Callable[[], tuple[str, Problem, Plan]]
+    make: Callable[[], Made]
     dtype: str = "float64"
     fault: str = ""
 
+    @property
+    def wanted(self) -> str:
+        """The type of the run."""
+        return self.dtype
 
-def of(model: str, grid: Grid, **settings: Any) -> Callable[[], tuple[str, Problem, Plan]]:
+
+def of(model: str, grid: Grid, **settings: Any) -> Callable[[], Made]:
     return lambda: (grid.reference(model), *grid.plan(model, **settings))
 
 
-def again() -> tuple[str, Problem, Plan]:
+def again() -> Made:
     """Stages that run again before their backward."""
     grid = Grid(2, stages=2)
     problem, plan = grid.plan("gpt", recompute=Recompute.STAGE)
@@ -67,34 +69,23 @@ CASES = {
     "rows in disorder": Case(of("gpt", Grid(2)), fault="rows"),
     "parts of gradients apart": Case(of("gpt", Grid(2)), fault="parts"),
 }
-Made = dict[str, tuple[str, Problem, Plan]]
 
 
 @pytest.fixture(scope="module")
-def made() -> Made:
+def made() -> dict[str, Made]:
     return {name: case.make() for name, case in CASES.items()}
 
 
 @pytest.fixture(scope="module")
-def results(made: Made, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("experts")
-    cases = []
-    for number, (name, (reference, problem, plan)) in enumerate(made.items()):
-        (folder / f"{number}.json").write_text(text(problem, plan, reference))
-        request = {
-            "verify": True, "dtype": CASES[name].dtype, "learning_rate": 0.05, "allow_model": True, "steps": 2,
-            "warmup": 0, "optimizer": "sgd", "operators": False, "verify_by": None,
-        }  # fmt: skip
-        cases.append([name, processes(problem, plan), f"{number}.json", request, CASES[name].fault])
-    (folder / "cases.json").write_text(json.dumps(cases))
-    return launched("tests.explorer.runner.engine.many", folder, "8")
+def results(made: dict[str, Made], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return compared(tmp_path_factory.mktemp("experts"), made, CASES)
 
 
 RIGHT = [name for name, case in CASES.items() if not case.fault]
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_equals_the_whole_model(name: str, results: dict[str, Any], made: Made) -> None:
+def test_equals_the_whole_model(name: str, results: dict[str, Any], made: dict[str, Made]) -> None:
     found, exact = results[name], EXACT[CASES[name].dtype]
     assert any(tensor.placement == "E(0)" for tensor in made[name][1].graph.division.tensors)  # type: ignore[union-attr]
     assert found["compared"] > 0
@@ -109,13 +100,12 @@ def test_a_fault_is_found(name: str, results: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in RIGHT if CASES[name].dtype == "float32"])
-def test_exchanges_are_those_of_the_plan(name: str, results: dict[str, Any], made: Made) -> None:
+def test_exchanges_are_those_of_the_plan(name: str, results: dict[str, Any], made: dict[str, Made]) -> None:
     """To the byte where every expert has as many rows as the plan counts; else all but the rows."""
-    _, problem, plan = made[name]
-    planned = within_groups(problem, plan)
-    for rank, found in enumerate(results[name]["exchanged"]):
-        device = plan.devices_used()[rank // problem.graph.tensor_parallel]
-        expected = {kind: nbytes[device] for kind, nbytes in planned.items() if nbytes[device]}
+    exchanged = results[name]["exchanged"]
+    for rank, (found, expected) in enumerate(
+        zip(exchanged, planned_by_rank(made[name], len(exchanged), 1.0), strict=True)
+    ):
         print(f"{name}, rank {rank}: {found['all_to_all'] / expected['all_to_all']:.3f} of the rows that were planned")
         if not name.startswith("even"):
             del expected["all_to_all"]
@@ -142,32 +132,24 @@ CHANGES = (("over 4", "over 2, 2 stages"), ("over 2, 2 replicas, ZeRO-1", "whole
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder, model, half = tmp_path_factory.mktemp("trained"), f"{MODULE}gpt", STEPS // 2
-    every, cases = {"whole": (WHOLE, 0), **GRIDS}, []
-    for name, (grid, zero) in every.items():
-        problem, plan = grid.plan("gpt", SAMPLES, zero=zero, pipeline=Pipeline.ONE_F_ONE_B)
-        (folder / f"{name}.json").write_text(text(problem, plan, grid.reference("gpt")))
-        cases.append([name, model, f"{name}.json", grid.processes, STEPS, "", ""])
-    for first, second in CHANGES:
-        kept = f"{first} to {second} kept"
-        for name, then, resume, keep in ((first, "", "", kept), (second, ", then", kept, "")):
-            case = f"{first} to {second}{then}"
-            cases.append([case, model, f"{name}.json", every[name][0].processes, half, resume, keep])
-    (folder / "cases.json").write_text(json.dumps(cases))
-    return launched("tests.explorer.runner.training.divided_trainings", folder)
+def trainings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    every = {
+        name: (grid.reference("gpt"), *grid.plan("gpt", SAMPLES, zero=zero, pipeline=Pipeline.ONE_F_ONE_B))
+        for name, (grid, zero) in {"whole": (WHOLE, 0), **GRIDS}.items()
+    }
+    return trained(tmp_path_factory.mktemp("trained"), f"{MODULE}gpt", every, CHANGES)
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-def test_every_grid_gives_the_curve_of_one_process(grid: str, trained: dict[str, Any]) -> None:
-    found, whole = trained[grid], trained["whole"]
+def test_every_grid_gives_the_curve_of_one_process(grid: str, trainings: dict[str, Any]) -> None:
+    found, whole = trainings[grid], trainings["whole"]
     assert len(whole["curve"]) == STEPS
     assert close(found["curve"], whole["curve"])
     assert settled(found) == pytest.approx(settled(whole), rel=1e-4)
 
 
 @pytest.mark.parametrize(("first", "second"), CHANGES)
-def test_a_training_goes_on_under_another_grid(first: str, second: str, trained: dict[str, Any]) -> None:
-    before, after = (trained[f"{first} to {second}{end}"] for end in ("", ", then"))
-    assert close(before["curve"] + after["curve"], trained["whole"]["curve"])
-    assert settled(after) == pytest.approx(settled(trained["whole"]), rel=1e-4)
+def test_a_training_goes_on_under_another_grid(first: str, second: str, trainings: dict[str, Any]) -> None:
+    before, after = (trainings[f"{first} to {second}{end}"] for end in ("", ", then"))
+    assert close(before["curve"] + after["curve"], trainings["whole"]["curve"])
+    assert settled(after) == pytest.approx(settled(trainings["whole"]), rel=1e-4)

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from explorer.question.loading import load
-from explorer.runner.scripts.executable import not_run
 from explorer.tracing.build import build
 from explorer.tracing.captured import Captured
 from explorer.tracing.sharding.choices import WHOLE, Choices
@@ -21,16 +20,12 @@ from explorer.tracing.sharding.twice import to_divide_again
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
-from solvers.plan.plan import Plan
-from solvers.problem.cluster import uniform_cluster
 from solvers.problem.collectives import ATTENTION, Axis, DividedTensor, Division, axes_of, is_outer
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase
-from solvers.problem.problem import ComputeTable, Problem
 from solvers.verify.division import division
 from tests.explorer.tracing.sharding.captures import demo
 from tests.explorer.tracing.sharding.members import any_labels, note_divided, random_value, run_twice, run_whole
 from tests.explorer.tracing.sharding.test_experts import mixture
-from tests.explorer.tracing.sharding.test_groups import GPUS
 
 MODELS = ("gpt-small", "llama-small", "bert-small")
 
@@ -165,11 +160,7 @@ def test_an_axis_sends_what_it_does_alone_by_the_degree_of_the_other() -> None:
     assert held[1] == held[0], "tokens are divided, parameters are not"
 
 
-def test_a_plan_of_two_axes_is_not_run_and_what_cannot_be_divided_is_said() -> None:
-    graph = graph_of(divided("gpt-small", 0)[2])
-    seconds = ComputeTable((1,), {"H100-80GB": torch.ones(len(graph), 1).double().numpy()})
-    problem = Problem(graph, uniform_cluster(GPUS[:1], 1e9), seconds)
-    assert any("along two axes are planned for and not run" in line for line in not_run(problem, Plan((), ()), None))
+def test_what_cannot_be_divided_is_said() -> None:
     for degrees, why in (
         ("context-parallel=2,expert-parallel=2", "tokens or experts"),
         ("context-parallel=2,tensor-parallel=auto", "leave out --context-parallel"),

@@ -81,7 +81,7 @@ def test_a_loss_over_divided_classes_is_that_over_all(reduction: str, ignored: b
     parts = []
     for member in range(2):
         group.join(Scripted(member, 2, (largest, totals)))
-        parts.append(group.loss_of_classes(shares[member], targets, None, number))
+        parts.append(group.loss_of_classes(0, (), shares[member], targets, None, number))
     group.join(Members())
     assert sum(part.item() for part in parts) == pytest.approx(whole.item())
     back = [torch.autograd.grad(part, share)[0] for part, share in zip(parts, shares, strict=True)]
@@ -95,7 +95,7 @@ def test_rows_of_a_table_are_looked_up_by_the_member_that_has_them() -> None:
     for member in range(2):
         group.join(Members(member, 2))
         share = share_of(table, Along(0), 2, member).requires_grad_()
-        found.append(group.rows(share, indices, 4))
+        found.append(group.rows((0,), share, indices, 4))
         (back,) = torch.autograd.grad(found[-1].sum(), share)
         expected = torch.zeros(8, 3, dtype=torch.float64).index_add(0, indices.flatten(), torch.ones(6, 3).double())
         expected[4] = 0.0  # the padding has no gradient
@@ -107,13 +107,13 @@ def test_rows_of_a_table_are_looked_up_by_the_member_that_has_them() -> None:
 def test_what_cannot_be_divided_is_refused() -> None:
     scores, targets = torch.randn(2, 4), torch.zeros(2, dtype=torch.int64)
     with pytest.raises(RunError, match="smoothed labels"):
-        group.loss_of_classes(scores, targets, None, 1, -100, 0.1)
+        group.loss_of_classes(0, (), scores, targets, None, 1, -100, 0.1)
     with pytest.raises(RunError, match="a loss of every row"):
-        group.loss_of_classes(scores, targets, None, 0)
+        group.loss_of_classes(0, (), scores, targets, None, 0)
     with pytest.raises(RunError, match="weights of classes"):
-        group.loss_of_rows(scores, targets, torch.ones(4))  # type: ignore[arg-type]
+        group.loss_of_rows((0,), scores, targets, torch.ones(4))  # type: ignore[arg-type]
     with pytest.raises(RunError, match="frequency"):
-        group.rows(scores, targets, -1, True)
+        group.rows((0,), scores, targets, -1, True)
 
 
 def test_alone_a_member_makes_what_has_the_shapes_of_all() -> None:

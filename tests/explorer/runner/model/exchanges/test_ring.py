@@ -140,7 +140,7 @@ def test_any_number_of_dimensions_before_the_heads(shape: tuple[int, ...]) -> No
 def test_alone_a_member_computes_as_much_as_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """So its own work can be timed."""
     alone = Members(1, 4)
-    monkeypatch.setattr(ring, "here", lambda: alone)
+    monkeypatch.setattr(ring, "here", lambda axis: alone)
     query, key, value = (torch.randn(1, 2, 8, 4, requires_grad=True) for _ in range(3))
     ring.attention(query, key, value, None, 0.0, True, None, ring.Dealt(True)).sum().backward()
     assert [each.kind for each in alone.exchanged] == ["ring"] * 9

@@ -3,7 +3,6 @@ parameters, what was planned sent, and faults noticed."""
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,26 +13,22 @@ from explorer.costs.regions import Recompute
 from explorer.question.models.example import join_example
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.runner.scripts.executable import not_run, processes
 from explorer.tracing.build import build
 from explorer.tracing.sharding.choices import Choices, Option
 from explorer.tracing.sharding.local import member_of
 from explorer.tracing.sharding.rules import analyse
-from explorer.view.timeline.sent import within_groups
-from solvers.plan.plan import Plan
 from solvers.problem.collectives import RING, Axis
-from solvers.problem.problem import Pipeline, Problem
+from solvers.problem.problem import Pipeline
+from tests.explorer.runner.compared import Made, compared, planned_by_rank, trained
 from tests.explorer.runner.engine.divided_plans import both
 from tests.explorer.runner.engine.test_ranks import EXACT
-from tests.explorer.runner.launching import launched
-from tests.explorer.runner.plans import placed, problem_of, text
+from tests.explorer.runner.plans import placed, problem_of
 from tests.explorer.runner.training.divided_trainings import SAMPLES, STEPS
 from tests.explorer.runner.training.test_divided_training import close
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 MODULE = "tests.explorer.runner.model.attending:"
-Made = tuple[str, Problem, Plan]
 
 
 @dataclass(frozen=True)
@@ -121,18 +116,7 @@ def made() -> dict[str, Made]:
 
 @pytest.fixture(scope="module")
 def results(made: dict[str, Made], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("rings")
-    cases = []
-    for number, (name, (reference, problem, plan)) in enumerate(made.items()):
-        assert not list(not_run(problem, plan, "sgd"))
-        (folder / f"{number}.json").write_text(text(problem, plan, reference))
-        request = {
-            "verify": True, "dtype": CASES[name].wanted, "learning_rate": 0.05, "allow_model": True, "steps": 3,
-            "warmup": 0, "optimizer": "sgd", "operators": False, "verify_by": None,
-        }  # fmt: skip
-        cases.append([name, processes(problem, plan), f"{number}.json", request, CASES[name].fault])
-    (folder / "cases.json").write_text(json.dumps(cases))
-    return launched("tests.explorer.runner.engine.many", folder, "8")
+    return compared(tmp_path_factory.mktemp("rings"), made, CASES)
 
 
 RIGHT = [name for name, case in CASES.items() if not case.fault]
@@ -156,16 +140,14 @@ def test_a_fault_is_found(name: str, results: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_exchanges_are_those_of_the_plan(name: str, results: dict[str, Any], made: dict[str, Made]) -> None:
     """By kind and to the byte, in the entries of the run."""
-    _, problem, plan = made[name]
-    planned = within_groups(problem, plan)
     times = {"float64": 2.0, "float32": 1.0, "bfloat16": 1.0}[CASES[name].dtype]
-    assert CASES[name].chance is not None or planned[RING].any()
-    for rank, found in enumerate(results[name]["exchanged"]):
-        device = plan.devices_used()[rank // problem.graph.tensor_parallel]
-        expected = {kind: times * nbytes[device] for kind, nbytes in planned.items() if nbytes[device]}
-        assert found.keys() == expected.keys()
-        for kind, nbytes in found.items():
-            least = 0.9 if CASES[name].again else 1.0
+    found = results[name]["exchanged"]
+    planned = planned_by_rank(made[name], len(found), times)
+    assert CASES[name].chance is not None or all(RING in kinds for kinds in planned)
+    least = 0.9 if CASES[name].again else 1.0
+    for mine, expected in zip(found, planned, strict=True):
+        assert mine.keys() == expected.keys()
+        for kind, nbytes in mine.items():
             assert least * expected[kind] * (1 - 1e-9) <= nbytes <= expected[kind] * (1 + 1e-9), kind
 
 
@@ -184,31 +166,21 @@ def whole() -> Made:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder, model, half = tmp_path_factory.mktemp("trained"), f"{MODULE}grouped", STEPS // 2
-    every, cases = {"whole": whole(), **{name: case.make() for name, case in GRIDS.items()}}, []
-    for name, (reference, problem, plan) in every.items():
-        (folder / f"{name}.json").write_text(text(problem, plan, reference))
-        cases.append([name, model, f"{name}.json", processes(problem, plan), STEPS, "", ""])
-    for first, second in CHANGES:
-        kept = f"{first} to {second} kept"
-        for name, then, resume, keep in ((first, "", "", kept), (second, ", then", kept, "")):
-            case = f"{first} to {second}{then}"
-            cases.append([case, model, f"{name}.json", processes(*every[name][1:]), half, resume, keep])
-    (folder / "cases.json").write_text(json.dumps(cases))
-    return launched("tests.explorer.runner.training.divided_trainings", folder)
+def trainings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    every = {"whole": whole(), **{name: case.make() for name, case in GRIDS.items()}}
+    return trained(tmp_path_factory.mktemp("trained"), f"{MODULE}grouped", every, CHANGES)
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-def test_every_grid_gives_the_curve_of_one_process(grid: str, trained: dict[str, Any]) -> None:
-    assert len(trained["whole"]["curve"]) == STEPS
-    assert close(trained[grid]["curve"], trained["whole"]["curve"])
-    assert trained[grid]["weights"] == pytest.approx(trained["whole"]["weights"], rel=1e-4)
+def test_every_grid_gives_the_curve_of_one_process(grid: str, trainings: dict[str, Any]) -> None:
+    assert len(trainings["whole"]["curve"]) == STEPS
+    assert close(trainings[grid]["curve"], trainings["whole"]["curve"])
+    assert trainings[grid]["weights"] == pytest.approx(trainings["whole"]["weights"], rel=1e-4)
 
 
 @pytest.mark.parametrize(("first", "second"), CHANGES)
-def test_a_training_goes_on_under_another_grid(first: str, second: str, trained: dict[str, Any]) -> None:
+def test_a_training_goes_on_under_another_grid(first: str, second: str, trainings: dict[str, Any]) -> None:
     """Tables of which members have two chunks are put together, and divided again."""
-    before, after = (trained[f"{first} to {second}{end}"] for end in ("", ", then"))
-    assert close(before["curve"] + after["curve"], trained["whole"]["curve"])
-    assert after["weights"] == pytest.approx(trained["whole"]["weights"], rel=1e-4)
+    before, after = (trainings[f"{first} to {second}{end}"] for end in ("", ", then"))
+    assert close(before["curve"] + after["curve"], trainings["whole"]["curve"])
+    assert after["weights"] == pytest.approx(trainings["whole"]["weights"], rel=1e-4)
