@@ -77,10 +77,10 @@ def check_redundant(name: str, experts: int, redundant: int, devices: int) -> No
     """Raises InvalidProblem where devices cannot hold equally many of the experts and those that are redundant, or
     more of these are asked for than one replica of each expert on every device. name: of what has the experts."""
     if (experts + redundant) % devices:
-        found = f"{experts} experts and {redundant} redundant ones" if redundant else f"{experts} experts"
+        words = f"{experts} experts and {redundant} redundant ones" if redundant else f"{experts} experts"
         least = -experts % devices
         raise InvalidProblem(
-            f"{name}: {found} cannot be divided over {devices} devices (--expert-parallel); they can with"
+            f"{name}: {words} cannot be divided over {devices} devices (--expert-parallel); they can with"
             f" --redundant-experts {least or devices}"
         )
     if experts + redundant > experts * devices:

@@ -64,14 +64,14 @@ def builder(reference: str, *, allow_model: bool, batch: int | None = None) -> B
     module_name, _, attribute = reference.rpartition(":")
     try:
         with redirect_stdout(sys.stderr), seeded(0), Seeding(0).active():
-            found = getattr(module_of(module_name), attribute)
+            builds = getattr(module_of(module_name), attribute)
     except PlacementError as error:
         raise RunError(str(error)) from error
     except (Exception, SystemExit) as error:
         raise RunError(f"{reference}: {type(error).__name__}: {first_line(error)}") from error
-    if not callable(found):
-        raise RunError(f"{reference}: expected something to call, found {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
+    if not callable(builds):
+        raise RunError(f"{reference}: expected something to call, found {type(builds).__name__}")
+    return builds  # type: ignore[no-any-return]
 
 
 def _of_library(reference: str, batch: int | None) -> Builder:

@@ -61,43 +61,43 @@ class Cuts:
 
 def from_samples(captured: Captured) -> frozenset[str]:
     """Values that are computed from an input that has the batch as its first dimension."""
-    found = {name for name in captured.inputs if captured.values[name].shape[:1] == (captured.samples,)}
+    names = {name for name in captured.inputs if captured.values[name].shape[:1] == (captured.samples,)}
     for node in captured.nodes:
-        if any(name in found for _, name in node.tensors):
-            found.update(node.outputs)
-            found.update(node.mutates)
-            found.update(captured.root(name) for name in node.mutates)
-    return frozenset(found)
+        if any(name in names for _, name in node.tensors):
+            names.update(node.outputs)
+            names.update(node.mutates)
+            names.update(captured.root(name) for name in node.mutates)
+    return frozenset(names)
 
 
 def counted(captured: Captured) -> frozenset[str]:
     """Values that depend on a row's number, such as an ``arange``."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in captured.nodes:
-        if node.target in COUNTING or any(name in found for _, name in node.tensors):
-            found.update(node.outputs)
-    return frozenset(found)
+        if node.target in COUNTING or any(name in names for _, name in node.tensors):
+            names.update(node.outputs)
+    return frozenset(names)
 
 
 def _outermost(program: Program) -> frozenset[str]:
     """Values of which the dimension with the samples has all of a sample's rows next to one another."""
     captured = program.widest
-    found = {name for name in captured.inputs if captured.values[name].shape[:1] == (captured.samples,)}
+    outermost = {name for name in captured.inputs if captured.values[name].shape[:1] == (captured.samples,)}
     for node in captured.nodes:
         for name in node.outputs:
             dim = _dim(program, name)
-            if dim is not None and (_rows(captured, name, dim) == 1 or _kept(program, node, name, dim, found)):
-                found.add(name)
-    return frozenset(found)
+            if dim is not None and (_rows(captured, name, dim) == 1 or _kept(program, node, name, dim, outermost)):
+                outermost.add(name)
+    return frozenset(outermost)
 
 
-def _kept(program: Program, node: Node, name: str, dim: int, found: set[str]) -> bool:
+def _kept(program: Program, node: Node, name: str, dim: int, outermost: set[str]) -> bool:
     """Whether a call that has several rows a sample keeps each sample's together."""
     captured = program.widest
     value = captured.values[name]
     read = [(source, _dim(program, source)) for _, source in node.tensors]
     read = [(source, at) for source, at in read if at is not None]
-    if not read or any(source not in found for source, _ in read):
+    if not read or any(source not in outermost for source, _ in read):
         return False
     if len(read) == 1 and node.target in VIEWS | SAME_WHEN_POSSIBLE:
         source, at = read[0]

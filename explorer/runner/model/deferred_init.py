@@ -127,12 +127,12 @@ class Survey:
 
     def _into(self, numbers: Iterable[int]) -> set[int]:
         """With all that flows into them."""
-        todo, found = list(numbers), set(numbers)
+        todo, reached = list(numbers), set(numbers)
         while todo:
-            new = self.of.get(todo.pop(), set()) - found
-            found |= new
+            new = self.of.get(todo.pop(), set()) - reached
+            reached |= new
             todo += new
-        return found
+        return reached
 
 
 class Surveying(Seeding):  # type: ignore[no-untyped-call]

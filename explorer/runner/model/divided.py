@@ -87,10 +87,10 @@ class Divided:
     def placed(self, member: Captured, flat: Flat) -> Placed:
         """How what comes from outside lies over the members. flat: the calls of one."""
         sources = ((source.target, flat.value_of[node]) for node, source in flat.sources.items())
-        found = {target: self.placements(value, member) for target, value in sources if target}
+        placements = {target: self.placements(value, member) for target, value in sources if target}
         for value, names in member.parameters.items():
-            found |= dict.fromkeys(names.split(" = "), self.placements(value, member))
-        return Placed(found, self.degrees)
+            placements |= dict.fromkeys(names.split(" = "), self.placements(value, member))
+        return Placed(placements, self.degrees)
 
     def flat(self, captured: Captured, flat: Flat) -> tuple[Captured, Flat]:
         """What a member runs, and its calls. captured, flat: of the whole model at a batch."""
@@ -103,18 +103,18 @@ class Divided:
 def _partial(part: Part) -> frozenset[str]:
     """The parameters of which each member along an axis has a part of the gradient."""
     choices, labels = part.choices, part.labels
-    found, whole = set(), set()
+    parts_of, whole = set(), set()
     for at, option in labels.items():
         node = choices.captured.nodes[at]
         parts = {choices.source(name) for name in partial_gradients(choices, node, option)}
-        found |= parts
+        parts_of |= parts
         whole |= {choices.source(name) for _, name in node.tensors} - parts
-    if both := sorted(found & whole):
+    if both := sorted(parts_of & whole):
         raise RunError(
             f"{choices.captured.parameters[both[0]]} is read by a call that is divided and by one that is not, so"
             " its gradients cannot be added up; plan with another degree"
         )
-    return frozenset(found)
+    return frozenset(parts_of)
 
 
 def _across(inner: Part) -> bool:
@@ -407,32 +407,32 @@ class _Dividing:
         """Arguments that state sizes, as a member has them."""
         name = origin.target.removeprefix("aten.").removesuffix("_")
         made = list(self.member.values[call.outputs[0]].shape) if call.outputs else []
-        found: dict[str, Any] = {
+        sizes: dict[str, Any] = {
             key: made for key in SHAPES if isinstance(given.get(key), (list, tuple)) and name != "cat"
         }
         for by in self._stated(call, origin):
             if not by.startswith("E("):
                 continue
-            if found and not call.tensors:
+            if sizes and not call.tensors:
                 raise RunError(f"{call.name} states how many rows experts have, which no run knows before")
             made[int(by[2:-1])] = -1  # as many as were chosen
         if not call.tensors:
-            return found
+            return sizes
         local, shape = (
             captured.values[node.tensors[0][1]].shape
             for captured, node in ((self.member, call), (self.whole, origin))
         )  # fmt: skip
         if name == "unflatten":
             dim = int(given["dim"]) % len(shape)
-            found["sizes"] = made[dim : dim + len(given["sizes"])]
+            sizes["sizes"] = made[dim : dim + len(given["sizes"])]
         if name.startswith("conv") and int(given.get("groups", 1)) > 1:
-            found["groups"] = local[1] // self.member.values[call.tensors[1][1]].shape[1]
+            sizes["groups"] = local[1] // self.member.values[call.tensors[1][1]].shape[1]
         if name in ("split", "split_with_sizes", "slice", "narrow") and shape:
             dim = int(given.get("dim", 0)) % len(shape)
             if local[dim] != shape[dim]:
                 cut = ("split_size", "split_sizes", "start", "end", "length")
-                found |= {key: _scaled(given[key], local[dim], shape[dim]) for key in cut if given.get(key) is not None}
-        return found
+                sizes |= {key: _scaled(given[key], local[dim], shape[dim]) for key in cut if given.get(key) is not None}
+        return sizes
 
     def _stated(self, call: Node, origin: Node) -> Iterator[str]:
         """How the first output of a call lies along this axis, and along the outer."""
@@ -514,9 +514,9 @@ class _Routed:
         """The value that says of which expert each of the sorted rows is."""
         routes = self.choices.known.routes.items()
         of = (name for name, route in routes if route is Route.EXPERT and self.choices.leaves(name, 0)[-1:] == (rows,))
-        if (found := next(of, None)) is None:
+        if (name := next(of, None)) is None:
             raise RunError("rows are sorted by expert and nothing says of which each is, which is not run")
-        return found
+        return name
 
     def counts(self, rows: int) -> fx.Node:
         """The call that counts, for sorted rows, those of each expert at each member."""

@@ -26,7 +26,7 @@ _SEED: ContextVar[int] = ContextVar("seed", default=0)
 def seed_calls(module: fx.GraphModule, apart: Callable[[str], int] = lambda call: 0) -> bool:
     """Have every call of a segment that draws numbers draw them by `drawn`. Returns whether there are any. apart: of a
     call, by its name, a number by which its random numbers differ from other processes'; 0: they draw the same."""
-    found = False
+    drawing = False
     for node in list(module.graph.nodes):
         if node.op == "call_function" and draws(node.target, node.args, node.kwargs):
             call = str(node.meta["call"])
@@ -37,10 +37,10 @@ def seed_calls(module: fx.GraphModule, apart: Callable[[str], int] = lambda call
                 node.args, node.target = (number, *args), drawn_round
             else:
                 node.args, node.target = (number, contexts, target, *args), drawn
-            found = True
-    if found:
+            drawing = True
+    if drawing:
         module.recompile()
-    return found
+    return drawing
 
 
 def draws(target: object, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:

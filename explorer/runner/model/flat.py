@@ -205,8 +205,8 @@ def undropped(
 
 def on_device(value: T, device: torch.device) -> T:
     """Arguments with the device that the export wrote down replaced by the one of the run."""
-    found: T = pytree.tree_map_only(torch.device, lambda _: device, value)
-    return found
+    moved: T = pytree.tree_map_only(torch.device, lambda _: device, value)
+    return moved
 
 
 def nodes_in(value: object) -> Iterator[fx.Node]:

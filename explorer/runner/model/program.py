@@ -117,12 +117,12 @@ class Program:
     @cached_property
     def readers(self) -> dict[str, tuple[int, ...]]:
         """Name of a parameter (of tied ones the first) -> the operators that read it, the owner first."""
-        found: dict[str, list[int]] = {}
+        groups_of: dict[str, list[int]] = {}
         for group, members in enumerate(self.folded.groups):
             read = {self.captured.root(v) for position in members for _, v in self.captured.nodes[position].tensors}
             for value in read & self.captured.parameters.keys():
-                found.setdefault(_first(self.captured.parameters[value]), []).append(group)
-        return {name: tuple(groups) for name, groups in sorted(found.items())}
+                groups_of.setdefault(_first(self.captured.parameters[value]), []).append(group)
+        return {name: tuple(groups) for name, groups in sorted(groups_of.items())}
 
     def parameters_of(self, operators: Collection[int]) -> tuple[str, ...]:
         """Names of the parameters that ``operators`` read."""
@@ -144,15 +144,15 @@ class Program:
         group_of = {p: group for group, members in enumerate(self.folded.groups) for p in members}
         read = {p: {self.captured.root(value) for _, value in nodes[p].tensors} for p in group_of}
         home: dict[str, int] = {}
-        found: dict[int, list[int]] = {}
+        positions_of: dict[int, list[int]] = {}
         for position, node in enumerate(nodes):
             for buffer in buffers_changed(self.captured, node) if position not in group_of else ():
                 if buffer not in home:
                     readers = [p for p in sorted(group_of) if buffer in read[p]]
                     following = [p for p in sorted(group_of) if p > position]
                     home[buffer] = group_of[(readers or following or [max(group_of)])[0]]
-                found.setdefault(home[buffer], []).append(position)
-        return {group: tuple(positions) for group, positions in found.items()}
+                positions_of.setdefault(home[buffer], []).append(position)
+        return {group: tuple(positions) for group, positions in positions_of.items()}
 
     def owners(self, module: fx.GraphModule) -> dict[str, int]:
         """Node of a segment's module -> the operator that it is a call of."""
@@ -235,13 +235,13 @@ class Program:
         for position, node in enumerate(nodes):
             if group_of.get(position, NO_OPERATOR) != NO_OPERATOR:
                 last.update({root(value): position for value in node.mutates})
-        found = []
+        reads = []
         for position, group in group_of.items():
             for _, value in nodes[position].tensors:
                 writer = last.get(root(value), -1)
                 if writer > position and group_of[writer] != group:
-                    found.append((group, group_of[writer], value))
-        return tuple(dict.fromkeys(found))
+                    reads.append((group, group_of[writer], value))
+        return tuple(dict.fromkeys(reads))
 
     def regions(self, given: Sequence[tuple[int, str, bool]]) -> dict[str, Region]:
         """(operator, region, cached) -> those of the calls behind the operators, by their names."""

@@ -117,18 +117,18 @@ def _runs(graph: fx.Graph, region_of: Mapping[str, Region]) -> list[tuple[str, l
     """The nodes in an order in which they can run, as stretches of one region each ("": of none). What does not read
     what a region makes goes before it, so that the region stays in one part: inputs, parameters, other calls that
     change nothing."""
-    found: list[tuple[str, list[fx.Node]]] = []
+    runs: list[tuple[str, list[fx.Node]]] = []
     for node in graph.nodes:
         name = region_of.get(_call(node), ("", False))[0] if node.op == "call_function" else ""
-        if found and found[-1][0] == name:
-            found[-1][1].append(node)
-        elif not name and found and _movable(node) and not set(node.all_input_nodes) & set(found[-1][1]):
-            if len(found) == 1 or found[-2][0]:
-                found.insert(-1, ("", []))
-            found[-2][1].append(node)
+        if runs and runs[-1][0] == name:
+            runs[-1][1].append(node)
+        elif not name and runs and _movable(node) and not set(node.all_input_nodes) & set(runs[-1][1]):
+            if len(runs) == 1 or runs[-2][0]:
+                runs.insert(-1, ("", []))
+            runs[-2][1].append(node)
         else:
-            found.append((name, [node]))
-    return found
+            runs.append((name, [node]))
+    return runs
 
 
 def _movable(node: fx.Node) -> bool:

@@ -21,10 +21,10 @@ def mirrored_leaves(part: Part) -> frozenset[int]:
     if choices.known.routes:
         return frozenset()
     labels = {nodes[at].name: (nodes[at], option) for at, option in part.labels.items()}.values()
-    found = {option.leaf for node, option in labels if option.ring and is_causal(node)}
-    found -= {option.leaf for node, option in labels if node.target == "aten.embedding" and option.places[0] == 0}
+    leaves = {option.leaf for node, option in labels if option.ring and is_causal(node)}
+    leaves -= {option.leaf for node, option in labels if node.target == "aten.embedding" and option.places[0] == 0}
     lengths = choices.known.dimensions.lengths
-    return frozenset(leaf for leaf in found if lengths[leaf] % (2 * choices.degree) == 0)
+    return frozenset(leaf for leaf in leaves if lengths[leaf] % (2 * choices.degree) == 0)
 
 
 def as_dealt(part: Part, leaves: frozenset[int], name: str, member: Captured) -> str:

@@ -46,9 +46,9 @@ def held(built: Built, names: Collection[str], dtype: torch.dtype | str | None, 
         as_is = target is None or not tensor.is_floating_point()
         return tensor.detach().to(device=where, dtype=tensor.dtype if as_is else target)
 
-    found = dict(built.module.named_parameters())
+    traced = dict(built.module.named_parameters())
     parameters = {
-        name: nn.Parameter(brought(found[name]), requires_grad=found[name].requires_grad) for name in sorted(names)
+        name: nn.Parameter(brought(traced[name]), requires_grad=traced[name].requires_grad) for name in sorted(names)
     }
     named = attributes(built.module)
     once = {id(tensor): brought(tensor) for tensor in named.values()}
@@ -57,10 +57,10 @@ def held(built: Built, names: Collection[str], dtype: torch.dtype | str | None, 
 
 def attributes(module: nn.Module) -> dict[str, Tensor]:
     """Buffers and plain tensor attributes, by dotted name; a tensor of several names under each."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for path, part in module.named_modules(remove_duplicate=False):
         prefix = f"{path}." if path else ""
         for name, tensor in (*vars(part).items(), *part._buffers.items()):
             if isinstance(tensor, Tensor) and not isinstance(tensor, nn.Parameter):
-                found[prefix + name] = tensor
-    return found
+                tensors[prefix + name] = tensor
+    return tensors

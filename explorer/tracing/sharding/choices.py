@@ -104,7 +104,7 @@ def replica_sums(choices: Choices, node: Node, option: Option) -> tuple[tuple[st
     A ring over the r holders of an expert takes 2(r-1)/r of its gradient from each, which is concave in r: of one
     member it is most where all replicas beyond the first are of its experts, evenly.
     """
-    found: dict[str, float] = {}
+    sums: dict[str, float] = {}
     slots = 0
     for (_, name), needed, place in zip(node.tensors, option.inputs, option.places, strict=True):
         source = choices.source(name)
@@ -112,12 +112,12 @@ def replica_sums(choices: Choices, node: Node, option: Option) -> tuple[tuple[st
         if place is None or source not in choices.captured.parameters or not value.requires_grad:
             continue
         if here := choices.slots(name, place, needed):
-            slots, found[source] = here, value.nbytes / choices.known.dimensions.lengths[needed]
-    if not found:
+            slots, sums[source] = here, value.nbytes / choices.known.dimensions.lengths[needed]
+    if not sums:
         return (), 0.0, 0
     most = min(choices.redundant, slots)
     rings = 2 * most * choices.redundant / (most + choices.redundant)
-    return tuple(found), rings * sum(found.values()), 2 * choices.redundant * len(found)
+    return tuple(sums), rings * sum(sums.values()), 2 * choices.redundant * len(sums)
 
 
 class Choices:
@@ -150,18 +150,18 @@ class Choices:
 
     def _samples(self, large: Captured) -> tuple[set[int], set[int]]:
         """Leaves of dimensions that grow with the batch; and of the rows of an expert, whose tokens nobody knows."""
-        found: set[int] = set()
+        growing: set[int] = set()
         rows: set[int] = set()
         fixed = frozenset() if self.axis is Axis.EXPERT else self._fixed(large)
         for name, value in self.captured.values.items():
             more = large.values[name].shape
             for axis, (length, longer) in enumerate(zip(value.shape, more, strict=True)):
                 own = self.leaves(name, axis)
-                if length != longer and not found & set(self.ways(name, axis)):
-                    found |= set(own) - fixed
+                if length != longer and not growing & set(self.ways(name, axis)):
+                    growing |= set(own) - fixed
                 elif self.is_sorted(name, axis):
                     rows.add(own[-1])
-        return found, rows
+        return growing, rows
 
     def is_sorted(self, name: str, axis: int) -> bool:
         """Whether a dimension has rows that were sorted by expert."""
@@ -262,7 +262,7 @@ class Choices:
     @cached_property
     def _by_heads(self) -> Mapping[int, frozenset[int]]:
         """The calls that may be divided by heads where tokens are: attention, and what copies its inputs."""
-        found: dict[int, frozenset[int]] = {}
+        by_copies: dict[int, frozenset[int]] = {}
         for at in self._attention:
             names = self._read(at)[:3]
             heads = frozenset(
@@ -273,8 +273,8 @@ class Choices:
                 if self.known.dimensions.lengths[leaf] % (self.degree * self.again) == 0
             )
             for copies in (at, *(before for name in names for before, _ in self.copied(name))):
-                found[copies] = found.get(copies, frozenset()) | heads
-        return found
+                by_copies[copies] = by_copies.get(copies, frozenset()) | heads
+        return by_copies
 
     def _along_tokens(self, at: int, options: tuple[Option, ...]) -> tuple[Option, ...]:
         """Every call that can be divided along tokens is, or by heads where that is the other way; others are whole."""
@@ -287,7 +287,7 @@ class Choices:
     @cached_property
     def options(self) -> Mapping[int, tuple[Option, ...]]:
         """By position of every call that computes; the first leaves it whole."""
-        found: dict[int, tuple[Option, ...]] = {}
+        options_of: dict[int, tuple[Option, ...]] = {}
         for at, node in enumerate(self.captured.nodes):
             if not node.outputs or self.is_view(at) or is_bookkeeping(self.captured, node):
                 continue
@@ -296,10 +296,10 @@ class Choices:
             )
             options = (whole, *self._divided(at, node))
             if self.axis is Axis.CONTEXT:
-                found[at] = self._along_tokens(at, options)
+                options_of[at] = self._along_tokens(at, options)
             else:
-                found[at] = self._of_axis(node, options)
-        return found
+                options_of[at] = self._of_axis(node, options)
+        return options_of
 
     def _of_axis(self, node: Node, options: tuple[Option, ...]) -> tuple[Option, ...]:
         """Those of its options that the axis of the groups leaves a call: of tensors, with as many matrices divided as
@@ -315,8 +315,8 @@ class Choices:
     def experts(self) -> frozenset[int]:
         """Leaves that are the experts of sorted rows."""
         shapes = ((name, axis) for name, value in self.captured.values.items() for axis in range(len(value.shape)))
-        found = (self.leaves(name, axis) for name, axis in shapes if self.is_sorted(name, axis))
-        return frozenset(leaf for leaves in found for leaf in leaves[:-1])
+        sorted_leaves = (self.leaves(name, axis) for name, axis in shapes if self.is_sorted(name, axis))
+        return frozenset(leaf for leaves in sorted_leaves for leaf in leaves[:-1])
 
     def _matrices(self, node: Node, option: Option) -> int:
         """How many matrices (or larger tensors) of parameters are divided."""

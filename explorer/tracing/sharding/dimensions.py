@@ -32,12 +32,12 @@ class Dimensions:
 
     def leaves(self, dimension: Iterable[int]) -> Leaves:
         """What ``dimension`` consists of now: each leaf by its representative, those that were split by their parts."""
-        found: list[int] = []
+        least: list[int] = []
         for leaf in dimension:
             while self._same_as[leaf] != leaf:
                 leaf = self._same_as[leaf]
-            found += self.leaves(self._parts[leaf]) if leaf in self._parts else (leaf,)
-        return tuple(found)
+            least += self.leaves(self._parts[leaf]) if leaf in self._parts else (leaf,)
+        return tuple(least)
 
     def sorted_from(self, dimension: Iterable[int]) -> Leaves:
         """Of rows that were sorted by values (those of experts): the dimension that they came from, along which they
@@ -47,9 +47,9 @@ class Dimensions:
 
     def sort(self, dimension: Leaves) -> Leaves:
         """A dimension of the same entries in another order, that of values."""
-        found = self.new(self.length(self.leaves(dimension)))
-        self._sorted_from.update(dict.fromkeys(found, dimension))
-        return found
+        rows = self.new(self.length(self.leaves(dimension)))
+        self._sorted_from.update(dict.fromkeys(rows, dimension))
+        return rows
 
     def ways(self, dimension: Iterable[int]) -> Leaves:
         """The leaves along which a dimension can be divided: its own, and those that it was sorted from."""
@@ -94,7 +94,7 @@ class Dimensions:
         """The dimensions of a tensor that is looked at in another shape of as many elements; new ones from the first
         length on that does not fit what is there."""
         left = list(self.leaves(leaf for dimension in dimensions for leaf in dimension))
-        found: list[Leaves] = []
+        made: list[Leaves] = []
         for position, length in enumerate(shape):
             own: list[int] = []
             need = length
@@ -106,6 +106,6 @@ class Dimensions:
                 elif have % need == 0:
                     left = [*self._split(left[0], need), *left[1:]]
                 else:
-                    return (*found, *(self.new(n) for n in shape[position:]))
-            found.append(tuple(own))
-        return tuple(found)
+                    return (*made, *(self.new(n) for n in shape[position:]))
+            made.append(tuple(own))
+        return tuple(made)

@@ -76,18 +76,18 @@ def pareto_front(choices: Choices, prices: Prices, copies: float, points: int = 
     least = sum(map(min, nbytes.values()))
     fastest = cheapest(choices, prices)
     at_most = Held(nbytes, math.inf).of(choices, fastest.labels)
-    found = [FrontPoint(fastest, at_most)]
+    front = [FrontPoint(fastest, at_most)]
     for number in range(1, points):
         cap = at_most + (least - at_most) * number / (points - 1)
-        if cap >= found[-1].nbytes:
+        if cap >= front[-1].nbytes:
             continue
         held = Held(nbytes, cap * (1 + SAME))
         try:
             division = cheapest(choices, prices, held=held)
         except PlacementError:  # parameters that several calls read are divided alike: nothing is so small
             break
-        found.append(FrontPoint(division, held.of(choices, division.labels)))
-    return [one for one in found if not any(_dominates(other, one) for other in found if other is not one)]
+        front.append(FrontPoint(division, held.of(choices, division.labels)))
+    return [one for one in front if not any(_dominates(other, one) for other in front if other is not one)]
 
 
 def _dominates(one: FrontPoint, other: FrontPoint) -> bool:

@@ -137,7 +137,7 @@ def members_of(parts: Mapping[int, Part], degree_of: Mapping[int, int], of: Capt
 def _held(made: Member) -> Mapping[str, tuple[int, State, int | None]]:
     """How parameters and buffers are divided, and over how many members: as those that read them need. Raises
     InvalidProblem for parameters of two degrees."""
-    found: dict[str, tuple[int, State, int | None]] = {}
+    states: dict[str, tuple[int, State, int | None]] = {}
     readers: dict[str, int] = {}
     for at, option in made.labels.items():
         degree = made.degree_of[at]
@@ -149,8 +149,8 @@ def _held(made: Member) -> Mapping[str, tuple[int, State, int | None]]:
                     f" {readers[source]} devices and over {degree}; give them one degree (--tensor-parallel)"
                 )
             if (source in made.of.parameters or source in made.of.buffers) and needed >= 0:
-                found[source] = (degree, needed, place if source == name else None)
-    return found
+                states[source] = (degree, needed, place if source == name else None)
+    return states
 
 
 def _local(
@@ -376,7 +376,7 @@ def _run(made: Member, at: int, node: Node, option: Option) -> None:
 
 def _saved(made: Member) -> list[Saved]:
     """What is kept for the backward, the bytes of each storage once, of the first call that keeps it."""
-    found: list[Saved] = []
+    entries: list[Saved] = []
     charged: set[str] = set()
     for entry in made.of.saved:
         if entry.node not in made.moved_to:
@@ -384,7 +384,7 @@ def _saved(made: Member) -> list[Saved]:
         node, new = made.of.nodes[entry.node], made.moved_to[entry.node]
         if entry.value is None:
             share = made.degree_of[entry.node] if made.labels[entry.node].leaf >= 0 else 1
-            found.append(Saved(new, None, entry.nbytes // share))
+            entries.append(Saved(new, None, entry.nbytes // share))
             continue
         here = made.nodes[new]
         root = made.of.root(entry.value)
@@ -392,19 +392,19 @@ def _saved(made: Member) -> list[Saved]:
         made_here = (name for name in here.outputs if made.of.root(name) == root)
         owner = made.storage[next((*read, *made_here, entry.value).__iter__())]
         if owner in made.values:
-            found.append(Saved(new, owner, 0 if owner in charged else made.values[owner].nbytes))
+            entries.append(Saved(new, owner, 0 if owner in charged else made.values[owner].nbytes))
             charged.add(owner)
-    return found
+    return entries
 
 
 def _saved_whole(made: Member) -> Iterator[SavedWhole]:
     """What every call saves for the backward, before it is divided."""
     of = made.of
     entries = sorted((entry for entry in of.saved if entry.node in made.moved_to), key=lambda entry: entry.node)
-    for at, found in groupby(entries, key=lambda entry: entry.node):
+    for at, of_node in groupby(entries, key=lambda entry: entry.node):
         node, here, inside = of.nodes[at], made.nodes[made.moved_to[at]], 0
         roots = set()
-        for entry in found:
+        for entry in of_node:
             inside += entry.nbytes if entry.value is None else 0
             roots |= {of.root(entry.value)} if entry.value is not None else set()
         before = (*(name for _, name in node.tensors), *node.outputs)

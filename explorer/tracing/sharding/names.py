@@ -15,15 +15,15 @@ REPLICATE, PARTIAL_SUM = "R", "P"
 def leaf_names(choices: Choices) -> Mapping[int, str]:
     """What leaves are called: by the calls and parameters that have them, the surest first; others have no name."""
     captured, known = choices.captured, choices.known
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
 
     def name(word: str, dimension: Leaves) -> None:
         for leaf in known.dimensions.leaves(dimension):
             if leaf not in choices.barred:
-                found.setdefault(leaf, word)
+                names.setdefault(leaf, word)
 
     for leaf in choices.samples:
-        found.setdefault(leaf, "samples")
+        names.setdefault(leaf, "samples")
     for node in captured.nodes:
         if node.target.startswith(ATTENTION):
             for _, value in node.tensors[:2]:
@@ -48,7 +48,7 @@ def leaf_names(choices: Choices) -> Mapping[int, str]:
         called = {2: ("columns", "rows"), 3: ("experts", "columns", "columns"), 4: ("channels", "channels")}
         for word, dimension in zip(called.get(len(dimensions), ()), dimensions, strict=False):
             name(word, dimension)
-    return found
+    return names
 
 
 def placement_words(names: Mapping[int, str], state: State, place: Where) -> str:

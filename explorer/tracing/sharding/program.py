@@ -128,13 +128,13 @@ def _changes_s(choices: Choices, prices: Prices, source: str, made: State, neede
     value = choices.captured.values[source]
     forward, backward = change(made, needed)
     reached = WHOLE if made == PARTIAL and needed == SHARED else needed
-    found: dict[Exchanged, float] = {}
+    seconds: dict[Exchanged, float] = {}
     nbytes = value.nbytes * choices.chosen(source, made, needed)
     for each in forward:
-        found[source, made, reached, False] = prices.link.seconds(each, nbytes, choices.degree)
+        seconds[source, made, reached, False] = prices.link.seconds(each, nbytes, choices.degree)
     for each in backward if prices.trains and value.requires_grad else ():
-        found[source, made, needed, True] = prices.link.seconds(each, nbytes, choices.degree)
-    return found
+        seconds[source, made, needed, True] = prices.link.seconds(each, nbytes, choices.degree)
+    return seconds
 
 
 def _within_s(choices: Choices, prices: Prices, at: int, option: Option) -> float:
@@ -219,10 +219,10 @@ def _program(choices: Choices, prices: Prices) -> tuple[Model, dict[int, list[in
 
 
 def _by(variables: Sequence[int], states: Sequence[object]) -> dict[object, list[int]]:
-    found: dict[object, list[int]] = defaultdict(list)
+    groups: dict[object, list[int]] = defaultdict(list)
     for variable, state in zip(variables, states, strict=True):
-        found[state].append(variable)
-    return found
+        groups[state].append(variable)
+    return groups
 
 
 def _made_by(choices: Choices, x: Mapping[int, list[int]], source: str) -> dict[object, list[int]]:

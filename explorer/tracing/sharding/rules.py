@@ -286,11 +286,11 @@ def _cross_entropy(known: Known, node: Node) -> tuple[Loop, ...]:
     whole = len(known.value(output).shape) == 0
     if not whole:
         known.set(output, rows)
-    found = [
+    loops = [
         Loop(scores[0], (0, 0), (None if whole else 0,)),
         Loop(scores[1], (1, None), (None,), statistics=True),
     ]
-    return tuple(loop for loop in found if loop.leaves)
+    return tuple(loop for loop in loops if loop.leaves)
 
 
 def _view(known: Known, node: Node) -> tuple[Loop, ...]:

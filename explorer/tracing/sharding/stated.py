@@ -40,13 +40,15 @@ def _along_one(division: Division, degree: int, small: Captured, large: Captured
     labels = {}
     for at, options in choices.options.items():
         call = made_by.get(small.nodes[at].outputs[0])
-        found = None if call is None else next((o for o in options if _is_stated(choices, at, o, division, call)), None)
-        if found is None:
+        option = (
+            None if call is None else next((o for o in options if _is_stated(choices, at, o, division, call)), None)
+        )
+        if option is None:
             raise InvalidProblem(
                 f"{small.name}: the call {small.nodes[at].name} cannot be divided over {degree} devices as the plan"
                 " states; plan it again"
             )
-        labels[at] = found
+        labels[at] = option
     choices.axis = division.axis  # all options are known now: from here on it is what the graph states again
     return Part(choices, labels)
 

@@ -48,18 +48,18 @@ def attention_calls(choices: Choices) -> Mapping[int, Node]:
 
 def ways(choices: Choices, prices: Prices, labels: Labels, check: Callable[[], None] = lambda: None) -> list[Way]:
     """Both ways, of which each is taken wherever it is possible. labels: the cheapest of all."""
-    found = []
+    judged = []
     calls = attention_calls(choices)
     without_gradients = replace(prices, passes=2**53)
     for name in (RING, HEADS):
         if reason := _impossible(choices, calls, name):
-            found.append(Way(name, None, reason))
+            judged.append(Way(name, None, reason))
             continue
         held, least = only(choices, name), labels
         if held.of(choices, labels):
             least = cheapest(choices, prices, check, held=held).labels
-        found.append(Way(name, cost_s(choices, without_gradients, least)))
-    return found
+        judged.append(Way(name, cost_s(choices, without_gradients, least)))
+    return judged
 
 
 def only(choices: Choices, name: str) -> Held:
@@ -78,9 +78,9 @@ def check_tokens(choices: Choices) -> None:
     options = choices.options
     lengths = sorted({choices.known.dimensions.lengths[leaf] for leaf in choices.tokens})
     if not any(option.leaf in choices.tokens for each in options.values() for option in each):
-        found = f"samples have {' and '.join(f'{length:,}' for length in lengths)} tokens" if lengths else "it has none"
+        lack = f"samples have {' and '.join(f'{length:,}' for length in lengths)} tokens" if lengths else "it has none"
         raise InvalidProblem(
-            f"{choices.captured.name}: tokens cannot be divided over {choices.degree} devices, {found}; give a degree"
+            f"{choices.captured.name}: tokens cannot be divided over {choices.degree} devices, {lack}; give a degree"
             " that divides them (--context-parallel)"
         )
     for at, node in attention_calls(choices).items():
@@ -126,10 +126,10 @@ def notes_of_ways(choices: Choices, prices: Prices, labels: Labels) -> tuple[str
         return ()
     chosen = Counter(way_of(choices, labels[at]) for at in calls if labels[at].leaf >= 0)
     mixed = " and ".join(f"{count} {name}" for name, count in chosen.most_common())
-    found = ways(choices, prices, labels)
-    costs = text.seconds_alike([way.seconds for way in found], 3)
-    possible = [f"{cost} with all of it {way.name}" for cost, way in zip(costs, found, strict=True) if not way.reason]
-    reasons = [f"; {way.name} is impossible: {way.reason}" for way in found if way.reason]
+    judged = ways(choices, prices, labels)
+    costs = text.seconds_alike([way.seconds for way in judged], 3)
+    possible = [f"{cost} with all of it {way.name}" for cost, way in zip(costs, judged, strict=True) if not way.reason]
+    reasons = [f"; {way.name} is impossible: {way.reason}" for way in judged if way.reason]
     return (
         f"attention is divided {mixed if len(chosen) > 1 else next(iter(chosen), 'nowhere')}; a micro-batch of"
         f" {choices.captured.samples}, forward and backward with exchanges, takes {' and '.join(possible)}, calls one"
@@ -141,23 +141,23 @@ def notes_of_ways(choices: Choices, prices: Prices, labels: Labels) -> tuple[str
 def _of_rings(choices: Choices, rings: Mapping[int, Node]) -> tuple[str, ...]:
     if not rings:
         return ()
-    found = []
+    notes = []
     causal = [node for node in rings.values() if is_causal(node)]
     if any(is_even(choices, node) for node in causal):
-        found.append(
+        notes.append(
             f"causal attention round a ring is taken to be even: of {2 * choices.degree} chunks of tokens a member has"
             " one of the first half and its mirror image in the second (zigzag)"
         )
     if odd := [node for node in causal if not is_even(choices, node)]:
         times = (2 * choices.degree - 1) / choices.degree
         tokens = choices.captured.values[odd[0].tensor("query") or ""].shape[-2]
-        found.append(
+        notes.append(
             f"{tokens:,} tokens make no {2 * choices.degree} chunks: the last member of a ring has {times:.3g} times"
             " the even share of causal attention, and all wait for it"
         )
     if any(_is_repeated(choices, node) for node in rings.values()):
-        found.append("keys and values go round a ring as they are before they are repeated for groups of queries")
-    return tuple(found)
+        notes.append("keys and values go round a ring as they are before they are repeated for groups of queries")
+    return tuple(notes)
 
 
 def _is_repeated(choices: Choices, node: Node) -> bool:

@@ -46,31 +46,31 @@ def attended(query: Tensor, key: Tensor, value: Tensor, block: Block) -> tuple[T
         total = scores.logsumexp(-1)
         return _weights(scores, total, block.kept).to(value.dtype) @ value, total
     if query.device.type == "cpu":
-        found, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        result, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, 0.0, block.causal, scale=block.scale
         )
     else:
-        found, total, *_ = torch.ops.aten._scaled_dot_product_flash_attention(
+        result, total, *_ = torch.ops.aten._scaled_dot_product_flash_attention(
             query, key, value, 0.0, block.causal, scale=block.scale
         )
-    return found, total
+    return result, total
 
 
 def gradients(
-    gradient: Tensor, given: tuple[Tensor, Tensor, Tensor], found: Tensor, total: Tensor, block: Block
+    gradient: Tensor, given: tuple[Tensor, Tensor, Tensor], result: Tensor, total: Tensor, block: Block
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What the queries, keys and values of a block (``given``) have of a gradient. found, total: of all blocks."""
     query, key, value = given
     if not block.has_kernel(query, value):
-        return _gradients(gradient, given, found, total, block)
+        return _gradients(gradient, given, result, total, block)
     if query.device.type == "cpu":
         result = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            gradient, query, key, value, found, total, 0.0, block.causal, scale=block.scale
+            gradient, query, key, value, result, total, 0.0, block.causal, scale=block.scale
         )
     else:
         nothing = torch.zeros((), dtype=torch.int64, device=query.device)  # no random numbers: nothing is dropped
         result = torch.ops.aten._scaled_dot_product_flash_attention_backward(
-            gradient, query, key, value, found, total.contiguous(), None, None, query.shape[-2], key.shape[-2], 0.0,
+            gradient, query, key, value, result, total.contiguous(), None, None, query.shape[-2], key.shape[-2], 0.0,
             block.causal, nothing, nothing, scale=block.scale,
         )  # fmt: skip
     first, second, third = result
@@ -80,7 +80,7 @@ def gradients(
 def merged(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """Values and logarithms of two blocks as those of both together."""
     total = torch.logaddexp(one[1], other[1])
-    first, second = (found * (own - total).exp().nan_to_num(0.0).unsqueeze(-1) for found, own in (one, other))
+    first, second = (result * (own - total).exp().nan_to_num(0.0).unsqueeze(-1) for result, own in (one, other))
     return first + second, total
 
 
@@ -103,7 +103,7 @@ def _weights(scores: Tensor, total: Tensor, kept: Tensor | None) -> Tensor:
 
 
 def _gradients(
-    gradient: Tensor, given: tuple[Tensor, Tensor, Tensor], found: Tensor, total: Tensor, block: Block
+    gradient: Tensor, given: tuple[Tensor, Tensor, Tensor], result: Tensor, total: Tensor, block: Block
 ) -> tuple[Tensor, Tensor, Tensor]:
     query, key, value = given
     wide = _wide(query.dtype)
@@ -113,7 +113,7 @@ def _gradients(
     of_weights = (gradient @ value.mT).to(wide)
     if block.kept is not None:
         of_weights = of_weights * block.kept
-    mean = (gradient.to(wide) * found.to(wide)).sum(-1, keepdim=True)
+    mean = (gradient.to(wide) * result.to(wide)).sum(-1, keepdim=True)
     of_scores = (weights * (of_weights - mean) * block.scale).to(query.dtype)
     return of_scores @ key, of_scores.mT @ query, of_value
 

@@ -111,11 +111,14 @@ class Members:
         """Begins to send a tensor to the next member, which all do at once. What is returned waits for the one that the
         member before has sent; the time that is noted is that of the wait, not of what was computed meanwhile."""
         sent = tensor.contiguous()
-        found = sent.clone() if self.group is None else torch.empty_like(sent)
+        received = sent.clone() if self.group is None else torch.empty_like(sent)
         sending: list[dist.Work] = []
         if self.group is not None:
             before, after = (dist.get_global_rank(self.group, (self.member + by) % self.members) for by in (-1, 1))
-            both = [dist.P2POp(dist.isend, sent, after, self.group), dist.P2POp(dist.irecv, found, before, self.group)]
+            both = [
+                dist.P2POp(dist.isend, sent, after, self.group),
+                dist.P2POp(dist.irecv, received, before, self.group),
+            ]
             sending = dist.batch_isend_irecv(both)
 
         def arrived() -> Tensor:
@@ -123,7 +126,7 @@ class Members:
             for work in sending:
                 work.wait()
             self.note(RING, _bytes(sent), began)
-            return found
+            return received
 
         return arrived
 
@@ -173,11 +176,11 @@ def numbered(axes: Iterable[Members]) -> int:
 
 def places(member: int, degrees: Sequence[int]) -> tuple[int, ...]:
     """The reverse: the place along each of the axes, of so many members, of one of all members."""
-    found = []
+    inner_first = []
     for degree in reversed(degrees):
         member, place = divmod(member, degree)
-        found.append(place)
-    return tuple(reversed(found))
+        inner_first.append(place)
+    return tuple(reversed(inner_first))
 
 
 _here = Group()
@@ -298,10 +301,10 @@ def rows(axes: Sequence[int], table: Tensor, indices: Tensor, padding_idx: int =
     there = (at >= 0) & (at < len(table))
     padding = padding_idx - first
     at = at.clamp(0, len(table) - 1)
-    found = torch.nn.functional.embedding(at, table) * there.unsqueeze(-1)
+    looked_up = torch.nn.functional.embedding(at, table) * there.unsqueeze(-1)
     if padding_idx >= 0 and 0 <= padding < len(table):  # no gradient goes there
-        found = torch.where((at == padding).unsqueeze(-1), found.detach(), found)
-    return found
+        looked_up = torch.where((at == padding).unsqueeze(-1), looked_up.detach(), looked_up)
+    return looked_up
 
 
 MEAN = 1

@@ -114,7 +114,7 @@ class Turns:
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, turns: Turns) -> Tensor:
-        found, total = query.new_zeros(()), query.new_zeros(())
+        result, total = query.new_zeros(()), query.new_zeros(())
         passing = Passing(turns, key, value)
         for turn in range(turns.members.members):
             owner, there = turns.owner(turn), passing.begin(turn)
@@ -125,19 +125,19 @@ class _Attention(torch.autograd.Function):
                 new = attended(rows, keys, values, block)
                 new = new[0].to(new[1].dtype), new[1]
                 if turn == 0:
-                    found, total = new
+                    result, total = new
                 else:
                     at = seen.rows
-                    found[..., at, :], total[..., at] = merged((found[..., at, :], total[..., at]), new)
+                    result[..., at, :], total[..., at] = merged((result[..., at, :], total[..., at]), new)
             passing.end(turn)
-        result = found.to(query.dtype)
+        result = result.to(query.dtype)
         ctx.save_for_backward(query, key, value, result, total, *([] if mask is None else [mask]))
         ctx.turns = turns
         return result
 
     @staticmethod
     def backward(ctx: Any, *given: Tensor) -> Any:
-        query, key, value, found, total, *masks = ctx.saved_tensors
+        query, key, value, result, total, *masks = ctx.saved_tensors
         turns: Turns = ctx.turns
         of_query = torch.zeros_like(query, dtype=total.dtype)
         passing = Passing(turns, key, value)
@@ -149,8 +149,8 @@ class _Attention(torch.autograd.Function):
                 rows = query[..., seen.rows, :]
                 keys, values = (_for_heads(one, rows)[..., seen.keys, :] for one in there)
                 block = turns.block(owner, seen, query, key.shape[-2], masks[0] if masks else None)
-                result = found[..., seen.rows, :], total[..., seen.rows]
-                of_rows, *own = gradients(given[0][..., seen.rows, :], (rows, keys, values), *result, block)
+                of_block = result[..., seen.rows, :], total[..., seen.rows]
+                of_rows, *own = gradients(given[0][..., seen.rows, :], (rows, keys, values), *of_block, block)
                 of_query[..., seen.rows, :] += of_rows
                 own = [_into(one, mine, seen.keys) for one, mine in zip(there, own, strict=True)]
             if back is not None:
@@ -203,12 +203,12 @@ class Returning:
     def home(self, given: tuple[Tensor, Tensor]) -> list[Tensor]:
         """Gradients of ``given``, this member's keys and values: of heads that are copies the first has all of it."""
         total = self.mine + self.arrived() if self.members.members > 1 else self.mine
-        found = []
+        gradients = []
         for one, gradient in zip(given, self.passing.unpacked(total), strict=True):
             whole = torch.zeros_like(one)
             whole[:, :: one.shape[1] // gradient.shape[1]] = gradient
-            found.append(whole)
-        return found
+            gradients.append(whole)
+        return gradients
 
 
 def _packed(tensors: Sequence[Tensor]) -> Tensor:

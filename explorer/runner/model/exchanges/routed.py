@@ -46,9 +46,9 @@ def counted(experts: Tensor, number: int, everywhere: bool, axis: int = 0) -> Te
     if everywhere or members.group is None:
         return mine.cpu().repeat(1 if everywhere else members.members, 1)
     members.counts += 1
-    found = mine.new_empty(members.members * number)
-    dist.all_gather_into_tensor(found, mine, group=members.group)
-    return found.view(members.members, number).cpu()
+    counts = mine.new_empty(members.members * number)
+    dist.all_gather_into_tensor(counts, mine, group=members.group)
+    return counts.view(members.members, number).cpu()
 
 
 class Rows:
@@ -78,8 +78,8 @@ class Rows:
 
     def own_places(self) -> Tensor:
         """Those of this member's tokens."""
-        found: Tensor = self.places().view(self.members.members, -1)[self.members.member]
-        return found
+        here: Tensor = self.places().view(self.members.members, -1)[self.members.member]
+        return here
 
     def arrival(self) -> Tensor:
         """Of the rows of this member's experts, as they come from one member after the other, the order by expert."""
@@ -189,15 +189,15 @@ def _sent(
     began, given = members.now(), tensor.contiguous()
     own = sizes[members.member]
     if members.group is None:  # what others would send is as what is here, as far as that goes
-        found = given.new_zeros(sum(arriving), *given.shape[1:])
-        there = min(len(given), len(found))
-        found[:there] = given[:there]
+        received = given.new_zeros(sum(arriving), *given.shape[1:])
+        there = min(len(given), len(received))
+        received[:there] = given[:there]
     else:
-        found = given.new_empty(sum(arriving), *given.shape[1:])
-        dist.all_to_all_single(found, given, list(arriving), list(sizes), group=members.group)
+        received = given.new_empty(sum(arriving), *given.shape[1:])
+        dist.all_to_all_single(received, given, list(arriving), list(sizes), group=members.group)
     entries = given[:1].numel() if len(given) else 0
     members.note(kind, float((len(given) - own) * entries * given.element_size()), began)
-    return found
+    return received
 
 
 def _of_all(numbers: Tensor, rows: Rows, of: Numbers) -> Tensor:
