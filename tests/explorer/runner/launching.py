@@ -34,5 +34,5 @@ def launched(module: str, folder: Path, *arguments: str) -> dict[str, Any]:
     run_module(module, folder, *arguments)
     if not (folder / "results.json").exists():
         pytest.fail(f"a process failed:\n{(folder / 'log').read_text()[-6000:]}")
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return found
+    results: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return results

@@ -41,20 +41,20 @@ def test_a_loop_of_ones_own_finds_what_was_dumped(dumped: Path) -> None:
         loss = recipe.loss(inputs) * 2 / recipe.count
         loss.backward()
         total += float(loss.detach())
-    found = {}
+    arrays = {}
     for rank in range(2):
         with np.load(dumped / f"tensors-{rank}.npz", allow_pickle=False) as file:
-            found |= {name: file[name] for name in file.files if name != "loss"}
+            arrays |= {name: file[name] for name in file.files if name != "loss"}
             total -= float(file["loss"])
     assert total == pytest.approx(0, abs=1e-5)
     names = {name for name, _ in recipe.module.named_parameters()}
-    assert {name for name in found if name.startswith("gradient/")} == {f"gradient/{name}" for name in names}
+    assert {name for name in arrays if name.startswith("gradient/")} == {f"gradient/{name}" for name in names}
     for name, parameter in recipe.module.named_parameters():
         assert parameter.grad is not None
         gradient = parameter.grad.numpy()
-        np.testing.assert_allclose(found[f"gradient/{name}"], gradient, atol=1e-5 * max(1e-3, abs(gradient).max()))
+        np.testing.assert_allclose(arrays[f"gradient/{name}"], gradient, atol=1e-5 * max(1e-3, abs(gradient).max()))
         after = parameter.detach().numpy() - 0.5 * gradient
-        np.testing.assert_allclose(found[f"parameter/{name}"], after, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(arrays[f"parameter/{name}"], after, rtol=1e-5, atol=1e-6)
 
 
 def test_samples_are_cut_only_into_equal_pieces(dumped: Path) -> None:

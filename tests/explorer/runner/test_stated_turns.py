@@ -51,10 +51,10 @@ def stated(plan: Plan) -> dict[str, Row]:
 def test_scripts_post_messages_in_the_stated_order_and_never_deadlock() -> None:
     shown: Counter[str] = Counter()
     for seed in range(320):
-        found = random_plan(seed)
-        if found is None or found[0].transfers is not Transfers.LINKS:
+        drawn = random_plan(seed)
+        if drawn is None or drawn[0].transfers is not Transfers.LINKS:
             continue
-        problem, plan, _ = found
+        problem, plan, _ = drawn
         stated_plan = replace(plan, messages=shuffled(random.Random(seed), served(problem, plan)))
         if not stated_plan.messages:
             continue
@@ -88,11 +88,11 @@ def test_scripts_post_messages_in_the_stated_order_and_never_deadlock() -> None:
 def test_a_plan_of_single_operators_runs_as_its_planner_decided() -> None:
     ran = 0
     for seed in range(60):
-        found = random_plan(seed)
-        if found is None or found[0].objective is not Objective.MAKESPAN or ran == 5:
+        drawn = random_plan(seed)
+        if drawn is None or drawn[0].objective is not Objective.MAKESPAN or ran == 5:
             continue
-        problem = replace(found[0], transfers=Transfers.LINKS, execution=Execution.OPERATOR)
-        result = solve(problem, Joint(evaluations=200), start=replace(found[1], messages=()))
+        problem = replace(drawn[0], transfers=Transfers.LINKS, execution=Execution.OPERATOR)
+        result = solve(problem, Joint(evaluations=200), start=replace(drawn[1], messages=()))
         if result.plan is not None and result.plan.messages:
             replay(make_script(problem, result.plan))
             ran += 1

@@ -91,10 +91,10 @@ def test_where_devices_may_have_several_stages_the_bubble_of_a_split_is_shorter(
     assert len(plan.stages) == 16
     assert [stage.devices for stage in plan.stages] == [(number % 4,) for number in range(16)]
     assert check(question, plan) == ()
-    found = evaluate(question, plan)
-    assert row.objective_s == found.iteration_s < 0.85 * one.objective_s
-    assert row.peak_bytes == max(found.peak_memory_bytes)
-    assert found.bubble < evaluate(layers(), plain).bubble / 2
+    judged = evaluate(question, plan)
+    assert row.objective_s == judged.iteration_s < 0.85 * one.objective_s
+    assert row.peak_bytes == max(judged.peak_memory_bytes)
+    assert judged.bubble < evaluate(layers(), plain).bubble / 2
 
 
 @pytest.mark.parametrize("pipeline", [Pipeline.K_F_K_B, Pipeline.GPIPE, Pipeline.ZERO_BUBBLE])

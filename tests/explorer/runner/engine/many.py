@@ -65,23 +65,23 @@ def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: Callabl
     held: list[Any] = [None] * ranks
     dist.all_gather_object(held, sum(p.numel() * p.element_size() for p in machine.held.parameters.values()))
     sizes = {name: value.nbytes for name, value in whole_sizes(machine).items()}
-    found = {"segments": len(machine.script.segments), "bytes": held, "whole_bytes": sum(sizes.values())}
+    compared = {"segments": len(machine.script.segments), "bytes": held, "whole_bytes": sum(sizes.values())}
     if machine.shards:
-        found["sent"], found["states"] = sent(machine)
+        compared["sent"], compared["states"] = sent(machine)
         machine = made()
     elif machine.program.divided is not None:
-        found["exchanged"], found["axes"] = exchanged(machine)
+        compared["exchanged"], compared["axes"] = exchanged(machine)
         machine = made()
     if request.operators:
         measured = measure(machine, request)
         times = operator_seconds(machine, file.problem.graph) if machine.program.divided is None else {}
         outcome = gather(machine, request, measured, None, [], False, times)
-        found["outcome"] = outcome_text(outcome) if outcome is not None else ""
+        compared["outcome"] = outcome_text(outcome) if outcome is not None else ""
         machine = made()
     whole = verify(machine, file.reference, file.problem, replace(request, verify_by=Way.WHOLE))
     if request.verify_by is Way.STAGES:
-        found["stages"] = asdict(verify(made(), file.reference, file.problem, request))
-    return found | asdict(whole)
+        compared["stages"] = asdict(verify(made(), file.reference, file.problem, request))
+    return compared | asdict(whole)
 
 
 CALLS = ("allreduce_", "_allgather_base_", "_reduce_scatter_base_", "alltoall_base_")
@@ -162,10 +162,10 @@ def exchanged(machine: Machine) -> tuple[list[dict[str, float]], list[list[dict[
 
 def by_kind(exchanges: Iterable[Exchanged]) -> dict[str, float]:
     """The bytes sent in each kind."""
-    found: dict[str, float] = {}
+    nbytes_of: dict[str, float] = {}
     for each in exchanges:
-        found[each.kind] = found.get(each.kind, 0.0) + each.sent_bytes
-    return found
+        nbytes_of[each.kind] = nbytes_of.get(each.kind, 0.0) + each.sent_bytes
+    return nbytes_of
 
 
 def wrong_gradients(machine: Machine) -> None:

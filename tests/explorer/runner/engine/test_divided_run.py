@@ -145,17 +145,17 @@ RIGHT = [name for name, case in CASES.items() if not case.fault]
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_equals_the_whole_model(name: str, results: dict[str, Any]) -> None:
-    found, exact = results[name], EXACT[CASES[name].dtype]
-    assert found["compared"] > 0
-    assert found["loss"] <= exact
-    assert found["gradient"] <= exact, found["worst"]
-    assert found["parameter"] <= exact
+    errors, exact = results[name], EXACT[CASES[name].dtype]
+    assert errors["compared"] > 0
+    assert errors["loss"] <= exact
+    assert errors["gradient"] <= exact, errors["worst"]
+    assert errors["parameter"] <= exact
 
 
 def test_equals_the_model_stage_after_stage(results: dict[str, Any]) -> None:
-    found = results["pipeline"]["stages"]
-    assert found["way"] == "stages"
-    assert max(found["loss"], found["gradient"], found["parameter"]) <= EXACT["float64"]
+    errors = results["pipeline"]["stages"]
+    assert errors["way"] == "stages"
+    assert max(errors["loss"], errors["gradient"], errors["parameter"]) <= EXACT["float64"]
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fault])
@@ -184,11 +184,11 @@ def test_exchanges_are_those_of_the_plan(name: str, results: dict[str, Any], mad
     problem, plan = made[name]
     item = {"float64": 2, "float32": 1}[CASES[name].dtype]
     planned = within_groups(problem, plan)
-    for rank, found in enumerate(results[name]["exchanged"]):
+    for rank, exchanged in enumerate(results[name]["exchanged"]):
         device = plan.devices_used()[rank // problem.graph.tensor_parallel]
         expected = {kind: item * nbytes[device] for kind, nbytes in planned.items() if nbytes[device]}
-        assert found.keys() == expected.keys()
-        for kind, nbytes in found.items():
+        assert exchanged.keys() == expected.keys()
+        for kind, nbytes in exchanged.items():
             if "again" in name:
                 assert 0.9 * expected[kind] <= nbytes <= expected[kind]
             else:

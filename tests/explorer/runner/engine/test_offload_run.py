@@ -57,10 +57,10 @@ def some(share: float = 0.7, host_link: str = "5GB/s", **options: Any) -> tuple[
         replace(device, memory_bytes=share * peak) for device, peak in zip(problem.cluster.devices, peaks, strict=True)
     )
     problem = replace(problem, cluster=replace(problem.cluster, devices=devices))
-    found = fitted(problem, plan).plan
-    assert found is not None
-    assert all(0 < len(stage.offload) < len(stage.operators) / 2 for stage in found.stages)
-    return with_regions(problem, found), found
+    plan_that_fits = fitted(problem, plan).plan
+    assert plan_that_fits is not None
+    assert all(0 < len(stage.offload) < len(stage.operators) / 2 for stage in plan_that_fits.stages)
+    return with_regions(problem, plan_that_fits), plan_that_fits
 
 
 def both() -> tuple[Problem, Plan]:
@@ -101,9 +101,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_equals_the_whole_model(name: str, results: dict[str, Any]) -> None:
-    found = results[name]
-    assert found["compared"] > 0
-    assert max(found["loss"], found["gradient"], found["parameter"]) <= EXACT["float32"], found["worst"]
+    errors = results[name]
+    assert errors["compared"] > 0
+    assert max(errors["loss"], errors["gradient"], errors["parameter"]) <= EXACT["float32"], errors["worst"]
 
 
 def test_about_as_much_is_held_as_was_planned(results: dict[str, Any]) -> None:

@@ -235,13 +235,13 @@ RIGHT = [(n, way) for n, case in CASES.items() if not case.fault for way in ("wh
 
 @pytest.mark.parametrize(("name", "way"), RIGHT)
 def test_equals_the_model_in_one_piece_and_stage_after_stage(name: str, way: str, results: dict[str, Any]) -> None:
-    found, exact = results[name] if way == "whole" else results[name]["stages"], EXACT[CASES[name].dtype]
-    assert found["way"] == way
-    assert found["dtype"] == CASES[name].dtype
-    assert found["compared"] > 0
-    assert found["loss"] <= exact
-    assert found["gradient"] <= exact, found["worst"]
-    assert found["parameter"] <= exact
+    errors, exact = results[name] if way == "whole" else results[name]["stages"], EXACT[CASES[name].dtype]
+    assert errors["way"] == way
+    assert errors["dtype"] == CASES[name].dtype
+    assert errors["compared"] > 0
+    assert errors["loss"] <= exact
+    assert errors["gradient"] <= exact, errors["worst"]
+    assert errors["parameter"] <= exact
 
 
 @pytest.mark.parametrize("way", ["whole", "stages"])
@@ -251,8 +251,8 @@ def test_equals_the_model_in_one_piece_and_stage_after_stage(name: str, way: str
      ("lost gradients", "gradient"), ("other masks", "loss")],
 )  # fmt: skip
 def test_a_fault_of_the_engine_is_found(name: str, what: str, way: str, results: dict[str, Any]) -> None:
-    found = results[name] if way == "whole" else results[name]["stages"]
-    assert found[what] > 1e-4
+    errors = results[name] if way == "whole" else results[name]["stages"]
+    assert errors[what] > 1e-4
 
 
 @pytest.mark.parametrize("name", ["chain on 2", "chain on 4", "branches on 4", "scattered on 2", "by operator on 3"])

@@ -38,10 +38,10 @@ def squeezed(model: str, share: float) -> tuple[Problem, Plan]:
         replace(device, memory_bytes=share * peak) for device, peak in zip(problem.cluster.devices, peaks, strict=True)
     )
     problem = replace(problem, cluster=replace(problem.cluster, devices=devices))
-    found = fitted(problem, plan).plan
-    assert found is not None
-    assert all(stage.again for stage in found.stages)
-    return with_regions(problem, found), found
+    plan_that_fits = fitted(problem, plan).plan
+    assert plan_that_fits is not None
+    assert all(stage.again for stage in plan_that_fits.stages)
+    return with_regions(problem, plan_that_fits), plan_that_fits
 
 
 SQUEEZED = {"gpt-small": 0.85, "bert-small": 0.85, "multimodal-small": 0.8, "resnet50-small": 0.9}
@@ -78,11 +78,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_equals_the_whole_model(name: str, results: dict[str, Any]) -> None:
-    found, exact = results[name], EXACT[CASES[name][1]]
-    assert found["compared"] > 0
-    assert found["loss"] <= exact
-    assert found["gradient"] <= exact, found["worst"]
-    assert found["parameter"] <= exact
+    errors, exact = results[name], EXACT[CASES[name][1]]
+    assert errors["compared"] > 0
+    assert errors["loss"] <= exact
+    assert errors["gradient"] <= exact, errors["worst"]
+    assert errors["parameter"] <= exact
 
 
 @pytest.mark.parametrize("name", MEASURED)

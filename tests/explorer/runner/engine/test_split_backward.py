@@ -54,7 +54,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Found:
+class Gradients:
     """inputs: the gradients by micro-batch; parameters: by name. None where there is none."""
 
     inputs: list[tuple[Tensor | None, ...]]
@@ -88,25 +88,25 @@ def stage_of(module: nn.Module, at: Given, outputs: int, recompute: bool = False
     return SegmentStage(program, 0, 0, 1, torch.device("cpu"), at.differentiated, WEIGHT, recompute)
 
 
-def apart(module: nn.Module, at: Given, outputs: int, recompute: bool = False) -> Found:
+def apart(module: nn.Module, at: Given, outputs: int, recompute: bool = False) -> Gradients:
     """Gradients of inputs for all micro-batches, then those of parameters."""
-    stage, found = stage_of(module, at, outputs, recompute), []
+    stage, gradients = stage_of(module, at, outputs, recompute), []
     for k, inputs in enumerate(at.inputs):
         torch.manual_seed(k)
         stage.forward(k, inputs, True)
     for k, back in enumerate(at.gradients):
-        found.append(stage.backward_input(k, back))
+        gradients.append(stage.backward_input(k, back))
         assert recompute or all(p.grad is None for p in module.parameters())
     for k in reversed(range(len(at.gradients))):
         stage.backward_weight(k)
     assert not stage.kept
     assert not stage.late
-    return Found(found, taken(module))
+    return Gradients(gradients, taken(module))
 
 
-def together(module: nn.Module, at: Given) -> Found:
+def together(module: nn.Module, at: Given) -> Gradients:
     """The same by autograd alone, one backward a micro-batch."""
-    found = []
+    gradients = []
     for k, (values, back) in enumerate(zip(at.inputs, at.gradients, strict=True)):
         torch.manual_seed(k)
         inputs = [v.detach().requires_grad_(d) for v, d in zip(values, at.differentiated, strict=True)]
@@ -115,28 +115,28 @@ def together(module: nn.Module, at: Given) -> Found:
         reached = [k for k in sorted(back) if made[k].requires_grad]
         if reached:
             torch.autograd.backward([made[k] for k in reached], [back[k] for k in reached])
-        found.append(tuple(value.grad for value in inputs))
-    return Found(found, taken(module))
+        gradients.append(tuple(value.grad for value in inputs))
+    return Gradients(gradients, taken(module))
 
 
 def taken(module: nn.Module) -> dict[str, Tensor | None]:
     """The parameters' gradients, taken away."""
-    found = {name: None if p.grad is None else p.grad.to_dense() for name, p in module.named_parameters()}
+    gradients = {name: None if p.grad is None else p.grad.to_dense() for name, p in module.named_parameters()}
     module.zero_grad()
-    return found
+    return gradients
 
 
-def differing(found: Found, true: Found) -> list[str]:
-    wrong = [name for name, value in true.parameters.items() if not same(found.parameters[name], value)]
-    for k, (mine, expected) in enumerate(zip(found.inputs, true.inputs, strict=True)):
+def differing(made: Gradients, true: Gradients) -> list[str]:
+    wrong = [name for name, value in true.parameters.items() if not same(made.parameters[name], value)]
+    for k, (mine, expected) in enumerate(zip(made.inputs, true.inputs, strict=True)):
         wrong += [f"input {i} of {k}" for i in range(len(expected)) if not same(mine[i], expected[i])]
     return wrong
 
 
-def same(found: Tensor | None, true: Tensor | None) -> bool:
-    if found is None or true is None:
-        return found is true
-    return torch.allclose(found, true, rtol=1e-9, atol=1e-12)
+def same(made: Tensor | None, true: Tensor | None) -> bool:
+    if made is None or true is None:
+        return made is true
+    return torch.allclose(made, true, rtol=1e-9, atol=1e-12)
 
 
 class Towers(nn.Module):
@@ -286,8 +286,8 @@ def test_random_segments_are_of_the_kinds_that_matter() -> None:
 
 
 def reaches(value: Tensor, leaves: Sequence[Tensor]) -> bool:
-    found = torch.autograd.grad(value.sum(), leaves, retain_graph=True, allow_unused=True)
-    return any(gradient is not None for gradient in found)
+    gradients = torch.autograd.grad(value.sum(), leaves, retain_graph=True, allow_unused=True)
+    return any(gradient is not None for gradient in gradients)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -298,8 +298,8 @@ def test_a_hook_of_a_parameter_sees_its_whole_gradient_once_a_micro_batch(kind: 
     seen = dict.fromkeys(true, 0)
     for name, p in module.named_parameters():
         p.register_hook(lambda _, name=name: seen.update({name: seen[name] + 1}))  # type: ignore[no-untyped-call]
-    found = apart(module, at, outputs=2).parameters
-    assert seen == {name: MICRO_BATCHES * (value is not None) for name, value in found.items()}
+    gradients = apart(module, at, outputs=2).parameters
+    assert seen == {name: MICRO_BATCHES * (value is not None) for name, value in gradients.items()}
 
 
 def test_a_hook_of_a_tensor_changes_what_goes_to_parameters_once() -> None:

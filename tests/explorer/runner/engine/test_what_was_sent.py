@@ -27,8 +27,8 @@ def test_more_micro_batches_of_one_size_hold_no_more(tmp_path: Path) -> None:
         request = {"verify": True, "dtype": "float32", "optimizer": "sgd", "operators": True, "steps": 1, "warmup": 0}
         cases.append([str(count), 2, f"{count}.json", request, ""])
     (tmp_path / "cases.json").write_text(json.dumps(cases))
-    found = launch(tmp_path)
-    peaks = {count: read_outcome(found[str(count)]["outcome"]).peak_bytes for count in (FEW, MANY)}
+    results = launch(tmp_path)
+    peaks = {count: read_outcome(results[str(count)]["outcome"]).peak_bytes for count in (FEW, MANY)}
     for rank in (0, 1):
         assert peaks[MANY][rank] <= 1.005 * peaks[FEW][rank]
-    assert all(found[str(count)]["gradient"] <= EXACT["float32"] for count in (FEW, MANY))
+    assert all(results[str(count)]["gradient"] <= EXACT["float32"] for count in (FEW, MANY))

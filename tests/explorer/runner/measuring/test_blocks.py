@@ -51,8 +51,8 @@ def chain(count: int, together: tuple[tuple[int, int], ...] = ()) -> Any:
     ],
 )
 def test_a_block_holds_as_much_as_there_is_room_for(sizes: list[float], room: float, blocks: list[Any]) -> None:
-    found = blocks_of(chain(len(sizes)), sizes, room)
-    assert [(block.start, block.stop) for block in found] == blocks
+    ranges = blocks_of(chain(len(sizes)), sizes, room)
+    assert [(block.start, block.stop) for block in ranges] == blocks
 
 
 def test_what_changes_a_tensor_that_was_read_stays_with_the_reader() -> None:
@@ -111,10 +111,10 @@ def test_only_one_block_has_its_parameters_there(alone: None, monkeypatch: pytes
 
     def watched(reference: str, names: Any, **given: Any) -> Held:
         assert [one() for one in last if one() is not None] == []
-        found = hold(reference, names, **given)
+        held = hold(reference, names, **given)
         blocks.append(set(names))
-        last[:] = [weakref.ref(parameter) for parameter in found.parameters.values()]
-        return found
+        last[:] = [weakref.ref(parameter) for parameter in held.parameters.values()]
+        return held
 
     monkeypatch.setattr(block_times, "hold", watched)
     monkeypatch.setattr(calibrating, "engine_times", lambda *_, **__: None)

@@ -42,8 +42,8 @@ def test_a_profile_gives_the_line_of_as_many_members() -> None:
 def _measure(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-    found = measure_collectives(rank, ["here", "here"], torch.device("cpu"), sizes=(4096, 65536))
-    Path(folder, f"{rank}").write_text(repr(found))
+    times = measure_collectives(rank, ["here", "here"], torch.device("cpu"), sizes=(4096, 65536))
+    Path(folder, f"{rank}").write_text(repr(times))
     dist.destroy_process_group()
 
 

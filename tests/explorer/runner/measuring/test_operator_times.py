@@ -144,10 +144,10 @@ def test_every_operator_of_a_model_is_timed_and_gradients_stay_the_same(name: st
     parameters = list(subject.module.parameters())
 
     def gradients() -> list[Tensor]:
-        found = [p.grad.clone() for p in parameters if p.grad is not None]
+        cloned = [p.grad.clone() for p in parameters if p.grad is not None]
         for parameter in parameters:
             parameter.grad = None
-        return found
+        return cloned
 
     whole(subject)
     once = gradients()

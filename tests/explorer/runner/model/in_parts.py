@@ -68,25 +68,25 @@ def run(segments: Sequence[SegmentProgram], samples: Sequence[Tensor], *, weight
     return [results[position] for position in sorted(results)]
 
 
-def difference(found: Tensor, expected: Tensor) -> float:
+def difference(tensor: Tensor, expected: Tensor) -> float:
     """max|difference| / max|expected|."""
-    return float((found - expected).abs().max()) / (float(expected.abs().max()) or 1.0)
+    return float((tensor - expected).abs().max()) / (float(expected.abs().max()) or 1.0)
 
 
-def largest_difference(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
+def largest_difference(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
     """The largest over tensors of max|difference| / max|gradient|. A gradient that is 0 but for rounding (of a
     key's bias, which a softmax does not feel) is measured against a thousandth of the largest of all."""
-    assert found.keys() == expected.keys()
+    assert tensors.keys() == expected.keys()
     floor = 1e-3 * max(float(gradient.abs().max()) for gradient in expected.values())
     return max(
-        float((found[name] - expected[name]).abs().max()) / max(floor, float(expected[name].abs().max()))
+        float((tensors[name] - expected[name]).abs().max()) / max(floor, float(expected[name].abs().max()))
         for name in expected
     )
 
 
 def gradients_of(parameters: dict[str, torch.nn.Parameter]) -> dict[str, Tensor]:
     """Gradients by name, taken away."""
-    found = {name: p.grad.to_dense() for name, p in parameters.items() if p.grad is not None}
+    gradients = {name: p.grad.to_dense() for name, p in parameters.items() if p.grad is not None}
     for parameter in parameters.values():
         parameter.grad = None
-    return found
+    return gradients

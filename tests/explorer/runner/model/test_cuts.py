@@ -73,8 +73,8 @@ def test_a_tensor_of_8_samples_is_that_of_4_and_of_the_other_4(operator: str) ->
 
     def made(samples: torch.Tensor) -> torch.Tensor:
         segment = program().segment(operators, len(samples), held, sends=[tensor])
-        found: torch.Tensor = segment.module(*(samples for _ in segment.inputs))[0]
-        return found.detach()
+        output: torch.Tensor = segment.module(*(samples for _ in segment.inputs))[0]
+        return output.detach()
 
     whole, halves = made(given), [made(given[:4]), made(given[4:])]
     dim = program().batch_dim(tensor)

@@ -43,9 +43,9 @@ def test_gradients_are_the_same_fetched_before_or_not() -> None:
     whole = gradients(model, x, None)
     for fetch in (True, False):
         hosted = Offloaded((x, *model.parameters()))
-        found = gradients(model, x, hosted, fetch=fetch)
-        assert len(found) == 4
-        assert all(torch.equal(a, b) for a, b in zip(whole, found, strict=True))
+        fetched = gradients(model, x, hosted, fetch=fetch)
+        assert len(fetched) == 4
+        assert all(torch.equal(a, b) for a, b in zip(whole, fetched, strict=True))
         assert hosted.copies
         assert all(copy.host is None for copy in hosted.copies)
 

@@ -67,9 +67,9 @@ def check(program: Program, name: str, dtype: str, samples: int, groups: list[li
     right = gradients_of(whole.parameters)
     limit = ROUNDING[dtype]
     for grouping in groups:
-        found = run(segments_of(program, grouping, samples, held), given)
-        assert len(found) == len(expected)
-        assert all(difference(x, y.detach()) <= limit for x, y in zip(found, expected, strict=True))
+        outputs = run(segments_of(program, grouping, samples, held), given)
+        assert len(outputs) == len(expected)
+        assert all(difference(x, y.detach()) <= limit for x, y in zip(outputs, expected, strict=True))
         assert largest_difference(gradients_of(held.parameters), right) <= limit
 
 
@@ -199,8 +199,8 @@ def test_in_inference_nothing_sends_a_gradient() -> None:
     whole = whole_model("resnet50-small", seed=1, dtype=None, device="cpu", training=False)
     given = make_samples("resnet50-small", 3, seed=2, dtype=None, device="cpu")
     with torch.no_grad():
-        (found,) = run(segments_of(program, random_groups(program, 1, 4), 3, held), given)
-        assert difference(found, whole(*given)[0]) < 1e-6
+        (output,) = run(segments_of(program, random_groups(program, 1, 4), 3, held), given)
+        assert difference(output, whole(*given)[0]) < 1e-6
 
 
 def test_gradients_are_those_that_autograd_says() -> None:
@@ -220,6 +220,6 @@ def test_segments_run_on_the_device_that_holds_the_parameters(name: str) -> None
     names = program.parameters_of(range(len(program.folded.groups)))
     held = hold(name, names, seed=1, dtype="float64", device="meta", allow_model=True)
     given = make_samples(name, batch, seed=2, dtype="float64", device="meta", allow_model=True)
-    found = run(segments_of(program, random_groups(program, 2, 12), batch, held), given)
-    assert all(output.is_meta for output in found)
+    outputs = run(segments_of(program, random_groups(program, 2, 12), batch, held), given)
+    assert all(output.is_meta for output in outputs)
     assert all(parameter.grad is not None and parameter.grad.is_meta for parameter in held.parameters.values())

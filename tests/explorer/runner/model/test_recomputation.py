@@ -74,9 +74,9 @@ def ran(module: nn.Module, x: Tensor) -> tuple[list[Tensor], int]:
         outputs = module(x)
     wanted = [x, *dict.fromkeys(module.parameters())]
     gradients = torch.autograd.grad(sum(o.square().sum() for o in outputs), wanted)
-    found = {id(p): g for p, g in zip(wanted, gradients, strict=True)}
+    gradient_of = {id(p): g for p, g in zip(wanted, gradients, strict=True)}
     order = sorted(dict(module.named_parameters()).items(), key=lambda item: item[0].rsplit(".", 1)[-1])
-    return [*outputs, found[id(x)], *(found[id(p)] for _, p in order)], sum(kept.values())
+    return [*outputs, gradient_of[id(x)], *(gradient_of[id(p)] for _, p in order)], sum(kept.values())
 
 
 @pytest.mark.parametrize("regions", [LAYERS, CACHED, APART], ids=["layers", "products cached", "in parts"])
@@ -87,9 +87,9 @@ def test_what_comes_out_and_every_gradient_is_the_same_and_less_is_kept(regions:
     expected, kept = ran(whole, x)
     assert model.calls == 1
     again = in_regions(segment(model), regions)
-    found, fewer = ran(again, x)
+    tensors, fewer = ran(again, x)
     assert model.calls == 2  # once more, not twice
-    for mine, theirs in zip(found, expected, strict=True):
+    for mine, theirs in zip(tensors, expected, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
     assert fewer <= kept if regions is APART else fewer < kept
     assert any(isinstance(part, Again) for part in again.children())
@@ -127,7 +127,7 @@ def test_a_region_runs_again_in_the_context_in_which_it_was_called() -> None:
     again = in_regions(fx.GraphModule(nn.Module(), graph, "Segment"), {"scaled": ("layer", False)})
     x = torch.ones(3, requires_grad=True)
     token = FACTOR.set(2.0)
-    (found,) = again(x)
+    (output,) = again(x)
     FACTOR.reset(token)
-    found.sum().backward()
+    output.sum().backward()
     torch.testing.assert_close(x.grad, torch.full((3,), 2.0).exp() * 2)

@@ -42,8 +42,8 @@ def first_round(model: str, degree: int) -> tuple[Part, Dealt]:
     ],
 )
 def test_causal_attention_is_dealt_out_evenly_where_it_can_be(model: str, degree: int, expected: Dealt) -> None:
-    part, found = first_round(model, degree)
-    assert found == expected
+    part, dealt = first_round(model, degree)
+    assert dealt == expected
     assert len(mirrored_leaves(part)) == expected.mirrored
 
 

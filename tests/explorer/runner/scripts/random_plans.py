@@ -54,8 +54,8 @@ def random_traced(rng: random.Random, count: int) -> Traced:
     ]
     tied = rng.sample(sorted(weights), 2) if len(weights) > 2 and rng.random() < 0.2 else []
     graph = _mirrored(rng, count, edges, with_gradient, weights, sources, tied, differs)
-    found = tuple(with_gradient) + (frozenset(),) * (len(graph.tensors) - len(edges))
-    return Traced(graph, found)
+    gradients = tuple(with_gradient) + (frozenset(),) * (len(graph.tensors) - len(edges))
+    return Traced(graph, gradients)
 
 
 def _carrying(edges: list[tuple[int, tuple[int, ...], bool, float]], weights: set[int], count: int) -> set[int]:

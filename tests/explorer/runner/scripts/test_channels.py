@@ -29,14 +29,14 @@ FORK = forward_graph([(0, 1), (0, 2), (0, 3)], 4, nbytes=1.0)
 
 def test_a_tensor_goes_once_to_a_device_that_has_two_readers() -> None:
     segments = [segment((0,), (0,), 2), segment((1,), (1,), 2), segment((2,), (1,), 2), segment((3,), (2,), 2)]
-    found = channels_of(FORK, segments, NO_GRADIENT, 2)
-    assert list(map(ends, found)) == [(0, 0, 1, (1, 2), (0,)), (0, 0, 2, (3,), (0,))]
+    channels = channels_of(FORK, segments, NO_GRADIENT, 2)
+    assert list(map(ends, channels)) == [(0, 0, 1, (1, 2), (0,)), (0, 0, 2, (3,), (0,))]
 
 
 def test_a_tensor_goes_again_to_a_reader_with_other_micro_batches() -> None:
     segments = [segment((0,), (0,), 2), segment((1,), (1,), 2), segment((2,), (1,), 4), segment((3,), (1,), 2)]
-    found = channels_of(FORK, segments, NO_GRADIENT, 4)
-    assert [(c.readers, c.pieces) for c in found] == [
+    channels = channels_of(FORK, segments, NO_GRADIENT, 4)
+    assert [(c.readers, c.pieces) for c in channels] == [
         ((1, 3), (Piece(0, 0, 0, 2), Piece(1, 1, 2, 2))),
         ((2,), (Piece(0, 0, 0, 2), Piece(1, 0, 2, 2))),
     ]
@@ -47,8 +47,8 @@ def test_tensors_with_the_same_readers_travel_together() -> None:
     sizes = Amount(0.0, 1.0)
     tensors = (Tensor(0, (2,), sizes), Tensor(1, (2,), sizes), Tensor(1, (2, 3), sizes), Tensor(0, (2,)))
     segments = [segment((0, 1), (0,), 1), segment((2,), (1,), 1), segment((3,), (2,), 1)]
-    found = channels_of(OpGraph(operators, tensors), segments, NO_GRADIENT, 1)
-    assert list(map(ends, found)) == [
+    channels = channels_of(OpGraph(operators, tensors), segments, NO_GRADIENT, 1)
+    assert list(map(ends, channels)) == [
         (0, 0, 1, (1,), (0, 1)),
         (0, 0, 1, (1,), (2,)),
         (0, 0, 2, (2,), (2,)),
@@ -59,15 +59,15 @@ def test_single_operators_send_together_only_what_the_same_operators_make_and_re
     operators = tuple(Operator(name) for name in "abc")
     tensors = tuple(Tensor(u, (2,), Amount(0.0, 1.0)) for u in (0, 1, 1))
     segments = [segment((0, 1), (0,), 1), segment((2,), (1,), 1)]
-    found = channels_of(OpGraph(operators, tensors), segments, NO_GRADIENT, 1, by_operator=True)
-    assert [channel.tensors for channel in found] == [(0,), (1, 2)]
+    channels = channels_of(OpGraph(operators, tensors), segments, NO_GRADIENT, 1, by_operator=True)
+    assert [channel.tensors for channel in channels] == [(0,), (1, 2)]
 
 
 def test_replicas_exchange_the_samples_that_both_have() -> None:
     """Two replicas that share micro-batches of 4 send to three that share micro-batches of 6."""
     chain = forward_graph([(0, 1)], 2, nbytes=1.0)
-    found = channels_of(chain, [segment((0,), (0, 1), 4), segment((1,), (2, 3, 1), 6)], NO_GRADIENT, 12)
-    assert [(c.src_device, c.dst_device, c.pieces) for c in found] == [
+    channels = channels_of(chain, [segment((0,), (0, 1), 4), segment((1,), (2, 3, 1), 6)], NO_GRADIENT, 12)
+    assert [(c.src_device, c.dst_device, c.pieces) for c in channels] == [
         (0, 1, (Piece(1, 0, 4, 2),)),
         (0, 2, (Piece(0, 0, 0, 2),)),
         (0, 3, (Piece(2, 1, 8, 2),)),
@@ -75,29 +75,29 @@ def test_replicas_exchange_the_samples_that_both_have() -> None:
         (1, 2, (Piece(1, 1, 6, 2),)),
         (1, 3, (Piece(0, 0, 2, 2),)),
     ]
-    assert [channel.is_local for channel in found] == [False, False, False, True, False, False]
+    assert [channel.is_local for channel in channels] == [False, False, False, True, False, False]
 
 
 def test_a_piece_lies_in_one_micro_batch_of_both_ends() -> None:
     chain = forward_graph([(0, 1)], 2, nbytes=1.0)
-    (found,) = channels_of(chain, [segment((0,), (0,), 4), segment((1,), (1,), 6)], NO_GRADIENT, 12)
-    assert found.pieces == (Piece(0, 0, 0, 4), Piece(1, 0, 4, 2), Piece(1, 1, 6, 2), Piece(2, 1, 8, 4))
+    (channel,) = channels_of(chain, [segment((0,), (0,), 4), segment((1,), (1,), 6)], NO_GRADIENT, 12)
+    assert channel.pieces == (Piece(0, 0, 0, 4), Piece(1, 0, 4, 2), Piece(1, 1, 6, 2), Piece(2, 1, 8, 4))
 
 
 def test_a_reader_takes_the_copy_that_it_holds_or_the_nearest() -> None:
     graph = forward_graph([(0, 1), (0, 2), (0, 3)], 4, nbytes=1.0)
     graph = replace(graph, operators=(replace(graph.operators[0], replicable=True), *graph.operators[1:]))
     units = [(0, 1), (0, 2), (3,), ()]
-    found = routes(graph, units, [(0,), (1,), (1,), (0,)])
-    assert [(r.source, r.reader) for r in found] == [(1, 2)]
-    found = routes(graph, units, [(0,), (1,), (2,), (0,)])
-    assert [(r.source, r.reader) for r in found] == [(0, 2)]
+    ways = routes(graph, units, [(0,), (1,), (1,), (0,)])
+    assert [(r.source, r.reader) for r in ways] == [(1, 2)]
+    ways = routes(graph, units, [(0,), (1,), (2,), (0,)])
+    assert [(r.source, r.reader) for r in ways] == [(0, 2)]
 
 
 def test_what_stays_on_its_replicas_is_handed_over_there() -> None:
     chain = forward_graph([(0, 1)], 2, nbytes=1.0)
-    found = channels_of(chain, [segment((0,), (0, 1), 4), segment((1,), (0, 1), 4)], NO_GRADIENT, 4)
-    assert [(c.src_device, c.dst_device, c.is_local, c.pieces) for c in found] == [
+    channels = channels_of(chain, [segment((0,), (0, 1), 4), segment((1,), (0, 1), 4)], NO_GRADIENT, 4)
+    assert [(c.src_device, c.dst_device, c.is_local, c.pieces) for c in channels] == [
         (0, 0, True, (Piece(0, 0, 0, 2),)),
         (1, 1, True, (Piece(0, 0, 2, 2),)),
     ]
@@ -108,17 +108,17 @@ def test_replicas_with_other_micro_batches_are_sent_to_like_other_devices() -> N
     operators = tuple(Operator(name) for name in "abc")
     tensors = tuple(Tensor(0, readers, Amount(0.0, 1.0)) for readers in ((1,), (1, 2)))
     segments = [segment((0,), (0, 1), 2), segment((1,), (0, 1), 4), segment((2,), (2,), 2)]
-    found = channels_of(OpGraph(operators, tensors), segments, NO_GRADIENT, 4)
-    assert {channel.tensors for channel in found} == {(0,), (1,)}
+    channels = channels_of(OpGraph(operators, tensors), segments, NO_GRADIENT, 4)
+    assert {channel.tensors for channel in channels} == {(0,), (1,)}
     segments[1] = segment((1,), (0, 1), 2)
-    found = channels_of(OpGraph(operators, tensors), segments, NO_GRADIENT, 4)
-    assert {channel.tensors for channel in found if channel.is_local} == {(0, 1)}
+    channels = channels_of(OpGraph(operators, tensors), segments, NO_GRADIENT, 4)
+    assert {channel.tensors for channel in channels if channel.is_local} == {(0, 1)}
 
 
 def test_gradients_flow_back_from_the_readers_that_send_them() -> None:
     segments = [segment((0,), (0,), 1), segment((1,), (1,), 1), segment((2,), (1,), 1), segment((3,), (2,), 1)]
-    found = channels_of(FORK, segments, (frozenset({2}),), 1)
-    assert [(c.dst_device, c.gradient, c.senders) for c in found] == [(1, (True,), (2,)), (2, (False,), ())]
+    channels = channels_of(FORK, segments, (frozenset({2}),), 1)
+    assert [(c.dst_device, c.gradient, c.senders) for c in channels] == [(1, (True,), (2,)), (2, (False,), ())]
 
 
 @pytest.mark.parametrize("seed", range(40))

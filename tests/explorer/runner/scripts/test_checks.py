@@ -39,12 +39,12 @@ def findings_of(p: Problem, plan: Plan, **options: object) -> list[tuple[str, st
     return [(finding.level.value, finding.message) for finding in check(p, plan, **options)]  # type: ignore[arg-type]
 
 
-def only(found: list[tuple[str, str]], level: Level, *parts: str) -> None:
-    assert len(found) == 1, found
-    assert found[0][0] == level
+def only(findings: list[tuple[str, str]], level: Level, *parts: str) -> None:
+    assert len(findings) == 1, findings
+    assert findings[0][0] == level
     for part in parts:
-        assert part in found[0][1], found[0][1]
-    assert "\n" not in found[0][1]
+        assert part in findings[0][1], findings[0][1]
+    assert "\n" not in findings[0][1]
 
 
 def test_nothing_is_said_of_a_sound_plan() -> None:
@@ -53,9 +53,9 @@ def test_nothing_is_said_of_a_sound_plan() -> None:
 
 def test_random_plans_that_the_simulator_runs_have_no_errors() -> None:
     for seed in range(80):
-        found = random_plan(seed)
-        if found is not None:
-            assert [f for f in check(found[0], found[1]) if f.level is Level.ERROR] == [], seed
+        drawn = random_plan(seed)
+        if drawn is not None:
+            assert [f for f in check(drawn[0], drawn[1]) if f.level is Level.ERROR] == [], seed
 
 
 def test_operators_and_parameters_on_no_device() -> None:
@@ -110,10 +110,10 @@ def test_an_order_that_deadlocks_is_told_in_one_line() -> None:
 
 
 def test_memory_over_the_devices_cap_or_what_a_rank_has() -> None:
-    found = findings_of(sound(memory=68.0), PLAN)
-    only(found, Level.ERROR, "rank 0 (device 0) is predicted to hold 69 bytes", "more than the 68")
-    found = findings_of(sound(), PLAN, memory=[1000.0, 65.0])
-    only(found, Level.ERROR, "rank 1 (device 1) is predicted to hold", "more than the 65")
+    findings = findings_of(sound(memory=68.0), PLAN)
+    only(findings, Level.ERROR, "rank 0 (device 0) is predicted to hold 69 bytes", "more than the 68")
+    findings = findings_of(sound(), PLAN, memory=[1000.0, 65.0])
+    only(findings, Level.ERROR, "rank 1 (device 1) is predicted to hold", "more than the 65")
 
 
 def test_steps_that_cost_more_than_they_compute() -> None:
@@ -132,8 +132,14 @@ def test_a_calibration_says_what_a_step_costs() -> None:
     quick = replace(sound(bandwidth=1e6), compute=problem(GRAPH, [1e-4] * 8, 2).compute)
     slow, fast = (EngineCosts(1.0, step / 3, step, sent_s=1.0) for step in (60e-6, 6e-6))
     assert check(replace(quick, engine=fast), PLAN) == []
-    found = findings_of(replace(quick, engine=slow), PLAN)
-    only(found, Level.WARNING, "does 4 steps", "costs as calibrated 40 microseconds", "0.16 ms more than the predicted")
+    findings = findings_of(replace(quick, engine=slow), PLAN)
+    only(
+        findings,
+        Level.WARNING,
+        "does 4 steps",
+        "costs as calibrated 40 microseconds",
+        "0.16 ms more than the predicted",
+    )
 
 
 def test_replicas_that_would_split_a_sample() -> None:
@@ -147,9 +153,9 @@ def test_replicas_that_would_split_a_sample() -> None:
 
 def test_micro_batches_that_do_not_divide_the_mini_batch() -> None:
     plan = replace(PLAN, stages=tuple(replace(stage, micro_batch_size=3) for stage in PLAN.stages))
-    found = findings_of(sound(), plan)
-    assert [level for level, _ in found] == ["error", "error"]
-    assert "micro-batches of 3 samples do not divide the mini-batch of 2" in found[0][1]
+    findings = findings_of(sound(), plan)
+    assert [level for level, _ in findings] == ["error", "error"]
+    assert "micro-batches of 3 samples do not divide the mini-batch of 2" in findings[0][1]
 
 
 def test_gradients_of_parameters_that_cannot_wait_as_planned() -> None:
@@ -165,9 +171,9 @@ def test_gradients_of_parameters_that_cannot_wait_as_planned() -> None:
 def test_a_plan_of_another_model_or_cluster() -> None:
     plan = replace(PLAN, stages=(PLAN.stages[0], Stage((2, 3, 40), (1,))))
     only(findings_of(sound(), plan), Level.ERROR, "stage 1 holds operators that the graph does not have")
-    found = findings_of(sound(gpus=1), PLAN)
-    assert ("error", "stage 1 is on [1], but there are 1 devices: plan again") in found
-    assert all(level == "error" for level, _ in found)
+    findings = findings_of(sound(gpus=1), PLAN)
+    assert ("error", "stage 1 is on [1], but there are 1 devices: plan again") in findings
+    assert all(level == "error" for level, _ in findings)
 
 
 def test_a_plan_of_single_operators_may_go_back_and_forth() -> None:
@@ -196,10 +202,10 @@ def test_replicas_share_out_states_and_nothing_else(zero: int) -> None:
     p = sound(zero=zero, max_replicas=2)
     assert findings_of(p, PLAN) == []  # nobody to share with
     pair = replace(PLAN, stages=(replace(PLAN.stages[0], devices=(0, 1)), PLAN.stages[1]))
-    found = list(not_run(p, pair, None))
-    assert len(found) == (zero > 1)
-    assert all(line.startswith(f"ZeRO-{zero} is planned for and not run") for line in found)
-    assert all(line.endswith("plan with --zero 1") for line in found)
+    lines = list(not_run(p, pair, None))
+    assert len(lines) == (zero > 1)
+    assert all(line.startswith(f"ZeRO-{zero} is planned for and not run") for line in lines)
+    assert all(line.endswith("plan with --zero 1") for line in lines)
 
 
 def test_regions_that_run_again_are_run() -> None:

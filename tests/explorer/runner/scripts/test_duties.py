@@ -57,14 +57,14 @@ def test_in_training_gradients_come_back_and_micro_batches_count() -> None:
     chain = problem_of("gpt-small", devices=2, mini_batch=8, micro_batches=4)
     count = sum(o.forward_of is None for o in chain.graph.operators)
     plan = placed(chain, [int(i >= count // 2) for i in range(count)], 4)
-    found = duties(make_script(chain, plan), lambda tensor, samples: 100.0 * samples)
-    assert {key: duty.runs for key, duty in found.items()} == {
+    duty_of = duties(make_script(chain, plan), lambda tensor, samples: 100.0 * samples)
+    assert {key: duty.runs for key, duty in duty_of.items()} == {
         (0, "F", 0): 4, (0, "B", 0): 4, (0, "U", 0): 1, (1, "F", 1): 4, (1, "B", 1): 4, (1, "U", 1): 1,
     }  # fmt: skip
-    there, back = found[0, "F", 0], found[1, "B", 1]
+    there, back = duty_of[0, "F", 0], duty_of[1, "B", 1]
     assert there.sent > 0
-    assert (there.sent, there.sent_bytes) == (found[1, "F", 1].received, found[1, "F", 1].received_bytes)
-    assert (back.sent, back.sent_bytes) == (found[0, "B", 0].received, found[0, "B", 0].received_bytes)
+    assert (there.sent, there.sent_bytes) == (duty_of[1, "F", 1].received, duty_of[1, "F", 1].received_bytes)
+    assert (back.sent, back.sent_bytes) == (duty_of[0, "B", 0].received, duty_of[0, "B", 0].received_bytes)
     assert there.received == back.received == 0
 
 
@@ -146,8 +146,8 @@ def test_a_known_plan_of_least_run_time_is_given_at_once(tmp_path: Path) -> None
     known = []
     for one in (chain, chain, other):
         with Asking(tmp_path / "plans.sqlite") as ask:
-            found = ask(one, "equal", second=second_telling(one))
-        known.append(is_known(found.notes))
+            result = ask(one, "equal", second=second_telling(one))
+        known.append(is_known(result.notes))
     assert known == [False, True, False]
 
 

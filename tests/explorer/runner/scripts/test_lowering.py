@@ -31,7 +31,7 @@ CHAIN = [(0, 1), (1, 2), (2, 3)]
 
 @cache
 def cases() -> tuple[tuple[int, Problem, Plan, Traced, Script], ...]:
-    drawn = [(seed, found) for seed in SEEDS if (found := random_plan(seed)) is not None]
+    drawn = [(seed, plan) for seed in SEEDS if (plan := random_plan(seed)) is not None]
     return tuple((seed, p, plan, traced, make_script(p, plan)) for seed, (p, plan, traced) in drawn)
 
 
@@ -70,14 +70,14 @@ def test_scripts_move_the_bytes_that_the_simulator_moves() -> None:
 
 def test_a_reader_gets_every_sample_of_every_tensor_once() -> None:
     for seed, p, _, _, script in cases():
-        found: Counter[tuple[int, int, int, int]] = Counter()
+        arrived: Counter[tuple[int, int, int, int]] = Counter()
         for channel in script.channels:
             for reader in channel.readers:
                 for piece in channel.pieces:
                     for t in channel.tensors:
                         for sample in range(piece.first, piece.first + piece.samples):
-                            found[reader, channel.dst_device, t, sample] += 1
-        assert found == _needed(p, script), seed
+                            arrived[reader, channel.dst_device, t, sample] += 1
+        assert arrived == _needed(p, script), seed
 
 
 def _needed(p: Problem, script: Script) -> Counter[tuple[int, int, int, int]]:
@@ -116,14 +116,14 @@ def test_compute_keeps_the_order_of_the_plan() -> None:
     for seed, p, plan, _, script in cases():
         for rank, device in enumerate(script.devices):
             planned, moved = _planned(p, plan, script, device)
-            found = [
+            order = [
                 (step.do is Do.FORWARD, step.index, step.number)
                 for step in script.steps[rank]
                 if step.do in (Do.FORWARD, Do.BACKWARD, Do.BACKWARD_INPUT)
             ]
-            if found != planned:  # a gradient for parameters alone comes too late to make both at the first
+            if order != planned:  # a gradient for parameters alone comes too late to make both at the first
                 apart += 1
-                assert Counter(found) == Counter(planned), seed
+                assert Counter(order) == Counter(planned), seed
                 assert moved, seed
     assert apart <= 2
 
@@ -135,7 +135,7 @@ def _planned(p: Problem, plan: Plan, script: Script, device: int) -> tuple[Plann
     """(forward?, segment, micro-batch) as a device comes upon them in the plan, and whether it has gradients of
     parameters apart."""
     segment_of = {(stage, o): i for i, s in enumerate(script.segments) for stage in s.stages for o in s.operators}
-    found: dict[tuple[bool, int, int], None] = {}
+    order: dict[tuple[bool, int, int], None] = {}
     apart = False
     for action in _of(p, plan, device):
         apart |= action.kind == "W"
@@ -143,8 +143,8 @@ def _planned(p: Problem, plan: Plan, script: Script, device: int) -> tuple[Plann
             operator = p.graph.operators[o]
             home = o if operator.forward_of is None else operator.forward_of
             if operator.phase is not Phase.UPDATE:
-                found[operator.phase is Phase.FORWARD, segment_of[action.stage, home], action.micro_batch] = None
-    return list(found), apart
+                order[operator.phase is Phase.FORWARD, segment_of[action.stage, home], action.micro_batch] = None
+    return list(order), apart
 
 
 def _of(p: Problem, plan: Plan, device: int) -> Iterator[Action]:

@@ -58,31 +58,31 @@ def mirrored(graph: OpGraph, forward: tuple[int, ...]) -> tuple[int, ...]:
     return (*forward, *(o for o, operator in enumerate(graph.operators) if operator.forward_of in forward))
 
 
-def joined(found: Layout) -> list[tuple[int, ...]]:
-    return [segment.stages for segment in found.segments]
+def joined(made: Layout) -> list[tuple[int, ...]]:
+    return [segment.stages for segment in made.segments]
 
 
-def steps(found: Layout) -> list[str]:
-    return [" ".join(map(str, row)) for row in found.order]
+def steps(made: Layout) -> list[str]:
+    return [" ".join(map(str, row)) for row in made.order]
 
 
 def test_operators_of_one_device_become_one_segment() -> None:
-    found = layout(training_graph(CHAIN, 4, nbytes=1.0), "0000", ["0F0 1F0 2F0 3F0 3I0 2I0 1I0 0I0"])
-    assert joined(found) == [(0, 1, 2, 3)]
-    assert steps(found) == ["0F0 0B0"]
-    assert found.segments[0].operators == (0, 1, 2, 3)
+    made = layout(training_graph(CHAIN, 4, nbytes=1.0), "0000", ["0F0 1F0 2F0 3F0 3I0 2I0 1I0 0I0"])
+    assert joined(made) == [(0, 1, 2, 3)]
+    assert steps(made) == ["0F0 0B0"]
+    assert made.segments[0].operators == (0, 1, 2, 3)
 
 
 def test_a_segment_ends_after_an_operator_whose_output_crosses() -> None:
     graph = training_graph([(0, 1), (0, 2), (1, 2)], 3, nbytes=1.0)
-    found = layout(graph, "001", ["0F0 1F0 1I0 0I0", "2F0 2I0"])
-    assert joined(found) == [(0,), (1,), (2,)]
+    made = layout(graph, "001", ["0F0 1F0 1I0 0I0", "2F0 2I0"])
+    assert joined(made) == [(0,), (1,), (2,)]
 
 
 def test_a_segment_begins_with_an_operator_that_reads_what_crosses() -> None:
     graph = training_graph([(0, 2), (1, 2)], 3, nbytes=1.0)
-    found = layout(graph, "100", ["1F0 2F0 2I0 1I0", "0F0 0I0"])
-    assert joined(found) == [(0,), (1,), (2,)]
+    made = layout(graph, "100", ["1F0 2F0 2I0 1I0", "0F0 0I0"])
+    assert joined(made) == [(0,), (1,), (2,)]
 
 
 def test_operators_with_another_backward_between_are_not_joined() -> None:
@@ -117,8 +117,8 @@ def test_a_gradient_for_another_device_is_sent_as_soon_as_it_is_made() -> None:
 def test_gradients_of_parameters_are_made_with_those_of_inputs_where_nothing_comes_between(
     order: str, expected: str
 ) -> None:
-    found = layout(apart_graph([(0, 1)], 2), "00", ["0F0 1F0 " + order])
-    assert steps(found) == ["0F0 " + expected]
+    made = layout(apart_graph([(0, 1)], 2), "00", ["0F0 1F0 " + order])
+    assert steps(made) == ["0F0 " + expected]
 
 
 @pytest.mark.parametrize(
@@ -136,15 +136,15 @@ def test_operators_are_joined_where_both_parts_of_their_backwards_follow_one_ano
 ) -> None:
     """a -> b, and c, which reads d of the other device, after them."""
     graph = apart_graph([(0, 1), (3, 2)], 4)
-    found = layout(graph, "0001", [f"0F0 1F0 2F0 {backward} 0U 1U 2U", "3F0 3I0 3W0 3U"])
-    assert joined(found) == segments
-    assert steps(found)[0] == expected
+    made = layout(graph, "0001", [f"0F0 1F0 2F0 {backward} 0U 1U 2U", "3F0 3I0 3W0 3U"])
+    assert joined(made) == segments
+    assert steps(made)[0] == expected
 
 
 def test_the_one_update_of_joined_operators_is_where_their_last_one_was() -> None:
     graph = apart_graph([(0, 1), (3, 2)], 4)
-    found = layout(graph, "0001", ["0F0 1F0 2F0 1I0 1W0 0I0 0W0 1U 2I0 2W0 2U 0U", "3F0 3I0 3W0 3U"])
-    assert steps(found)[0] == "0F0 1F0 0B0 1B0 1U 0U"
+    made = layout(graph, "0001", ["0F0 1F0 2F0 1I0 1W0 0I0 0W0 1U 2I0 2W0 2U 0U", "3F0 3I0 3W0 3U"])
+    assert steps(made)[0] == "0F0 1F0 0B0 1B0 1U 0U"
 
 
 def test_an_operator_without_gradients_of_inputs_keeps_apart_what_need_not_wait_for_its_own() -> None:
@@ -156,8 +156,8 @@ def test_an_operator_without_gradients_of_inputs_keeps_apart_what_need_not_wait_
 
 def test_gradients_of_parameters_alone_are_a_whole_backward() -> None:
     graph = apart_graph([(0, 1)], 2, without_inputs="a")
-    found = layout(graph, "01", ["0F0 0W0 0U", "1F0 1I0 1W0 1U"])
-    assert steps(found) == ["0F0 0B0 0U", "1F0 1B0 1U"]
+    made = layout(graph, "01", ["0F0 0W0 0U", "1F0 1I0 1W0 1U"])
+    assert steps(made) == ["0F0 0B0 0U", "1F0 1B0 1U"]
 
 
 def pipeline(order: list[str], *, recompute: bool = False) -> list[str]:
@@ -165,9 +165,9 @@ def pipeline(order: list[str], *, recompute: bool = False) -> list[str]:
     graph = apart_graph(CHAIN, 4)
     p = problem(graph, [1.0] * len(graph), 2, mini_batch=2, micro_batches=2, recompute=recompute)
     stages = tuple(Stage(mirrored(graph, pair), (d,), 1, 2, recompute) for d, pair in enumerate([(0, 1), (2, 3)]))
-    found = lay_out(p, Plan(stages, tuple(tuple(map(parse_action, row.split())) for row in order)), ())
-    assert joined(found) == [(0,), (1,)]
-    return steps(found)
+    made = lay_out(p, Plan(stages, tuple(tuple(map(parse_action, row.split())) for row in order)), ())
+    assert joined(made) == [(0,), (1,)]
+    return steps(made)
 
 
 ZERO_BUBBLE = ["0F0 0F1 0I0 0I1 0W0 0W1 0U", "1F0 1I0 1F1 1I1 1W0 1W1 1U"]
@@ -191,8 +191,8 @@ def test_a_stage_of_several_operators_in_a_single_pass_is_cut_where_tensors_cros
     p = problem(graph, [1.0] * 6, 2, mini_batch=2, objective=Objective.MAKESPAN)
     stages = (Stage(mirrored(graph, (0, 2)), (0,), 2), Stage(mirrored(graph, (1,)), (1,), 2))
     order = ["0F0 0B0", "1F0 1B0"]
-    found = lay_out(p, Plan(stages, tuple(tuple(map(parse_action, row.split())) for row in order)), gradients_of(graph))
-    assert [(s.operators, s.stages) for s in found.segments] == [((0,), (0,)), ((2,), (0,)), ((1,), (1,))]
+    made = lay_out(p, Plan(stages, tuple(tuple(map(parse_action, row.split())) for row in order)), gradients_of(graph))
+    assert [(s.operators, s.stages) for s in made.segments] == [((0,), (0,)), ((2,), (0,)), ((1,), (1,))]
 
 
 def test_calls_stay_whole_and_cpus_run_what_is_ready() -> None:
@@ -209,9 +209,9 @@ def test_calls_stay_whole_and_cpus_run_what_is_ready() -> None:
     )
     stages = (Stage(mirrored(graph, (1, 2)), (0,)), Stage(mirrored(graph, (0, 3)), (1,)))
     plan = Plan(stages, tuple(tuple(map(parse_action, row.split())) for row in ["0F0 0B0", "1F0 1B0"]))
-    found = lay_out(p, plan, gradients_of(graph))
-    assert [(s.operators, s.stages) for s in found.segments] == [((1, 2), (0,)), ((0,), (1,)), ((3,), (1,))]
-    assert found.loose == frozenset({1})
+    made = lay_out(p, plan, gradients_of(graph))
+    assert [(s.operators, s.stages) for s in made.segments] == [((1, 2), (0,)), ((0,), (1,)), ((3,), (1,))]
+    assert made.loose == frozenset({1})
 
 
 def test_a_stage_without_forward_operators_is_refused() -> None:

@@ -17,13 +17,13 @@ def addresses() -> list[str]:
             target = os.readlink(handle) if handle.is_symlink() else ""
             if target.startswith("socket:["):
                 mine.add(target[len("socket:[") : -1])
-    found = []
+    hosts = []
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/self/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
             _, local, _, state, *rest = line.split()
             if state == "0A" and rest[5] in mine:
-                found.append(local.partition(":")[0])
-    return found
+                hosts.append(local.partition(":")[0])
+    return hosts
 
 
 if __name__ == "__main__":

@@ -59,12 +59,12 @@ def push(
 
 def ranks_left(head: Head) -> list[int]:
     """Processes of ranks, or of what these started."""
-    found = []
+    processes = []
     for process in head.processes():
         with suppress(OSError):  # ended meanwhile
             if f"{MARK}=".encode() in Path(f"/proc/{process}/environ").read_bytes():
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def wait_until_gone(head: Head) -> None:

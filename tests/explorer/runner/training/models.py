@@ -80,8 +80,8 @@ def vectors(count: int) -> Iterator[Tensor]:
         yield torch.randn(SAMPLES, WIDTH, generator=draw)
 
 
-def cross_entropy(found: Tensor, following: Tensor) -> Tensor:
-    return F.cross_entropy(found.flatten(0, 1), following.flatten())
+def cross_entropy(logits: Tensor, following: Tensor) -> Tensor:
+    return F.cross_entropy(logits.flatten(0, 1), following.flatten())
 
 
 def adamw(parameters: Any) -> torch.optim.Optimizer:

@@ -74,8 +74,8 @@ def against_eager(training: Training, name: str) -> dict[str, Any]:
 
     def note(*_: Any) -> None:
         if not gradients:
-            found = dict(training._setup.machine.gradients())
-            gradients.update({each: found.get(each) for each in training._setup.updater.parameters})
+            known = dict(training._setup.machine.gradients())
+            gradients.update({each: known.get(each) for each in training._setup.updater.parameters})
 
     if optimizer is not None:
         optimizer.register_step_pre_hook(note)
@@ -89,15 +89,15 @@ def against_eager(training: Training, name: str) -> dict[str, Any]:
     true_losses, true_gradients = eager(training, module)
     true = module.state_dict()
     assert list(after) == list(true)
-    found = {each: value for part in everywhere for each, value in part.items()}
+    gradient_of = {each: value for part in everywhere for each, value in part.items()}
     return {
         "kinds": sorted({kind for kind, *_ in module.steps}),
         "loss": max(abs(a - b) / abs(b) for a, b in zip(losses, true_losses, strict=True)),
-        "gradients": {each: apart(value, true_gradients[each]) for each, value in found.items()},
-        "none": sorted(each for each, value in found.items() if value is None),
+        "gradients": {each: apart(value, true_gradients[each]) for each, value in gradient_of.items()},
+        "none": sorted(each for each, value in gradient_of.items() if value is None),
         "replicas agree": all(
             part[each] is None if value is None else torch.equal(part[each], value)
-            for part in everywhere for each, value in found.items() if each in part
+            for part in everywhere for each, value in gradient_of.items() if each in part
         ),
         "state": {each: apart(after[each], true[each]) for each in true if each not in written_apart},
         "counted": {each: int(value) for each, value in after.items() if value.dtype == torch.int64},
@@ -144,17 +144,17 @@ def buffers_of_several_segments(training: Training) -> set[str]:
     machine = training._setup.machine
     program, keys = machine.program, training._setup.catalogue.keys
     first = {id(tensor): name for name, tensor in reversed(machine.held.buffers.items())}
-    found: dict[str, int] = {}
+    readers: dict[str, int] = {}
     for segment in machine.script.segments:
         targets = {id(machine.held.buffers[target]) for target in program.buffer_names_changed(segment.operators)}
         for tensor in targets:
-            found[first[tensor]] = found.get(first[tensor], 0) + 1
-    apart = {name for name, count in found.items() if count > 1}
+            readers[first[tensor]] = readers.get(first[tensor], 0) + 1
+    apart = {name for name, count in readers.items() if count > 1}
     return {key for key, name in keys.items() if name in apart}
 
 
-def apart(found: Tensor | None, true: Tensor | None) -> float:
+def apart(made: Tensor | None, true: Tensor | None) -> float:
     """The largest difference over the largest entry; infinite where one is None and the other is not."""
-    if found is None or true is None:
-        return 0.0 if found is true else float("inf")
-    return float((found.double() - true.double()).abs().max() / true.double().abs().max().clamp(min=1e-3))
+    if made is None or true is None:
+        return 0.0 if made is true else float("inf")
+    return float((made.double() - true.double()).abs().max() / true.double().abs().max().clamp(min=1e-3))

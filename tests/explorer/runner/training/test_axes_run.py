@@ -56,9 +56,9 @@ class Case:
         outer, tensors = self.degrees
         if self.chance is None:
             return workload(f"{self.model},{self.outer.value}-parallel={outer},tensor-parallel={tensors}")
-        found = by_chance(self.model, tensors, self.chance, Outer(self.outer, outer))
-        assert found is not None
-        return found
+        divided_graph = by_chance(self.model, tensors, self.chance, Outer(self.outer, outer))
+        assert divided_graph is not None
+        return divided_graph
 
     def make(self) -> Made:
         given = self.divided()
@@ -132,11 +132,11 @@ NEAR = {"float64": 1e-12, "float32": EXACT["float32"]}
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_equals_the_whole_model(name: str, results: dict[str, Any], made: dict[str, Made]) -> None:
-    found = results[name]
+    errors = results[name]
     assert made[name][1].graph.outer_degree > 1
-    assert found["compared"] > 0
-    print(f"{name}: loss {found['loss']:.1e}, gradient {found['gradient']:.1e}, parameter {found['parameter']:.1e}")
-    assert max(found["loss"], found["gradient"], found["parameter"]) <= NEAR[CASES[name].dtype], found["worst"]
+    assert errors["compared"] > 0
+    print(f"{name}: loss {errors['loss']:.1e}, gradient {errors['gradient']:.1e}, parameter {errors['parameter']:.1e}")
+    assert max(errors["loss"], errors["gradient"], errors["parameter"]) <= NEAR[CASES[name].dtype], errors["worst"]
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fault])
@@ -198,20 +198,20 @@ CHANGES = {
 
 @pytest.fixture(scope="module")
 def trainings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    found = {}
+    results = {}
     for model, grids in GRIDS.items():
         plans = {name: replace(case, mini_batch=SAMPLES).make() for name, case in grids.items()}
-        found[model] = trained(tmp_path_factory.mktemp("trained"), model, plans, CHANGES[model])
-    return found
+        results[model] = trained(tmp_path_factory.mktemp("trained"), model, plans, CHANGES[model])
+    return results
 
 
 @pytest.mark.parametrize(("model", "grid"), EVERY)
 def test_every_grid_gives_the_curve_of_one_process(model: str, grid: str, trainings: dict[str, Any]) -> None:
     """With a clip of the norm of all gradients, which counts each entry once."""
-    found, whole = trainings[model][grid], trainings[model]["whole"]
+    divided_run, whole = trainings[model][grid], trainings[model]["whole"]
     assert len(whole["curve"]) == STEPS
-    assert close(found["curve"], whole["curve"])
-    assert settled(found) == pytest.approx(settled(whole), rel=1e-4)
+    assert close(divided_run["curve"], whole["curve"])
+    assert settled(divided_run) == pytest.approx(settled(whole), rel=1e-4)
 
 
 @pytest.mark.parametrize(("model", "change"), [(model, change) for model, each in CHANGES.items() for change in each])

@@ -57,6 +57,6 @@ def test_a_list_of_tensors_names_tensors_only(tmp_path: Path) -> None:
 def test_json_gives_back_what_python_had() -> None:
     known = {"betas": (0.9, 0.99), "milestones": Counter({2: 1}), "nested": [{"at": (1,)}], "lr": 0.1}
     content = json.loads(json.dumps({"betas": (0.5, 0.6), "milestones": {2: 3}, "nested": [{"at": (7,)}], "lr": 0.2}))
-    found = _like(content, known)
-    assert found == {"betas": (0.5, 0.6), "milestones": Counter({2: 3}), "nested": [{"at": (7,)}], "lr": 0.2}
-    assert isinstance(found["milestones"], Counter)
+    value = _like(content, known)
+    assert value == {"betas": (0.5, 0.6), "milestones": Counter({2: 3}), "nested": [{"at": (7,)}], "lr": 0.2}
+    assert isinstance(value["milestones"], Counter)

@@ -88,11 +88,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize("grid", GRIDS)
 def test_every_grid_gives_the_curve_of_one_process(model: str, grid: str, results: dict[str, Any]) -> None:
     """Losses, norms of all gradients, learning rates, and at the end the weights."""
-    found, whole = results[f"{model} {grid}"], results[f"{model} whole"]
+    divided_run, whole = results[f"{model} {grid}"], results[f"{model} whole"]
     assert len(whole["curve"]) == STEPS
-    assert close(found["curve"], whole["curve"])
-    assert settled(found) == pytest.approx(settled(whole), rel=EXACT)
-    assert list(found["weights"]) == list(whole["weights"])
+    assert close(divided_run["curve"], whole["curve"])
+    assert settled(divided_run) == pytest.approx(settled(whole), rel=EXACT)
+    assert list(divided_run["weights"]) == list(whole["weights"])
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -104,13 +104,13 @@ def test_a_training_goes_on_under_another_grid(model: str, first: str, second: s
     assert settled(after) == pytest.approx(settled(whole), rel=EXACT)
 
 
-def close(found: list[list[float]], expected: list[list[float]]) -> bool:
-    return len(found) == len(expected) and all(
-        a == pytest.approx(b, rel=EXACT) for a, b in zip(found, expected, strict=True)
+def close(curve: list[list[float]], expected: list[list[float]]) -> bool:
+    return len(curve) == len(expected) and all(
+        a == pytest.approx(b, rel=EXACT) for a, b in zip(curve, expected, strict=True)
     )
 
 
-def settled(found: dict[str, Any]) -> dict[str, float]:
+def settled(trained: dict[str, Any]) -> dict[str, float]:
     """The weights without the biases of keys, whose gradients are zero but for rounding, of which Adam takes whole
     steps."""
-    return {name: value for name, value in found["weights"].items() if not name.endswith("qkv.bias")}
+    return {name: value for name, value in trained["weights"].items() if not name.endswith("qkv.bias")}

@@ -86,11 +86,11 @@ RIGHT = [name for name, case in CASES.items() if not case.fault]
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_equals_the_whole_model(name: str, results: dict[str, Any], made: dict[str, Made]) -> None:
-    found, exact = results[name], EXACT[CASES[name].dtype]
+    errors, exact = results[name], EXACT[CASES[name].dtype]
     assert any(tensor.placement == "E(0)" for tensor in made[name][1].graph.division.tensors)  # type: ignore[union-attr]
-    assert found["compared"] > 0
-    print(f"{name}: loss {found['loss']:.1e}, gradient {found['gradient']:.1e}, parameter {found['parameter']:.1e}")
-    assert max(found["loss"], found["gradient"], found["parameter"]) <= exact, found["worst"]
+    assert errors["compared"] > 0
+    print(f"{name}: loss {errors['loss']:.1e}, gradient {errors['gradient']:.1e}, parameter {errors['parameter']:.1e}")
+    assert max(errors["loss"], errors["gradient"], errors["parameter"]) <= exact, errors["worst"]
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fault])
@@ -102,15 +102,15 @@ def test_a_fault_is_found(name: str, results: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", [name for name in RIGHT if CASES[name].dtype == "float32"])
 def test_exchanges_are_those_of_the_plan(name: str, results: dict[str, Any], made: dict[str, Made]) -> None:
     """To the byte where every expert has as many rows as the plan counts; else all but the rows."""
-    exchanged = results[name]["exchanged"]
-    for rank, (found, expected) in enumerate(
-        zip(exchanged, planned_by_rank(made[name], len(exchanged), 1.0), strict=True)
+    everywhere = results[name]["exchanged"]
+    for rank, (sent, expected) in enumerate(
+        zip(everywhere, planned_by_rank(made[name], len(everywhere), 1.0), strict=True)
     ):
-        print(f"{name}, rank {rank}: {found['all_to_all'] / expected['all_to_all']:.3f} of the rows that were planned")
+        print(f"{name}, rank {rank}: {sent['all_to_all'] / expected['all_to_all']:.3f} of the rows that were planned")
         if not name.startswith("even"):
             del expected["all_to_all"]
-            assert found.pop("all_to_all") > 0
-        assert found == pytest.approx(expected)
+            assert sent.pop("all_to_all") > 0
+        assert sent == pytest.approx(expected)
 
 
 def test_rows_that_go_from_stage_to_stage_are_refused() -> None:
@@ -142,10 +142,10 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("grid", GRIDS)
 def test_every_grid_gives_the_curve_of_one_process(grid: str, trainings: dict[str, Any]) -> None:
-    found, whole = trainings[grid], trainings["whole"]
+    divided_run, whole = trainings[grid], trainings["whole"]
     assert len(whole["curve"]) == STEPS
-    assert close(found["curve"], whole["curve"])
-    assert settled(found) == pytest.approx(settled(whole), rel=1e-4)
+    assert close(divided_run["curve"], whole["curve"])
+    assert settled(divided_run) == pytest.approx(settled(whole), rel=1e-4)
 
 
 @pytest.mark.parametrize(("first", "second"), CHANGES)

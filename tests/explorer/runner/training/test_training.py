@@ -111,12 +111,12 @@ def weights(results: dict[str, Any], name: str) -> dict[str, float]:
     return first
 
 
-def close(found: Any, expected: Any) -> bool:
-    return bool(found == pytest.approx(expected, rel=EXACT, abs=1e-6))
+def close(value: Any, expected: Any) -> bool:
+    return bool(value == pytest.approx(expected, rel=EXACT, abs=1e-6))
 
 
-def same(found: list[list[float]], expected: list[list[float]]) -> bool:
-    return len(found) == len(expected) > 0 and all(map(close, found, expected))
+def same(rows: list[list[float]], expected: list[list[float]]) -> bool:
+    return len(rows) == len(expected) > 0 and all(map(close, rows, expected))
 
 
 @pytest.mark.parametrize("name", ["full on one", "full on two", "replicas", "ZeRO-1", "states on hosts"])
@@ -209,26 +209,26 @@ def test_a_random_model_trains_as_it_does_in_a_plain_loop(name: str, results: di
 def test_more_random_models_train_as_they_do_in_a_plain_loop(tmp_path: Path) -> None:
     for name in MORE:
         (tmp_path / f"{name}.json").write_text(odd(name))
-    for found, _ in launch(tmp_path, *MORE).values():
-        check_random(found)
+    for errors, _ in launch(tmp_path, *MORE).values():
+        check_random(errors)
 
 
-def check_random(found: dict[str, Any]) -> None:
+def check_random(errors: dict[str, Any]) -> None:
     """Outputs, every gradient and which of them are None, buffers and the state dict."""
-    assert found["loss"] <= EXACT
-    assert max(found["gradients"].values()) <= EXACT, found["gradients"]
-    assert found["replicas agree"]
-    assert found["counted"] == found["true counts"]
-    assert max(found["state"].values()) <= ROUGH, found["state"]
+    assert errors["loss"] <= EXACT
+    assert max(errors["gradients"].values()) <= EXACT, errors["gradients"]
+    assert errors["replicas agree"]
+    assert errors["counted"] == errors["true counts"]
+    assert max(errors["state"].values()) <= ROUGH, errors["state"]
 
 
 def test_random_models_meet_what_they_are_for(results: dict[str, Any]) -> None:
     """Shared norms of the batch that another rank than the first updates, dropout in autocast and without, parameters
     that no loss reaches, with replicas and without."""
     each = [results[name][0] for name in NAMES]
-    assert set(ODD) <= {kind for found in each for kind in found["kinds"]}
-    assert all(any(found["none"] for found in each[how::3]) for how in range(3))
-    assert any(key.startswith("shared") for found in each for key in found["statistics of rank 1"])
+    assert set(ODD) <= {kind for errors in each for kind in errors["kinds"]}
+    assert all(any(errors["none"] for errors in each[how::3]) for how in range(3))
+    assert any(key.startswith("shared") for errors in each for key in errors["statistics of rank 1"])
 
 
 REFUSED = {

@@ -271,7 +271,7 @@ ON_TWO: dict[str, Callable[[Path], Report]] = {
     "another context": lambda f: refused(f, batches=models.pairs(2, context=4)),
     "no targets": lambda f: refused(f, batches=(x for x, _ in models.pairs(2))),
     "no loss": lambda f: refused(f, loss=None, batches=(x for x, _ in models.pairs(2))),
-    "no number": lambda f: refused(f, loss=lambda found, following: found),
+    "no number": lambda f: refused(f, loss=lambda output, following: output),
     "another optimizer": lambda f: refused(f, optimizer=sgd),
     "no optimizer of entries": lambda f: refused(f, "two with ZeRO-1.json", optimizer=torch.optim.RAdam),
     "another number of ranks": lambda f: refused(f, "one.json"),
@@ -328,9 +328,9 @@ def gathered(case: Callable[[Path], Report], folder: Path, name: str, ranks: int
     if ranks == 1:
         dist.destroy_process_group()
         return [mine]
-    found: list[Any] = [None] * ranks
-    dist.all_gather_object(found, mine)
-    return found
+    everywhere: list[Any] = [None] * ranks
+    dist.all_gather_object(everywhere, mine)
+    return everywhere
 
 
 if __name__ == "__main__":

@@ -60,9 +60,9 @@ def main(folder: Path, way: Way, file: PlanFile, rank: int) -> None:
 
 
 def _forget_more_than(more: int) -> None:
-    found = re.search(r"^VmData:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found is not None
-    resource.setrlimit(resource.RLIMIT_DATA, (int(found[1]) * 1024 + more,) * 2)
+    data = re.search(r"^VmData:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert data is not None
+    resource.setrlimit(resource.RLIMIT_DATA, (int(data[1]) * 1024 + more,) * 2)
 
 
 if __name__ == "__main__":

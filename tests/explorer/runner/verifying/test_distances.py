@@ -21,27 +21,27 @@ NAN = torch.tensor([1.0, math.nan])
 TRUE = torch.tensor([1.0, 2.0])
 
 
-@pytest.mark.parametrize(("found", "true"), [(NAN, TRUE), (TRUE, NAN), (NAN, NAN), (TRUE * math.inf, TRUE * math.inf)])
-def test_what_is_not_a_number_is_equal_to_nothing(found: torch.Tensor, true: torch.Tensor) -> None:
-    assert distance(found, true, 0.0) == math.inf
-    assert distance(found, true, math.nan) == math.inf
+@pytest.mark.parametrize(("value", "true"), [(NAN, TRUE), (TRUE, NAN), (NAN, NAN), (TRUE * math.inf, TRUE * math.inf)])
+def test_what_is_not_a_number_is_equal_to_nothing(value: torch.Tensor, true: torch.Tensor) -> None:
+    assert distance(value, true, 0.0) == math.inf
+    assert distance(value, true, math.nan) == math.inf
 
 
 def test_what_is_no_number_in_both_is_left_out_and_counted_and_all_else_compared() -> None:
     here, there = torch.tensor([math.nan, math.inf, -math.inf, 1.0, 2.5]), torch.tensor([math.nan, math.inf, 4.0, 1, 2])
-    twins, (found, true) = without_twins(here, there)
+    twins, (value, true) = without_twins(here, there)
     assert twins
-    assert (found[:2].tolist(), true[:2].tolist()) == ([0.0, 0.0], [0.0, 0.0])
-    assert distance(found, true, 0.0) == math.inf
-    assert distance(found[3:], true[3:], 0.0) == 0.25
+    assert (value[:2].tolist(), true[:2].tolist()) == ([0.0, 0.0], [0.0, 0.0])
+    assert distance(value, true, 0.0) == math.inf
+    assert distance(value[3:], true[3:], 0.0) == 0.25
     assert not without_twins(TRUE, TRUE + 1)[0]
     assert without_twins(NAN, TRUE)[0] is without_twins(TRUE, NAN)[0] is False
     assert largest([here, there]) == 4.0
 
 
 def test_losses_that_are_no_numbers_in_both_are_left_out() -> None:
-    found, true = [math.nan, math.inf, math.inf, 1.0, math.nan], [math.nan, math.inf, -math.inf, 2.0, 3.0]
-    assert str(without_twin_losses(found, true)) == "([inf, 1.0, nan], [-inf, 2.0, 3.0])"
+    value, true = [math.nan, math.inf, math.inf, 1.0, math.nan], [math.nan, math.inf, -math.inf, 2.0, 3.0]
+    assert str(without_twin_losses(value, true)) == "([inf, 1.0, nan], [-inf, 2.0, 3.0])"
 
 
 def test_the_largest_entries_are_compared() -> None:
@@ -50,9 +50,9 @@ def test_the_largest_entries_are_compared() -> None:
     assert distance(TRUE + torch.tensor([0.0, 0.5]), TRUE, 10.0) == 0.05
 
 
-@pytest.mark.parametrize(("found", "true"), [([1.0, math.nan], [1.0, 2.0]), ([math.nan], [math.nan])])
-def test_losses_that_are_not_numbers_are_equal_to_nothing(found: list[float], true: list[float]) -> None:
-    assert furthest(found, true) == math.inf
+@pytest.mark.parametrize(("value", "true"), [([1.0, math.nan], [1.0, 2.0]), ([math.nan], [math.nan])])
+def test_losses_that_are_not_numbers_are_equal_to_nothing(value: list[float], true: list[float]) -> None:
+    assert furthest(value, true) == math.inf
 
 
 def test_a_loss_that_differs_is_found_wherever_it_is() -> None:

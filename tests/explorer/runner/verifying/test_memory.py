@@ -24,9 +24,9 @@ def compared(folder: Path, way: str) -> dict[str, Any]:
 
 
 def test_what_has_no_room_for_the_whole_model_is_compared_by_stages(tmp_path: Path) -> None:
-    found = compared(tmp_path, "stages")
-    assert list(found) == ["result"], found
-    shown = found["result"]
+    messages = compared(tmp_path, "stages")
+    assert list(messages) == ["result"], messages
+    shown = messages["result"]
     assert shown["way"] == "stages"
     assert shown["compared"] == LAYERS * RANKS
     assert max(shown["loss"], shown["gradient"], shown["parameter"]) < 1e-4
@@ -34,6 +34,6 @@ def test_what_has_no_room_for_the_whole_model_is_compared_by_stages(tmp_path: Pa
 
 @pytest.mark.slow
 def test_the_whole_model_has_no_room_there(tmp_path: Path) -> None:
-    found = compared(tmp_path, "whole")
-    assert "result" not in found
-    assert "allocate memory" in found["failure-0"]["error"]
+    messages = compared(tmp_path, "whole")
+    assert "result" not in messages
+    assert "allocate memory" in messages["failure-0"]["error"]

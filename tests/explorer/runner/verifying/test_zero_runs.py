@@ -117,24 +117,24 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_equals_the_model_in_one_piece(runs: Runs) -> None:
-    for name, (case, _, found) in runs.right.items():
+    for name, (case, _, results) in runs.right.items():
         exact = EXACT_TO[case.dtype]
-        print(name, found["loss"], found["gradient"], found["parameter"])
-        assert found["compared"] > 0
-        assert max(found["loss"], found["gradient"]) <= exact, (name, found)
-        assert found["parameter"] <= (exact if case.dtype == "float64" else 1e-3), (name, found)
+        print(name, results["loss"], results["gradient"], results["parameter"])
+        assert results["compared"] > 0
+        assert max(results["loss"], results["gradient"]) <= exact, (name, results)
+        assert results["parameter"] <= (exact if case.dtype == "float64" else 1e-3), (name, results)
 
 
 def test_a_fault_is_found(runs: Runs) -> None:
-    for name, (case, found) in runs.faulty.items():
-        assert found["parameter" if case.fault == "gathered" else "gradient"] > 1e-3, (name, found)
+    for name, (case, results) in runs.faulty.items():
+        assert results["parameter" if case.fault == "gathered" else "gradient"] > 1e-3, (name, results)
 
 
 def test_what_is_sent_is_what_was_planned(runs: Runs) -> None:
     """By kind; parts of equal size may have a few entries more, fewer than there are replicas."""
-    for name, (case, (problem, plan), found) in runs.right.items():
+    for name, (case, (problem, plan), results) in runs.right.items():
         planned = sent_bytes(problem, plan)
-        for process, sent in enumerate(found["sent"]):
+        for process, sent in enumerate(results["sent"]):
             device = plan.devices_used()[process // case.tensor]
             for kind, nbytes in sent.items():
                 if kind == "point_to_point":
@@ -146,9 +146,9 @@ def test_what_is_sent_is_what_was_planned(runs: Runs) -> None:
 
 
 def test_a_replica_holds_its_share_of_the_states(runs: Runs) -> None:
-    for name, (case, (problem, plan), found) in runs.right.items():
+    for name, (case, (problem, plan), results) in runs.right.items():
         operators = problem.graph.operators
-        for process, nbytes in enumerate(found["states"]):
+        for process, nbytes in enumerate(results["states"]):
             device = plan.devices_used()[process // case.tensor]
             here = [o for stage in plan.stages if device in stage.devices for o in stage.operators]
             trained = sum(operators[o].trained_bytes for o in here if operators[o].forward_of is None)
@@ -158,9 +158,9 @@ def test_a_replica_holds_its_share_of_the_states(runs: Runs) -> None:
 
 
 def test_memory_is_near_what_was_planned(runs: Runs) -> None:
-    for name, (case, (problem, plan), found) in runs.right.items():
-        if "outcome" in found:
-            measured = read_outcome(found["outcome"]).peak_bytes
+    for name, (case, (problem, plan), results) in runs.right.items():
+        if "outcome" in results:
+            measured = read_outcome(results["outcome"]).peak_bytes
             planned = evaluate(problem, plan).peak_memory_bytes
             for rank, device in enumerate(plan.devices_used()):
                 ratio = measured[rank] / (ITEM[case.dtype] * planned[device])

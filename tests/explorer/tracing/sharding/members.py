@@ -235,7 +235,7 @@ def _share(choices: Choices, value: str, leaf: str, whole: torch.Tensor, member:
 def _given(
     choices: Choices, labels: Mapping[int, Option], part: Captured, given: Mapping[str, torch.Tensor], member: int
 ) -> Tensors:
-    found = dict(given)
+    shares = dict(given)
     for at, option in labels.items():
         for (_, name), needed, place in zip(
             choices.captured.nodes[at].tensors, option.inputs, option.places, strict=True
@@ -246,8 +246,8 @@ def _given(
                 axis = place if source == name else None
                 if axis is None:
                     axis = next(a for a in range(given[source].dim()) if needed in choices.leaves(source, a))
-                found[source] = share(choices, source, axis, needed, given[source], member)
-    return found
+                shares[source] = share(choices, source, axis, needed, given[source], member)
+    return shares
 
 
 def _run_share(

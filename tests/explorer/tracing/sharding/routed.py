@@ -82,11 +82,11 @@ def slots_of_rows(choices: Choices, experts: torch.Tensor) -> torch.Tensor:
     for slot, expert in enumerate(slots(choices)):
         places.setdefault(expert, []).append(slot)
     taken = [0] * len(places)
-    found = []
+    chosen = []
     for expert in map(int, experts):
-        found.append(places[expert][taken[expert] % len(places[expert])])
+        chosen.append(places[expert][taken[expert] % len(places[expert])])
         taken[expert] += 1
-    return torch.tensor(found, dtype=torch.long)
+    return torch.tensor(chosen, dtype=torch.long)
 
 
 def is_by_expert(part: Captured, name: str) -> bool:

@@ -47,20 +47,20 @@ def divided(name: str) -> tuple[Choices, Prices, Division]:
 
 def by_layer(choices: Choices, division: Division, prefix: str) -> list[tuple[int, ...]]:
     """Of each layer which options its calls have."""
-    found: dict[str, list[int]] = {}
+    layers: dict[str, list[int]] = {}
     for at, option in sorted(division.labels.items()):
         path = choices.captured.nodes[at].module_path
         if path.startswith(prefix):
             number = path.removeprefix(prefix).partition(".")[0]
-            found.setdefault(number, []).append(choices.options[at].index(option))
-    return [tuple(options) for options in found.values()]
+            layers.setdefault(number, []).append(choices.options[at].index(option))
+    return [tuple(options) for options in layers.values()]
 
 
 def test_layers_between_the_ends_are_alike() -> None:
     choices, prices, division = divided("encoder")
-    found = by_layer(choices, alike(choices, prices, division), "layers.layers.")
-    assert len(found) == LAYERS
-    assert len(set(found[1:-1])) == 1
+    layers = by_layer(choices, alike(choices, prices, division), "layers.layers.")
+    assert len(layers) == LAYERS
+    assert len(set(layers[1:-1])) == 1
 
 
 def test_layers_that_were_mixed_up_are_made_alike_again() -> None:
@@ -81,8 +81,8 @@ def test_layers_that_were_mixed_up_are_made_alike_again() -> None:
 @pytest.mark.parametrize("name", ["encoder", "gpt-small", "bert-small", "resnet50-small", "gnmt-small"])
 def test_it_costs_no_more_and_every_call_has_an_option(name: str) -> None:
     choices, prices, division = divided(name)
-    found = alike(choices, prices, division)
-    assert found.labels.keys() == choices.options.keys()
-    assert found.cost_s == pytest.approx(cost_s(choices, prices, found.labels), rel=1e-9)
-    assert found.cost_s <= division.cost_s * (1 + 1e-9)
-    assert found.bound_s <= found.cost_s
+    best = alike(choices, prices, division)
+    assert best.labels.keys() == choices.options.keys()
+    assert best.cost_s == pytest.approx(cost_s(choices, prices, best.labels), rel=1e-9)
+    assert best.cost_s <= division.cost_s * (1 + 1e-9)
+    assert best.bound_s <= best.cost_s

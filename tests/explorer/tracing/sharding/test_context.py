@@ -94,10 +94,10 @@ def sent(module: nn.Module, degree: int, name: str) -> dict[Phase, float]:
         tensor_parallel=degree,
     ).graph  # fmt: skip
     assert division(graph) == ()
-    found = dict.fromkeys((Phase.FORWARD, Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT, Phase.UPDATE), 0.0)
+    nbytes = dict.fromkeys((Phase.FORWARD, Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT, Phase.UPDATE), 0.0)
     for one in graph.operators:
-        found[one.phase] += one.exchanged_bytes.at(SAMPLES)
-    return found
+        nbytes[one.phase] += one.exchanged_bytes.at(SAMPLES)
+    return nbytes
 
 
 BLOCKS = {
@@ -150,8 +150,8 @@ def test_no_labels_are_cheaper(module: type[nn.Module], link: GroupLink) -> None
     prices = Prices(seconds_of(choices, large, seconds, True), link, 4, True)
     every = [(cost_s(choices, prices, labels), labels) for labels in all_labels(choices)]
     assert len(every) > 1
-    found = cheapest(choices, prices)
-    assert found.cost_s == pytest.approx(min(cost for cost, _ in every), rel=1e-6)
+    best = cheapest(choices, prices)
+    assert best.cost_s == pytest.approx(min(cost for cost, _ in every), rel=1e-6)
     at = next(iter(attention_calls(choices)))
     for name in (RING, HEADS):
         best = min(cost for cost, labels in every if way_of(choices, labels[at]) == name)
@@ -342,7 +342,7 @@ def test_a_ring_takes_messages_from_one_to_the_next() -> None:
         return Link(0, 1, {"all_reduce": 1e6, "reduce_scatter": 1e9}[operation], 0.0)
 
     link = Link(0, 1, 1e9, 1e-6)
-    plain, found = (
+    plain, seconds = (
         with_exchanges(table, graph, link, measured=each).seconds["H100-80GB"] for each in (unmeasured, lines)
     )
     rings = [at for at, one in enumerate(graph.operators) if one.op_type == ATTENTION]
@@ -350,7 +350,7 @@ def test_a_ring_takes_messages_from_one_to_the_next() -> None:
     for at in rings:
         nbytes = graph.operators[at].exchanged_bytes.at(2)
         assert plain[at, 1] == pytest.approx(graph.operators[at].exchange_steps * 1e-6 + nbytes / 1e9)
-        assert found[at, 1] == pytest.approx(nbytes / 1e9)
+        assert seconds[at, 1] == pytest.approx(nbytes / 1e9)
         assert exchange_kind(graph.operators[at]) == "ring"
         problem = Problem(
             graph, uniform_cluster(GPUS[:1], 1e9), table, group_link=link, group_sum_link=Link(0, 1, 1.0, 1.0)

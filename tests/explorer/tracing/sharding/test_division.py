@@ -199,8 +199,8 @@ def test_a_product_that_saves_nothing_is_found_though_nothing_is_stated() -> Non
     assert stated is not None
     assert stated.saved is not None
     saved = tuple(one for one in stated.saved if stated.calls[one.call].target != "aten.linear")
-    found = division(replace(graph, division=replace(stated, saved=saved)))
-    assert any("of which the gradient of" in line for line in found)
+    findings = division(replace(graph, division=replace(stated, saved=saved)))
+    assert any("of which the gradient of" in line for line in findings)
 
 
 def test_a_file_that_does_not_state_what_is_saved_is_read_and_is_not_held_to_it() -> None:

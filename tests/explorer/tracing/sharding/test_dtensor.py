@@ -65,12 +65,12 @@ def outcome(choices: Choices, node: Node, loop: Loop, leaf: int, member: int) ->
         one = made[number]
         if not isinstance(one, DTensor):
             return "no tensor"
-        found = one.placements[0]
+        placement = one.placements[0]
         if place is None:
-            if not isinstance(found, Partial):
-                return f"{found}, not a partial sum"
-        elif found != Shard(place):
-            return f"{found}, not divided along {place}"
+            if not isinstance(placement, Partial):
+                return f"{placement}, not a partial sum"
+        elif placement != Shard(place):
+            return f"{placement}, not divided along {place}"
         else:
             expected = share(choices, node.outputs[number], place, leaf, whole[number], member)
             torch.testing.assert_close(one.to_local(), expected, rtol=1e-4, atol=1e-4, check_dtype=False)
@@ -86,7 +86,7 @@ def simple(choices: Choices, node: Node, loop: Loop, leaf: int) -> bool:
 
 def compared(member: int) -> dict[str, dict[str, int]]:
     """By kind of call: how often which outcome."""
-    found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for name in MODELS:
         small, large = demo(name)
         known = analyse(small)
@@ -104,8 +104,8 @@ def compared(member: int) -> dict[str, dict[str, int]]:
                         and simple(choices, node, loop, leaf)
                     ):
                         seen.add(key)
-                        found[node.target][outcome(choices, node, loop, leaf, member)] += 1
-    return found
+                        counts[node.target][outcome(choices, node, loop, leaf, member)] += 1
+    return counts
 
 
 def _shapes(small: Captured, node: Node) -> tuple[tuple[int, ...], ...]:
@@ -124,10 +124,10 @@ rows of a table fail in the process that does not have them, attention on a CPU 
 
 @pytest.mark.slow
 def test_placements_and_values_are_those_of_dtensor_and_nothing_is_sent(member: int) -> None:
-    found = compared(member)
-    assert len(found) >= 40
-    assert sum(outcomes.get("", 0) for outcomes in found.values()) > 700
-    for target, outcomes in found.items():
+    counts = compared(member)
+    assert len(counts) >= 40
+    assert sum(outcomes.get("", 0) for outcomes in counts.values()) > 700
+    for target, outcomes in counts.items():
         assert outcomes[""] > 0, target
         assert set(outcomes) - {""} <= OTHERWISE.get(target, set()), target
 

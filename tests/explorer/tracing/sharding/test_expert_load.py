@@ -24,20 +24,20 @@ def test_small_groups_have_the_least_load_of_all_packings(tmp_path: Path) -> Non
     rng = random.Random(4)
     for _ in range(10):
         counts = [rng.randrange(1, 50) for _ in range(8)]
-        found = expert_load_of(written(tmp_path, counts), 2)
+        load = expert_load_of(written(tmp_path, counts), 2)
         halves = (sum(some) for some in combinations(counts, 4))
         best = min(max(half, sum(counts) - half) for half in halves)
-        assert found.load == pytest.approx(best / (sum(counts) / 2))
-        assert found.bound == pytest.approx(found.load)
-        assert found.otherwise == pytest.approx(max(sum(counts[:4]), sum(counts[4:])) / (sum(counts) / 2))
-        assert found.load <= found.stated <= found.load + 1e-4
+        assert load.load == pytest.approx(best / (sum(counts) / 2))
+        assert load.bound == pytest.approx(load.load)
+        assert load.otherwise == pytest.approx(max(sum(counts[:4]), sum(counts[4:])) / (sum(counts) / 2))
+        assert load.load <= load.stated <= load.load + 1e-4
 
 
 def test_of_several_layers_the_most_uneven_counts(tmp_path: Path) -> None:
     even, uneven = [5.0] * 4, [10.0, 1.0, 1.0, 1.0]
-    found = expert_load_of(written(tmp_path, [even, uneven]), 2)
-    assert found.load == pytest.approx(11 / 6.5)
-    assert "no packing has less" in found.line
+    load = expert_load_of(written(tmp_path, [even, uneven]), 2)
+    assert load.load == pytest.approx(11 / 6.5)
+    assert "no packing has less" in load.line
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ EPLB = [
 
 def test_the_example_of_eplb_has_four_redundant_experts_with_the_load_of_its_busier_layer(tmp_path: Path) -> None:
     """12 experts in 16 slots of 8 devices, which they cannot be divided over otherwise: 172 of a mean of 144.5."""
-    found = expert_load_of(written(tmp_path, EPLB), 8, 4)
-    assert (found.slots, found.redundant, found.otherwise) == (2, 4, None)
-    assert found.load == found.bound == pytest.approx(172 / 144.5)
+    load = expert_load_of(written(tmp_path, EPLB), 8, 4)
+    assert (load.slots, load.redundant, load.otherwise) == (2, 4, None)
+    assert load.load == load.bound == pytest.approx(172 / 144.5)
     first = expert_load_of(written(tmp_path, EPLB[0]), 8, 4)
     assert first.load == first.bound == pytest.approx(136 / (sum(EPLB[0]) / 8))
     assert "2 on each of 8 devices, 4 of them redundant" in first.line

@@ -162,13 +162,13 @@ def test_no_other_way_to_divide_a_mixture_is_cheaper(axis: Axis) -> None:
     """Of the calls that rows go through on their way; all others as they are in the cheapest."""
     choices = choices_of(2, axis)
     prices = prices_of(choices)
-    found = cheapest(choices, prices)
-    assert found.cost_s == pytest.approx(found.bound_s)
+    best = cheapest(choices, prices)
+    assert best.cost_s == pytest.approx(best.bound_s)
     nodes = choices.captured.nodes
     routed = [at for at in choices.options if nodes[at].target in ("aten.index", "aten._grouped_mm", "aten.mul")]
     for options in product(*(choices.options[at] for at in routed)):
-        labels = {**found.labels, **dict(zip(routed, options, strict=True))}
-        assert cost_s(choices, prices, labels) >= found.cost_s * (1 - 1e-9)
+        labels = {**best.labels, **dict(zip(routed, options, strict=True))}
+        assert cost_s(choices, prices, labels) >= best.cost_s * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -34,13 +34,13 @@ def choices_of(
 
 def alike(choices: Choices, labels: Labels) -> bool:
     """Whether all readers of a parameter have it alike."""
-    found: dict[str, set[tuple[int, int | None]]] = {}
+    states_of: dict[str, set[tuple[int, int | None]]] = {}
     for at, option in labels.items():
         node = choices.captured.nodes[at]
         for (_, name), state, place in zip(node.tensors, option.inputs, option.places, strict=True):
             if choices.source(name) in choices.captured.parameters:
-                found.setdefault(choices.source(name), set()).add((max(state, -1), place if state >= 0 else None))
-    return all(len(states) == 1 for states in found.values())
+                states_of.setdefault(choices.source(name), set()).add((max(state, -1), place if state >= 0 else None))
+    return all(len(states) == 1 for states in states_of.values())
 
 
 @pytest.mark.parametrize("module", [Two, Residual])

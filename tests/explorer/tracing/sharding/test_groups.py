@@ -191,9 +191,9 @@ def test_exchanges_of_a_run_stand_beside_those_that_were_planned(
     devices = file.plan.devices_used()
     outcome = Outcome(RunStatus.DONE, iterations_s=(1.0,) * 3, rank_devices=devices, exchanges=tuple(exchanges))
     assert read_outcome(outcome_text(outcome)) == outcome
-    found = exchanges_by_rank(file, outcome)
-    assert len(found) == len(devices) == 2
-    for device, kinds in zip(devices, found, strict=True):
+    by_rank = exchanges_by_rank(file, outcome)
+    assert len(by_rank) == len(devices) == 2
+    for device, kinds in zip(devices, by_rank, strict=True):
         assert kinds.keys() == {kind for kind, nbytes in planned.items() if nbytes[device]}
         for kind, each in kinds.items():
             sent = pytest.approx(planned[kind][device])

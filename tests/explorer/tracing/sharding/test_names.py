@@ -21,13 +21,13 @@ def placements(model: str) -> dict[str, str]:
 
 
 def test_a_block_is_divided_by_heads_and_by_columns():
-    found = placements("gpt-small,tensor-parallel=2")
-    assert found["blocks.0.attn.qkv/linear"] == "S(heads)"
-    assert found["blocks.0.attn/scaled_dot_product_attention"] == "S(heads)"
-    assert found["blocks.0.mlp.up/linear"] == "S(columns)"
-    assert found["blocks.0.norm1/layer_norm"] == "R"
-    assert "S(vocabulary)" in found.values()
-    assert all(found.values())
+    placement_of = placements("gpt-small,tensor-parallel=2")
+    assert placement_of["blocks.0.attn.qkv/linear"] == "S(heads)"
+    assert placement_of["blocks.0.attn/scaled_dot_product_attention"] == "S(heads)"
+    assert placement_of["blocks.0.mlp.up/linear"] == "S(columns)"
+    assert placement_of["blocks.0.norm1/layer_norm"] == "R"
+    assert "S(vocabulary)" in placement_of.values()
+    assert all(placement_of.values())
 
 
 def test_a_sum_is_partial_until_it_is_added_up():

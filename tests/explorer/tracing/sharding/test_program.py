@@ -105,10 +105,10 @@ def test_no_labels_are_cheaper(module: type[nn.Module], link: GroupLink, whole_w
     choices = Choices(analyse(small), large, 2, whole_weights=whole_weights)
     prices = Prices(seconds_of(choices, large, seconds, True), link, 4, True)
     best = min(cost_s(choices, prices, labels) for labels in all_labels(choices))
-    found = cheapest(choices, prices)
-    assert found.cost_s == pytest.approx(best, rel=1e-6)
-    assert found.bound_s == pytest.approx(best, rel=1e-5)
-    assert found.bound_s <= found.cost_s
+    best_division = cheapest(choices, prices)
+    assert best_division.cost_s == pytest.approx(best, rel=1e-6)
+    assert best_division.bound_s == pytest.approx(best, rel=1e-5)
+    assert best_division.bound_s <= best_division.cost_s
 
 
 def _divided(blocks: list[nn.Module], degree: int, sequence: bool) -> Divided:

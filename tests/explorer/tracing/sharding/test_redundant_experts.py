@@ -146,12 +146,12 @@ def test_a_sum_over_experts_is_not_divided_among_replicas() -> None:
 
     with torch.device("meta"):
         pair = captured(Penalised().bfloat16(), (torch.rand(8, 8, WIDTH, dtype=torch.bfloat16),))
-    found = {}
+    divides = {}
     for redundant in (0, 4):
         choices = Choices(analyse(pair[0]), pair[1], 4, axis=Axis.EXPERT, redundant=redundant)
         added = [at for at in choices.options if pair[0].nodes[at].target == "aten.sum"]
-        found[redundant] = any(option.leaf in choices.experts for at in added for option in choices.options[at])
-    assert found == {0: True, 4: False}
+        divides[redundant] = any(option.leaf in choices.experts for at in added for option in choices.options[at])
+    assert divides == {0: True, 4: False}
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -174,8 +174,8 @@ def test_members_of_groups_with_replicas_divide_their_matrices(seed: int) -> Non
 
 def divided(degree: int, redundant: int, load: float = 1.0) -> OpGraph:
     group = Group(degree, seconds, "any", LINK, axis=Axis.EXPERT, load=load, redundant=redundant)
-    found = group.divide(*mixture(), True)
-    return build(found.small, found.large, reference="m", training=True, tensor_parallel=degree).graph
+    divided_model = group.divide(*mixture(), True)
+    return build(divided_model.small, divided_model.large, reference="m", training=True, tensor_parallel=degree).graph
 
 
 def test_replicas_cost_memory_and_gain_what_the_load_says() -> None:

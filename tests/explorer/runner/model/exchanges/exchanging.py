@@ -58,11 +58,11 @@ def furthest(before: str, after: str, member: int, counts: Tensor) -> float:
     """Of what comes of a change from what should, forward and backward."""
     whole, weights = (torch.rand(MEMBERS * ROWS, WIDTH, dtype=torch.float64) for _ in range(2))
     mine = shown(whole, EVERY, before, member).requires_grad_()
-    found = exchange(mine, counts, before, after)
-    found.backward(gradient_of(weights, after, member))
+    rows = exchange(mine, counts, before, after)
+    rows.backward(gradient_of(weights, after, member))
     expected = shown(weights, EVERY, "R" if before == "P" else before, member)
     assert mine.grad is not None
-    errors = [found.detach() - shown(whole, EVERY, after, member), mine.grad - expected]
+    errors = [rows.detach() - shown(whole, EVERY, after, member), mine.grad - expected]
     return max(float(each.abs().max()) if each.numel() else 0.0 for each in errors)
 
 
@@ -74,8 +74,8 @@ def mixed(member: int, counts: Tensor) -> float:
     order = torch.argsort(mine, stable=True)
     there = exchange(rows[member * ROWS : (member + 1) * ROWS][order], counts, BY_TOKEN, BY_EXPERT)
     made = product(there, own, counts, BY_EXPERT)
-    found = torch.argsort(order)
-    everywhere = exchange(found, counts, "S(0)", "R", Numbers(True))
+    numbers = torch.argsort(order)
+    everywhere = exchange(numbers, counts, "S(0)", "R", Numbers(True))
     total = put_back(made, everywhere, counts)
     dist.all_reduce(total)
     expected = torch.stack([row @ matrices[expert] for row, expert in zip(rows, EVERY, strict=True)])

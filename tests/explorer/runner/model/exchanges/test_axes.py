@@ -57,7 +57,7 @@ def test_a_loss_over_classes_counts_the_rows_of_all_members(monkeypatch: pytest.
     whole = F.cross_entropy(scores, targets)
     (gradient,) = torch.autograd.grad(whole, scores)
     monkeypatch.setattr(group.dist, "all_reduce", lambda counts, group: counts.copy_(torch.tensor(5)))
-    total, found = 0.0, torch.empty(6, 8, dtype=torch.float64)
+    total, gradients = 0.0, torch.empty(6, 8, dtype=torch.float64)
     for outer in range(2):
         rows = slice(3 * outer, 3 * outer + 3)
         largest = scores.detach()[rows].amax(1)
@@ -68,20 +68,20 @@ def test_a_loss_over_classes_counts_the_rows_of_all_members(monkeypatch: pytest.
             share = share_of(scores.detach()[rows], Along(1), 2, inner).requires_grad_()
             part = group.loss_of_classes(1, (0,), share, targets[rows])
             total += part.item()
-            (found[rows, 4 * inner : 4 * inner + 4],) = torch.autograd.grad(part, share)
+            (gradients[rows, 4 * inner : 4 * inner + 4],) = torch.autograd.grad(part, share)
     group.join(Members())
     assert total == pytest.approx(whole.item())
-    assert torch.allclose(found, gradient)
+    assert torch.allclose(gradients, gradient)
 
 
 def test_rows_of_a_table_are_divided_along_one_axis_after_the_other() -> None:
     table, indices = torch.randn(8, 3), torch.tensor([0, 7, 3, 5])
-    found = []
+    looked_up = []
     for member in range(4):
         group.join(*(Members(place, 2) for place in places(member, (2, 2))))
-        found.append(group.rows((0, 1), table[2 * member : 2 * member + 2], indices))
+        looked_up.append(group.rows((0, 1), table[2 * member : 2 * member + 2], indices))
     group.join(Members())
-    assert torch.equal(sum(found), F.embedding(indices, table))
+    assert torch.equal(sum(looked_up), F.embedding(indices, table))
 
 
 def divided(model: str, axis: Axis, *, across: bool = True) -> tuple[Divided, Any, Any]:
@@ -91,8 +91,8 @@ def divided(model: str, axis: Axis, *, across: bool = True) -> tuple[Divided, An
     outer = _first(Choices(analyse(small), large, 2, axis=axis, again=2))
     one, other = (to_divide_again(member_of(outer.choices, outer.labels, each), 2) for each in (small, large))
     inner = _first(Choices(analyse(one), other, 2), across)
-    found = Divided((outer, inner))
-    return found, small, found.member_of(small)
+    divisions = Divided((outer, inner))
+    return divisions, small, divisions.member_of(small)
 
 
 def _first(choices: Choices, across: bool = True) -> Part:
@@ -103,9 +103,9 @@ def _first(choices: Choices, across: bool = True) -> Part:
 
 @pytest.mark.parametrize(("model", "axis"), [("gpt-small", Axis.CONTEXT), ("moe-small", Axis.EXPERT)])
 def test_members_have_every_entry_of_a_parameter_and_count_it_once(model: str, axis: Axis) -> None:
-    found, small, member = divided(model, axis)
+    divisions, small, member = divided(model, axis)
     names = {first: value for value, all_ in small.parameters.items() for first in [all_.split(" = ")[0]]}
-    placed = Placed({name: found.placements(value, member) for name, value in names.items()}, found.degrees)
+    placed = Placed({name: divisions.placements(value, member) for name, value in names.items()}, divisions.degrees)
     shares = 0
     for name, value in names.items():
         whole = torch.randn(small.values[value].shape, dtype=torch.float64)
@@ -116,12 +116,12 @@ def test_members_have_every_entry_of_a_parameter_and_count_it_once(model: str, a
         assert counted == pytest.approx(float((whole**2).sum()))
         shares += placed.is_share(name)
     assert shares > 0
-    assert set(found.partial.values()) <= {(0,), (1,), (0, 1)}
-    assert (0,) in found.partial.values()
+    assert set(divisions.partial.values()) <= {(0,), (1,), (0, 1)}
+    assert (0,) in divisions.partial.values()
 
 
 def test_tokens_are_in_two_chunks_unless_an_inner_group_divides_what_is_gathered() -> None:
-    found, small, member = divided("gpt-small", Axis.CONTEXT, across=False)
-    assert found.mirrored
-    assert any(found.placements(name, member)[0].startswith("Z") for name in member.values if name in small.values)
+    divisions, small, member = divided("gpt-small", Axis.CONTEXT, across=False)
+    assert divisions.mirrored
+    assert any(divisions.placements(name, member)[0].startswith("Z") for name in member.values if name in small.values)
     assert not divided("gpt-small", Axis.CONTEXT)[0].mirrored

@@ -91,17 +91,17 @@ def test_a_loss_over_divided_classes_is_that_over_all(reduction: str, ignored: b
 def test_rows_of_a_table_are_looked_up_by_the_member_that_has_them() -> None:
     table = torch.randn(8, 3, dtype=torch.float64)
     indices = torch.tensor([[0, 7, 3], [4, 4, 1]])
-    found = []
+    looked_up = []
     for member in range(2):
         group.join(Members(member, 2))
         share = share_of(table, Along(0), 2, member).requires_grad_()
-        found.append(group.rows((0,), share, indices, 4))
-        (back,) = torch.autograd.grad(found[-1].sum(), share)
+        looked_up.append(group.rows((0,), share, indices, 4))
+        (back,) = torch.autograd.grad(looked_up[-1].sum(), share)
         expected = torch.zeros(8, 3, dtype=torch.float64).index_add(0, indices.flatten(), torch.ones(6, 3).double())
         expected[4] = 0.0  # the padding has no gradient
         assert torch.equal(back, share_of(expected, Along(0), 2, member))
     group.join(Members())
-    assert torch.equal(sum(found), F.embedding(indices, table))
+    assert torch.equal(sum(looked_up), F.embedding(indices, table))
 
 
 def test_what_cannot_be_divided_is_refused() -> None:

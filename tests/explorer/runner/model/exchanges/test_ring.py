@@ -47,8 +47,8 @@ def by_members(
     def run(one: Posting) -> list[Tensor]:
         one.boxes = boxes
         mine = [share_of(each, along, members, one.member).requires_grad_() for each in given]
-        found = ring._Attention.apply(*mine, mask, turns(one))  # type: ignore[no-untyped-call]
-        return [found.detach(), *torch.autograd.grad(found, mine, share_of(gradient, along, members, one.member))]
+        output = ring._Attention.apply(*mine, mask, turns(one))  # type: ignore[no-untyped-call]
+        return [output.detach(), *torch.autograd.grad(output, mine, share_of(gradient, along, members, one.member))]
 
     with ThreadPoolExecutor(members) as pool:
         shares = list(pool.map(run, every))
@@ -58,8 +58,8 @@ def by_members(
 def in_one_piece(given: Given, gradient: Tensor, mask: Tensor | None, causal: bool) -> list[Tensor]:
     wide = [each.double().requires_grad_() for each in given]
     added = mask.double() if mask is not None and mask.is_floating_point() else mask
-    found = F.scaled_dot_product_attention(*wide, added, is_causal=causal)  # type: ignore[arg-type]
-    return [found.detach(), *torch.autograd.grad(found, wide, gradient.double())]
+    output = F.scaled_dot_product_attention(*wide, added, is_causal=causal)  # type: ignore[arg-type]
+    return [output.detach(), *torch.autograd.grad(output, wide, gradient.double())]
 
 
 def drawn(key_heads: int, dtype: torch.dtype) -> tuple[Given, Tensor]:
@@ -70,13 +70,13 @@ def drawn(key_heads: int, dtype: torch.dtype) -> tuple[Given, Tensor]:
     return (query, key, value), gradient
 
 
-def folded(found: list[Tensor], heads: int) -> list[Tensor]:
+def folded(tensors: list[Tensor], heads: int) -> list[Tensor]:
     """With the gradients of heads that are copies added up."""
-    return [*found[:2], *(each.unflatten(1, (heads, -1)).sum(2) for each in found[2:])]
+    return [*tensors[:2], *(each.unflatten(1, (heads, -1)).sum(2) for each in tensors[2:])]
 
 
-def furthest(found: list[Tensor], right: list[Tensor]) -> float:
-    return max(float((a.double() - b).abs().max() / b.abs().max()) for a, b in zip(found, right, strict=True))
+def furthest(tensors: list[Tensor], right: list[Tensor]) -> float:
+    return max(float((a.double() - b).abs().max() / b.abs().max()) for a, b in zip(tensors, right, strict=True))
 
 
 MASKS = {
@@ -100,11 +100,11 @@ def test_equals_attention_in_one_piece(
     given, gradient = drawn(key_heads, dtype)
     mask, copies = MASKS[kind](), HEADS // key_heads
     dealt = ring.Dealt(mirrored, 1, copies, copies)
-    found, every = by_members(
+    tensors, every = by_members(
         lambda one: ring.Turns(one, kind == "causal", 0.0, 0, WIDTH**-0.5, dealt), members, given, gradient, mask
     )
     right = in_one_piece(given, gradient, mask, kind == "causal")
-    assert furthest(folded(found, key_heads), folded(right, key_heads)) < NEAR[dtype]
+    assert furthest(folded(tensors, key_heads), folded(right, key_heads)) < NEAR[dtype]
     share = 2 * SAMPLES * key_heads * TOKENS // members * WIDTH * dtype.itemsize
     for one in every:
         assert [each.sent_bytes for each in one.exchanged] == [share] * 3 * (members - 1)
@@ -116,7 +116,7 @@ def test_what_is_dropped_is_dropped_in_the_backward_too() -> None:
     def turns(one: Members) -> ring.Turns:
         return ring.Turns(one, True, 0.25, 1000 * one.member, 0.5)
 
-    found, every = by_members(turns, 2, given, gradient)
+    tensors, every = by_members(turns, 2, given, gradient)
     half, seen = TOKENS // 2, ring.Seen(slice(None), slice(None))
     blocks = [
         [turns(one).block(owner, seen, given[0][:, :, :half], half, None).kept for owner in range(2)] for one in every
@@ -126,7 +126,7 @@ def test_what_is_dropped_is_dropped_in_the_backward_too() -> None:
     wide = [each.clone().requires_grad_() for each in given]
     scores = (wide[0] @ wide[1].mT * 0.5).masked_fill(~torch.ones(TOKENS, TOKENS).tril().bool(), -torch.inf)
     right = (scores.softmax(-1) * kept) @ wide[2]
-    assert furthest(found, [right.detach(), *torch.autograd.grad(right, wide, gradient)]) < 1e-14
+    assert furthest(tensors, [right.detach(), *torch.autograd.grad(right, wide, gradient)]) < 1e-14
 
 
 @pytest.mark.parametrize("shape", [(2, 8, 4), (2, 2, 3, 8, 4)])
@@ -153,6 +153,8 @@ def test_a_gpu_has_kernels_for_narrow_types() -> None:
         block = Block(0.125, True)
         assert block.has_kernel(query, value)
         assert not block.has_kernel(query.float(), value.float())
-        found, total = attended(query, key, value, block)
-        assert (found.dtype, total.dtype, total.shape) == (torch.bfloat16, torch.float32, (2, 4, 16))
-        assert [each.shape for each in gradients(found, (query, key, value), found, total, block)] == [query.shape] * 3
+        output, total = attended(query, key, value, block)
+        assert (output.dtype, total.dtype, total.shape) == (torch.bfloat16, torch.float32, (2, 4, 16))
+        assert [each.shape for each in gradients(output, (query, key, value), output, total, block)] == [
+            query.shape
+        ] * 3

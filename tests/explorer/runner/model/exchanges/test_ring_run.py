@@ -125,10 +125,10 @@ NEAR = {"float64": 1e-12, "float32": EXACT["float32"], "bfloat16": 0.05}
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_equals_the_whole_model(name: str, results: dict[str, Any]) -> None:
-    found = results[name]
-    assert found["compared"] > 0
-    print(f"{name}: loss {found['loss']:.1e}, gradient {found['gradient']:.1e}, parameter {found['parameter']:.1e}")
-    assert max(found["loss"], found["gradient"], found["parameter"]) <= NEAR[CASES[name].dtype], found["worst"]
+    errors = results[name]
+    assert errors["compared"] > 0
+    print(f"{name}: loss {errors['loss']:.1e}, gradient {errors['gradient']:.1e}, parameter {errors['parameter']:.1e}")
+    assert max(errors["loss"], errors["gradient"], errors["parameter"]) <= NEAR[CASES[name].dtype], errors["worst"]
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fault])
@@ -141,11 +141,11 @@ def test_a_fault_is_found(name: str, results: dict[str, Any]) -> None:
 def test_exchanges_are_those_of_the_plan(name: str, results: dict[str, Any], made: dict[str, Made]) -> None:
     """By kind and to the byte, in the entries of the run."""
     times = {"float64": 2.0, "float32": 1.0, "bfloat16": 1.0}[CASES[name].dtype]
-    found = results[name]["exchanged"]
-    planned = planned_by_rank(made[name], len(found), times)
+    exchanged = results[name]["exchanged"]
+    planned = planned_by_rank(made[name], len(exchanged), times)
     assert CASES[name].chance is not None or all(RING in kinds for kinds in planned)
     least = 0.9 if CASES[name].again else 1.0
-    for mine, expected in zip(found, planned, strict=True):
+    for mine, expected in zip(exchanged, planned, strict=True):
         assert mine.keys() == expected.keys()
         for kind, nbytes in mine.items():
             assert least * expected[kind] * (1 - 1e-9) <= nbytes <= expected[kind] * (1 + 1e-9), kind

@@ -13,11 +13,11 @@ from tests.explorer.runner.launching import launched
 
 def test_rows_arrive_where_they_should_and_their_gradients_come_back(tmp_path: Path) -> None:
     """Four processes over gloo, every change of placement, in fp64."""
-    found = launched("tests.explorer.runner.model.exchanges.exchanging", tmp_path)
-    least = {name: found.pop(name) for name in list(found) if name.endswith("least rows")}
+    errors = launched("tests.explorer.runner.model.exchanges.exchanging", tmp_path)
+    least = {name: errors.pop(name) for name in list(errors) if name.endswith("least rows")}
     assert min(least.values()) == 0  # a member without rows is among them
-    print(f"largest error of {len(found)}: {max(found.values()):.1e}")
-    assert {name: error for name, error in found.items() if error > 1e-12} == {}
+    print(f"largest error of {len(errors)}: {max(errors.values()):.1e}")
+    assert {name: error for name, error in errors.items() if error > 1e-12} == {}
 
 
 def test_places_are_those_of_rows_sorted_by_expert() -> None:
