@@ -23,9 +23,9 @@ class Auto:
     (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, layer splits, one device,
     `SelectiveRecompute` if stages may recompute, for large graphs `RepeatedBlocks`, linearised DP if stages are not
     replicated, `Interleaved` if that is asked for, `GraphPipeline`, if it supports the problem, and `TiedEnds`; before
-    all others, of large graphs whose devices may have several stages in turn, plain splits into these. Other
-    objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of operators
-    across stage boundaries until none helps.
+    all others, of large graphs over groups, or whose devices may have several stages in turn, plain splits
+    (`plain_splits`). Other objectives, and all if nothing was found: linearised DP, judged by the objective asked for.
+    Then moves of operators across stage boundaries until none helps.
 
     Where devices are distinguished, by pins, caps or kinds, the question without that (`levelled`) and those on fewer
     kinds (`on_some_kinds`) are answered first, and their plans taken over, equal devices exchanged. If the first keeps

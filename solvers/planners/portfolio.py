@@ -32,7 +32,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.result import StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.carry import carried, relabelled
-from solvers.planners.uniform import splits_in_turn
+from solvers.planners.uniform import plain_splits
 from solvers.problem.groups import together
 from solvers.problem.pinned import with_pins_together
 from solvers.problem.problem import SEVERAL_STAGES, Contiguity, Objective, Pipeline, Problem
@@ -98,8 +98,8 @@ class Portfolio:
         try:
             before = monitor.given or problem.recompute_operators  # what `search_without` asked has been through here
             if not before and len(together(problem.graph)) >= LARGE:
-                monitor.member = Interleaved.name
-                splits_in_turn(problem, monitor)
+                monitor.member = LayerSplit.name
+                plain_splits(problem, monitor)
             return self._run(problem, monitor, {})
         finally:
             monitor.member = ""

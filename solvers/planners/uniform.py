@@ -67,12 +67,14 @@ def uniform_plan(problem: Problem, data: int, pipeline: int, limit_s: float) -> 
     return replace(row, objective_s=monitor.objective_s, peak_bytes=monitor.judged.peak_bytes), monitor.best
 
 
-def splits_in_turn(problem: Problem, monitor: Monitor) -> None:
-    """Offer plain splits with several stages a device (`split_in_turn`), of every number of replicas that uses all
-    devices, where the pipeline asked for may have them."""
-    if problem.pipeline not in (*IN_TURN, Pipeline.PLANNER) or problem.objective is not Objective.ITERATION:
+def plain_splits(problem: Problem, monitor: Monitor) -> None:
+    """Offer plain splits of every number of replicas that uses all devices: of models that are divided over groups with
+    one stage a device, and with several (`split_in_turn`) where the pipeline asked for may have them. Raises Stop."""
+    divided = problem.graph.tensor_parallel > 1
+    in_turn = problem.pipeline in (*IN_TURN, Pipeline.PLANNER)
+    if problem.objective is not Objective.ITERATION or problem.pins or not (divided or in_turn):
         return
-    monitor.begin("plain splits with several stages a device")
+    monitor.begin("plain splits")
     for data, pipeline in uniform_degrees(problem):
         samples = problem.mini_batch // data
         if problem.mini_batch % data or samples % problem.graph.sample_step:
@@ -80,9 +82,12 @@ def splits_in_turn(problem: Problem, monitor: Monitor) -> None:
         try:
             part = part_of(problem, next(_layouts(problem, data, pipeline)))
         except (NoLink, InvalidProblem):
-            return
+            continue
         question = replace(part.question, max_replicas=1)
-        split_in_turn(question, monitor.asking(question, part.answer))
+        inner = monitor.asking(question, part.answer)
+        if divided:
+            first_split(question, inner)
+        split_in_turn(question, inner)
 
 
 def _layouts(problem: Problem, data: int, pipeline: int) -> Iterator[Groups]:

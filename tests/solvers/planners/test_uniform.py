@@ -13,7 +13,7 @@ from solvers.evaluation.evaluate import evaluate
 from solvers.planners import portfolio
 from solvers.planners.check import check
 from solvers.planners.solve import solve
-from solvers.planners.uniform import splits_in_turn, uniform_degrees, uniform_plan
+from solvers.planners.uniform import plain_splits, uniform_degrees, uniform_plan
 from solvers.problem.cluster import Device, two_level_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable, Objective, Pipeline, Problem
@@ -135,11 +135,23 @@ def test_auto_begins_with_such_splits_of_large_graphs(monkeypatch: pytest.Monkey
     question = replace(layers(devices=8, max_replicas=8, count=8), pipeline=Pipeline.INTERLEAVED)
     monkeypatch.setattr(portfolio, "LARGE", 20)
     splits = Monitor(question)
-    splits_in_turn(question, splits)
+    plain_splits(question, splits)
     assert splits.best is not None
     assert {len(stage.devices) for stage in splits.best.stages} != {8}
     assert max(Counter(stage.devices for stage in splits.best.stages).values()) > 1
-    result = solve(question, effort=Effort.QUICK)
-    first = next(step for step in result.trace if step.member == "interleaved" and step.objective_s < math.inf)
-    assert result.objective_s <= splits.objective_s
-    assert result.objective_s <= first.objective_s
+    assert solve(question, effort=Effort.QUICK).objective_s <= splits.objective_s
+
+
+def test_auto_is_not_behind_plain_splits_of_divided_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those with one stage a device, too, where the model is over groups; of others it begins as it did."""
+    whole = layers(devices=8, max_replicas=8, count=8)
+    divided = replace(whole, graph=replace(whole.graph, tensor_parallel=2))
+    monkeypatch.setattr(portfolio, "LARGE", 20)
+    splits = Monitor(divided)
+    plain_splits(divided, splits)
+    rows = [uniform_plan(divided, *degrees, 60.0)[0] for degrees in uniform_degrees(divided)]
+    assert splits.objective_s == min(row.objective_s for row in rows)
+    assert solve(divided, effort=Effort.QUICK, time_limit_s=10).objective_s <= splits.objective_s
+    none = Monitor(whole)
+    plain_splits(whole, none)
+    assert none.best is None
