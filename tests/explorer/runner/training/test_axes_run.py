@@ -16,10 +16,10 @@ from explorer.view.timeline.sent import within_groups
 from solvers.formats.workload import Workload
 from solvers.problem.collectives import RING, Axis
 from solvers.problem.problem import Pipeline
-from tests.explorer.runner.compared import Made, compared, planned_by_rank, trained
 from tests.explorer.runner.engine.divided_plans import Outer, by_chance
 from tests.explorer.runner.engine.test_ranks import EXACT
 from tests.explorer.runner.plans import placed, workload
+from tests.explorer.runner.training.compared import Made, compared, planned_by_rank, trained
 from tests.explorer.runner.training.divided_trainings import SAMPLES, STEPS
 from tests.explorer.runner.training.test_divided_training import close, settled
 
