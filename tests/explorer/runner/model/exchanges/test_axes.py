@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -216,6 +218,26 @@ def test_of_heads_that_are_copies_of_one_a_member_has_some(inner: str, keys: int
 def test_tokens_of_a_ring_are_not_divided_within_its_members() -> None:
     with pytest.raises(RunError, match="tokens go round a ring and are divided within its members once more"):
         going_round("S(2)", 1)
+
+
+def test_members_that_have_the_same_share_drop_the_same() -> None:
+    """Of tensors that are divided along both axes, and along the outer alone."""
+    model = "transformer-small"
+    found, parts = divided(model, Axis.CONTEXT, lambda choices, at: choices.options[at][-(at % 2)])
+    graph = build(*map(found.member_of, parts), reference=model, training=True, tensor_parallel=4).graph
+    program = trace_for_run(model, training=True, dtype=None, graph=graph, samples=[graph.samples])
+    numbers = set()
+    for name, call in program.calls.items():
+        if call.target != "aten.dropout":
+            continue
+        placed = Placed({"made": found.placements(call.outputs[0], program.captured)}, found.degrees)
+        whole = torch.arange(math.prod(shape := program.whole_model.captured.values[call.outputs[0]].shape)).view(shape)
+        shares = [placed.share("made", whole, member) for member in range(4)]
+        drawn = [program.drawn_apart(name, member) for member in range(4)]
+        for one, other in itertools.combinations(range(4), 2):
+            assert torch.equal(shares[one], shares[other]) == (drawn[one] == drawn[other])
+        numbers.add(len(set(drawn)))
+    assert numbers == {2, 4}
 
 
 def test_rows_of_experts_are_not_divided_along_both_axes() -> None:
