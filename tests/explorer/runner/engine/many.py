@@ -308,9 +308,7 @@ FAULTS: dict[str, Callable[[Machine], None]] = {
     "sums": forgotten_sum,
     "shares": wrong_share,
     "parts": apart,
-    "sum over the other axis": lambda machine: over_the_other_axis(
-        machine, lambda before, after: before == PARTIAL and after.startswith("S")
-    ),
+    "sum over the other axis": lambda machine: over_the_other_axis(machine, lambda before, _: before == PARTIAL),
     "gather over the other axis": lambda machine: over_the_other_axis(
         machine, lambda before, after: before.startswith(("S", "Z")) and after.startswith("R")
     ),

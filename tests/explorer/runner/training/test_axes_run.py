@@ -11,14 +11,15 @@ import pytest
 from explorer.costs.regions import Recompute
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
+from explorer.runner.scripts.executable import not_run
 from explorer.view.timeline.sent import within_groups
 from solvers.formats.workload import Workload
 from solvers.problem.collectives import RING, Axis
 from solvers.problem.problem import Pipeline
-from tests.explorer.runner.compared import Made, compared, planned_by_rank, trained
 from tests.explorer.runner.engine.divided_plans import Outer, by_chance
 from tests.explorer.runner.engine.test_ranks import EXACT
 from tests.explorer.runner.plans import placed, workload
+from tests.explorer.runner.training.compared import Made, compared, planned_by_rank, trained
 from tests.explorer.runner.training.divided_trainings import SAMPLES, STEPS
 from tests.explorer.runner.training.test_divided_training import close, settled
 
@@ -141,8 +142,10 @@ def test_equals_the_whole_model(name: str, results: dict[str, Any], made: dict[s
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fault])
 def test_a_fault_is_found(name: str, results: dict[str, Any]) -> None:
-    print(f"{name}: gradient {results[name]['gradient']:.1e}")
-    assert results[name]["gradient"] > 1e-4
+    """The sum that goes astray is that of the loss."""
+    errors = results[name]
+    print(f"{name}: loss {errors['loss']:.1e}, gradient {errors['gradient']:.1e}")
+    assert max(errors["loss"], errors["gradient"]) > 1e-4
 
 
 COUNTED = [
@@ -168,6 +171,16 @@ def test_exchanges_along_each_axis_are_those_of_the_plan(
             assert mine.keys() == expected.keys()
             for kind, nbytes in mine.items():
                 assert least * expected[kind] * (1 - 1e-9) <= nbytes <= expected[kind] * (1 + 1e-9), kind
+
+
+def test_rows_that_go_from_stage_to_stage_are_refused(made: dict[str, Made]) -> None:
+    """They are of the experts along the outer axis."""
+    _, problem, plan = made["experts, 2 stages"]
+    assert not list(not_run(problem, plan, None))
+    forward = [o for o in problem.graph.operators if o.forward_of is None]
+    cut = next(k for k, o in enumerate(forward) if "gelu" in o.op_type)
+    (line,) = not_run(problem, placed(problem, [int(k >= cut) for k in range(len(forward))], 2), None)
+    assert "go from one stage to another" in line
 
 
 def test_rings_go_along_tokens_alone(results: dict[str, Any], made: dict[str, Made]) -> None:

@@ -12,9 +12,9 @@ import pytest
 from explorer.costs.regions import Recompute
 from explorer.runner.scripts.executable import not_run
 from solvers.problem.problem import Pipeline
-from tests.explorer.runner.compared import Made, compared, planned_by_rank, trained
 from tests.explorer.runner.engine.test_ranks import EXACT
 from tests.explorer.runner.plans import placed
+from tests.explorer.runner.training.compared import Made, compared, planned_by_rank, trained
 from tests.explorer.runner.training.divided_trainings import SAMPLES, STEPS
 from tests.explorer.runner.training.experts import MODULE, Grid, by_chance
 from tests.explorer.runner.training.test_divided_training import close, settled

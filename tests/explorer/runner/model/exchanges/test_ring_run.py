@@ -19,10 +19,10 @@ from explorer.tracing.sharding.local import member_of
 from explorer.tracing.sharding.rules import analyse
 from solvers.problem.collectives import RING, Axis
 from solvers.problem.problem import Pipeline
-from tests.explorer.runner.compared import Made, compared, planned_by_rank, trained
 from tests.explorer.runner.engine.divided_plans import both
 from tests.explorer.runner.engine.test_ranks import EXACT
 from tests.explorer.runner.plans import placed, problem_of
+from tests.explorer.runner.training.compared import Made, compared, planned_by_rank, trained
 from tests.explorer.runner.training.divided_trainings import SAMPLES, STEPS
 from tests.explorer.runner.training.test_divided_training import close
 
