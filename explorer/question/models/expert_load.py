@@ -43,7 +43,7 @@ class ExpertLoad:
     def noted(self, workload: Workload) -> Workload:
         """A model that is divided by it, with a note of it. Raises InvalidProblem for one with other experts."""
         counted, division = self.slots * self.devices - self.redundant, workload.graph.division
-        for experts in () if division is None else experts_of(division.outer or division):
+        for experts in () if division is None else experts_of(division) | experts_of(division.outer or division):
             if experts != counted:
                 raise InvalidProblem(
                     f"{workload.graph.name}: it has mixtures of {experts} experts, and the file (--expert-load) counts"
