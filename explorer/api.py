@@ -217,7 +217,7 @@ def trace(
         raise TraceError("tracing a module needs PyTorch; pip install 'placement-explorer[torch]'") from error
     from explorer.question.loading import divider_of
 
-    of = Example(**{**example, "expert_load": None})
+    of = Example(**{**example, "expert_load": None})  # type: ignore[arg-type]
     load, packing = load_of(of, example["expert_load"])
     traced = trace_module(
         model,
@@ -236,7 +236,7 @@ def trace(
 def _trace_named(model: str, example: ExampleSizes, training: bool | None, dtype: torch.dtype | str | None) -> Workload:
     from explorer.question.loading import load
 
-    named = join_example(model, **{**example, "expert_load": None})
+    named = join_example(model, **{**example, "expert_load": None})  # type: ignore[arg-type]
     expert_load, packing = load_of(split_example(named)[1], example["expert_load"])
     workload = load(join_example(named, expert_load=expert_load), training=training, dtype=dtype)
     return workload if packing is None else packing.noted(workload)

@@ -105,7 +105,8 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
             add_setting(group, one, action=_OfExample, default=argparse.SUPPRESS)
     for flag, what in (
         ("--context-parallel", "divide the tokens of a sample over N devices, all of which have all parameters; such a"
-         " group is one device to a planner. With --tensor-parallel T over N groups that divide tensors over T"),
+         " group is one device to a planner. With --tensor-parallel T, or --expert-parallel, over N groups that divide"
+         " tensors over T, or samples and experts"),
         ("--expert-parallel", "divide the samples of a micro-batch, and the experts of mixtures, over N devices, which"
          " have all other parameters; such a group is one device to a planner. With --tensor-parallel T over N groups"
          " that divide tensors over T"),

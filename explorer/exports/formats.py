@@ -119,7 +119,7 @@ def export_bytes(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bo
 def export(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = False) -> Exported:
     """The same with what the file does not say. Raises PlacementError, in one line."""
     one, degree = format_named(to), file.problem.graph.tensor_parallel
-    from solvers.problem.collectives import axes_of, redundant_experts
+    from solvers.problem.collectives import Axis, axes_of, redundant_experts
 
     axes = axes_of(file.problem.graph)
     if one.launches and not axes.keys() <= set(one.divides):
@@ -133,6 +133,12 @@ def export(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = F
         raise UnsupportedProblem(
             f"{to}: the plan divides tensors over groups of different sizes, and launchers know of one size; plan with"
             " one degree (--tensor-parallel) to export it"
+        )
+    if one.launches and {Axis.CONTEXT, Axis.EXPERT} <= axes.keys():
+        raise UnsupportedProblem(
+            f"{to}: the plan divides tokens over {axes[Axis.CONTEXT]} inner groups and experts over the"
+            f" {axes[Axis.EXPERT]} devices of each, and launchers lay experts over ranks of contexts, too; plan with"
+            " one of --context-parallel and --expert-parallel to export it"
         )
     if one.launches and (redundant := redundant_experts(file.problem.graph)):
         raise UnsupportedProblem(

@@ -166,7 +166,7 @@ def divider_of(example: Example, dtype: torch.dtype | str | None, members: Membe
     degree = example.tensor_parallel if example.axis is Axis.TENSOR else example.degree
     return divider(
         degree, example.sequence_parallel, dtype, members, example.axis, example.expert_load or 1.0,
-        example.outer_degree, example.redundant_experts or 0,
+        example.outer_degree, example.redundant_experts or 0, example.inner_axis,
     )  # fmt: skip
 
 

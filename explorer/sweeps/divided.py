@@ -67,7 +67,7 @@ class DividedModel:
         outer = example.outer_degree if degree > 1 else 1
         divide = None if of is not None else divider(
             degree, sequence, self.dtype, members, example.axis, example.expert_load or 1.0, outer,
-            example.redundant_experts or 0,
+            example.redundant_experts or 0, example.inner_axis,
         )  # fmt: skip
         whole = self._traced()
         if self._captured is None:

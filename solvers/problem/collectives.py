@@ -175,7 +175,7 @@ def axis_of(graph: OpGraph) -> Axis:
 def redundant_experts(graph: OpGraph) -> int:
     """Replicas of experts in every mixture of a graph beyond the first of each."""
     division = graph.division
-    return 0 if division is None else (division.outer or division).redundant
+    return 0 if division is None else max(one.redundant for one in (division, division.outer or division))
 
 
 def exchange_kind(operator: Operator) -> str:

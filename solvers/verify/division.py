@@ -105,7 +105,10 @@ class _Derived:
 
     def part(self, tensor: DividedTensor) -> float:
         """Which part of a tensor a member has."""
-        return 1.0 if digit_of(tensor.placement, tensor.shape, self.degree) is None else 1 / self.degree
+        digit = digit_of(tensor.placement, tensor.shape, self.degree)
+        if digit is not None and digit.slots:
+            return digit.slots / tensor.shape[digit.dim]
+        return 1.0 if digit is None else 1 / self.degree
 
     @cached_property
     def makers(self) -> Mapping[str, DividedCall]:

@@ -19,7 +19,7 @@ from solvers.problem.collectives import PARTIAL, UNSUMMED, WHOLE, by_expert, sha
 Shape = tuple[int, ...]
 Letter = str | None
 """Of a dimension; None: the call is never divided along it."""
-_SHARD = re.compile(r"S\((\d+)(?:,(\d+))?\)|E\((\d+)(?:,(\d+))?\)")
+_SHARD = re.compile(r"S\((\d+)(?:,(\d+))?\)|E\((\d+)(?:,([1-9]\d*))?\)")
 
 
 REPEATS = ("aten.expand", "aten.broadcast_to")

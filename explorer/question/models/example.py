@@ -58,36 +58,48 @@ class Example:
         return Axis.EXPERT if (self.expert_parallel or 1) > 1 else Axis.TENSOR
 
     @property
+    def inner_axis(self) -> Axis:
+        """What the members of its inner groups divide: where groups divide tokens, samples and experts, or tensors."""
+        both = self.axis is Axis.CONTEXT and (self.expert_parallel or 1) > 1
+        return Axis.EXPERT if both else Axis.TENSOR
+
+    @property
+    def inner_degree(self) -> int:
+        """Members of its inner groups; AUTO_DEGREE where that is to be searched."""
+        inner = self.expert_parallel if self.inner_axis is Axis.EXPERT else self.tensor_parallel
+        return inner if inner is not None else 1
+
+    @property
     def degree(self) -> int:
         """Members of its groups, but for those of parts; AUTO_DEGREE where that is to be searched."""
-        inner = self.tensor_parallel if self.tensor_parallel is not None else 1
-        return inner if self.axis is Axis.TENSOR else inner * self.of_axis
+        return self.inner_degree if self.axis is Axis.TENSOR else self.inner_degree * self.of_axis
 
     @property
     def of_axis(self) -> int:
         """Over how many its axis is divided, where that is not tensors; 1 where it is."""
-        return max(self.context_parallel or 1, self.expert_parallel or 1)
+        return (self.context_parallel if self.axis is Axis.CONTEXT else self.expert_parallel) or 1
 
     @property
     def outer_degree(self) -> int:
         """Inner groups of each of its groups, 1 where these divide one thing."""
-        return self.of_axis if (self.tensor_parallel or 1) > 1 else 1
+        return self.of_axis if self.inner_degree > 1 else 1
 
     @property
     def samples(self) -> int | None:
         """Of the example: as many as the members that divide them, where nobody says how many."""
-        return self.of_axis if self.batch is None and self.axis is Axis.EXPERT else self.batch
+        divides = (self.expert_parallel or 1) > 1
+        return self.expert_parallel if self.batch is None and divides else self.batch
 
     @property
     def devices_of_experts(self) -> int:
-        """Over how many experts are divided: inner groups, or the members of a group; 1 where they are not."""
-        return self.of_axis if self.axis is Axis.EXPERT else self.degree
+        """Over how many experts are divided; 1 where they are not."""
+        return self.expert_parallel if (self.expert_parallel or 1) > 1 and self.expert_parallel else self.inner_degree
 
     def check_replicas(self) -> None:
         """Raises InvalidProblem for redundant experts of which nothing says where they stand."""
         if not self.redundant_experts:
             return
-        if self.axis is not Axis.EXPERT:
+        if Axis.EXPERT not in (self.axis, self.inner_axis):
             raise InvalidProblem("--redundant-experts is of groups that divide experts; add --expert-parallel N")
         if self.expert_load is None:
             raise InvalidProblem(
@@ -98,8 +110,11 @@ class Example:
     def check_axes(self, model: str) -> None:
         """Raises InvalidProblem where groups would divide what they cannot at once."""
         flags = [axis.flag for axis in Axis if getattr(self, f"{axis.value}_parallel") not in (None, 1)]
-        if Axis.CONTEXT.flag in flags and Axis.EXPERT.flag in flags:
-            raise InvalidProblem(f"{model}: a group divides tokens or experts; give one of {' and '.join(flags[-2:])}")
+        if len(flags) > 2:
+            raise InvalidProblem(
+                f"{model}: a group divides two of tokens, experts and tensors; leave out {', '.join(flags[:2])} or"
+                f" {flags[2]}"
+            )
         if self.axis is Axis.TENSOR:
             return
         if self.tensor_parallel_of is not None or self.tensor_parallel == AUTO_DEGREE:

@@ -21,7 +21,7 @@ STEPS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ExpertLoad:
-    """Of the busiest device of a group, over the mean of its devices, in the layer where that is most.
+    """Of the busiest device of a group, over the mean of its devices, each in the layer where it is most.
 
     load: as experts are packed by their counts. bound: no packing has less. otherwise: as experts follow one another,
     or packed without redundant ones where there are such; None where they cannot be. devices, slots: of the group, and
@@ -43,7 +43,7 @@ class ExpertLoad:
     def noted(self, workload: Workload) -> Workload:
         """A model that is divided by it, with a note of it. Raises InvalidProblem for one with other experts."""
         counted, division = self.slots * self.devices - self.redundant, workload.graph.division
-        for experts in () if division is None else experts_of(division.outer or division):
+        for experts in () if division is None else experts_of(division) | experts_of(division.outer or division):
             if experts != counted:
                 raise InvalidProblem(
                     f"{workload.graph.name}: it has mixtures of {experts} experts, and the file (--expert-load) counts"
@@ -55,13 +55,13 @@ class ExpertLoad:
     def line(self) -> str:
         """For people."""
         best = self.load <= self.bound * (1 + 1e-9)
-        proved = "no packing has less" if best else f"no packing has less than {self.bound:.4g}"
+        proved = "no packing has less" if best else f"no packing has less than {self.bound:.5g}"
         how = f"{self.slots} on each of {self.devices} devices"
         other = "in order"
         if self.redundant:
             how, other = f"{how}, {self.redundant} of them redundant", "without redundant ones"
-        would = "" if self.otherwise is None else f"; {other} it would have {self.otherwise:.4g}"
-        busiest = f"the busiest has {self.load:.4g} times the mean"
+        would = "" if self.otherwise is None else f"; {other} it would have {self.otherwise:.5g}"
+        busiest = f"the busiest has {self.load:.5g} times the mean"
         return f"experts are packed by their counts, {how}: {busiest}, {proved}{would}"
 
 
@@ -106,7 +106,13 @@ def expert_load_of(path: str, devices: int, redundant: int = 0) -> ExpertLoad:
     experts = len(layers[0])
     check_redundant(path, experts, redundant, devices)
     loads = [_packed(layer, devices, redundant) for layer in layers]
-    return max(loads, key=lambda one: one.load)
+    others = [one.otherwise for one in loads if one.otherwise is not None]
+    return replace(
+        loads[0],
+        load=max(one.load for one in loads),
+        bound=max(one.bound for one in loads),
+        otherwise=max(others, default=None),
+    )
 
 
 def _layers(field: Field) -> list[list[float]]:

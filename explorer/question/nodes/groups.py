@@ -82,22 +82,27 @@ def members_of(
 def divider(
     degree: int | None, sequence: int | None, dtype: torch.dtype | str | None, members: Members = ANY_MEMBERS,
     axis: Axis = Axis.TENSOR, load: float = 1.0, outer_degree: int = 1, redundant: int = 0,
+    inner_axis: Axis = Axis.TENSOR,
 ) -> Divide | None:  # fmt: skip
     """What divides a traced model over ``degree`` devices; None where tensors stay whole. sequence: 0 where tokens are
     not divided, even where nothing needs them together. members: by whose times. axis: what members divide. load:
     of the member whose experts are chosen most, over the mean. outer_degree: of how many inner groups each group is,
-    among which the axis is divided, and tensors within each. redundant: replicas of experts beyond the first of each.
-    Raises InvalidProblem for a degree that is none."""
+    among which the axis is divided, and ``inner_axis`` within each. redundant: replicas of experts beyond the first of
+    each. Raises InvalidProblem for a degree that is none."""
     if degree is None and sequence is not None:
         raise InvalidProblem("--sequence-parallel divides tokens over a tensor-parallel group; add --tensor-parallel N")
     if degree in (None, 1) and load != 1:
         raise InvalidProblem("--expert-load is of the devices of a group; add --expert-parallel N")
-    if redundant and axis is not Axis.EXPERT:
+    if redundant and Axis.EXPERT not in (axis, inner_axis):
         raise InvalidProblem("--redundant-experts is of groups that divide experts; add --expert-parallel N")
     if degree is None or degree == 1:
         return None
     if outer_degree > 1:
-        return _twice(degree // outer_degree, sequence, dtype, members, axis, load, outer_degree, redundant)
+        inner = group_of(degree // outer_degree, sequence, dtype, members, inner_axis, load, redundant)
+        across = replace(
+            members, bandwidth_bytes_per_s=members.outer_bandwidth_bytes_per_s, latency_s=members.outer_latency_s
+        )
+        return _twice(group_of(outer_degree, sequence, dtype, across, axis, load, redundant), inner)
     group = group_of(degree, sequence, dtype, members, axis, load, redundant)
 
     def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
@@ -107,25 +112,22 @@ def divider(
     return divide
 
 
-def _twice(
-    degree: int, sequence: int | None, dtype: torch.dtype | str | None, members: Members, axis: Axis, load: float,
-    outer_degree: int, redundant: int,
-) -> Divide:  # fmt: skip
-    """What divides a model among inner groups along an axis, and tensors over the ``degree`` members of each."""
-    across = replace(
-        members, bandwidth_bytes_per_s=members.outer_bandwidth_bytes_per_s, latency_s=members.outer_latency_s
-    )
-    outer = replace(group_of(outer_degree, sequence, dtype, across, axis, load, redundant), again=degree)
-    inner = replace(group_of(degree, sequence, dtype, members), outer=outer.link)
+def _twice(outer: Group, inner: Group) -> Divide:
+    """What divides a model among inner groups, and what each of these has over its members. Experts, their load and
+    replicas are of the one that divides them."""
+    if inner.axis is Axis.EXPERT:
+        outer, inner = replace(outer, load=1.0, redundant=0), replace(inner, outer=outer.link)
+    else:
+        outer, inner = replace(outer, again=inner.degree), replace(inner, outer=outer.link, load=1.0, redundant=0)
 
     def divide(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
         from explorer.tracing.sharding.twice import to_divide_again
 
         first = outer.divide(small, large, training)
         divided = inner.divide(
-            to_divide_again(first.small, outer_degree), to_divide_again(first.large, outer_degree), training
+            to_divide_again(first.small, outer.degree), to_divide_again(first.large, outer.degree), training
         )
-        return divided.small, divided.large, outer_degree * degree
+        return divided.small, divided.large, outer.degree * inner.degree
 
     return divide
 

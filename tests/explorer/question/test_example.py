@@ -41,7 +41,13 @@ def test_groups_divide_along_one_axis_or_two() -> None:
     assert (example.axis, example.degree, example.outer_degree) == (Axis.CONTEXT, 8, 4)
     assert undivided("gpt,tensor-parallel=2,context-parallel=4") == "gpt"
     assert split_example("moe,tensor-parallel=2,expert-parallel=4")[1].samples == 4
-    with pytest.raises(InvalidProblem, match="one of --context-parallel and --expert-parallel"):
-        split_example("gpt,expert-parallel=2,context-parallel=4")
+    example = split_example("gpt,expert-parallel=2,context-parallel=4")[1]
+    assert (example.axis, example.inner_axis, example.outer_degree, example.degree) == (Axis.CONTEXT, Axis.EXPERT, 4, 8)
+    assert (example.samples, example.devices_of_experts) == (2, 2)
+    name = "moe,expert-parallel=2,expert-load=1.01,redundant-experts=4"
+    assert split_example(name)[1].redundant_experts == 4
+    assert undivided(name) == "moe"
+    with pytest.raises(InvalidProblem, match="two of tokens, experts and tensors; leave out --tensor-parallel"):
+        split_example("gpt,expert-parallel=2,context-parallel=4,tensor-parallel=2")
     with pytest.raises(InvalidProblem, match="expert-load is the largest load over the mean"):
         split_example("gpt,expert-load=0.5")

@@ -141,6 +141,14 @@ def test_what_divides_tensors_alone_refuses_tokens_and_experts(name: str) -> Non
         export(along(EXPERT), name)
 
 
+@pytest.mark.parametrize("name", ["megatron", "torchtitan"])
+def test_tokens_beside_experts_are_not_written(name: str) -> None:
+    model = "moe-small,context-parallel=2,expert-parallel=2"
+    file = planned(model, ["blocks.1.norm1/rms_norm"], devices=[(0, 1), (2, 3)], max_replicas=2, mini_batch=32)
+    with pytest.raises(UnsupportedProblem, match="launchers lay experts over ranks of contexts"):
+        export(file, name)
+
+
 def test_attention_by_heads_and_by_rings_is_said() -> None:
     text = export(along(CONTEXT), "megatron").data.decode()
     rings, heads = attention_ways(along(CONTEXT).problem.graph)

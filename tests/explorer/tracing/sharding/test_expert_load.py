@@ -38,6 +38,9 @@ def test_of_several_layers_the_most_uneven_counts(tmp_path: Path) -> None:
     load = expert_load_of(written(tmp_path, [even, uneven]), 2)
     assert load.load == pytest.approx(11 / 6.5)
     assert "no packing has less" in load.line
+    load = expert_load_of(written(tmp_path, [[9.0, 1.0, 1.0, 1.0], [8.0, 8.0, 0.0, 0.0]]), 2)
+    assert load.load == load.bound == pytest.approx(10 / 6)
+    assert load.otherwise == pytest.approx(2.0), "in order, of the other layer"
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,29 @@ from explorer.tracing.build import build
 from explorer.tracing.captured import Captured
 from explorer.tracing.sharding.choices import WHOLE, Choices
 from explorer.tracing.sharding.local import Part, member_of
+from explorer.tracing.sharding.prices import seconds_of
+from explorer.tracing.sharding.program import Prices, cheapest
 from explorer.tracing.sharding.rules import analyse
 from explorer.tracing.sharding.twice import to_divide_again
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
-from solvers.problem.collectives import ATTENTION, Axis, DividedTensor, Division, axes_of, is_outer
+from solvers.problem.collectives import (
+    ATTENTION,
+    Axis,
+    DividedTensor,
+    Division,
+    axes_of,
+    is_outer,
+    redundant_experts,
+)
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase
 from solvers.verify.division import division
+from tests.explorer.runner.engine.divided_plans import both
 from tests.explorer.tracing.sharding.captures import demo
 from tests.explorer.tracing.sharding.members import any_labels, note_divided, random_value, run_twice, run_whole
 from tests.explorer.tracing.sharding.test_experts import mixture
+from tests.explorer.tracing.sharding.test_program import LINK, seconds
 
 MODELS = ("gpt-small", "llama-small", "bert-small")
 
@@ -73,6 +85,82 @@ def test_whatever_both_divisions_are_the_graph_keeps_the_rules_and_comes_back(na
     again = read_op_graph(Field(json.loads(json.dumps(graph_json(graph))), "graph"))
     assert (again.division, again.outer_degree) == (graph.division, 2)
     assert graph_hash(again) == graph_hash(graph)
+
+
+GPT = "tests.explorer.runner.model.mixtures:gpt"
+
+
+def tokens_and_experts(seed: int, load: float, redundant: int) -> tuple[Part, Part, tuple[Captured, Captured]]:
+    """A mixture whose tokens are divided among 2 inner groups, in the cheapest way, and samples and experts over the 2
+    members of each by chance."""
+    small, large = both(GPT)
+    choices = Choices(analyse(small), large, 2, axis=Axis.CONTEXT)
+    priced = seconds_of(choices, large, seconds, training=True)
+    outer = Part(choices, cheapest(choices, Prices(priced, LINK, 1, trains=True)).labels)
+    one, other = (to_divide_again(member_of(choices, outer.labels, each), 2) for each in (small, large))
+    again = Choices(analyse(one), other, 2, axis=Axis.EXPERT, load=load, redundant=redundant)
+    inner = Part(again, any_labels(again, random.Random(seed)))
+    return outer, inner, (member_of(again, inner.labels, one), member_of(again, inner.labels, other))
+
+
+@pytest.mark.parametrize(("load", "redundant"), [(1.0, 0), (1.25, 0), (1.25, 2)])
+@pytest.mark.parametrize("seed", range(2))
+def test_members_with_tokens_and_experts_compute_the_loss_of_the_whole_model(
+    seed: int, load: float, redundant: int
+) -> None:
+    outer, inner, parts = tokens_and_experts(seed, load, redundant)
+    part, small = parts[0], both(GPT)[0]
+    targets = {node.target for node in part.nodes}
+    assert {"collective.context.all_reduce", "collective.all_to_all"} <= targets
+    torch.manual_seed(1)
+    names = (*small.parameters, *small.inputs)
+    given = {name: random_value(small.values[name], 32) for name in names}
+    given = {name: value - 1.0 if name in small.parameters else value for name, value in given.items()}
+    given |= {name: torch.zeros(small.values[name].shape, dtype=torch.float64) for name in small.buffers}
+    whole = run_whole(small, given)[small.outputs[0]]
+    note_divided(inner.choices, inner.labels)
+    for members in run_twice(outer, inner, part, given):
+        for values in members:
+            torch.testing.assert_close(values[part.outputs[0]], whole, rtol=1e-12, atol=1e-12)
+    graph = graph_of(parts)
+    assert division(graph) == ()
+    assert axes_of(graph) == {Axis.CONTEXT: 2, Axis.EXPERT: 2}
+    assert graph.sample_step == 2
+    assert redundant_experts(graph) == redundant
+
+
+@pytest.mark.parametrize("redundant", [0, 2])
+def test_faults_of_tokens_and_experts_are_noticed(redundant: int) -> None:
+    graph = graph_of(tokens_and_experts(0, 1.25, redundant)[2])
+    assert division(graph) == ()
+    planted = random.Random(0).sample(list(faults(graph)), 60)
+    assert graph.division is not None
+    planted += [
+        (f"{redundant} more", replace(graph, division=replace(graph.division, redundant=redundant + 2))),
+        ("another load", replace(graph, division=replace(graph.division, load=1.5))),
+    ]
+    for at, one in enumerate(graph.operators):
+        if one.exchange_steps:
+            wrong = replace(one, exchanged_bytes=Amount(one.exchanged_bytes.fixed / 2, one.exchanged_bytes.per_sample))
+            operators = (*graph.operators[:at], wrong, *graph.operators[at + 1 :])
+            planted += [(one.name, replace(graph, operators=operators))] if one.exchanged_bytes.fixed else []
+    assert [what for what, wrong in planted if not division(wrong)] == []
+
+
+def test_tokens_and_experts_share_out_work_as_tokens_do_and_hold_what_experts_do() -> None:
+    graphs = [
+        load(f"{GPT},{degrees}").graph
+        for degrees in ("context-parallel=2,expert-parallel=2", "context-parallel=2", "expert-parallel=2")
+    ]
+    assert (graphs[0].tensor_parallel, graphs[0].outer_degree) == (4, 2)
+    held = [sum(one.param_bytes for one in graph.operators) for graph in graphs]
+    assert held[0] == held[2] - 4 * 8 * 16 / 2, "the table of 8 positions is divided with the tokens"
+    assert held[0] < held[1]
+    flops = [
+        sum(one.flops.at(4) for one in graph.operators if "linear" in one.op_type or "grouped" in one.op_type)
+        for graph in graphs
+    ]
+    assert flops[0] == pytest.approx(flops[1] / 2)
 
 
 @pytest.mark.parametrize("load", [1.0, 1.5])
@@ -162,7 +250,7 @@ def test_an_axis_sends_what_it_does_alone_by_the_degree_of_the_other() -> None:
 
 def test_what_cannot_be_divided_is_said() -> None:
     for degrees, why in (
-        ("context-parallel=2,expert-parallel=2", "tokens or experts"),
+        ("context-parallel=2,expert-parallel=2,tensor-parallel=2", "two of tokens, experts and tensors"),
         ("context-parallel=2,tensor-parallel=auto", "leave out --context-parallel"),
         ("tensor-parallel=2,context-parallel=2,tensor-parallel-of=blocks:1", "leave out --context-parallel"),
         ("tensor-parallel=64,context-parallel=2", "cannot be divided over 64"),
