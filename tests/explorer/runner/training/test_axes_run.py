@@ -30,8 +30,8 @@ ATTENDING, MIXTURES = "tests.explorer.runner.model.attending:", "tests.explorer.
 
 @dataclass(frozen=True)
 class Case:
-    """outer: the axis beside tensors, None for whole tensors on one device; degrees: members along it, and along
-    tensors. stages, data: replicas of each. chance: a seed of a division by chance, else the planner's."""
+    """outer, inner: the axes, None for whole tensors on one device; degrees: members along each. stages, data: replicas
+    of each. chance: a seed of a division by chance, else the planner's."""
 
     model: str
     outer: Axis | None = Axis.CONTEXT
@@ -45,6 +45,7 @@ class Case:
     chance: int | None = None
     fault: str = ""
     mini_batch: int = 16
+    inner: Axis = Axis.TENSOR
 
     @property
     def wanted(self) -> str:
@@ -54,10 +55,10 @@ class Case:
     def divided(self) -> Workload:
         if self.outer is None:
             return workload(self.model)
-        outer, tensors = self.degrees
+        outer, inner = self.degrees
         if self.chance is None:
-            return workload(f"{self.model},{self.outer.value}-parallel={outer},tensor-parallel={tensors}")
-        divided_graph = by_chance(self.model, tensors, self.chance, Outer(self.outer, outer))
+            return workload(f"{self.model},{self.outer.value}-parallel={outer},{self.inner.value}-parallel={inner}")
+        divided_graph = by_chance(self.model, inner, self.chance, Outer(self.outer, outer))
         assert divided_graph is not None
         return divided_graph
 
@@ -105,6 +106,12 @@ CASES = {
     "uneven experts": Case(f"{MIXTURES}uneven", EXPERTS),
     "even experts": Case(f"{MIXTURES}even", EXPERTS, dtype="float32"),
     "even experts, 2 stages": Case(f"{MIXTURES}even", EXPERTS, stages=2, dtype="float32"),
+    "tokens, and experts": Case(GPT, inner=EXPERTS),
+    "tokens, and experts over 4": Case(GPT, degrees=(2, 4), inner=EXPERTS),
+    "tokens, and experts, 2 stages": Case(GPT, stages=2, inner=EXPERTS),
+    "tokens, and experts, 2 replicas, ZeRO-1": Case(GPT, data=2, zero=1, inner=EXPERTS),
+    "tokens, and uneven experts": Case(f"{MIXTURES}uneven", inner=EXPERTS),
+    "tokens, and even experts": Case(f"{MIXTURES}even", inner=EXPERTS, dtype="float32"),
     **{f"gpt by chance {seed}": Case("gpt-small", chance=seed) for seed in range(4)},
     **{f"gpt by chance {seed}, float32": Case("gpt-small", chance=seed, dtype="float32") for seed in range(2)},
     **{f"bert by chance {seed}": Case("bert-small", chance=seed) for seed in range(2)},
