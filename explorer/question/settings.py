@@ -145,9 +145,9 @@ class TracingSettings(Group):
         metavar="{bf16,fp16,fp32}",
         control=Control(
             id="dtype", label="", what="Number format", shape=SEGMENTS, word="Number format",
-            labels={"auto": "own", **{name: name for name in DTYPES}},
-            meaning="What tensors are made of: bf16 and fp16 take half the bytes of fp32 and run faster on GPUs. Own:"
-            " as the model was written.",
+            labels={"auto": "model", **{name: name for name in DTYPES}},
+            meaning="What tensors are made of: bf16 and fp16 take half the bytes of fp32 and run faster on GPUs. Model:"
+            " as it was written.",
         ),
     )  # fmt: skip
     tensor_parallel: int = setting(
@@ -228,8 +228,8 @@ class ClusterSettings(Group):
         " collectives over them were measured (plain)",
         control=Control(
             id="wiring", label="Joined by", what="What joins the GPUs",
-            labels={"kind": "own links", "measured": "measured", "plain": "25 GB/s"},
-            meaning="Own links: as machines with that GPU are sold, NVLink inside a node and a network between"
+            labels={"kind": "typical links", "measured": "measured", "plain": "25 GB/s"},
+            meaning="Typical links: as machines with that GPU are sold, NVLink inside a node and a network between"
             " nodes, from data sheets; measured: as fast as messages were seen to be over them. 25 GB/s: PCIe between"
             " any two, whatever they are.",
         ),

@@ -90,7 +90,7 @@ def test_the_page_asks_a_sweep_and_what_would_help_once(
 
     before = parts()
     assert all(len(some) > 2 for some in before)
-    monkeypatch.setattr(Asking, "found", None)  # whoever searched would come by
+    monkeypatch.setattr(Asking, "store", None)  # whoever searched would come by
     assert parts() == before  # the seconds of then, too
 
 
@@ -99,7 +99,7 @@ def test_a_sweep_of_the_page_is_known_to_one_of_the_command(
 ) -> None:
     ask = SolveRequest("gpt-small", Settings(), effort=Effort.QUICK, planner="equal")
     events_of(sweep_job, SweepRequest(ask, "devices"))
-    monkeypatch.setattr(Asking, "found", None)
+    monkeypatch.setattr(Asking, "store", None)
     arguments = [
         "sweep",
         "gpt-small",

@@ -1,6 +1,6 @@
 """The pictures of docs, taken of the real page and the real widget.
 
-``python -m tests.browser.save_pictures [NAME...]`` takes them, by default all; a name is that of a file in docs.
+``python -m tests.project.save_pictures [NAME...]`` takes them, by default all; a name is that of a file in docs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def sweep(page: Page) -> None:
 
 
 def stages(page: Page) -> None:
-    page.open("model=multimodal&devices=8&kind=H100-80GB&micro_batches=8&planner=graph-pipeline&graph=stages")
+    page.open("model=multimodal&devices=8&kind=H100-80GB&micro_batches=8&pipeline=1f1b&planner=graph-pipeline&graph=stages&v=2")
     page.click("[data-act=pair]")
     page.until(lambda: "faster" in page.text("pair"))
 
@@ -66,11 +66,9 @@ def scenarios(page: Page) -> None:
 
 
 def lessons(page: Page) -> None:
-    page.open("lesson=bubbles&step=2")
+    page.open("lesson=bubbles&step=3")
     page.change(lambda: page.js("document.querySelector('#micro-batches input[value=\"16\"]').click()"))
-    page.until(lambda: "step=3" in page.query or page.find("#lesson-next").is_enabled())
-    page.click("#lesson-next")
-    page.settle()
+    page.until(lambda: "Yes" in page.text("lesson-verdict"))
 
 
 def measured(page: Page) -> None:
