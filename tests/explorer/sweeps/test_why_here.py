@@ -61,6 +61,7 @@ def test_a_delta_is_the_objective_of_the_moved_plan_which_breaks_no_rule(seed):
                     assert move.plan is plan
 
 
+@pytest.mark.first(15)
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_forbidden_is_so_however_the_placement_is_cut_into_stages(seed):
     for problem, plan in planned(seed):

@@ -135,6 +135,7 @@ def test_an_integer_program_finds_the_most_valuable_set(overlapped):
         assert stopped.bound >= best - 1e-12
 
 
+@pytest.mark.slow
 def test_where_the_diagram_forgets_programs_prove_as_much(monkeypatch):
     """All hyperedges are forgotten here: a path is the set with the compute of its load."""
 

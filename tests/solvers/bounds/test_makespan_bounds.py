@@ -33,6 +33,7 @@ def shared(p: Problem) -> Problem:
     return replace(p, cluster=Cluster(p.cluster.devices, tuple(replace(x, resource="root") for x in p.cluster.links)))
 
 
+@pytest.mark.first(25)
 @pytest.mark.parametrize("seed", range(60))
 def test_no_plan_is_shorter_than_a_bound(seed: int) -> None:
     p = pass_problem(seed)

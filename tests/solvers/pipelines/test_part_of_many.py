@@ -71,6 +71,7 @@ def test_parts_leave_no_device_idle_where_the_samples_allow(devices: int, sizes:
     assert all(part.question.mini_batch * len(part.groups) == devices for part in parts)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("devices", [72, 128, 1_024])
 def test_many_devices_have_an_answer_that_holds(devices: int) -> None:
     problem = many(devices)

@@ -100,6 +100,7 @@ def subsets(operators: list[int]) -> Iterator[tuple[int, ...]]:
     return chain.from_iterable(combinations(operators, count) for count in range(len(operators) + 1))
 
 
+@pytest.mark.first(20)
 @pytest.mark.parametrize("again", [True, False])
 @pytest.mark.parametrize("bytes_per_s", [0.7, 3.0, 20.0])
 @pytest.mark.parametrize("seed", range(8))

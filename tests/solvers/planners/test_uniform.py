@@ -130,6 +130,7 @@ def test_too_few_layers_leave_a_device_one_stage() -> None:
     assert len(plan.stages) == 4
 
 
+@pytest.mark.slow
 def test_auto_begins_with_such_splits_of_large_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of every number of replicas, and the answer is none that is slower."""
     question = replace(layers(devices=8, max_replicas=8, count=8), pipeline=Pipeline.INTERLEAVED)

@@ -109,6 +109,7 @@ BLOCKS = {
 }
 
 
+@pytest.mark.first(12)
 @pytest.mark.parametrize("name", [RING, HEADS])
 @pytest.mark.parametrize("degree", [2, 4, 8])
 @pytest.mark.parametrize("kind", BLOCKS)

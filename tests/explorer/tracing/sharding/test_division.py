@@ -41,6 +41,7 @@ def graph_of(parts: Parts, degree: int = 2) -> OpGraph:
     return build(*parts, reference="m", training=True, tensor_parallel=degree).graph
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize("name", MODELS)
 def test_whatever_labels_a_model_has_its_graph_keeps_the_rules(name: str) -> None:
     for seed in range(3):
@@ -184,6 +185,7 @@ SLOW = [(name, seed) for name in ("llama-small", "moe-small", "bert-small", "mul
         for seed in (0, 1)]  # fmt: skip
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "seed"), [*FAULTY, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)])
 def test_planted_faults_are_refused(name: str, seed: int) -> None:
     for kind, graphs in faults(parts_of(name, seed), random.Random(seed)).items():

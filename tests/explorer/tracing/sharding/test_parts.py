@@ -70,6 +70,7 @@ def given_of(small: Captured) -> dict[str, torch.Tensor]:
     return {name: random_value(small.values[name], 2) * (0.1 if name in small.parameters else 1) for name in names}
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", MODELS)
 def test_members_of_all_groups_compute_the_loss_of_the_whole_model(name: str, seed: int) -> None:
