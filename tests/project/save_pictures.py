@@ -21,7 +21,7 @@ from tests.browser.page import Page
 FOLDER = ROOT / "docs"
 LARGE, SMALL, LESSON = (1440, 900), (1280, 720), (1440, 810)
 PATIENCE_S = 600.0
-CLUSTER = "devices=4&kind=H100-80GB"
+CLUSTER = "devices=4&device_kind=H100-80GB"
 
 
 def tab(page: Page, name: str) -> None:
@@ -43,15 +43,20 @@ def sweep(page: Page) -> None:
 
 
 def stages(page: Page) -> None:
-    page.open("model=multimodal&devices=8&kind=H100-80GB&micro_batches=8&pipeline=1f1b&planner=graph-pipeline&graph=stages&v=2")
+    page.open(
+        "model=multimodal&devices=8&device_kind=H100-80GB&micro_batches=8&pipeline=1f1b&planner=graph-pipeline&graph=stages&v=2"
+    )
     page.click("[data-act=pair]")
     page.until(lambda: "faster" in page.text("pair"))
 
 
 def operators(page: Page) -> None:
-    page.open("model=gnmt&devices=2&kind=V100-32GB&objective=makespan&time_limit=20")
-    page.click("#gantt-links")
-    page.click("#gantt-path")
+    page.open("model=gnmt&devices=2&device_kind=V100-32GB&objective=makespan&time_limit=20")
+    for part in ("#gantt-links", "#gantt-path"):
+        if page.find(part).get_attribute("aria-pressed") != "true":
+            page.click(part)
+    page.click("#shallower")
+    page.settle()
 
 
 def scenarios(page: Page) -> None:
@@ -72,12 +77,16 @@ def lessons(page: Page) -> None:
 
 
 def measured(page: Page) -> None:
-    page.open("model=gpt-small&devices=2&micro_batches=4&mini_batch=16")
+    """A plan with costs of this machine and its run: to be taken where nothing else runs."""
+    page.open("model=gpt-small&devices=2&micro_batches=4&mini_batch=64")
     page.find("#run-open").send_keys(Keys.ENTER)
-    page.until(lambda: "Ready to run" in page.text("run-body"))
+    page.until(lambda: page.browser.find_elements(By.CSS_SELECTOR, "#run-body [data-act=plan-here]"))
+    page.js("document.querySelector('#run-body [data-act=plan-here]').click()")
+    page.until(lambda: "with measured costs" in page.text("status"))
+    page.settle()
+    page.until(lambda: page.find("#run-start").is_enabled())
     page.click("#run-start")
-    page.until(lambda: "Predicted" in page.text("run-body"))
-    page.click("#graph-colour")
+    page.until(lambda: "Fed with measured times" in page.text("run-body"))
 
 
 PAGES: dict[str, tuple[tuple[int, int], Callable[[Page], None]]] = {
