@@ -101,7 +101,7 @@ PAGES: dict[str, tuple[tuple[int, int], Callable[[Page], None]]] = {
 WIDGET = "widget"
 CELLS = (
     "import explorer\n"
-    "w = explorer.PlacementWidget(explorer.trace('gpt'), devices=4, device='H100-80GB', micro_batches=8)\nw",
+    "w = explorer.PlacementWidget(explorer.trace('gpt'), devices=4, device_kind='H100-80GB', micro_batches=8)\nw",
 )
 
 
@@ -133,12 +133,12 @@ def save_pages(browser: Any, names: list[str]) -> None:
 
 
 def save_widget(browser: Any) -> None:
-    """The widget in JupyterLab with the clock on, from the environment that `make test` makes."""
+    """The widget in JupyterLab, from the environment that `make test` makes."""
     from tests.notebook.pages.conftest import ENVIRONMENT
     from tests.notebook.pages.jupyter import Notebook
     from tests.notebook.pages.jupyter import serve as serve_notebooks
 
-    browser.set_window_size(1440, 1300)
+    browser.set_window_size(1700, 1400)
     with tempfile.TemporaryDirectory() as root:
         running = serve_notebooks(ENVIRONMENT / "bin" / "jupyter-lab", "lab/tree/{}?reset", Path(root))
         with closing(running):
