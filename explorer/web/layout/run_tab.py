@@ -46,7 +46,7 @@ def _run_controls(catalogue: Catalogue) -> list[Component]:
         **{"aria-label": "Measured steps"},
     )
     verify = Checkbox(
-        children=[html.Span("Compare with the ", className="long"), "single-device model"],
+        children=[html.Span("Compare with ", className="long"), "single device"],
         id=ids.RUN_VERIFY,
         checked=False,
         **{"aria-label": "Verify losses, gradients and parameters against the whole model"},
