@@ -27,7 +27,7 @@ from explorer.cli import (
     sweep,
     trace,
 )
-from explorer.cli.flags import pack_experts
+from explorer.cli.flags import pack_by_counts
 from explorer.cli.listings import choices, plans, settings
 from explorer.cli.terminal.command import output_apart, printable_streams
 from solvers.errors import PlacementError, one_line
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     try:
         args = make_parser().parse_args(argv)
-        pack_experts(args)
+        pack_by_counts(args)
         with output_apart(args):
             status: int = args.run(args)
         sys.stdout.flush()

@@ -48,11 +48,11 @@ def _joined(models: object, fields: dict[str, Any]) -> object:
     if isinstance(models, list):
         return [_joined(model, fields) for model in models]
     if isinstance(fields.get("expert_load"), str):
-        fields = {**fields, "expert_load": None}  # of a file when all is said: `pack_experts`
+        fields = {**fields, "expert_load": None}  # of a file when all is said: `pack_by_counts`
     return join_example(str(models), **fields) if fields else models
 
 
-def pack_experts(args: argparse.Namespace) -> None:
+def pack_by_counts(args: argparse.Namespace) -> None:
     """Give the models of flags that name a file of counts the load of its packing, which is also in ``packings``, by
     the model's name. Raises InvalidProblem."""
     counts, models = getattr(args, "example", {}).get("expert_load"), getattr(args, "model", None)

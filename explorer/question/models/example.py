@@ -92,8 +92,9 @@ class Example:
 
     @property
     def devices_of_experts(self) -> int:
-        """Over how many experts are divided; 1 where they are not."""
-        return self.expert_parallel if (self.expert_parallel or 1) > 1 and self.expert_parallel else self.inner_degree
+        """Over how many experts are divided, along their own axis or with tensors; 1 where they are not."""
+        devices = self.expert_parallel or 1
+        return devices if devices > 1 else self.inner_degree
 
     def check_replicas(self) -> None:
         """Raises InvalidProblem for redundant experts of which nothing says where they stand."""

@@ -267,7 +267,7 @@ class Adopt(TypedDict):
     controls: Controls
 
 
-class FoundMessage(Matches):
+class MatchesMessage(Matches):
     type: Literal["found"]
     text: str
 
@@ -504,7 +504,7 @@ class WaitsMessage(TypedDict):
 
 
 Outgoing = (
-    PropsMessage | Status | ModelMessage | Query | Adopt | FoundMessage | Peeked | ValuesMessage | LessonMessage
+    PropsMessage | Status | ModelMessage | Query | Adopt | MatchesMessage | Peeked | ValuesMessage | LessonMessage
     | Hello | Opened | Taking | Take | Pins | Kept | Moved | SameMessage | Shared | Go | SweepMessage | Graph | Overlay
     | PlanMessage | BarsMessage | SearchMessage | RunMessage | Say | Banner | CourseMessage | WaitsMessage
 )  # fmt: skip
