@@ -178,7 +178,7 @@ class _Sent(NamedTuple):
     """tail, with the transfer of what it makes"""
     hop_s: Floats
     """[groups, 2] the shortest transfer in, and out; 0 where there is none"""
-    apart: dict[tuple[int, int], float]
+    separate_s: dict[tuple[int, int], float]
     """groups -> seconds below which no plan has the two on different devices"""
 
 
@@ -198,13 +198,13 @@ def _modelled(problem: Problem, choices: Sequence[int]) -> _Chain | None:
         timed.work_s[inside], ways_in[inside], ways_out[inside],
         run[inside], first_run[inside], sent.hop_s[inside], timed.backward_s[inside], turn[inside],
     )  # fmt: skip
-    apart = {pair: seconds for pair, seconds in sent.apart.items() if inside[list(pair)].all()}
-    pairs = sorted(apart, key=lambda pair: -apart[pair])
+    separate_s = {pair: seconds for pair, seconds in sent.separate_s.items() if inside[list(pair)].all()}
+    pairs = sorted(separate_s, key=lambda pair: -separate_s[pair])
     place = np.cumsum(inside) - 1
     return _Chain(
         groups,
         place[timed.edges[inside[timed.edges].all(axis=1)]],
-        np.array([apart[pair] for pair in pairs]),
+        np.array([separate_s[pair] for pair in pairs]),
         place[np.array(pairs, np.int64).reshape(-1, 2)],
         len(problem.cluster),
     )
@@ -239,7 +239,7 @@ def _sent(problem: Problem, choices: Sequence[int], timed: _Timed) -> _Sent:
     first, last = head.copy(), tail.copy()
     one_s, all_s = sent_s(problem, choices)
     shortest = np.full((timed.groups, 2), np.inf)
-    apart: dict[tuple[int, int], float] = {}
+    separate_s: dict[tuple[int, int], float] = {}
     skipped = timed.outside | timed.times.update
     for position, tensor in enumerate(problem.graph.tensors):
         u = tensor.producer
@@ -251,9 +251,9 @@ def _sent(problem: Problem, choices: Sequence[int], timed: _Timed) -> _Sent:
             shortest[number[v], IN] = min(shortest[number[v], IN], one_s[position])
             shortest[number[u], OUT] = min(shortest[number[u], OUT], one_s[position])
             pair = int(min(number[u], number[v])), int(max(number[u], number[v]))
-            apart_s = float(head[u] + seconds[u] + all_s[position] + seconds[v] + tail[v])
-            apart[pair] = max(apart.get(pair, 0.0), apart_s)
-    return _Sent(first, last, np.where(np.isfinite(shortest), shortest, 0.0), apart)
+            pair_s = float(head[u] + seconds[u] + all_s[position] + seconds[v] + tail[v])
+            separate_s[pair] = max(separate_s.get(pair, 0.0), pair_s)
+    return _Sent(first, last, np.where(np.isfinite(shortest), shortest, 0.0), separate_s)
 
 
 def _runs(problem: Problem, timed: _Timed) -> tuple[Floats, Floats]:

@@ -47,8 +47,8 @@ class Condensed:
         _refuse_backward_to_forward(problem)
         groups, number = together(graph), group_of(graph)
         edges = {(int(number[u]), int(number[v])) for u, v in forward_edges(graph)}
-        loose = problem.contiguity is Contiguity.NONE and not ordered
-        component = np.arange(len(groups)) if loose else _components(len(groups), edges)
+        unconstrained = problem.contiguity is Contiguity.NONE and not ordered
+        component = np.arange(len(groups)) if unconstrained else _components(len(groups), edges)
         self.node_of: Ints = component[number]
         self.count = int(component.max()) + 1
         self.edges = {(int(component[u]), int(component[v])) for u, v in edges if component[u] != component[v]}

@@ -38,7 +38,7 @@ def pieces(problem: Problem, blocks: Blocks, most_s: float) -> list[tuple[int, .
     while cuts[-1]:
         cuts.append(int(came_from[cuts[-1]]))
     ends = cuts[::-1]
-    return [mine[a:b] for mine in blocks.members for a, b in pairwise(ends)]
+    return [members[a:b] for members in blocks.members for a, b in pairwise(ends)]
 
 
 def group_order(problem: Problem) -> tuple[int, ...]:
@@ -61,8 +61,8 @@ def _crossing_bytes(problem: Problem, block: tuple[int, ...]) -> Floats:
     graph, number_of = problem.graph, group_of(problem.graph)
     place = {group: position for position, group in enumerate(block)}
     change = np.zeros(len(block) + 2)
-    mine = [o for group in block for o in together(graph)[group] if graph.operators[o].phase is Phase.FORWARD]
-    for t in {t for o in mine for t in (*graph.outputs[o], *graph.inputs[o])}:
+    forwards = [o for group in block for o in together(graph)[group] if graph.operators[o].phase is Phase.FORWARD]
+    for t in {t for o in forwards for t in (*graph.outputs[o], *graph.inputs[o])}:
         tensor = graph.tensors[t]
         maker = graph.operators[tensor.producer]
         readers = [r for r in tensor.consumers if graph.operators[r].phase is Phase.FORWARD]

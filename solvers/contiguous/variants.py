@@ -162,8 +162,8 @@ def _worth(problem: Problem, costs: Costs, ways: Ways) -> Floats:
 
     worth = [largest(costs.cpu_s)]
     for devices in ways.classes:
-        mine = [row for row, (kind, _) in enumerate(ways.rows) if kind == problem.cluster.devices[devices[0]].kind]
-        worth.append(largest((costs.acc_s[mine] * costs.row_replicas[mine, None, None]).min(axis=0)))
+        of_kind = [row for row, (kind, _) in enumerate(ways.rows) if kind == problem.cluster.devices[devices[0]].kind]
+        worth.append(largest((costs.acc_s[of_kind] * costs.row_replicas[of_kind, None, None]).min(axis=0)))
     return np.array(worth)
 
 

@@ -33,9 +33,9 @@ def ways_of(problem: Problem, replicas: int) -> Ways:
     Devices of one kind that differ in memory are one class, with the least of it, where distinguishing them would make
     more than MOST_STATES or MOST_WAYS.
     """
-    apart = _ways(problem, replicas, by_memory=True)
-    if states(problem, apart) <= MOST_STATES and len(apart.draws) <= MOST_WAYS:
-        return apart
+    distinct = _ways(problem, replicas, by_memory=True)
+    if states(problem, distinct) <= MOST_STATES and len(distinct.draws) <= MOST_WAYS:
+        return distinct
     return _ways(problem, replicas, by_memory=False)
 
 
@@ -66,11 +66,11 @@ def _ways(problem: Problem, replicas: int, *, by_memory: bool) -> Ways:
     kinds = list(dict.fromkeys(kind for kind, _ in alike))
     rows, draws, row_of = [], [], []
     for kind in kinds:
-        mine = [number for number, key in enumerate(alike) if key[0] == kind]
+        of_kind = [number for number, key in enumerate(alike) if key[0] == kind]
         sizes = [len(devices) for devices in alike.values()]
-        for r in range(1, min(replicas, sum(sizes[number] for number in mine)) + 1):
+        for r in range(1, min(replicas, sum(sizes[number] for number in of_kind)) + 1):
             rows.append((kind, r))
-            for chosen in itertools.combinations_with_replacement(mine, r):
+            for chosen in itertools.combinations_with_replacement(of_kind, r):
                 draw = tuple(chosen.count(number) for number in range(len(alike)))
                 if all(count <= size for count, size in zip(draw, sizes, strict=True)):
                     draws.append(draw)

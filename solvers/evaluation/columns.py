@@ -206,10 +206,10 @@ def _first_outside(node: Ints, group: Ints, first: Ints, joins: Bools, src: Ints
     pair = np.zeros(len(node), np.int64)
     for here in range(len(joins)):
         there = np.sort(first[joins[here][group_of]])[:2]
-        mine = np.flatnonzero(group == here)
+        members = np.flatnonzero(group == here)
         if len(there):
             other = there[-1]
-            pair[mine] = src[mine] * len(node) + np.where(node[mine] == node[there[0]], other, there[0])
+            pair[members] = src[members] * len(node) + np.where(node[members] == node[there[0]], other, there[0])
     return pair
 
 

@@ -51,10 +51,10 @@ def crossings_bound(units: Units, unit: int, other: int) -> int:
 def same_place(units: Units, bundles: Bundles, target: int, high: int) -> int:
     """Where the run of targets of the place of bundles.target[target] ends, at most ``high``."""
     place = units.place[bundles.target[target]]
-    upto = target + 1
-    while upto < high and units.place[bundles.target[upto]] == place:
-        upto += 1
-    return upto
+    end = target + 1
+    while end < high and units.place[bundles.target[end]] == place:
+        end += 1
+    return end
 
 
 @njit(cache=True, error_model="numpy")

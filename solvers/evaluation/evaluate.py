@@ -173,9 +173,9 @@ def _too_many(problem: Problem, plan: Plan) -> str:
         if any(action.kind in IN_PARTS for row in rows.values() for action in row):
             return f"backwards run in two parts, which the pipeline {problem.pipeline.value} does not"
         sent = {index for index, stage in enumerate(plan.stages) if stage.offload}
-        apart = sorted({a.stage for row in plan.order if sent for a in row if a.kind in IN_PARTS} & sent)
-        if apart:
-            return f"stage {apart[0]} offloads what it saves to the host, and its backward runs in two parts"
+        split = sorted({a.stage for row in plan.order if sent for a in row if a.kind in IN_PARTS} & sent)
+        if split:
+            return f"stage {split[0]} offloads what it saves to the host, and its backward runs in two parts"
     if problem.is_latency and problem.subgraphs_per_device is not None:
         for device in problem.cluster.accelerators:
             stages = sum(device in stage.devices for stage in plan.stages)

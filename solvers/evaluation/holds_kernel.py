@@ -21,12 +21,12 @@ HOLDS, SINCE, UNTIL = range(3)
 
 
 class UnitBytes(NamedTuple):
-    """Bytes that a task of every unit holds, [units]. saved: activations for the backward; kept: what a stage that
-    recomputes reads of its own devices' stages; working: workspace; until_next: what an F saves for the I that follows
-    alone, and what an I leaves for the W that follows (`parted_kernel`)."""
+    """Bytes that a task of every unit holds, [units]. saved: activations for the backward; rerun_inputs: what a stage
+    that recomputes reads of its own devices' stages; working: workspace; until_next: what an F saves for the I that
+    follows alone, and what an I leaves for the W that follows (`parted_kernel`)."""
 
     saved: Floats
-    kept: Floats
+    rerun_inputs: Floats
     working: Floats
     until_next: Floats
 
@@ -193,7 +193,7 @@ def _activations(
         for at in range(slot[u + 1] - slot[u] if anew >= 0 and nbytes.saved[u] > 0 else 0):
             again_row[of_slot[slot[u] + at]] = of_slot[slot[anew] + at]
     for which in range(4):
-        amounts = nbytes.saved if which == 0 else nbytes.kept if which == 1 else nbytes.working
+        amounts = nbytes.saved if which == 0 else nbytes.rerun_inputs if which == 1 else nbytes.working
         amounts = nbytes.until_next if which == 3 else amounts
         for row in range(len(unit) if amounts.any() else 0):
             amount = amounts[unit[row]]
@@ -222,7 +222,7 @@ def _buffers(store: _Store, rows: Rows, tasks: Tasks, sends: Sends, ends_start: 
     reader_start, reader, to_device, nbytes, ordered = (
         tasks.reader_start, tasks.reader, tasks.to_device, tasks.nbytes, rows.ordered,
     )  # fmt: skip
-    sender, kept, transfer_start, transfer, maker_start, maker = (
+    sender, sent_bytes, transfer_start, transfer, maker_start, maker = (
         sends.device, sends.nbytes, sends.transfer_start, sends.transfer, sends.maker_start, sends.maker,
     )  # fmt: skip
     n, n_since, n_until = counts
@@ -250,7 +250,7 @@ def _buffers(store: _Store, rows: Rows, tasks: Tasks, sends: Sends, ends_start: 
         for e in range(transfer_start[s], transfer_start[s + 1]):
             until[n_until] = transfer[e]
             n_until += 1
-        device_of[n], held[n], from_end[n] = sender[s], kept[s], True
+        device_of[n], held[n], from_end[n] = sender[s], sent_bytes[s], True
         since_start[n + 1], until_start[n + 1] = n_since, n_until
         n += 1
     counts[HOLDS], counts[SINCE], counts[UNTIL] = n, n_since, n_until

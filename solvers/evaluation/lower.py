@@ -284,8 +284,8 @@ def _row_seconds(problem: Problem, units: Units, rows: Rows) -> Floats:
 def _inside_stages(problem: Problem, units: Units) -> Ints:
     """`pairs_inside_stages`, but for gradients of inputs that later units do not need."""
     pairs = _pairs_inside_stages(units)
-    keeps = [units.kind[a] != I or _needs(problem, units, a, b) for a, b in pairs.tolist()]
-    return pairs[np.array(keeps, np.bool_)]
+    needed = [units.kind[a] != I or _needs(problem, units, a, b) for a, b in pairs.tolist()]
+    return pairs[np.array(needed, np.bool_)]
 
 
 def _needs(problem: Problem, units: Units, inputs: int, later: int) -> bool:

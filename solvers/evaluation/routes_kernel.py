@@ -127,8 +127,8 @@ def _ends_of(
     calls there that make a part of it themselves, which are sent what the others make; -1: the readers but these."""
     n_source = n_target = 0
     for k in range(n_readers):
-        whose = units.stage[route.readers[k]] if route.own[at, k] else -1
-        if route.remote[at, k] and whose == stage:
+        own_stage = units.stage[route.readers[k]] if route.own[at, k] else -1
+        if route.remote[at, k] and own_stage == stage:
             n_target = _insert(route.target, n_target, route.readers[k], units)
     if n_target:
         for maker in makers:

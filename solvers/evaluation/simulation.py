@@ -221,10 +221,10 @@ def held_by_stage(problem: Problem, plan: Plan, times: int = 1) -> Floats:
     if problem.stated_bytes is not None:
         held[0] = np.bincount(columns.stage, problem.static_bytes()[columns.operator], minlength=stages)
         return held
-    graph, mine = graph_columns(problem.graph), columns.operator
-    trained, frozen = graph.trained_bytes[mine], graph.frozen_bytes[mine]
+    graph, operators = graph_columns(problem.graph), columns.operator
+    trained, frozen = graph.trained_bytes[operators], graph.frozen_bytes[operators]
     replicas = times * np.diff(columns.device_start)[columns.stage].astype(np.float64)
-    others = graph.factorable_bytes[mine], graph.buffer_bytes[mine], graph.gradient_sum_bytes[mine]
+    others = graph.factorable_bytes[operators], graph.buffer_bytes[operators], graph.gradient_sum_bytes[operators]
     kinds = problem.copies.by_kind(trained, frozen, *others, replicas)
     for row, nbytes in enumerate(kinds):
         held[row] = np.bincount(columns.stage, nbytes, minlength=stages)

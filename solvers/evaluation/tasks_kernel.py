@@ -137,12 +137,12 @@ def _most(units: Units, rows: Rows, pairs: Ints, bundles: Bundles, rings: Rings,
         n[EDGES] += shares * makers * halves
         t = bundles.target_start[b]
         while t < bundles.target_start[b + 1]:
-            upto = same_place(units, bundles, t, bundles.target_start[b + 1])
-            crossings, readers = crossings_bound(units, origin, bundles.target[t]), upto - t
+            end = same_place(units, bundles, t, bundles.target_start[b + 1])
+            crossings, readers = crossings_bound(units, origin, bundles.target[t]), end - t
             n[TASKS] += crossings
             n[READERS] += crossings * readers
             n[EDGES] += crossings * max(makers * readers, makers + readers)
-            t = upto
+            t = end
     for s in range(len(rings.nbytes)):
         width = group_start[rings.group[s] + 1] - group_start[rings.group[s]]
         if rings.nbytes[s] > 0:
@@ -263,8 +263,8 @@ def _farthest(units: Units, bundles: Bundles, b: int, cargo: Cargo, wires: Wires
     for p in range(replicas):
         src = units.group_device[units.group_start[units.group[origin]] + p]
         for e in range(bundles.target_start[b], bundles.target_start[b + 1]):
-            theirs = units.group[bundles.target[e]]
-            for q in range(units.group_start[theirs], units.group_start[theirs + 1]):
+            group = units.group[bundles.target[e]]
+            for q in range(units.group_start[group], units.group_start[group + 1]):
                 seconds[p] = max(seconds[p], _seconds(cargo, share, src, units.group_device[q], wires, count))
     return seconds
 
@@ -320,10 +320,10 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
     source = bundles.source[bundles.source_start[b] : bundles.source_start[b + 1]]
     fixed, per_sample, latencies = bundles.nbytes[b, 0], bundles.nbytes[b, 1], bundles.tensors[b]
     cargo = Cargo(fixed, per_sample, bundles.stated_s[b], latencies)
-    origin, mine = source[0], units.group[source[0]]
-    call, first_device = units.call[origin], units.group_start[mine]
-    replicas = units.group_start[mine + 1] - first_device
-    share_samples = units.samples[origin] / units.replicas[mine]
+    origin, group = source[0], units.group[source[0]]
+    call, first_device = units.call[origin], units.group_start[group]
+    replicas = units.group_start[group + 1] - first_device
+    share_samples = units.samples[origin] / units.replicas[group]
     links, free, blocking = wires.mode == LINKS, latencies == 0, wires.mode == BLOCKING
     halves = not links and not free
     farthest = _farthest(units, bundles, b, cargo, wires, sink.counts) if halves else np.zeros(0)

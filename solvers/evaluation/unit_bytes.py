@@ -59,15 +59,15 @@ def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:
     else:
         saved = np.zeros(count)
         working = _live_peaks(units.member_start, units.member, share, columns)
-    kept = np.zeros(count)
+    rerun_inputs = np.zeros(count)
     for u in np.flatnonzero(units.kind == F):
         if plan.stages[units.stage[u]].recompute:
             members = units.member[units.member_start[u] : units.member_start[u + 1]]
-            kept[u] = _read_here(columns, plan, int(units.stage[u]), members, float(share[u]))
+            rerun_inputs[u] = _read_here(columns, plan, int(units.stage[u]), members, float(share[u]))
     if problem.plain is not None:
-        kept += _parts_of_regions_keep(problem, plan, units, share)
+        rerun_inputs += _parts_of_regions_keep(problem, plan, units, share)
     until_next = _held_until_next(problem, plan, columns, units, share) if (units.kind == I).any() else np.zeros(count)
-    return UnitBytes(np.where(units.kind == F, saved - until_next, saved), kept, working, until_next)
+    return UnitBytes(np.where(units.kind == F, saved - until_next, saved), rerun_inputs, working, until_next)
 
 
 def _held_until_next(problem: Problem, plan: Plan, columns: GraphColumns, units: Units, share: Floats) -> Floats:
@@ -82,11 +82,11 @@ def _parts_of_regions_keep(problem: Problem, plan: Plan, units: Units, share: Fl
     from it: what was made on its stage's devices, by no operator that runs again there, and is among what no operator
     of the stage saves. What comes from other devices is there as it was received. share: samples of a task, [units].
     """
-    kept = np.zeros(len(units.stage))
+    retained = np.zeros(len(units.stage))
     assert problem.plain is not None  # whoever calls has looked
     tensor, producer, reader, counted = _reading_columns(problem.plain.graph)
     if not len(tensor):
-        return kept
+        return retained
     columns = plan_columns(plan)
     stage_of = np.full(len(problem.graph) + 1, -1, np.int64)  # the last is that of no operator
     stage_of[columns.operator] = columns.stage
@@ -101,8 +101,8 @@ def _parts_of_regions_keep(problem: Problem, plan: Plan, units: Units, share: Fl
     unit = units.home[units.home_start[reader[wanted]]]
     pairs = np.unique(np.stack([unit, tensor[wanted]]), axis=1)
     amounts = graph_columns(problem.graph).tensor_bytes[pairs[1]]
-    np.add.at(kept, pairs[0], amounts[:, 0] + amounts[:, 1] * share[pairs[0]])
-    return kept
+    np.add.at(retained, pairs[0], amounts[:, 0] + amounts[:, 1] * share[pairs[0]])
+    return retained
 
 
 @per_graph
@@ -129,11 +129,11 @@ def _live_peaks(member_start: Ints, member: Ints, samples: Floats, graph: GraphC
     set_of, made_in = np.full(len(output_start), -1, np.int64), np.full(len(tensor_bytes), -1, np.int64)
     left = np.zeros(len(tensor_bytes), np.int64)  # readers of the same set that have yet to run
     for u in range(sets):
-        mine = member[member_start[u] : member_start[u + 1]]
-        for o in mine:
+        members = member[member_start[u] : member_start[u + 1]]
+        for o in members:
             set_of[o] = u
         live = 0.0
-        for o in mine:
+        for o in members:
             made = 0.0
             for e in range(output_start[o], output_start[o + 1]):
                 t = output[e]

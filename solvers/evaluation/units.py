@@ -145,10 +145,10 @@ def with_gathers(problem: Problem, plan: Plan, units: Units, rows: Rows, seconds
         gathers = gathering(problem, each.operators, each.devices)
         if gathers is None:
             continue
-        mine = stage == number
-        has_inputs = bool((kind[mine] == I).any())
-        backward = mine & ((kind == B) | (kind == I) | ((kind == W) & (not has_inputs)))
-        forward = mine & (kind == F)
+        of_stage = stage == number
+        has_inputs = bool((kind[of_stage] == I).any())
+        backward = of_stage & ((kind == B) | (kind == I) | ((kind == W) & (not has_inputs)))
+        forward = of_stage & (kind == F)
         total_s[forward] = gathers.first_s + np.maximum(seconds[forward], gathers.after_first_s)
         total_s[backward] = gathers.last_s + np.maximum(seconds[backward], gathers.before_last_s)
     return total_s

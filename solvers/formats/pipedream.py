@@ -73,8 +73,8 @@ def read_pipedream(data: bytes | str, reference: str) -> Workload:
     with one line that names the place.
     """
     nodes, edges = _parse(_text(data, reference), reference)
-    kept = sorted((node for node in nodes.values() if not node.description.startswith("Input")), key=_number)
-    if not kept:
+    layers = sorted((node for node in nodes.values() if not node.description.startswith("Input")), key=_number)
+    if not layers:
         raise InvalidProblem(f"{reference}: it has no layers beside its inputs; there is nothing to place")
     if len(nodes) > 1 and not edges:
         raise InvalidProblem(f"{reference}: {len(nodes):,} nodes and no edge between them; the file is cut short")
@@ -85,8 +85,8 @@ def read_pipedream(data: bytes | str, reference: str) -> Workload:
         if not alone
         else (f"{len(alone):,} of {len(nodes):,} nodes have no edge ({alone[0]}, for one): the file may be cut short",)
     )
-    position = {node.name: i for i, node in enumerate(kept)}
-    readers: list[dict[int, float]] = [{} for _ in kept]
+    position = {node.name: i for i, node in enumerate(layers)}
+    readers: list[dict[int, float]] = [{} for _ in layers]
     for source, target in edges:
         if source in position and target in position:
             readers[position[source]][position[target]] = nodes[source].activation_bytes
@@ -98,15 +98,15 @@ def read_pipedream(data: bytes | str, reference: str) -> Workload:
             param_bytes=node.parameter_bytes,
             saved_bytes=Amount(0.0, node.activation_bytes),
         )
-        for node in kept
+        for node in layers
     ]
-    times = pass_times([node.forward_s for node in kept], [node.backward_s for node in kept])
+    times = pass_times([node.forward_s for node in layers], [node.backward_s for node in layers])
     return Workload(
         training_graph(forward, readers, reference, ".txt"),
         reference,
         ComputeTable((1,), {ACCELERATOR_KIND: times}),
         costs_from="profiled by PipeDream, as stated in the file",
-        parameters=round(sum(node.parameter_bytes for node in kept) / BYTES_PER_PARAMETER),
+        parameters=round(sum(node.parameter_bytes for node in layers) / BYTES_PER_PARAMETER),
         notes=(*cut_short, *NOTES),
     )
 

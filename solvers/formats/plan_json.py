@@ -187,15 +187,15 @@ def _read_order(field: Field, stages: int, devices: int) -> tuple[tuple[Action, 
 def _read_stage(field: Field, graph: OpGraph, devices: int) -> Stage:
     operators = len(graph)
     parts = field.fields(("operators", "devices"), ("micro_batch_size", "in_flight", "recompute", "offload", "regions"))
-    mine = tuple(item.integer(0, operators - 1) for item in parts["operators"].items(operators))
+    members = tuple(item.integer(0, operators - 1) for item in parts["operators"].items(operators))
     try:
         return Stage(
-            mine,
+            members,
             read_runs(parts["devices"], devices, devices - 1),
             parts["micro_batch_size"].integer(1) if "micro_batch_size" in parts else 1,
             parts["in_flight"].integer(1) if "in_flight" in parts else 1,
             parts["recompute"].flag() if "recompute" in parts else False,
-            _read_offload(parts["offload"], graph, mine) if "offload" in parts else (),
+            _read_offload(parts["offload"], graph, members) if "offload" in parts else (),
             tuple(_read_region(item, operators) for item in parts["regions"].items(operators))
             if "regions" in parts
             else (),

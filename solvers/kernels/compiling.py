@@ -19,11 +19,11 @@ LOCK = "numba:compiler_lock"
 """The event numba broadcasts around getting a kernel ready: compiled, loaded from disk, or awaited."""
 COMPILE = "numba:compile"
 """The event within it around a compilation."""
-TELL_EVERY_S = 0.5
+REPORT_EVERY_S = 0.5
 TOOK = "compiling kernels took"
 """How a note of a result begins that is about one run, and not about its answer."""
 
-Tell = Callable[[str, float], None]
+Report = Callable[[str, float], None]
 """The kernel being compiled ("" when it is done) and the seconds spent on compiling so far."""
 
 
@@ -36,12 +36,12 @@ class Compiling:
     """The seconds this thread spends on getting kernels ready while the object is entered (a context manager).
 
     A kernel compiles those that it calls within its own compilation: only the outermost one is timed, and
-    its name given. tell is called when a compilation begins, when it ends, and in between as kernels within
-    it begin and end, at most every TELL_EVERY_S; it must not call kernels.
+    its name given. report is called when a compilation begins, when it ends, and in between as kernels within
+    it begin and end, at most every REPORT_EVERY_S; it must not call kernels.
     """
 
     clock: Callable[[], float] = time.perf_counter
-    tell: Tell = nobody
+    report: Report = nobody
     kernels: list[str] = field(default_factory=list, init=False)
     """Names of the outermost ones that this thread compiled."""
     _locks: int = field(default=0, init=False)
@@ -81,7 +81,7 @@ class Compiling:
             self.kernels.append(_name(begun.data["dispatcher"].py_func))
             self._pass_on()
         else:
-            self._beat()
+            self._report_if_due()
 
     def on_end(self, ended: Any) -> None:
         if threading.get_ident() != self._thread:
@@ -93,17 +93,17 @@ class Compiling:
             return
         self._depth = max(0, self._depth - 1)
         if self._depth:
-            self._beat()
+            self._report_if_due()
         else:
-            self.tell("", self.seconds)
+            self.report("", self.seconds)
 
-    def _beat(self) -> None:
-        if self.clock() - self._sent_s >= TELL_EVERY_S:
+    def _report_if_due(self) -> None:
+        if self.clock() - self._sent_s >= REPORT_EVERY_S:
             self._pass_on()
 
     def _pass_on(self) -> None:
         self._sent_s = self.clock()
-        self.tell(self.kernels[-1], self.seconds)
+        self.report(self.kernels[-1], self.seconds)
 
 
 _entered: list[Compiling] = []

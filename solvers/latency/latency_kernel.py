@@ -108,7 +108,7 @@ def cut_into_pieces(at: Calls, place: Ints, pieces: int, call: Ints, work: Scrat
         here = place[v]
         for d in range(accelerators):
             level[v, d] = 0
-        mine = 1
+        own_level = 1
         for e in range(at.before_start[v], at.before_start[v + 1]):
             u = at.before[e]
             left = place[u] != here
@@ -116,12 +116,12 @@ def cut_into_pieces(at: Calls, place: Ints, pieces: int, call: Ints, work: Scrat
                 if level[u, d] > level[v, d]:
                     level[v, d] = level[u, d]
             if here < accelerators and level[u, here] > 0:
-                mine = max(mine, level[u, here] + left)
+                own_level = max(own_level, level[u, here] + left)
         if here < accelerators:
-            if mine > pieces:
+            if own_level > pieces:
                 return False
-            level[v, here] = mine
-            call[v] = here * pieces + mine - 1
+            level[v, here] = own_level
+            call[v] = here * pieces + own_level - 1
         else:
             call[v] = -1
     return True
@@ -150,15 +150,15 @@ def latency(at: Calls, call: Ints, pieces: int, work: Scratch) -> float:
     start[: calls + 2] = 0
     free_s[:] = 0.0
     for u in range(operators):
-        mine = call[u]
-        on_acc = mine >= 0
-        here = mine // pieces if on_acc else accelerators
+        task = call[u]
+        on_acc = task >= 0
+        here = task // pieces if on_acc else accelerators
         if on_acc:
-            duration_s[mine] += at.seconds[here, u]
-            start[mine + 2] += 1
+            duration_s[task] += at.seconds[here, u]
+            start[task + 2] += 1
         else:
-            mine = calls + u
-            duration_s[mine] = at.seconds[here, u]
+            task = calls + u
+            duration_s[task] = at.seconds[here, u]
         for e in range(at.sent_start[u], at.sent_start[u + 1]):
             message = at.sent[e]
             seconds = at.message_s[message]
@@ -167,7 +167,7 @@ def latency(at: Calls, call: Ints, pieces: int, work: Scratch) -> float:
                 v = at.reader[r]
                 target = call[v]
                 if target >= 0:
-                    if target == mine:
+                    if target == task:
                         continue
                     waiting[target] += 1
                     leaves = True
@@ -178,7 +178,7 @@ def latency(at: Calls, call: Ints, pieces: int, work: Scratch) -> float:
                     waiting[calls + v] += 1
                     leaves = leaves or on_acc
             if leaves and on_acc:
-                duration_s[mine] += seconds
+                duration_s[task] += seconds
     for c in range(calls):
         start[c + 2] += start[c + 1]
     for v in range(operators):

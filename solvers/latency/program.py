@@ -160,8 +160,8 @@ class LatencyProgram(ScaledModel[CallTimes]):
                 first, *others = latency.group(g)
                 for other in others:
                     for d in range(latency.accelerators):
-                        mine, its = self._on(x[first], d), self._on(x[other], d)
-                        model.row([*mine, *((v, -c) for v, c in its)], 0.0, 0.0)
+                        first_terms, other_terms = self._on(x[first], d), self._on(x[other], d)
+                        model.row([*first_terms, *((v, -c) for v, c in other_terms)], 0.0, 0.0)
         return x, on_cpu
 
     def _on(self, row: Sequence[int], device: int) -> list[Term]:

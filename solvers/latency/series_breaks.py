@@ -277,10 +277,10 @@ class Breaks:
                 rows = some.rows[i] + others.rows[j]
                 rows[:, REST] = np.maximum(some.rows[i, REST], others.rows[j, REST])
                 fits = np.flatnonzero((rows[:, : SECOND_BYTES + 1] <= self.cap).all(axis=1))
-                keep = fits[undominated(rows[fits])]
+                front = fits[undominated(rows[fits])]
                 both = tuple((a or c, b or d) for (a, b), (c, d) in zip(used, others_used, strict=True))
-                labels = np.concatenate([some.labels[i[keep]], others.labels[j[keep]]], axis=1)
-                joined.setdefault(both, []).append(Ways(rows[keep], labels))
+                labels = np.concatenate([some.labels[i[front]], others.labels[j[front]]], axis=1)
+                joined.setdefault(both, []).append(Ways(rows[front], labels))
         return {
             both: _front(np.concatenate([w.rows for w in several]), np.concatenate([w.labels for w in several]))
             for both, several in joined.items()
@@ -288,8 +288,8 @@ class Breaks:
 
 
 def _front(rows: Floats, labels: Ints) -> Ways:
-    keep = undominated(rows)
-    return Ways(rows[keep], labels[keep])
+    front = undominated(rows)
+    return Ways(rows[front], labels[front])
 
 
 def undominated(rows: Floats) -> Ints:

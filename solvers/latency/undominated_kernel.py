@@ -16,22 +16,22 @@ def first_undominated(rows: Floats) -> Ints:
     What turned a row down is asked first about the next, which is like it.
     """
     count, columns = rows.shape
-    kept = np.empty(count, np.int64)
+    front = np.empty(count, np.int64)
     size = 0
     for i in range(count):
         by = -1
         for k in range(size):
             lower = True
             for c in range(columns):
-                if rows[kept[k], c] > rows[i, c]:
+                if rows[front[k], c] > rows[i, c]:
                     lower = False
                     break
             if lower:
                 by = k
                 break
         if by < 0:
-            kept[size] = i
+            front[size] = i
             size += 1
         elif by > 0:
-            kept[by // 2], kept[by] = kept[by], kept[by // 2]
-    return np.sort(kept[:size])
+            front[by // 2], front[by] = front[by], front[by // 2]
+    return np.sort(front[:size])

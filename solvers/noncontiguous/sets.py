@@ -47,10 +47,10 @@ def sets_of(problem: Problem, contracted: Contracted, *, in_flight: float = 1.0,
         other = seconds[np.isfinite(seconds)].sum() + message_s[np.isfinite(message_s)].sum()
         message_s = np.where(np.isinf(message_s), NO_LINK * max(other, 1e-9), message_s)
     on, of, role = _incidence(messages, len(contracted))
-    loose = problem.contiguity is Contiguity.NONE
+    unconstrained = problem.contiguity is Contiguity.NONE
     nothing = Rows.of([[]] * len(contracted))
-    after = nothing if loose else contracted.shape.successors
-    before = nothing if loose else contracted.shape.predecessors
+    after = nothing if unconstrained else contracted.shape.successors
+    before = nothing if unconstrained else contracted.shape.predecessors
     return Sets(
         np.ascontiguousarray(seconds),
         allowed,

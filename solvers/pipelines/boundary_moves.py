@@ -94,7 +94,7 @@ def _rebuilt(problem: Problem, plan: Plan, draft: Draft | None, stages: Sequence
             for operator in operators:
                 placement[operator] = stage.devices
         return assemble(problem, placement, problem.mini_batch // plan.stages[0].micro_batch_size)
-    changed = [replace(stage, operators=tuple(mine)) for stage, mine in zip(draft.stages, stages, strict=True)]
+    changed = [replace(stage, operators=tuple(members)) for stage, members in zip(draft.stages, stages, strict=True)]
     return realise(problem, Draft(tuple(changed)), [stage.devices for stage in plan.stages])
 
 
@@ -186,7 +186,7 @@ def offer_more_in_flight(problem: Problem, monitor: Monitor) -> None:
     for times in range(1, MORE_IN_FLIGHT + 1):
         monitor.check()
         more = tuple(
-            replace(stage, slack=times * (mine.in_flight - stage.slack))
-            for stage, mine in zip(draft.stages, plan.stages, strict=True)
+            replace(stage, slack=times * (planned.in_flight - stage.slack))
+            for stage, planned in zip(draft.stages, plan.stages, strict=True)
         )
         monitor.offer(realise(problem, Draft(more), [stage.devices for stage in plan.stages]))

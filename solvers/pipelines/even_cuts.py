@@ -17,7 +17,7 @@ def even_cuts(
     contracted: Contracted,
     order: Sequence[int],
     parts: int,
-    keeps: Sequence[int],
+    in_flight: Sequence[int],
     cap_bytes: float,
     transfer_weight: float,
     check: Callable[[], None],
@@ -25,7 +25,7 @@ def even_cuts(
     """Where to cut ``order`` into exactly ``parts``, both ends included; () if memory does not allow it.
 
     The least sum of squares of compute plus ``transfer_weight`` x what both ends send and receive: a device
-    that runs several parts has the sum of their loads, which is even if each is. Part i, with ``keeps[i]``
+    that runs several parts has the sum of their loads, which is even if each is. Part i, with ``in_flight[i]``
     micro-batches in flight, holds at most ``cap_bytes``. Calls ``check`` for every part.
     """
     nodes = np.asarray(order, np.int64)
@@ -39,9 +39,9 @@ def even_cuts(
     squared[np.tril_indices(len(places))] = np.inf
 
     def costs() -> Iterator[Floats]:
-        for kept in keeps[:parts]:
+        for flights in in_flight[:parts]:
             check()
-            held = (static[None, :] - static[:, None]) + kept * (saved[None, :] - saved[:, None])
+            held = (static[None, :] - static[:, None]) + flights * (saved[None, :] - saved[:, None])
             yield np.where(held > cap_bytes, np.inf, squared)
 
     least, cuts = cheapest(costs(), np.add)

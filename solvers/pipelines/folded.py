@@ -29,17 +29,17 @@ TAIL = 0.1
 
 @dataclass(frozen=True)
 class Folded:
-    """question: the folded one. kept: its operators, as positions in the graph that was folded. host: of every other
-    operator there the position of the one that it is part of."""
+    """question: the folded one. remaining: its operators, as positions in the graph that was folded. host: of every
+    other operator there the position of the one that it is part of."""
 
     question: Problem
-    kept: tuple[int, ...]
+    remaining: tuple[int, ...]
     host: Mapping[int, int]
 
     def unfolded(self, placement: Mapping[int, Place]) -> list[Place]:
         """The places of all operators, of those in the folded question."""
-        places = {old: placement[new] for new, old in enumerate(self.kept)}
-        return [places[self.host.get(i, i)] for i in range(len(self.kept) + len(self.host))]
+        places = {old: placement[new] for new, old in enumerate(self.remaining)}
+        return [places[self.host.get(i, i)] for i in range(len(self.remaining) + len(self.host))]
 
 
 @per_graph
@@ -51,12 +51,12 @@ def late_ends(graph: OpGraph) -> dict[int, int]:
     rank = {i: place for place, i in enumerate(graph.topological_order)}
     early_of: dict[int, int] = {}
     for group in together(graph):
-        mine = {i for i in group if operators[i].phase is Phase.FORWARD}
-        if len(mine) < 2:
+        forwards = {i for i in group if operators[i].phase is Phase.FORWARD}
+        if len(forwards) < 2:
             continue
-        outside = [j for i in mine for j in _after(graph, i) if j not in mine]
-        late = mine & _reached(graph, outside)
-        first = min(mine - late, key=rank.__getitem__, default=None)
+        outside = [j for i in forwards for j in _after(graph, i) if j not in forwards]
+        late = forwards & _reached(graph, outside)
+        first = min(forwards - late, key=rank.__getitem__, default=None)
         if first is not None:
             early_of |= dict.fromkeys(sorted(late), first)
     return early_of
@@ -110,13 +110,13 @@ def folded(problem: Problem) -> Folded | None:
             early = late[operator.forward_of]
             ways = (operator.phase, Phase.BACKWARD_WEIGHT, Phase.BACKWARD_INPUT)
             host[i] = next((mirrors[early, phase] for phase in ways if (early, phase) in mirrors), early)
-    kept = tuple(i for i in range(len(graph)) if i not in host)
-    return Folded(_question(problem, kept, host), kept, host)
+    remaining = tuple(i for i in range(len(graph)) if i not in host)
+    return Folded(_question(problem, remaining, host), remaining, host)
 
 
-def _question(problem: Problem, kept: tuple[int, ...], host: Mapping[int, int]) -> Problem:
+def _question(problem: Problem, remaining: tuple[int, ...], host: Mapping[int, int]) -> Problem:
     graph = problem.graph
-    new = {old: position for position, old in enumerate(kept)}
+    new = {old: position for position, old in enumerate(remaining)}
     tensors = [
         (t, cut)
         for t, tensor in enumerate(graph.tensors)
@@ -125,7 +125,7 @@ def _question(problem: Problem, kept: tuple[int, ...], host: Mapping[int, int]) 
 
     def summed(values: Floats) -> Floats:
         into = np.array([new[host.get(i, i)] for i in range(len(graph))])
-        sums = np.zeros((len(kept), *values.shape[1:]))
+        sums = np.zeros((len(remaining), *values.shape[1:]))
         np.add.at(sums, into, values)
         return sums
 
@@ -133,7 +133,9 @@ def _question(problem: Problem, kept: tuple[int, ...], host: Mapping[int, int]) 
     return replace(
         problem,
         recompute_operators=False,
-        graph=OpGraph(_operators(graph, kept, new, host), tuple(cut for _, cut in tensors), graph.samples, graph.name),
+        graph=OpGraph(
+            _operators(graph, remaining, new, host), tuple(cut for _, cut in tensors), graph.samples, graph.name
+        ),
         plain=None,
         compute=ComputeTable(
             problem.compute.samples, {kind: summed(table) for kind, table in problem.compute.seconds.items()}
@@ -166,11 +168,11 @@ def _cut(graph: OpGraph, tensor: Tensor, new: Mapping[int, int], host: Mapping[i
 
 
 def _operators(
-    graph: OpGraph, kept: tuple[int, ...], new: Mapping[int, int], host: Mapping[int, int]
+    graph: OpGraph, remaining: tuple[int, ...], new: Mapping[int, int], host: Mapping[int, int]
 ) -> tuple[Operator, ...]:
     made = {
         i: replace(o, forward_of=None if o.forward_of is None else new[o.forward_of])
-        for i, o in ((i, graph.operators[i]) for i in kept)
+        for i, o in ((i, graph.operators[i]) for i in remaining)
     }
     for i, early in host.items():
         of, into = graph.operators[i], made[early]
@@ -186,7 +188,7 @@ def _operators(
             saved_bytes=into.saved_bytes + of.saved_bytes,
             workspace_bytes=into.workspace_bytes + of.workspace_bytes,
         )
-    return tuple(made[i] for i in kept)
+    return tuple(made[i] for i in remaining)
 
 
 def _after(graph: OpGraph, i: int) -> list[int]:

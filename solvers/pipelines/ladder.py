@@ -84,9 +84,9 @@ def simpler(problem: Problem, one_by_one: bool = False) -> Iterator[Rung]:
     count = len(problem.cluster.accelerators)
     fewer = count - 1 if one_by_one and count <= ONE_BY_ONE else 1 << max(count - 1, 1).bit_length() - 1
     if fewer >= LEAST_DEVICES and fewer < count and not problem.cluster.cpus:
-        keep = _best(problem, fewer)
-        if set(problem.pins.values()) <= set(keep):
-            yield on_devices(problem, keep)
+        devices = _best(problem, fewer)
+        if set(problem.pins.values()) <= set(devices):
+            yield on_devices(problem, devices)
 
 
 def _best(problem: Problem, count: int) -> list[int]:

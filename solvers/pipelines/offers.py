@@ -43,7 +43,7 @@ def likely_counts(problem: Problem, counts: Iterable[int]) -> list[Count]:
     return sorted(likely, key=lambda one: one.likely_s)
 
 
-def ask(planner: Planner, inner: Monitor) -> None:
+def run_planner(planner: Planner, inner: Monitor) -> None:
     """Have a planner answer another question, that of ``inner``; of what ends it only a cancel goes on."""
     try:
         planner(inner.problem, inner)

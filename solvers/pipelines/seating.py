@@ -76,9 +76,9 @@ class Seating:
         places: list[Place] = [() if device is None else (device,) for device in pinned]
         for stage in sorted(range(len(kinds)), key=lambda s: (-held[s], s)):
             if not places[stage]:
-                mine = free[kinds[stage]]
-                places[stage] = tuple(sorted(mine[: replicas[stage]]))
-                del mine[: replicas[stage]]
+                pool = free[kinds[stage]]
+                places[stage] = tuple(sorted(pool[: replicas[stage]]))
+                del pool[: replicas[stage]]
         return places
 
 

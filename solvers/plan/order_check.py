@@ -106,8 +106,8 @@ def _misplaced(plan: Plan, device: int, action: Action, done: dict[tuple[int, st
 
 def _check_whole(problem: Problem, plan: Plan, counts: list[int], done: Done, single: bool) -> None:
     kinds: dict[int, set[str]] = defaultdict(set)
-    for mine in done:
-        for number, kind in mine:
+    for actions in done:
+        for number, kind in actions:
             kinds[number].add(kind)
     operators = problem.graph.operators
     for index, stage in enumerate(plan.stages):

@@ -152,9 +152,9 @@ class Stage:
 
     def holding(self, operators: tuple[int, ...]) -> Stage:
         """The stage with other operators; what becomes of what they save is as before."""
-        mine = set(operators)
-        offload = tuple(o for o in self.offload if o in mine)
-        return replace(self, operators=operators, offload=offload, regions=regions_among(self.regions, mine))
+        members = set(operators)
+        offload = tuple(o for o in self.offload if o in members)
+        return replace(self, operators=operators, offload=offload, regions=regions_among(self.regions, members))
 
     @property
     def again(self) -> tuple[int, ...]:

@@ -12,8 +12,8 @@ from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Problem
 from solvers.problem.regions import in_regions, recomputing
 
-KEPT = 8
-"""Problems as plans have them that are kept: a plan is judged, simulated and verified in turn."""
+MOST_PROBLEMS = 8
+"""Problems as plans have them that are cached: a plan is judged, simulated and verified in turn."""
 
 
 def with_regions(problem: Problem, plan: Plan) -> Problem:
@@ -36,7 +36,7 @@ def without_regions(problem: Problem) -> Problem:
     return rerunning(problem, ()) if problem.recompute_operators and problem.plain is not None else problem
 
 
-@lru_cache(KEPT)
+@lru_cache(MOST_PROBLEMS)
 def rerunning(problem: Problem, regions: tuple[Region, ...]) -> Problem:
     """The problem with these regions, and no others, run again."""
     traced = problem.as_traced

@@ -46,7 +46,7 @@ def carried(problem: Problem, plan: Plan) -> Iterator[Plan]:
             plan = other
     placement = _folded(problem, plan)
     pin(problem, placement)
-    for count in sorted(problem.micro_batch_choices(), key=lambda count: _apart(problem, plan, count))[:2]:
+    for count in sorted(problem.micro_batch_choices(), key=lambda count: _distance(problem, plan, count))[:2]:
         samples = problem.mini_batch // count
         places = [place if problem.can_share(samples, len(place)) else place[:1] for place in placement]
         try:
@@ -131,9 +131,9 @@ def _folded(problem: Problem, plan: Plan) -> list[Place]:
     """Per operator its devices in the problem's cluster, in the order in which the plan first uses them."""
     first = list(dict.fromkeys(device for stage in plan.stages for device in stage.devices))
     pool = problem.cluster.accelerators or tuple(range(len(problem.cluster)))
-    kept = max(first) < len(problem.cluster)
+    same_devices = max(first) < len(problem.cluster)
     to = {
-        device: device if kept else pool[min(rank, rank * len(pool) // max(len(first), 1))]
+        device: device if same_devices else pool[min(rank, rank * len(pool) // max(len(first), 1))]
         for rank, device in enumerate(first)
     }
     placement: list[Place] = [()] * len(problem.graph)
@@ -144,7 +144,7 @@ def _folded(problem: Problem, plan: Plan) -> list[Place]:
     return placement
 
 
-def _apart(problem: Problem, plan: Plan, count: int) -> float:
+def _distance(problem: Problem, plan: Plan, count: int) -> float:
     """How far the plan's micro-batches are from those of this number, as a ratio's logarithm."""
     size = max(stage.micro_batch_size for stage in plan.stages)
     return abs(math.log(problem.mini_batch / count / size))

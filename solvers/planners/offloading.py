@@ -37,7 +37,7 @@ def search_with_host(problem: Problem, monitor: Monitor, search: Callable[[Probl
         if monitor.is_proved():
             return
         question = plain if factor == 1 else _roomier(plain, factor)
-        inner = monitor.asking(question, lambda plan: _fitted(problem, plan))
+        inner = monitor.for_question(question, lambda plan: _fitted(problem, plan))
         inner.time_limit_s = monitor.remaining_s / min(2, len(rooms) - number)
         with suppress(Stop):
             search(question, inner)

@@ -56,7 +56,7 @@ PART_SHARE = 0.15
 """Of the time that is left, what the question about the groups of one size may take."""
 LARGE = 800
 """Co-location groups from which on repeated blocks are planned as such before the whole graph is."""
-APART = (GraphPipeline, Joint, Latency, NonContiguous, Annealing, LocalSearch)
+INDEPENDENT = (GraphPipeline, Joint, Latency, NonContiguous, Annealing, LocalSearch)
 """Members whose search goes on from what is known and from chance: each goes on as it would alone, so that it finds
 here what it would find there."""
 
@@ -78,7 +78,7 @@ class Portfolio:
         """A first plan, within a tenth of a second: everything on one device, in the fewest or the most micro-batches,
         if that fits. Where it does not, layers split over pieces of what the model repeats."""
         for part in parts_of_many(problem):
-            self.begin(part.question, monitor.asking(part.question, part.answer))
+            self.begin(part.question, monitor.for_question(part.question, part.answer))
             if monitor.best is not None:
                 return
         monitor.member = SingleDevice.name
@@ -146,9 +146,9 @@ class Portfolio:
         full those whose plain plans take least, done by all devices."""
         plain: list[tuple[Monitor, Part]] = []
         for part in parts:
-            inner = monitor.asking(part.question, part.answer)
+            inner = monitor.for_question(part.question, part.answer)
             if EqualSplit().unsupported(part.question) is None:
-                _ask(EqualSplit(), part.question, inner)
+                _run_member(EqualSplit(), part.question, inner)
             if inner.best is None:
                 self.begin(part.question, inner)
             if plain and inner.objective_s >= plain[0][0].objective_s:
@@ -189,7 +189,7 @@ class Portfolio:
         self, problem: Problem, size: int, count: int | None, memory: float, monitor: Monitor
     ) -> tuple[Monitor, OfSize]:
         part = of_size(problem, size, count, memory)
-        inner = monitor.asking(part.question)
+        inner = monitor.for_question(part.question)
         inner.time_limit_s *= PART_SHARE
         try:
             self.begin(part.question, inner)
@@ -231,7 +231,7 @@ class Portfolio:
         """Answer another question, in half the time that is left, or `LADDER_SHARE` of it on a ladder; its plans are
         offered here as ``taken_over`` makes them. answers: of the ladder that it is on. What was found, and whether
         everything was covered."""
-        inner, covered = monitor.asking(question, taken_over), False
+        inner, covered = monitor.for_question(question, taken_over), False
         inner.time_limit_s *= 0.5 if answers is None else LADDER_SHARE
         try:
             self.begin(question, inner)
@@ -248,12 +248,12 @@ class Portfolio:
         are distinguished."""
         covered = False
         if Latency().unsupported(problem) is None:
-            covered, has_plan = _ask(Latency(), problem, monitor)
+            covered, has_plan = _run_member(Latency(), problem, monitor)
             if covered or has_plan:
                 return covered
         joint = Joint() if self.improve else Joint(evaluations=1)
         if joint.unsupported(problem) is None:
-            _, has_plan = _ask(joint, problem, monitor)
+            _, has_plan = _run_member(joint, problem, monitor)
             if has_plan:
                 return False
         grouped = with_pins_together(problem) if problem.contiguity is not Contiguity.NONE else problem
@@ -262,14 +262,14 @@ class Portfolio:
             if planner.unsupported(grouped):
                 continue
             try:
-                covered = _ask(planner, grouped, monitor)[0] or covered
+                covered = _run_member(planner, grouped, monitor)[0] or covered
             except Stop as stop:
                 if stop.reason is not StopReason.STATE_LIMIT:
                     raise
             if covered or monitor.infeasible:
                 return covered
         if monitor.best is None and LinearDP() not in members and LinearDP().unsupported(grouped) is None:
-            _ask(LinearDP(), grouped, monitor)
+            _run_member(LinearDP(), grouped, monitor)
         graph = self._graph(problem, unequal)
         if unequal and self.improve and problem.objective is not Objective.MAKESPAN and not graph.unsupported(problem):
             monitor.member = graph.name
@@ -334,10 +334,10 @@ class Portfolio:
         return quick
 
 
-def _ask(planner: Planner, problem: Problem, monitor: Monitor) -> tuple[bool, bool]:
+def _run_member(planner: Planner, problem: Problem, monitor: Monitor) -> tuple[bool, bool]:
     """Run a member, which the course of the search then names; whether it covered everything, and whether there is a
     plan (of its own, if it is one of those apart)."""
     monitor.member = planner.name
-    inner = monitor.apart() if isinstance(planner, APART) else monitor
+    inner = monitor.independent() if isinstance(planner, INDEPENDENT) else monitor
     covered = planner(problem, inner)
     return covered, inner.best is not None

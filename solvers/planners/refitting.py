@@ -25,7 +25,7 @@ def search_without(problem: Problem, monitor: Monitor, search: Callable[[Problem
     search: offers plans of a question. Raises Stop.
     """
     plain = replace(problem, recompute_operators=False)
-    inner = monitor.asking(plain, lambda plan: plan)
+    inner = monitor.for_question(plain, lambda plan: plan)
     inner.time_limit_s *= PLAIN_SHARE
     with suppress(Stop):
         search(plain, inner)

@@ -48,7 +48,7 @@ def uniform_plan(problem: Problem, data: int, pipeline: int, limit_s: float) -> 
             reason = str(error)
             continue
         question = replace(part.question, max_replicas=1)
-        inner = monitor.asking(question, part.answer)
+        inner = monitor.for_question(question, part.answer)
         try:
             first_split(question, inner)
             if inner.best is None and EqualSplit().unsupported(question) is None:
@@ -84,7 +84,7 @@ def plain_splits(problem: Problem, monitor: Monitor) -> None:
         except (NoLink, InvalidProblem):
             continue
         question = replace(part.question, max_replicas=1)
-        inner = monitor.asking(question, part.answer)
+        inner = monitor.for_question(question, part.answer)
         if divided:
             first_split(question, inner)
         split_in_turn(question, inner)

@@ -268,11 +268,11 @@ def _saying(what: Callable[[], str]) -> Iterator[None]:
     """Print every SAY_S what goes on, and for how many seconds."""
     over, began = threading.Event(), time.monotonic()
 
-    def say() -> None:
+    def print_status() -> None:
         while not over.wait(SAY_S):
             print(f"{what()} ... {time.monotonic() - began:.0f} s", flush=True)
 
-    thread = threading.Thread(target=say, daemon=True)
+    thread = threading.Thread(target=print_status, daemon=True)
     thread.start()
     try:
         yield

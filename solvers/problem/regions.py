@@ -62,8 +62,8 @@ def regions_of(graph: OpGraph) -> Regions:
         operator = graph.operators[position]
         if operator.checkpoint and operator.phase is Phase.FORWARD and not operator.replicable:
             named[operator.checkpoint].append(position)
-    members = {name: tuple(mine) for name, mine in named.items() if any(o in mirrors for o in mine)}
-    of = {o: name for name, mine in members.items() for o in mine}
+    members = {name: tuple(positions) for name, positions in named.items() if any(o in mirrors for o in positions)}
+    of = {o: name for name, positions in members.items() for o in positions}
     first: dict[int, int] = {}
     moved: dict[int, int] = {}
     for o in of:
@@ -110,16 +110,16 @@ def recomputing(problem: Problem) -> Problem:
 def _graph(graph: OpGraph, regions: Regions) -> OpGraph:
     """With what operators save and need while they run."""
     operators = list(graph.operators)
-    kept: dict[int, Amount] = defaultdict(Amount)
-    for tensor, keeper in _kept(graph).items():
-        kept[keeper] += graph.tensors[tensor].nbytes
+    saved: dict[int, Amount] = defaultdict(Amount)
+    for tensor, keeper in _savers(graph).items():
+        saved[keeper] += graph.tensors[tensor].nbytes
     for o, operator in enumerate(graph.operators):
-        if o in regions.of or o in kept:
+        if o in regions.of or o in saved:
             operators[o] = replace(
-                operator, saved_bytes=(NOTHING if o in regions.of else operator.saved_bytes) + kept[o]
+                operator, saved_bytes=(NOTHING if o in regions.of else operator.saved_bytes) + saved[o]
             )
-    room = {name: _room(graph, mine) for name, mine in regions.members.items()}
-    again = {name: _most(graph, mine) for name, mine in regions.members.items()}
+    room = {name: _room(graph, members) for name, members in regions.members.items()}
+    again = {name: _most(graph, members) for name, members in regions.members.items()}
     needs = {b: o.workspace_bytes for b, o in enumerate(graph.operators) if o.phase in BACKWARD_PHASES}
     for late, into in regions.moved.items():
         needs[into] += needs.pop(late)
@@ -138,10 +138,10 @@ def _room(graph: OpGraph, members: tuple[int, ...]) -> Amount:
     """All that the operators of a region save, but for what is kept all the time."""
     inside = set(members)
     saved = [graph.operators[o].saved_bytes for o in members]
-    kept = [graph.tensors[t].nbytes for t in _kept(graph) if graph.tensors[t].saver in inside]
+    retained = [graph.tensors[t].nbytes for t in _savers(graph) if graph.tensors[t].saver in inside]
     return Amount(
-        max(0.0, sum(a.fixed for a in saved) - sum(a.fixed for a in kept)),
-        max(0.0, sum(a.per_sample for a in saved) - sum(a.per_sample for a in kept)),
+        max(0.0, sum(a.fixed for a in saved) - sum(a.fixed for a in retained)),
+        max(0.0, sum(a.per_sample for a in saved) - sum(a.per_sample for a in retained)),
     )
 
 
@@ -158,7 +158,7 @@ def _larger(a: Amount, b: Amount) -> Amount:
 
 
 @per_graph
-def _kept(graph: OpGraph) -> Mapping[int, int]:
+def _savers(graph: OpGraph) -> Mapping[int, int]:
     """Tensor -> the operator whose saved bytes it is among, for what regions keep of every micro-batch.
 
     What an operator in no region saves is none of it. What comes into regions is kept once, with the operator of a
@@ -167,7 +167,7 @@ def _kept(graph: OpGraph) -> Mapping[int, int]:
     operator of the region was the first to: its saved bytes, which are dropped, are then no less than the tensor.
     """
     regions, rank = regions_of(graph), {o: position for position, o in enumerate(graph.topological_order)}
-    kept: dict[int, int] = {}
+    savers: dict[int, int] = {}
     for t, tensor in enumerate(graph.tensors):
         p = tensor.producer
         readers = [c for c in tensor.consumers if graph.operators[c].phase is Phase.FORWARD]
@@ -177,25 +177,25 @@ def _kept(graph: OpGraph) -> Mapping[int, int]:
         if not readers or (tensor.saver >= 0 and tensor.saver not in regions.of):
             continue
         if home is not None and graph.operators[p].cached:
-            kept[t] = p
+            savers[t] = p
         elif entering:
-            kept[t] = min(entering, key=rank.__getitem__)
+            savers[t] = min(entering, key=rank.__getitem__)
         elif home is not None and len(inside) < len(readers) and tensor.saver >= 0:
-            kept[t] = p
+            savers[t] = p
         elif home is not None and len(inside) < len(readers):
             least = tensor.nbytes.at(graph.samples)
             if any(graph.operators[o].saved_bytes.at(graph.samples) >= least for o in (p, *inside)):
-                kept[t] = p
-    return kept
+                savers[t] = p
+    return savers
 
 
 def _times(graph: OpGraph, compute: ComputeTable, regions: Regions) -> ComputeTable:
     """With what runs again before its backward, and gradients of parameters with those of inputs."""
     into: list[tuple[int, int]] = [(target, late) for late, target in regions.moved.items()]
-    for mine in regions.members.values():
-        following = [regions.first[o] for o in mine if o in regions.first]
+    for members in regions.members.values():
+        following = [regions.first[o] for o in members if o in regions.first]
         seen = 0
-        for o in mine:  # what has no backward runs again with the next one that has
+        for o in members:  # what has no backward runs again with the next one that has
             if not graph.operators[o].cached:
                 into.append((regions.first.get(o, following[min(seen, len(following) - 1)]), o))
             seen += o in regions.first
@@ -217,10 +217,10 @@ def _times(graph: OpGraph, compute: ComputeTable, regions: Regions) -> ComputeTa
 def readings(graph: OpGraph) -> tuple[Reading, ...]:
     """Of all tensors that regions read those that are not among what their maker saves. A plan that cuts a region
     keeps some of them where they are read: see `solvers.evaluation.unit_bytes`."""
-    regions, kept = regions_of(graph), _kept(graph)
+    regions, savers = regions_of(graph), _savers(graph)
     unsaved = []
     for t, tensor in enumerate(graph.tensors):
-        among = kept.get(t, -1 if tensor.saver in regions.of else tensor.saver)
+        among = savers.get(t, -1 if tensor.saver in regions.of else tensor.saver)
         if among == tensor.producer:
             continue
         for reader in tensor.consumers:

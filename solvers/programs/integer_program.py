@@ -47,8 +47,8 @@ class Model:
         total: dict[int, float] = {}
         for variable, coefficient in terms:
             total[variable] = total.get(variable, 0.0) + coefficient
-        kept = {variable: c for variable, c in total.items() if c != 0.0}
-        self.rows.append((list(kept), list(kept.values()), least, most))
+        nonzero = {variable: c for variable, c in total.items() if c != 0.0}
+        self.rows.append((list(nonzero), list(nonzero.values()), least, most))
 
     def objective_at(self, values: Sequence[float]) -> float:
         return math.fsum(c * v for c, v in zip(self.cost, values, strict=True))

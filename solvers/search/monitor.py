@@ -87,7 +87,7 @@ class Monitor:
         self.started_s = self.clock() - self.uncounted_s()
         self.rng = random.Random(self.seed)
 
-    def apart(self) -> Monitor:
+    def independent(self) -> Monitor:
         """A monitor for a search within this one, which starts from the given plans alone.
 
         It searches as it would by itself, so this search never ends with less than that one. What is offered to it is
@@ -101,7 +101,7 @@ class Monitor:
         inner._for = self
         return inner
 
-    def asking(self, question: Problem, taken_over: Callable[[Plan], Plan] | None = None) -> Monitor:
+    def for_question(self, question: Problem, taken_over: Callable[[Plan], Plan] | None = None) -> Monitor:
         """A monitor for another question within this search.
 
         taken_over: makes a plan of that question one of this; then each best plan that improves on the best here is
@@ -110,7 +110,7 @@ class Monitor:
         inner = replace(self, problem=question, time_limit_s=self.remaining_s, gap=0.0, on_progress=ignore)
         least_s = math.inf
 
-        def tell(step: Progress, plan: Plan | None) -> None:
+        def report(step: Progress, plan: Plan | None) -> None:
             nonlocal least_s
             self.member = step.member or self.member
             if step.note:
@@ -121,7 +121,7 @@ class Monitor:
                     self.offer(taken_over(plan))
 
         if taken_over is not None:
-            inner.on_progress = tell
+            inner.on_progress = report
         return inner
 
     def begin_with(self, plan: Plan) -> bool:
@@ -185,7 +185,7 @@ class Monitor:
             self._for._take(plan, judged)
         if self._is_best(plan, judged):
             self.best, self.judged = plan, judged
-            self._tell("")
+            self._report("")
 
     def _is_best(self, plan: Plan, judged: Judged) -> bool:
         if self.best is None or self.judged is None:
@@ -204,7 +204,7 @@ class Monitor:
             self._for.raise_bound(bound_s)
         if bound_s > self.bound_s:
             self.bound_s = min(bound_s, self.least_s)
-            self._tell("")
+            self._report("")
 
     def prove_infeasible(self, why: str) -> None:
         """Record a proof that no plan exists; ``why`` is one sentence for people."""
@@ -213,20 +213,20 @@ class Monitor:
             self._for.prove_infeasible(why)
 
     def note(self, text: str) -> None:
-        """Say something worth reading beside the result (a fallback taken, a limit met), once."""
+        """Note something worth reading beside the result (a fallback taken, a limit met), once."""
         if text not in self.notes:
             self.notes.append(text)
             if self._for is not None:
                 self._for.note(text)
-            self._tell(text)
+            self._report(text)
 
     def begin(self, text: str) -> None:
-        """Say what the search turns to next; shown while it lasts, not kept with the result."""
+        """Report what the search turns to next; shown while it lasts, not kept with the result."""
         if self._for is not None:
             self._for.begin(text)
-        self._tell(text)
+        self._report(text)
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         step = Progress(self.elapsed_s, self.objective_s, self.bound_s, text, self.member)
         self.trace.append(step)
         self.on_progress(step, self.best)

@@ -114,9 +114,9 @@ def saved_bytes(problem: Problem, jobs: Jobs, only: Bools | None = None) -> Floa
     that is asked, all by default."""
     size, count = _columns(recomputation.saved(problem)), len(jobs.stage)
     counts = np.ones(len(jobs.members)) if only is None else only.astype(np.float64)
-    kept = sums(jobs.member_of, size.fixed[jobs.members] * counts, count)
-    kept += sums(jobs.member_of, size.per_sample[jobs.members] * counts, count) * jobs.samples
-    return np.where((jobs.kind == FORWARD) & problem.has_backward(), kept, 0.0)
+    saved = sums(jobs.member_of, size.fixed[jobs.members] * counts, count)
+    saved += sums(jobs.member_of, size.per_sample[jobs.members] * counts, count) * jobs.samples
+    return np.where((jobs.kind == FORWARD) & problem.has_backward(), saved, 0.0)
 
 
 def workspace_bytes(problem: Problem, jobs: Jobs) -> Floats:
@@ -153,25 +153,25 @@ def _living(problem: Problem, jobs: Jobs) -> tuple[Floats, Floats]:
 def received_here_bytes(problem: Problem, plan: Plan, jobs: Jobs) -> Floats:
     """[jobs] B of what a forward job that runs again reads of other stages of its own devices; and of what a job with
     a part of a region reads there, or of its own stage, that no operator of the stage keeps."""
-    graph, kept = problem.graph, np.zeros(len(jobs.stage))
+    graph, received = problem.graph, np.zeros(len(jobs.stage))
     regions = None if problem.plain is None else regions_of(problem.plain.graph)
     for index, stage in enumerate(plan.stages):
         if not stage.recompute and regions is None:
             continue
-        mine = set(stage.operators)
+        members = set(stage.operators)
         here = {o for other in plan.stages if other.devices == stage.devices for o in other.operators}
         for job in np.flatnonzero((jobs.stage == index) & (jobs.kind == FORWARD)).tolist():
             read = [(o, t) for o in jobs.members[jobs.member_of == job].tolist() for t in graph.inputs[o]]
             read = [(o, t) for o, t in read if graph.tensors[t].producer in here]
             if stage.recompute or regions is None:
-                chosen = {t for _, t in read if graph.tensors[t].producer not in mine}
+                chosen = {t for _, t in read if graph.tensors[t].producer not in members}
             else:
-                chosen = {t for o, t in read if _lacks(graph, regions, mine, o, t)}
-            kept[job] = sum(graph.tensors[t].nbytes.at(float(jobs.samples[job])) for t in chosen)
-    return kept
+                chosen = {t for o, t in read if _lacks(graph, regions, members, o, t)}
+            received[job] = sum(graph.tensors[t].nbytes.at(float(jobs.samples[job])) for t in chosen)
+    return received
 
 
-def _lacks(graph: OpGraph, regions: Regions, mine: set[int], reader: int, tensor: int) -> bool:
+def _lacks(graph: OpGraph, regions: Regions, members: set[int], reader: int, tensor: int) -> bool:
     """Whether nobody of a stage has what one of its operators in a region needs of its own devices to run again."""
     producer = graph.tensors[tensor].producer
     saver = graph.tensors[tensor].saver
@@ -179,8 +179,8 @@ def _lacks(graph: OpGraph, regions: Regions, mine: set[int], reader: int, tensor
     if reader not in regions.name or keeper == producer:
         return False
     if regions.name.get(producer) == regions.name[reader]:
-        return producer not in mine
-    return keeper not in mine
+        return producer not in members
+    return keeper not in members
 
 
 def held_for_next_part(problem: Problem, plan: Plan, jobs: Jobs) -> tuple[Floats, Ints]:
@@ -233,7 +233,7 @@ def _waiting(graph: OpGraph, forwards: set[int], backwards: set[int], late: set[
     whole = {o for o in forwards & mirrors.keys() if mirrors[o] <= late}
     held: set[int] = set()
     for o in reversed(graph.topological_order):
-        mine = mirrors.get(o, set()) & late
-        if o in forwards and (mine or held & {*graph.successors[o]} or whole & {*graph.predecessors[o]}):
+        late_mirrors = mirrors.get(o, set()) & late
+        if o in forwards and (late_mirrors or held & {*graph.successors[o]} or whole & {*graph.predecessors[o]}):
             held.add(o)
     return held

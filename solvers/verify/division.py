@@ -429,9 +429,13 @@ def _within(outer: _Derived, inner: _Derived) -> Iterator[str]:
     for call in inner.division.calls:
         if inner.changes(call):
             continue
-        mine = outer.makers.get(_origin(inner.division.tensors[call.outputs[0]].name))
+        counterpart = outer.makers.get(_origin(inner.division.tensors[call.outputs[0]].name))
         names = [_origin(tensor.name) for tensor in inner.tensors(call.inputs)]
-        if mine is None or mine.target != call.target or [one.name for one in outer.tensors(mine.inputs)] != names:
+        if (
+            counterpart is None
+            or counterpart.target != call.target
+            or [one.name for one in outer.tensors(counterpart.inputs)] != names
+        ):
             yield f"division: {call.target} of {_name(inner, call)} is no call of an inner group"
 
 
@@ -590,24 +594,24 @@ def _saved(derived: _Derived) -> Iterator[str]:
     outside, storage = _from_outside(division), _storages(derived)
     sizes: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
     charged: set[int] = set()
-    kept: dict[int, set[int]] = {}
+    saved: dict[int, set[int]] = {}
     inside: set[int] = set()
     for each in sorted(division.saved, key=lambda one: one.call):
         call = division.calls[each.call]
-        kept[each.call] = {storage[number] for number in each.tensors}
+        saved[each.call] = {storage[number] for number in each.tensors}
         if call.operator is None or not set(each.tensors) <= {*call.inputs, *call.outputs}:
             yield f"division: {call.target} of {_name(derived, call)} saves what it neither reads nor makes"
             continue
         share = 1 / derived.members(call) if _is_divided(derived, call) else 1.0
         more = [each.inside * share, (each.inside + each.grows * graph.samples) * share]
         inside |= {each.call} if each.inside else set()
-        for owner in sorted(kept[each.call] - charged - outside):
+        for owner in sorted(saved[each.call] - charged - outside):
             tensor = division.tensors[owner]
             more = [size + part for size, part in zip(more, derived.bytes_of_member(tensor), strict=True)]
-        charged |= kept[each.call]
+        charged |= saved[each.call]
         sizes[call.operator] = [one + other for one, other in zip(sizes[call.operator], more, strict=True)]
     if division.saved:
-        yield from _operands(derived, storage, kept, inside)
+        yield from _operands(derived, storage, saved, inside)
     for position, operator in enumerate(graph.operators):
         if operator.phase is not Phase.FORWARD:
             continue
@@ -642,7 +646,7 @@ def _storages(derived: _Derived) -> list[int]:
 
 
 def _operands(
-    derived: _Derived, storage: Sequence[int], kept: Mapping[int, set[int]], inside: Collection[int]
+    derived: _Derived, storage: Sequence[int], saved: Mapping[int, set[int]], inside: Collection[int]
 ) -> Iterator[str]:
     """Products that save too little, by rule: the gradient of one operand is computed from the other. Where one makes
     something inside, that may be a copy of it."""
@@ -654,7 +658,7 @@ def _operands(
             continue
         for one, other in (call.inputs[:2], call.inputs[1::-1]):
             needed = storage[one]
-            if division.tensors[other].differentiable and needed not in outside | kept.get(position, set()):
+            if division.tensors[other].differentiable and needed not in outside | saved.get(position, set()):
                 yield (
                     f"division: {call.target} of {_name(derived, call)} does not save {division.tensors[one].name!r},"
                     f" of which the gradient of {division.tensors[other].name!r} is made"

@@ -83,8 +83,8 @@ def _unlike(problem: Problem, plan: Plan, schedule: Schedule, first: int, other:
         return f"is another: {b.kind} with {b.memory_bytes} bytes"
     if plan.order[first] is not plan.order[other] and plan.order[first] != plan.order[other]:
         return "has other actions in its order"
-    mine, its = schedule.memory[first], schedule.memory[other]
-    return "" if mine is its or mine == its else "has another memory curve"
+    first_memory, other_memory = schedule.memory[first], schedule.memory[other]
+    return "" if first_memory is other_memory or first_memory == other_memory else "has another memory curve"
 
 
 def unlike_wires(group: Group, moves: Moves) -> list[str]:
@@ -101,15 +101,15 @@ def unlike_wires(group: Group, moves: Moves) -> list[str]:
     for src, dst in sorted(pairs):
         start, away = place[src], dst not in place
         end, first = following[dst] if away else place[dst], cluster.link(src, dst)
-        for number, mine in enumerate(every):
-            a, b = mine[start], every[(number + away) % len(every)][end]
+        for number, devices in enumerate(every):
+            a, b = devices[start], every[(number + away) % len(every)][end]
             link = cluster.link(a, b)
             if first is None or link is None:
                 return [f"there is no link from device {a} to device {b}"]
             if (link.latency_s, link.bandwidth_bytes_per_s) != (first.latency_s, first.bandwidth_bytes_per_s):
                 findings.append(f"the link {a} -> {b} is not as fast as {src} -> {dst}, which is said to do the same")
-            whose = number, first.resource or f"{src}->{dst}"
-            if owner.setdefault(link.resource or f"{a}->{b}", whose) != whose:
+            wire = number, first.resource or f"{src}->{dst}"
+            if owner.setdefault(link.resource or f"{a}->{b}", wire) != wire:
                 findings.append(
                     f"the wire of {a} -> {b} is not used as that of {src} -> {dst}, said to do the same, is"
                 )

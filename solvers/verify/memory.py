@@ -36,9 +36,9 @@ def memory(group: Group, jobs: Jobs, moves: Moves, copies: Copies, spans: Spans,
     static = np.zeros(len(devices))
     each = {replicas: held_throughout(problem, replicas) for replicas in set(map(len, group.rings))}
     for stage, ring in zip(plan.stages, group.rings, strict=True):
-        mine, replicas = list(stage.operators), len(ring)
-        static[list(stage.devices)] += each[replicas][mine].sum()
-        static[list(stage.devices)] += borrowed_bytes(problem, mine, replicas)
+        operators, replicas = list(stage.operators), len(ring)
+        static[list(stage.devices)] += each[replicas][operators].sum()
+        static[list(stage.devices)] += borrowed_bytes(problem, operators, replicas)
     holds: list[Holds] = []
     if problem.stated_bytes is None:
         released = _released(problem, jobs, spans, schedule)
@@ -64,11 +64,11 @@ def _released(problem: Problem, jobs: Jobs, spans: Spans, schedule: Schedule) ->
     for job, (stage, operator) in enumerate(zip(jobs.stage.tolist(), jobs.operator.tolist(), strict=True)):
         forward = problem.graph.operators[operator].forward_of if operator >= 0 else None
         group[job] = groups.setdefault((stage, operator if forward is None else forward), len(groups))
-    keeps = np.isin(jobs.kind, (FORWARD, *BACKWARDS))
+    holding = np.isin(jobs.kind, (FORWARD, *BACKWARDS))
     slices = np.zeros(len(groups), np.int64)
-    slices[group[keeps]] = jobs.slices[keeps]
+    slices[group[holding]] = jobs.slices[holding]
     last = np.zeros(int(slices.sum()))
-    turn = np.flatnonzero(keeps[jobs.job])
+    turn = np.flatnonzero(holding[jobs.job])
     slot = starts(slices)[group[jobs.job[turn]]] + turn - jobs.first[jobs.job[turn]]
     backward = jobs.kind[jobs.job[turn]] != FORWARD
     np.maximum.at(last, slot[backward], end[turn[backward]])
@@ -144,8 +144,8 @@ def _handed_on(problem: Problem, jobs: Jobs, spans: Spans, schedule: Schedule) -
     row, device = np.nonzero((makers >= 0) & (consumers >= 0))
     maker, consumer, tensor = makers[row, device], consumers[row, device], tensors[row]
     if problem.has_backward():
-        kept = jobs.kind[jobs.job[maker]] != FORWARD
-        maker, consumer, tensor, device = maker[kept], consumer[kept], tensor[kept], device[kept]
+        unsaved = jobs.kind[jobs.job[maker]] != FORWARD
+        maker, consumer, tensor, device = maker[unsaved], consumer[unsaved], tensor[unsaved], device[unsaved]
     pair, which = np.unique(np.stack([tensor, maker]), axis=1, return_inverse=True)
     until = np.zeros(pair.shape[1])
     np.maximum.at(until, which.reshape(-1), end[consumer])
@@ -182,8 +182,8 @@ def curve_findings(
     cuts = np.searchsorted(every.device[order], np.arange(len(static) + 1))
     findings, peaks = [], {}
     for device in devices:
-        mine = Holds._make(column[order[cuts[device] : cuts[device + 1]]] for column in every)
-        counted = _curve(float(static[device]), mine)
+        held = Holds._make(column[order[cuts[device] : cuts[device + 1]]] for column in every)
+        counted = _curve(float(static[device]), held)
         peaks[device] = counted.peak_bytes
         findings += _compare(device, float(static[device]), counted, schedule.memory[device], schedule.makespan_s)
     return findings, peaks

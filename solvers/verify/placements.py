@@ -214,8 +214,8 @@ def _along(call: Call) -> Letters:
 def _sum(call: Call) -> Letters:
     letters = _rows(call)
     gone = {dim % len(letters) for dim in call.integers.get("dim", range(len(letters)))}
-    keeps = len(call.made[0]) == len(letters)
-    out = [None if at in gone else mark for at, mark in enumerate(letters) if keeps or at not in gone]
+    keepdim = len(call.made[0]) == len(letters)
+    out = [None if at in gone else mark for at, mark in enumerate(letters) if keepdim or at not in gone]
     return Letters([letters], [out], sums="".join(letters[at] or "" for at in gone))
 
 

@@ -62,8 +62,8 @@ def spans_of(
     hosts = np.array(lane, bool) & (c.to_device[rows] == c.device[rows])
     halves = ~reduce & ~hosts & (c.to_device[rows] == c.device[rows])
 
-    def matched(mine: Ints, priority: Floats, ready_s: Floats, which: Bools) -> Ints:
-        return rows[which][paired(mine, there[which], ready_s, priority, c.start_s[rows[which]], instant)]
+    def matched(code: Ints, priority: Floats, ready_s: Floats, which: Bools) -> Ints:
+        return rows[which][paired(code, there[which], ready_s, priority, c.start_s[rows[which]], instant)]
 
     end = c.end_s + 2 * instant * (c.end_s <= c.start_s) if brief_later else c.end_s
     made = made_s(moves, end[turns])
@@ -134,7 +134,7 @@ def _turns(jobs: Jobs, schedule: Schedule) -> tuple[Ints, list[str]]:
     rows = np.flatnonzero(c.to_device < 0)
     columns = (jobs.stage[jobs.job], jobs.kind[jobs.job], jobs.micro_batch, jobs.device, jobs.operator[jobs.job])
     spans = (c.stage, c.kind, c.micro_batch, c.device, c.operator)
-    code = joined([np.concatenate([mine, span[rows]]) for mine, span in zip(columns, spans, strict=True)])
+    code = joined([np.concatenate([column, span[rows]]) for column, span in zip(columns, spans, strict=True)])
     wanted, there = code[: len(jobs.job)], code[len(jobs.job) :]
     order, of = np.argsort(wanted, kind="stable"), np.argsort(there, kind="stable")
     if np.array_equal(wanted[order], there[of]):
@@ -163,7 +163,7 @@ def _codes(wanted: Sequence[Ints | Floats], resources: Ints, rows: Ints, schedul
     c = schedule.columns
     *same, resource, nbytes, seconds = wanted
     spans = (c.stage, c.kind, c.micro_batch, c.device, c.to_device)
-    code = [np.concatenate([mine, span[rows]]) for mine, span in zip(same, spans, strict=True)]
+    code = [np.concatenate([column, span[rows]]) for column, span in zip(same, spans, strict=True)]
     code.append(np.concatenate([resources[resource.astype(np.int64)], c.resource[rows]]))
     took = c.end_s[rows] - c.start_s[rows]
     code.append(clusters(np.concatenate([nbytes, c.nbytes[rows]]), 0.0))

@@ -68,8 +68,8 @@ def _waits(jobs: Jobs, messages: Messages) -> tuple[Ints, Ints]:
     a, b = messages.earlier, messages.later
     shapes, which = np.unique(np.stack([count[a], count[b], replicas[a]], axis=1), axis=0, return_inverse=True)
     earlier, later = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for number, (mine, theirs, r) in enumerate(shapes.tolist()):
-        i, j, _ = overlaps(mine, theirs)
+    for number, (earlier_count, later_count, r) in enumerate(shapes.tolist()):
+        i, j, _ = overlaps(earlier_count, later_count)
         p = np.arange(r)
         rows = which.reshape(-1) == number
         earlier.append((jobs.first[a[rows], None, None] + (i * r)[:, None] + p).reshape(-1))
@@ -176,8 +176,8 @@ def _largest(values: Floats, low: Ints, high: Ints) -> Floats:
     level, width = values, 1
     while True:
         span = high[pending] - low[pending]
-        mine = pending[span < 2 * width]  # two windows of this width cover it
-        maxima[mine] = np.maximum(level[low[mine]], level[high[mine] - width])
+        covered = pending[span < 2 * width]  # two windows of this width cover it
+        maxima[covered] = np.maximum(level[low[covered]], level[high[covered] - width])
         pending = pending[span >= 2 * width]
         if not len(pending):
             break

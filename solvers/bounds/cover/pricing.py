@@ -217,7 +217,7 @@ class ProgramPricing:
             inside = np.asarray(values)[:groups] > 0.5
             candidates.append((float(prices[inside].sum()), inside))
 
-        def heard(kind: Any, _text: str, out: Any, into: Any, _data: Any) -> None:
+        def callback(kind: Any, _text: str, out: Any, into: Any, _data: Any) -> None:
             nonlocal stopped, checked_s
             if kind == highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution:
                 add(out.mip_solution)
@@ -229,7 +229,7 @@ class ProgramPricing:
 
         solver.clearSolver()
         solver.changeColsCost(groups, np.arange(groups, dtype=np.int32), -prices)
-        solver.setCallback(heard, None)
+        solver.setCallback(callback, None)
         for kind in ("kCallbackMipImprovingSolution", "kCallbackMipInterrupt"):
             solver.startCallback(getattr(highspy.cb.HighsCallbackType, kind))
         solver.run()

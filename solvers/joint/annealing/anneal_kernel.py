@@ -142,11 +142,11 @@ def begin(a: PassArrays, s: PassState, order: Ints, level: Level, w: Walker, mod
     seconds = timed(a, s, order, w, mode, np.inf)
     w.figures[EXCESS] = excess_share(a, s) if seconds < np.inf else np.inf
     w.figures[COST] = seconds * (1 + PENALTY * w.figures[EXCESS]) if seconds < np.inf else np.inf
-    _keep(w)
+    _save_best(w)
 
 
 @njit(cache=True)
-def _keep(w: Walker) -> None:
+def _save_best(w: Walker) -> None:
     figures = w.figures
     better = figures[EXCESS] < figures[BEST_EXCESS]
     if figures[EXCESS] == figures[BEST_EXCESS]:
@@ -291,5 +291,5 @@ def _accepted(a: PassArrays, s: PassState, order: Ints, w: Walker, mode: int, li
     if excess > 0 and (w.figures[EXCESS] == 0 or cost > limit):
         return False
     w.figures[COST], w.figures[EXCESS] = cost, excess
-    _keep(w)
+    _save_best(w)
     return True

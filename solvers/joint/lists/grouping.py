@@ -32,7 +32,7 @@ class _Units:
         return True
 
 
-def apart(model: PassModel) -> Ints:
+def singletons(model: PassModel) -> Ints:
     """Every group for itself."""
     return np.arange(len(model.groups))
 

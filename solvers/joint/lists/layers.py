@@ -126,15 +126,15 @@ def cut_layers(
     held = costs.static_bytes[:, None] + costs.saved_bytes[:, None] * copies
     place = np.full(layers, -1)
     besides_s, left = np.zeros(count), np.array(caps, np.float64) * (1 + ROUNDING)
-    loose = costs.allowed[:, chosen].all(axis=1)
-    for layer in np.flatnonzero(~loose).tolist():
+    free = costs.allowed[:, chosen].all(axis=1)
+    for layer in np.flatnonzero(~free).tolist():
         able = [d for d in range(count) if costs.allowed[layer, d] and held[layer, d] <= left[d]]
         if not able:
             return None
         place[layer] = min(able, key=lambda d: (besides_s[d] + costs.work_s[layer, d], d))
         besides_s[place[layer]] += costs.work_s[layer, place[layer]]
         left[place[layer]] -= held[layer, place[layer]]
-    row = np.flatnonzero(loose)
+    row = np.flatnonzero(free)
     cut_s = np.zeros(len(row) + 1) if crossing_s is None else crossing_s(row)
     work_s = costs.work_s[row][:, chosen]
     given = _totals(work_s), _totals(held[row][:, chosen]), besides_s[chosen], left[chosen], cut_s

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from solvers.joint.lists.grouping import apart, co_placed, heavy, in_touch
+from solvers.joint.lists.grouping import co_placed, heavy, in_touch, singletons
 from solvers.joint.lists.jobs import jobs_of
 from solvers.joint.lists.layers import ROUNDING, layer_split, module_order, split_by_modules
 from solvers.joint.lists.schedulers import earliest_first, heft, m_topo
@@ -47,7 +47,7 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[str, Ti
         for name, unit_of, caps in (
             ("split of what needs no link", in_touch(model), model.memory_bytes),
             ("split of what needs no link, beyond memory", in_touch(model), beyond),
-            ("layer split beyond memory", apart(model), beyond),
+            ("layer split beyond memory", singletons(model), beyond),
         ):
             layers = [np.flatnonzero((unit_of == unit)[model.group_of]).tolist() for unit in range(unit_of.max() + 1)]
             parts = layer_split(model, layers, caps, range(model.devices), transfers=False)
@@ -68,7 +68,7 @@ def _schedulers(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[s
     yield "layer split by modules", partial(by_module, transfers=False)
     yield "layer split by modules with transfers", partial(by_module, transfers=True)
     units = {
-        "": apart(model),
+        "": singletons(model),
         " of co-placed operators": co_placed(model, caps),
         " of heavy groups": heavy(model, caps, PARTS_PER_DEVICE * model.devices),
     }

@@ -43,8 +43,8 @@ class Joint:
         model = pass_model(problem)
         monitor.check()
         search = Search(model, monitor.rng.getrandbits(63), monitor.check)
-        if monitor.best is not None and (apart := taken_apart(model, monitor.best)) is not None:
-            search.take_up(*apart)
+        if monitor.best is not None and (parts := taken_apart(model, monitor.best)) is not None:
+            search.take_up(*parts)
         for _, seed in seeds(model, monitor.check):
             monitor.check()
             seeded = search.take_up(seed.place, seed.sequences, seed.rank)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.joint.lists.grouping import apart, co_placed, heavy
+from solvers.joint.lists.grouping import co_placed, heavy, singletons
 from solvers.joint.lists.jobs import Jobs, jobs_of
 from solvers.joint.lists.jobs_kernel import NONE, JobArrays
 from solvers.joint.lists.schedulers import Channel, earliest_first, heft, m_topo
@@ -201,7 +201,7 @@ def _offer_grouped(
     """Offer what a scheduler plans for co-placed operators, then for single ones unless that fitted."""
     model = pass_model(problem)
     monitor.check()
-    groupings = [apart(model)]
+    groupings = [singletons(model)]
     if planner.co_placement:
         groupings.insert(0, co_placed(model, model.memory_bytes))
     schedulers = (scheduler(jobs_of(model, units, contract=planner.fusion)) for units in groupings)
@@ -235,7 +235,7 @@ class HEFT:
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         model = pass_model(problem)
         monitor.check()
-        units = apart(model)
+        units = singletons(model)
         if self.grouped:
             units = heavy(model, model.memory_bytes, PARTS_PER_DEVICE * model.devices)
         jobs = jobs_of(model, units, contract=self.grouped)

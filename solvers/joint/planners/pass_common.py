@@ -87,10 +87,10 @@ class Offers:
         """The device of every group in the best plan, which is simulated; None if there is none, or not one of a
         device an operator."""
         best = self.monitor.best
-        apart = None if best is None else taken_apart(self.model, best)
-        if apart is None or math.isinf(self.simulator.in_order_s(*apart)):
+        parts = None if best is None else taken_apart(self.model, best)
+        if parts is None or math.isinf(self.simulator.in_order_s(*parts)):
             return None
-        return apart[0]
+        return parts[0]
 
     def _offer(self, place: Ints, seconds: float) -> float:
         if seconds >= self.monitor.objective_s or not self.simulator.fits():

@@ -103,7 +103,7 @@ def _offer_starts(problem: Problem, monitor: Monitor) -> None:
     search = LatencySearch(moves=START_MOVES)
     if problem.subgraphs_per_device != 1:
         single = replace(problem, subgraphs_per_device=1)
-        search(single, monitor.asking(single, lambda plan: plan))
+        search(single, monitor.for_question(single, lambda plan: plan))
     search(problem, monitor)
 
 

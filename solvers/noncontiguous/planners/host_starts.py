@@ -70,7 +70,7 @@ def _deal_best(planner: Planner, alike: Problem, problem: Problem, monitor: Moni
     """Deal out what a planner finds for another problem; the bound that it proves there, in seconds."""
     if planner.unsupported(alike) is not None:
         return 0.0
-    inner = monitor.asking(alike)
+    inner = monitor.for_question(alike)
     with suppress(Stop):
         planner(alike, inner)
     monitor.check()
@@ -86,7 +86,7 @@ def _offer_within(problem: Problem, monitor: Monitor, host: int) -> None:
     inside = replace(problem, cluster=cluster.part(devices))
     if quick.unsupported(inside) is not None:
         return
-    inner = monitor.asking(inside)
+    inner = monitor.for_question(inside)
     quick(inside, inner)
     if inner.best is not None:
         placement = inner.best.placement()

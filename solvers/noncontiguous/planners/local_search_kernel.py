@@ -28,9 +28,9 @@ def _keeps_contiguous(sets: Sets, at: State, v: int, b: int, marks: Bools) -> bo
         return True
     a = at.where[v]
     move(sets, at, v, b)
-    keeps = is_contiguous(sets, at, marks)
+    contiguous = is_contiguous(sets, at, marks)
     move(sets, at, v, a)
-    return keeps
+    return contiguous
 
 
 @uncounted

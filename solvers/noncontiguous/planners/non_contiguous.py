@@ -146,7 +146,7 @@ def offer_contiguous(problem: Problem, monitor: Monitor, downset_budget: int) ->
     if planner.unsupported(narrower):
         return
     monitor.begin("contiguous start")
-    inner = monitor.asking(narrower)
+    inner = monitor.for_question(narrower)
     with suppress(Stop):
         planner(narrower, inner)
     if inner.best is not None:
@@ -190,8 +190,8 @@ class _Search:
             least_s = min(least_s, self._least(ground.sets._replace(held=ground.contracted.static_bytes))[0])
             while True:
                 sets = ground.sets
-                found_s, where = self._least(sets)
-                if math.isinf(found_s) or math.isfinite(ground.offer(where)) or ground.sets is sets:
+                placement_s, where = self._least(sets)
+                if math.isinf(placement_s) or math.isfinite(ground.offer(where)) or ground.sets is sets:
                     break  # a plan, or no other estimate of memory left to try
         if self.exact and self.problem.max_replicas == 1 and self.problem.sizes_alike:
             if math.isfinite(least_s):

@@ -77,11 +77,11 @@ def add_merges(changes: list[Change], facts: Facts, stages: Stages, stage: int, 
     """Two stages become one, on the devices of both or of one, and the busiest get what is over."""
     table = stages.table
     for other in near.stage:
-        keep, gone = (stage, other) if table[stage, HOST] == stage else (other, stage)
-        if table[keep, HOST] == gone:
+        into, gone = (stage, other) if table[stage, HOST] == stage else (other, stage)
+        if table[into, HOST] == gone:
             continue
-        merged = without(stages, gone, keep)
-        at = keep - (gone < keep)
+        merged = without(stages, gone, into)
+        at = into - (gone < into)
         if merged.table[at, HOST] != at:
             lead_to(changes, merged)
             continue
@@ -143,8 +143,8 @@ def add_splits(changes: list[Change], facts: Facts, stages: Stages, stage: int, 
         for replicas in range(1, whole[REPLICAS] + free):
             if row_of(costs, whole[SIZE], replicas) >= 0:
                 rest = at_most(costs, whole[SIZE], whole[REPLICAS] + free - replicas)
-                apart = on_devices(on_devices(halves, stage, replicas), second, rest)
-                lead_to(changes, apart)
+                split = on_devices(on_devices(halves, stage, replicas), second, rest)
+                lead_to(changes, split)
         if free == 0:
             lead_to(changes, squeeze(facts, halves, NOBODY))
             for _, a, b in pairs:

@@ -103,7 +103,7 @@ def allowed(facts: Facts, stages: Stages, works: Works, after: Bools) -> bool:
 
 
 @njit(cache=True)
-def kept(rules: Rules, table: Ints, after: Bools) -> Ints:
+def flights_of(rules: Rules, table: Ints, after: Bools) -> Ints:
     """Micro-batches in flight of every stage."""
     size = table[:, SIZE].copy()
     if not rules.backward:
@@ -121,7 +121,7 @@ def levelled(facts: Facts, stages: Stages, after: Bools) -> Stages:
     if not stages.table[:, SLACK].any():
         return stages
     table, size = stages.table.copy(), stages.table[:, SIZE]
-    samples = kept(facts.rules, table, after) * size
+    samples = flights_of(facts.rules, table, after) * size
     order = topological(after)
     for rank in range(len(order) - 1, -1, -1):
         s, most = order[rank], 0
@@ -178,10 +178,10 @@ def _transfers(facts: Facts, stages: Stages) -> tuple[Floats, Floats]:
 
 
 @njit(cache=True)
-def _over_bytes(rules: Rules, table: Ints, works: Works, keeps: Ints, received: Floats) -> float:
+def _over_bytes(rules: Rules, table: Ints, works: Works, flights: Ints, received: Floats) -> float:
     """Bytes above the caps: saved and received ones of every micro-batch in flight."""
-    saved = works.saved_bytes * np.where(table[:, AGAIN] == WHOLE, 1, keeps)
-    held = with_guests(table, works.static_bytes + saved + works.workspace_bytes + received * keeps)
+    saved = works.saved_bytes * np.where(table[:, AGAIN] == WHOLE, 1, flights)
+    held = with_guests(table, works.static_bytes + saved + works.workspace_bytes + received * flights)
     own = np.flatnonzero(table[:, HOST] == np.arange(len(table)))
     over, first = 0.0, 0
     if rules.caps[0] == rules.caps[-1]:
@@ -204,7 +204,7 @@ def look(facts: Facts, stages: Stages, works: Works, after: Bools) -> Look:
     if len(rules.kinds) > 1:
         slower = slower_of(rules, table, busy)
         busy, forward, backward = busy * slower, forward * slower, backward * slower
-    keeps = kept(rules, table, after)
+    flights = flights_of(rules, table, after)
     there_s, nbytes = _transfers(facts, stages)
     received = np.zeros(count)
     order = topological(after)
@@ -221,11 +221,11 @@ def look(facts: Facts, stages: Stages, works: Works, after: Bools) -> Look:
         for b in range(count):
             if after[a, b]:
                 starts[b] = max(starts[b], starts[a] + forward[a] + backward[a] + 2 * there_s[a, b])
-        more, waits = keeps[a] - 1, ends[a]
+        more, waits = flights[a] - 1, ends[a]
         if more and not rules.all_in_flight:  # what is in flight fills the round trip
             waits = max(0.0, waits - more * forward[a]) + max(0.0, waits - more * backward[a])
         rough_s = max(rough_s, starts[a] + busy[a] + waits + works.sync_s[a])
-    return Look(_over_bytes(rules, table, works, keeps, received), rough_s)
+    return Look(_over_bytes(rules, table, works, flights, received), rough_s)
 
 
 class FirstLook(NamedTuple):

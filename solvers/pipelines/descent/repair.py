@@ -37,7 +37,7 @@ def repaired(space: Space, parts: Parts) -> Parts | None:
     order = topological(after_of(facts, parts.stages))
     if len(order) < len(parts):
         return None
-    stages = squeeze(facts, _apart(facts, parts.stages, order), NOBODY)
+    stages = squeeze(facts, _separated(facts, parts.stages, order), NOBODY)
     while used_devices(stages.table) > facts.rules.devices:
         joined = [
             (seconds_on(facts, np.where(stages.of == at + 1, at, stages.of), at, stages.table[at], 1), at)
@@ -64,7 +64,7 @@ def _single(facts: Facts, stages: Stages) -> Stages:
     return Stages(stages.of, table)
 
 
-def _apart(facts: Facts, stages: Stages, order: Ints) -> Stages:
+def _separated(facts: Facts, stages: Stages, order: Ints) -> Stages:
     """The stages in an order, on devices of their own, in pieces none of which has operators pinned apart."""
     of = np.empty_like(stages.of)
     rows: list[Ints] = []

@@ -85,10 +85,10 @@ def add_glue(
     each, number = single_s(facts, table[stage]), np.arange(len(stages.of))
     for v in _ends(facts.graph, stages.of, stage):
         if each[v] / replicas <= tiny_s:
-            apart = with_entry(divided(stages, stage, number == v), len(table), SLACK, ZERO)
-            apart = with_entry(apart, len(table), AGAIN, ZERO)
+            split = with_entry(divided(stages, stage, number == v), len(table), SLACK, ZERO)
+            split = with_entry(split, len(table), AGAIN, ZERO)
             for host in homes:
-                lead_to(changes, on_host(apart, len(table), host))
+                lead_to(changes, on_host(split, len(table), host))
 
 
 @njit(cache=True)

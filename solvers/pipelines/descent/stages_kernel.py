@@ -325,15 +325,15 @@ def spread(facts: Facts, stages: Stages, but: int) -> Stages:
 
 
 @njit(cache=True)
-def squeeze(facts: Facts, stages: Stages, keep: int) -> Stages:
+def squeeze(facts: Facts, stages: Stages, spared: int) -> Stages:
     """The draft with devices taken, again and again, from the stage that is least busy without them, until there are
-    enough (or none can give any: the draft then takes too many); ``keep`` gives none."""
+    enough (or none can give any: the draft then takes too many); ``spared`` gives none."""
     table = stages.table.copy()
     changed = Stages(stages.of, table)
     while used_devices(table) > facts.rules.devices:
         giver, least, least_s = NOBODY, 0, np.inf
         for s in range(len(table)):
-            if table[s, HOST] != s or s == keep:
+            if table[s, HOST] != s or s == spared:
                 continue
             less = at_most(facts.costs, table[s, SIZE], table[s, REPLICAS] - 1)
             if less > 0:

@@ -53,23 +53,23 @@ class Costed:
 
     def measured(self, nodes: Sequence[int], option: int, flights: int) -> PiperStage | None:
         """A stage, with what it must recompute so that ``flights`` micro-batches in flight fit; None if they cannot."""
-        costs, memory, mine = self.costs, self.memory, list(nodes)
+        costs, memory, members = self.costs, self.memory, list(nodes)
         inside = np.zeros(len(self), bool)
-        inside[mine] = True
+        inside[members] = True
         sent, received = self.traffic.crossing(inside)
         g = int(memory.group[option])
         moved_s = float(costs.send_s[option, sent].sum() + costs.receive_s[option, received].sum())
-        compute_s = float(costs.compute_s[option, mine].sum())
-        if costs.has_params[mine].any():
+        compute_s = float(costs.compute_s[option, members].sum())
+        if costs.has_params[members].any():
             compute_s += float(costs.fixed_s[option])
-        cap = memory.cap_bytes - float(memory.workspace_bytes[g, mine].max())
+        cap = memory.cap_bytes - float(memory.workspace_bytes[g, members].max())
         cap -= flights * float(memory.received_bytes[g, received].sum())
         plain = memory.held_bytes[g] + flights * memory.kept_bytes[g]
         again = memory.held_again_bytes[g] + flights * memory.kept_again_bytes[g]
-        over = float(plain[mine].sum()) - cap
+        over = float(plain[members].sum()) - cap
         recomputed: list[int] = []
         if over > 0 and not memory.by_layer:
-            recomputed, over = mine, float(again[mine].sum()) - cap
+            recomputed, over = members, float(again[members].sum()) - cap
         elif over > 0:
             for node in memory.cheapest[g, flights - 1].tolist():
                 if over <= 0 or node < 0:
@@ -81,4 +81,6 @@ class Costed:
         seconds = max(compute_s, moved_s) if costs.beside else compute_s + moved_s
         if over > 0 or not np.isfinite(seconds):
             return None
-        return PiperStage(tuple(sorted(mine)), option, flights, tuple(sorted(recomputed)), compute_s, moved_s, seconds)
+        return PiperStage(
+            tuple(sorted(members)), option, flights, tuple(sorted(recomputed)), compute_s, moved_s, seconds
+        )

@@ -16,9 +16,9 @@ from solvers.kernels.uncounted import inlined, uncounted
 
 Ids = NDArray[np.int32]
 
-KEPT, HELD, KEPT_AGAIN, HELD_AGAIN, WORKSPACE, LEAST = 0, 1, 2, 3, 4, 5
+SAVED, HELD, SAVED_AGAIN, HELD_AGAIN, WORKSPACE, LEAST = 0, 1, 2, 3, 4, 5
 SUMS = 6
-"""Columns of a stage's bytes: kept per micro-batch in flight and held all the time, as it is and if
+"""Columns of a stage's bytes: saved per micro-batch in flight and held all the time, as it is and if
 everything is recomputed; the largest workspace; the least with one micro-batch in flight."""
 ABOVE_S, MEMORY = 0, 1
 """What a target was too small for: the least time above it that could change the answer; 1 where memory turned
@@ -66,14 +66,14 @@ class StageSums(NamedTuple):
 
 
 @inlined
-def flights_within(cap: float, kept: float, held: float, wanted: int) -> int:
+def flights_within(cap: float, saved: float, held: float, wanted: int) -> int:
     """The most micro-batches in flight, at most ``wanted``, that leave a sum within ``cap``."""
-    if held + wanted * kept <= cap:
+    if held + wanted * saved <= cap:
         return wanted
     if held > cap:
         return 0
-    fits = int(min((cap - held) / kept, float(wanted)))
-    while fits > 0 and held + fits * kept > cap:
+    fits = int(min((cap - held) / saved, float(wanted)))
+    while fits > 0 and held + fits * saved > cap:
         fits -= 1
     return fits
 
@@ -88,12 +88,12 @@ def most_flights(memory: StageMemory, stage: StageSums, target_s: float, wanted:
     """
     sums, received = stage.nbytes, stage.received_bytes
     cap = memory.cap_bytes - sums[WORKSPACE]
-    plain = flights_within(cap, sums[KEPT] + received, sums[HELD], wanted)
+    plain = flights_within(cap, sums[SAVED] + received, sums[HELD], wanted)
     if plain == wanted:
         return wanted
     short[MEMORY] = 1.0
     if not memory.by_layer:
-        recomputed = flights_within(cap, sums[KEPT_AGAIN] + received, sums[HELD_AGAIN], wanted)
+        recomputed = flights_within(cap, sums[SAVED_AGAIN] + received, sums[HELD_AGAIN], wanted)
         if recomputed <= plain:
             return plain
         if stage.recomputed_s <= target_s:
@@ -125,7 +125,7 @@ def greedy_s(memory: StageMemory, stage: StageSums, cap: float, flights: int) ->
     The heuristic for the knapsack of ways that Piper's appendix finds almost always optimal.
     """
     group, seconds = stage.group, stage.load_s
-    over = stage.nbytes[HELD] + flights * stage.nbytes[KEPT] - cap
+    over = stage.nbytes[HELD] + flights * stage.nbytes[SAVED] - cap
     if over <= 0:
         return seconds
     order = memory.cheapest[group, flights - 1]

@@ -85,13 +85,13 @@ def _memory(
 ) -> StageMemory:
     """copies: the super-operators for every option. received: bytes of messages, [options, messages]. always: see
     `_flights`. constant: whether all stages keep so many."""
-    kept, held = np.array([copy.saved_bytes for copy in copies]), np.array([copy.static_bytes for copy in copies])
+    saved, held = np.array([copy.saved_bytes for copy in copies]), np.array([copy.static_bytes for copy in copies])
     return StageMemory(
         group=np.arange(len(copies)),
-        kept_bytes=np.zeros(kept.shape) if constant else kept,
-        held_bytes=held + always * kept if constant else held,
-        kept_again_bytes=np.zeros(kept.shape),
-        held_again_bytes=held + kept,
+        kept_bytes=np.zeros(saved.shape) if constant else saved,
+        held_bytes=held + always * saved if constant else held,
+        kept_again_bytes=np.zeros(saved.shape),
+        held_again_bytes=held + saved,
         workspace_bytes=np.array([copy.workspace_bytes for copy in copies]),
         received_bytes=received,
         by_layer=False,
@@ -118,8 +118,8 @@ def _of_whole(problem: Problem, base: Contracted, replicas: int) -> Floats:
     alone, shared = (problem.compute.at(kind, problem.mini_batch / r) / problem.mini_batch for r in (1, replicas))
     whole_s = np.empty(len(base))
     for node, members in enumerate(base.shape.members):
-        mine = [o for o in members if updates[o]]
-        whole_s[node] = max(base.acc_s[node] - alone[mine].sum(), 0.0) / replicas + shared[mine].sum()
+        updating = [o for o in members if updates[o]]
+        whole_s[node] = max(base.acc_s[node] - alone[updating].sum(), 0.0) / replicas + shared[updating].sum()
     return whole_s
 
 

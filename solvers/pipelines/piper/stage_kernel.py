@@ -22,10 +22,10 @@ from solvers.pipelines.piper.memory_kernel import (
     ABOVE_S,
     HELD,
     HELD_AGAIN,
-    KEPT,
-    KEPT_AGAIN,
     LEAST,
     MEMORY,
+    SAVED,
+    SAVED_AGAIN,
     WORKSPACE,
     StageMemory,
     StageSums,
@@ -156,14 +156,14 @@ def _extend(depth: int, v: int, at: Stages) -> None:
     costs, memory, below = at.costs, at.memory, depth - 1
     begin, end = _groups(below, at)
     for g in range(begin, end):
-        kept, held = memory.kept_bytes[g, v], memory.held_bytes[g, v]
-        kept_again, held_again = memory.kept_again_bytes[g, v], memory.held_again_bytes[g, v]
-        at.nbytes[depth, g, KEPT] = at.nbytes[below, g, KEPT] + kept
+        saved, held = memory.kept_bytes[g, v], memory.held_bytes[g, v]
+        saved_again, held_again = memory.kept_again_bytes[g, v], memory.held_again_bytes[g, v]
+        at.nbytes[depth, g, SAVED] = at.nbytes[below, g, SAVED] + saved
         at.nbytes[depth, g, HELD] = at.nbytes[below, g, HELD] + held
-        at.nbytes[depth, g, KEPT_AGAIN] = at.nbytes[below, g, KEPT_AGAIN] + kept_again
+        at.nbytes[depth, g, SAVED_AGAIN] = at.nbytes[below, g, SAVED_AGAIN] + saved_again
         at.nbytes[depth, g, HELD_AGAIN] = at.nbytes[below, g, HELD_AGAIN] + held_again
         at.nbytes[depth, g, WORKSPACE] = max(at.nbytes[below, g, WORKSPACE], memory.workspace_bytes[g, v])
-        at.nbytes[depth, g, LEAST] = at.nbytes[below, g, LEAST] + min(kept + held, kept_again + held_again)
+        at.nbytes[depth, g, LEAST] = at.nbytes[below, g, LEAST] + min(saved + held, saved_again + held_again)
     first, usable = at.first[below], at.usable[0]
     for o in range(first, usable):
         at.seconds[depth, o, COMPUTE] = at.seconds[below, o, COMPUTE] + costs.compute_s[o, v]

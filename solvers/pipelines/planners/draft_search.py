@@ -88,18 +88,18 @@ class DraftSearch:
                 continue
             self.monitor.begin(f"stages for {count} micro-batches")
             for share in memory_shares(self.problem):
-                kept = filter(None, map(self.kept, self.starts.at(count, share)))
-                slackened = [self._slackened(draft) for draft in kept]
+                drafts = filter(None, map(self.with_pins, self.starts.at(count, share)))
+                slackened = [self._slackened(draft) for draft in drafts]
                 self.offer(min(slackened, key=lambda one: one.key, default=None))
                 if any(one.estimate.feasible for one in slackened):
                     break
 
     def go_by(self, plan: Plan | None) -> None:
         """Put a plan's stages into the pool."""
-        if plan is not None and (start := self.kept(of_plan(self.condensed, plan))):
+        if plan is not None and (start := self.with_pins(of_plan(self.condensed, plan))):
             self._slackened(start)
 
-    def kept(self, draft: Draft) -> Draft | None:
+    def with_pins(self, draft: Draft) -> Draft | None:
         """The draft made to keep the pins; None where that was not possible."""
         if not self.problem.pins:
             return draft
@@ -223,13 +223,13 @@ class DraftSearch:
     def _slackened(self, draft: Draft) -> EstimatedDraft:
         """With the slack that is best, put into the pool."""
         best: EstimatedDraft | None = None
-        kept = self._kept(draft)
+        in_flight = self._in_flight(draft)
         for share in SLACKS if self.problem.may_run_ahead else SLACKS[:1]:
             self.monitor.check()
             tried = Draft(
                 tuple(
                     replace(stage, slack=math.ceil(share * count))
-                    for stage, count in zip(draft.stages, kept, strict=True)
+                    for stage, count in zip(draft.stages, in_flight, strict=True)
                 )
             )
             one = EstimatedDraft(tried, self.estimate(tried))
@@ -242,7 +242,7 @@ class DraftSearch:
             self.pool[key] = best
         return best
 
-    def _kept(self, draft: Draft) -> list[int]:
+    def _in_flight(self, draft: Draft) -> list[int]:
         """Micro-batches every stage keeps by the rule, however few there are in all."""
         edges = self.condensed.at(draft.stages[0].micro_batch_size, merge_trivial=False).shape.edges
         after = quotient(edges, [stage.operators for stage in draft.stages])

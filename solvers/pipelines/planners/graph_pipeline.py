@@ -79,14 +79,14 @@ class GraphPipeline:
         the pins: a quarter of the evaluations each."""
         search = DraftSearch(with_pins_together(problem), monitor)
         for plan in plans:
-            start = search.kept(of_plan(search.condensed, plan))
+            start = search.with_pins(of_plan(search.condensed, plan))
             if start is not None:
                 search.go_on_from(start, monitor.effort.of(self.evaluations) // 4, monitor.effort.of(PATIENCE))
 
     def keeping_pins(self, problem: Problem, plan: Plan) -> Plan | None:
         """The plan `repaired` to keep the pins; None where that was not possible."""
         search = DraftSearch(with_pins_together(problem), Monitor(problem))
-        start = search.kept(of_plan(search.condensed, plan))
+        start = search.with_pins(of_plan(search.condensed, plan))
         return None if start is None or search.judge(start) == np.inf else search.made
 
     def _relax(self, problem: Problem, monitor: Monitor) -> None:
@@ -115,7 +115,7 @@ class GraphPipeline:
                 if key not in known:
                     replicas = " without replicas" if question.max_replicas < problem.max_replicas else ""
                     monitor.begin(f"the same on {len(question.cluster)} devices{replicas}")
-                    known[key] = self._search(question, monitor.asking(question), known)
+                    known[key] = self._search(question, monitor.for_question(question), known)
                 plan, draft = known[key]
                 before_s = monitor.objective_s
                 if plan is not None and monitor.offer(one.answer(plan)) < before_s:

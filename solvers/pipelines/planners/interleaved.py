@@ -32,7 +32,7 @@ PROMISING = 3
 """Pairs of micro-batches and stages per device, the best of one cut each, that get cuts of other kinds."""
 TRANSFER_WEIGHTS = (0.5, 0.0, 2.0)
 """How much of the time to send and receive counts as load: little where transfers hide behind compute."""
-LOOSE = math.inf
+UNLIMITED = math.inf
 """The share of memory to plan for at first: what is in flight is only known once a plan is made."""
 STEPS = (1, 2, 4, 8)
 """Super-operators that one move takes across a cut."""
@@ -135,16 +135,16 @@ class _Search:
             return np.inf
         if contracted.shape not in self._orders:
             self._orders[contracted.shape] = topological_orders(contracted.shape, self.orders)
-        keeps = self._keeps(devices, chunks, micro_batches)
+        in_flight = self._in_flight(devices, chunks, micro_batches)
         cap = min(self.problem.cluster.devices[d].memory_bytes for d in self.problem.cluster.accelerators)
         best_s = np.inf
         for order, weight in itertools.product(self._orders[contracted.shape][:orders], weights):
             forward = tuple(order[::-1].tolist())
-            for share in (LOOSE, *memory_shares(self.problem)):
-                if math.isinf(cap) and share != LOOSE:
+            for share in (UNLIMITED, *memory_shares(self.problem)):
+                if math.isinf(cap) and share != UNLIMITED:
                     break
                 held = cap * share / chunks
-                cuts = even_cuts(contracted, forward, chunks * devices, keeps, held, weight, self.monitor.check)
+                cuts = even_cuts(contracted, forward, chunks * devices, in_flight, held, weight, self.monitor.check)
                 judged_s = self.offer(_Cut(micro_batches, forward, cuts)) if cuts else np.inf
                 best_s = min(best_s, judged_s)
                 if judged_s < np.inf:
@@ -183,7 +183,7 @@ class _Search:
         parts = [cut.order[a:b] for a, b in itertools.pairwise(cut.cuts)]
         return Draft(tuple(DraftStage(part, size, self.replicas) for part in parts)).expanded(members)
 
-    def _keeps(self, devices: int, chunks: int, micro_batches: int) -> list[int]:
+    def _in_flight(self, devices: int, chunks: int, micro_batches: int) -> list[int]:
         """Micro-batches that the stages hold at least, [devices x chunks]."""
         pipeline = self.problem.pipeline
         if not self.problem.has_backward():

@@ -96,8 +96,10 @@ class Judge:
             return [[Draft(tuple(stages))]]
         after = stage_successors(self.problem, [stage.operators for stage in stages])
         sizes = [stage.micro_batch_size for stage in stages]
-        kept = in_flight_samples(after, sizes, [1] * len(stages), self.problem.mini_batch)
-        in_chain = [max(s.flights - held // size, 0) for s, held, size in zip(chain.stages, kept, sizes, strict=True)]
+        samples = in_flight_samples(after, sizes, [1] * len(stages), self.problem.mini_batch)
+        in_chain = [
+            max(s.flights - held // size, 0) for s, held, size in zip(chain.stages, samples, sizes, strict=True)
+        ]
         rows = ([0] * len(stages), in_chain) if any(in_chain) else ([0] * len(stages),)
         return [
             [

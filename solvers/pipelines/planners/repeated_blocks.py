@@ -18,7 +18,7 @@ from solvers.contiguous.planners.chain_dp import memory_shares
 from solvers.errors import InvalidPlan
 from solvers.pipelines.boundary_moves import improve
 from solvers.pipelines.even_cuts import even_cuts
-from solvers.pipelines.offers import ask, likely_counts
+from solvers.pipelines.offers import likely_counts, run_planner
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.pipelines.recomputation.fitted import fitted
 from solvers.pipelines.recomputation.levels import levels_of
@@ -85,10 +85,10 @@ class RepeatedBlocks:
         coarse = [smaller, *(contracted(level.problem, blocks, self.pieces) for level in few)]
         for number, question in enumerate(coarse):
             if question is not None:
-                inner = monitor.asking(question.question, partial(_whole, problem, question))
+                inner = monitor.for_question(question.question, partial(_whole, problem, question))
                 inner.time_limit_s = monitor.remaining_s / (len(coarse) - number)
                 with suppress(Stop):
-                    ask(GraphPipeline(evaluations=self.evaluations), inner)
+                    run_planner(GraphPipeline(evaluations=self.evaluations), inner)
                 monitor.check()
         if self.evaluations and monitor.best is not None:
             monitor.begin("moving operators across the borders of stages")
@@ -163,13 +163,13 @@ def _evenly(
     devices = problem.cluster.accelerators
     stages = min(len(devices), len(contracted))
     if not problem.has_backward() or again:
-        keeps = [1] * stages
+        in_flight = [1] * stages
     elif problem.pipeline is Pipeline.GPIPE:
-        keeps = [count] * stages
+        in_flight = [count] * stages
     else:
-        keeps = [min(count, stages - stage) for stage in range(stages)]
+        in_flight = [min(count, stages - stage) for stage in range(stages)]
     cap = share * min(problem.cluster.devices[device].memory_bytes for device in devices)
-    cuts = even_cuts(contracted, range(len(contracted)), stages, keeps, cap, 0.0, check)
+    cuts = even_cuts(contracted, range(len(contracted)), stages, in_flight, cap, 0.0, check)
     if not cuts:
         return None
     placement: list[Place] = [()] * len(problem.graph)

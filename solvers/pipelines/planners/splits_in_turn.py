@@ -15,7 +15,7 @@ from solvers.contiguous.planners.chain_dp import memory_shares
 from solvers.errors import InvalidPlan
 from solvers.pipelines.even_cuts import even_cuts
 from solvers.pipelines.offers import likely_counts
-from solvers.pipelines.planners.interleaved import CHUNKS, LOOSE, TRANSFER_WEIGHTS, Interleaved
+from solvers.pipelines.planners.interleaved import CHUNKS, TRANSFER_WEIGHTS, UNLIMITED, Interleaved
 from solvers.pipelines.planners.repeated_blocks import contracted
 from solvers.plan.drafts import WHOLE, Draft, DraftStage
 from solvers.plan.plan import Plan
@@ -87,7 +87,7 @@ class _Search:
         for bound_s, count, each in sorted(pairs):
             if bound_s >= self.monitor.objective_s:
                 return
-            cut = self._cut(count, each, LOOSE)
+            cut = self._cut(count, each, UNLIMITED)
             if cut is not None and cut.likely_s < self.monitor.objective_s:
                 yield cut
 
@@ -135,11 +135,13 @@ class _Search:
         if len(pieces) < parts:
             return None
         cap = min(self.question.cluster.devices[device].memory_bytes for device in self.devices)
-        keeps = textbook_in_flight(len(self.devices), chunks, count) if self.question.has_backward() else [1] * parts
+        in_flight = (
+            textbook_in_flight(len(self.devices), chunks, count) if self.question.has_backward() else [1] * parts
+        )
         if self.question.pipeline is Pipeline.LOOPED_BFS:
-            keeps = [count] * parts
+            in_flight = [count] * parts
         weight, held = TRANSFER_WEIGHTS[0], cap * share / chunks
-        cuts = even_cuts(pieces, range(len(pieces)), parts, keeps, held, weight, self.monitor.check)
+        cuts = even_cuts(pieces, range(len(pieces)), parts, in_flight, held, weight, self.monitor.check)
         if not cuts:
             return None
         loads_s = [float(pieces.acc_s[a:b].sum()) for a, b in itertools.pairwise(cuts)]

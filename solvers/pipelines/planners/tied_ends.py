@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from solvers.errors import InvalidPlan
 from solvers.pipelines.folded import folded, late_ends, part_of
-from solvers.pipelines.offers import ask
+from solvers.pipelines.offers import run_planner
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.problem.problem import SEVERAL_STAGES, Contiguity, Objective, Problem
 from solvers.schedules.assemble import assemble
@@ -42,8 +42,8 @@ class TiedEnds:
         late = folded(problem)
         if late is None:
             return False
-        inner = monitor.asking(late.question)
-        ask(GraphPipeline(evaluations=self.evaluations), inner)
+        inner = monitor.for_question(late.question)
+        run_planner(GraphPipeline(evaluations=self.evaluations), inner)
         if inner.best is None:
             return False
         placement = late.unfolded(inner.best.placement())

@@ -19,7 +19,7 @@ from solvers.plan.plan import Plan
 from solvers.problem.graph import BACKWARD_PHASES, OpGraph, Phase, per_graph
 from solvers.problem.problem import Problem
 
-APART = 4
+SPACING = 4
 """A segment ends where no more bytes cross than at any place so many operators before or after; in short stages,
 fewer."""
 MOST_TOGETHER = 4
@@ -138,12 +138,12 @@ def choices_in(
     seconds = np.max([problem.compute.at(kind, samples)[forward] for kind in sorted(kinds)], axis=0)
     saved = np.array([graph.operators[o].saved_bytes.at(samples) for o in forward])
     working = np.array([graph.operators[o].workspace_bytes.at(samples) for o in forward])
-    merged, apart = _backward_working(graph, forward, samples)
+    merged, separate = _backward_working(graph, forward, samples)
     crossings = _crossings(graph, place, samples)
     segment = _segments(len(forward), crossings)
     trained = np.array([o in _mirrors(graph) for o in forward], np.bool_)
     spans = _spans(np.array(segment, np.int64), saved, merged, trained)
-    return Choices(in_flight, tuple(forward), tuple(segment), seconds, saved, working, apart, spans, crossings)
+    return Choices(in_flight, tuple(forward), tuple(segment), seconds, saved, working, separate, spans, crossings)
 
 
 @per_graph
@@ -186,11 +186,11 @@ def _segments(count: int, crossings: tuple[Crossing, ...]) -> list[int]:
     for each in crossings:
         if each.producer >= 0 and each.readers:
             crossing[each.producer + 1 : max(each.readers) + 1] += each.nbytes
-    apart = max(1, min(APART, count // 8))
+    spacing = max(1, min(SPACING, count // 8))
     segment, current, since = [], 0, 0
     for at in range(count):
-        near = crossing[max(1, at - apart) : min(count, at + apart + 1)]
-        if at - since >= apart and crossing[at] <= near.min():
+        near = crossing[max(1, at - spacing) : min(count, at + spacing + 1)]
+        if at - since >= spacing and crossing[at] <= near.min():
             current, since = current + 1, at
         segment.append(current)
     return segment

@@ -50,19 +50,19 @@ def fitted(problem: Problem, plan: Plan) -> Fitted:
     stage that recomputes as a whole (`Stage.recompute`) does no longer.
     """
     problem = without_regions(problem)
-    bare = replace(plan, stages=tuple(_bare(problem, stage) for stage in plan.stages))
+    plain = replace(plan, stages=tuple(_plain(problem, stage) for stage in plan.stages))
     count = len(problem.cluster)
     caps = [device.memory_bytes for device in problem.cluster.devices]
     try:
-        peaks = run(problem, bare).peak_bytes().tolist()
+        peaks = run(problem, plain).peak_bytes().tolist()
     except PlacementError:
         return Fitted(None, (0.0,) * count, (0.0,) * count)
     full = {d for d, (peak, cap) in enumerate(zip(peaks, caps, strict=True)) if peak > cap * (1 + MEMORY_SLACK)}
-    groups = [group for group in _groups(problem, bare) if not full.isdisjoint(group.devices)] if full else []
+    groups = [group for group in _groups(problem, plain) if not full.isdisjoint(group.devices)] if full else []
     for group in groups:
         held = sum(one.all_saved_bytes * one.in_flight for one in group.choices) + max(map(_working, group.choices))
         group.most_bytes = min(caps[d] - (peaks[d] - held) for d in group.devices)
-    current = bare
+    current = plain
     wrong = groups
     for _ in range(ROUNDS):
         for group in wrong:
@@ -86,7 +86,7 @@ def fitted(problem: Problem, plan: Plan) -> Fitted:
     return Fitted(None if wrong else current, tuple(totals[0]), tuple(totals[1]))
 
 
-def _bare(problem: Problem, stage: Stage) -> Stage:
+def _plain(problem: Problem, stage: Stage) -> Stage:
     if not problem.recompute_operators:
         return replace(stage, offload=())
     return replace(stage, recompute=False, regions=(), offload=())
@@ -117,10 +117,10 @@ def _groups(problem: Problem, plan: Plan) -> list[_Group]:
         devices.setdefault(root(device), []).append(device)
     return [
         _Group(
-            tuple(devices[first]), tuple(mine),
-            tuple(choices_of(problem, plan, index, hosting.get(index)) for index in mine), 0.0,
+            tuple(devices[first]), tuple(indices),
+            tuple(choices_of(problem, plan, index, hosting.get(index)) for index in indices), 0.0,
         )
-        for first, mine in stages.items()
+        for first, indices in stages.items()
         if not any(problem.cluster.devices[d].is_cpu for d in devices[first])
     ]  # fmt: skip
 

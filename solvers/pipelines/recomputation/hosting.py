@@ -70,10 +70,10 @@ def hostings(problem: Problem, plan: Plan) -> Mapping[int, Hosting]:
 def _may_offload(problem: Problem, plan: Plan) -> frozenset[int]:
     if not problem.host_links:
         return frozenset()
-    apart = {action.stage for row in plan.order for action in row if action.kind in IN_PARTS}
+    split = {action.stage for row in plan.order for action in row if action.kind in IN_PARTS}
     return frozenset(
         index for index, stage in enumerate(plan.stages)
-        if index not in apart and not stage.recompute and not problem.no_offload(stage.devices)
+        if index not in split and not stage.recompute and not problem.no_offload(stage.devices)
     )  # fmt: skip
 
 
@@ -82,12 +82,12 @@ def _turns(simulation: Simulation, index: int) -> _Turns | None:
     if copies is None:
         return None
     of_stage = simulation.lowered.units.stage[rows.unit[copies.forward]] == index
-    mine = np.flatnonzero(of_stage & (rows.device[copies.forward] == simulation.plan.stages[index].devices[0]))
-    forward, backward, copied = copies.forward[mine], copies.backward[mine], copies.out[mine] >= 0
+    own = np.flatnonzero(of_stage & (rows.device[copies.forward] == simulation.plan.stages[index].devices[0]))
+    forward, backward, copied = copies.forward[own], copies.backward[own], copies.out[own] >= 0
     return _Turns(
         simulation.start_s[forward], simulation.end_s[backward], simulation.start_s[backward], copied,
         simulation.end_s[forward],
-        np.where(copied, simulation.start_s[copies.back[mine]], simulation.end_s[forward]),
+        np.where(copied, simulation.start_s[copies.back[own]], simulation.end_s[forward]),
     )  # fmt: skip
 
 

@@ -54,9 +54,9 @@ class Level:
 
     def within(self, operators: Iterable[int]) -> tuple[Region, ...]:
         """What of the regions is among ``operators``, where anything of it runs again."""
-        mine = frozenset(operators)
-        touched = dict.fromkeys(self._region_of[o] for o in sorted(mine) if o in self._region_of)
-        return regions_among((self.regions[number] for number in touched), mine)
+        members = frozenset(operators)
+        touched = dict.fromkeys(self._region_of[o] for o in sorted(members) if o in self._region_of)
+        return regions_among((self.regions[number] for number in touched), members)
 
 
 def choices_allowed(problem: Problem) -> tuple[int, ...]:
@@ -79,7 +79,7 @@ def _levels(problem: Problem) -> tuple[Level, ...]:
     kinds = sorted({problem.cluster.devices[d].kind for d in problem.cluster.accelerators})
     choices = choices_in(problem, range(len(problem.graph)), samples, kinds)
     chosen = dict.fromkeys(_at(choices, price) for price in _prices(choices))
-    pure = _apart([Level(regions, rerunning(problem, regions)) for regions in chosen if regions], samples, kinds)
+    pure = _distinct([Level(regions, rerunning(problem, regions)) for regions in chosen if regions], samples, kinds)
     mixed = [
         Level(regions, rerunning(problem, regions))
         for less, more in pairwise([Level((), problem), *pure])
@@ -87,10 +87,10 @@ def _levels(problem: Problem) -> tuple[Level, ...]:
         if less.saved_bytes(samples) - more.saved_bytes(samples) > FAR * pure[0].all_bytes(samples)
         if (regions := _between(less.regions, more.regions, share))
     ]
-    return tuple(_apart([*pure, *mixed], samples, kinds))
+    return tuple(_distinct([*pure, *mixed], samples, kinds))
 
 
-def _apart(levels: list[Level], samples: float, kinds: Sequence[str]) -> list[Level]:
+def _distinct(levels: list[Level], samples: float, kinds: Sequence[str]) -> list[Level]:
     """Those that run again the least first, without such as save hardly less than the one before."""
     distinct: list[Level] = []
     for level in sorted(levels, key=lambda one: (one.seconds(kinds, samples), one.saved_bytes(samples))):
@@ -142,8 +142,8 @@ def _at(choices: Choices, price: float) -> tuple[Region, ...]:
         if region is not None:
             tried.setdefault(span.first, []).append((span.last + 1, cost, (region,)))
     for first in range(count):
-        kept = (first + 1, price * float(saved[first]), ())
-        for end, cost, regions in (kept, *tried.get(first, ())):
+        unchanged = (first + 1, price * float(saved[first]), ())
+        for end, cost, regions in (unchanged, *tried.get(first, ())):
             if best[first] + cost < best[end] * (1 - 1e-12):
                 best[end], before[end] = best[first] + cost, (first, regions)
     chosen: list[Region] = []
@@ -166,20 +166,20 @@ def _as_region(choices: Choices, span: Span, price: float) -> tuple[float, Regio
     cached = {at for at in inside if choices.seconds[at] > price * made[at]}
     if len(cached) == len(inside):
         return 0.0, None
-    kept = 0.0
+    saved_bytes = 0.0
     for crossing in touched:
         here = [reader for reader in crossing.readers if reader in made]
         if crossing.producer not in made:
-            keeps = bool(here)
+            is_saved = bool(here)
         elif crossing.producer in cached:
-            keeps = True
+            is_saved = True
         else:
             leaves = crossing.outside or len(here) < len(crossing.readers)
-            keeps = leaves and any(choices.saved_bytes[o] >= crossing.nbytes for o in (crossing.producer, *here))
-        kept += crossing.nbytes * keeps
+            is_saved = leaves and any(choices.saved_bytes[o] >= crossing.nbytes for o in (crossing.producer, *here))
+        saved_bytes += crossing.nbytes * is_saved
     seconds = float(sum(choices.seconds[at] for at in inside if at not in cached))
     operators = (tuple(choices.operators[at] for at in some) for some in (inside, sorted(cached)))
-    return seconds + price * kept, Region(*operators)
+    return seconds + price * saved_bytes, Region(*operators)
 
 
 def stated(problem: Problem, draft: Draft) -> Draft:

@@ -86,10 +86,10 @@ class _Program:
             saved = sum(float(choices.saved_bytes[at]) for at, s in enumerate(choices.segment) if s == segment)
             self.held.append((variable, -saved * flights))
         for crossing in choices.crossings:
-            if (kept := self._saved_tensor(part, crossing)) is not None:
-                self.held.append((kept, crossing.nbytes * flights))
+            if (is_saved := self._saved_tensor(part, crossing)) is not None:
+                self.held.append((is_saved, crossing.nbytes * flights))
                 if crossing.saver >= 0:
-                    part.there.append((choices.segment[crossing.saver], kept, crossing.nbytes))
+                    part.there.append((choices.segment[crossing.saver], is_saved, crossing.nbytes))
         self._working(part)
         return part
 
@@ -150,12 +150,12 @@ class _Program:
                     rows += [([(part.runs[made], 1.0), *near, (part.inside[s], -1.0)], base) for s in out if s != first]
         if not rows:
             return None
-        kept = model.variable()
+        is_saved = model.variable()
         saver = [] if crossing.saver < 0 else [(part.inside[choices.segment[crossing.saver]], -1.0)]
         for terms, number in rows:  # what an operator in no region saves is none of it
-            needed = [(kept, 1.0), *((v, -weight) for v, weight in terms)]
+            needed = [(is_saved, 1.0), *((v, -weight) for v, weight in terms)]
             model.row([*needed, *saver], least=number - bool(saver))
-        return kept
+        return is_saved
 
     def _working(self, part: _Part) -> None:
         """At least what the hungriest forward or backward needs while it runs."""

@@ -152,14 +152,14 @@ def _orders(
     none = np.zeros(0, np.int64)
     orders = Orders(none, none, none)
     if runs and pipeline != GIVEN:
-        keeps = np.ones(stages, np.int64)
+        flights = np.ones(stages, np.int64)
         if options.backward and pipeline == GPIPE:
-            keeps = counts
+            flights = counts
         elif options.backward:
             hosted = table[:, HOST] != np.arange(stages)
-            keeps = in_flight(after, size, block, table[:, SLACK].copy(), options.mini_batch, hosted)
+            flights = in_flight(after, size, block, table[:, SLACK].copy(), options.mini_batch, hosted)
         runs, start, unit, micro_batch = orders_of(
-            costs, waits, counts, size, keeps, block, places.group, len(places.replicas), pipeline == GPIPE
+            costs, waits, counts, size, flights, block, places.group, len(places.replicas), pipeline == GPIPE
         )
         orders = Orders(start, unit, micro_batch)
     return runs, orders
@@ -176,15 +176,15 @@ def _bundles(messages: Messages, units: Units, number: Ints, unit_of: Ints, stag
 
 
 @njit(cache=True)
-def _held(costs: StageCosts, kept: Floats, units: Units) -> UnitBytes:
-    """What a task of every unit holds. kept: what stages that recompute read on their own devices, [stages]."""
+def _held(costs: StageCosts, read_here: Floats, units: Units) -> UnitBytes:
+    """What a task of every unit holds. read_here: what stages that recompute read on their own devices, [stages]."""
     count = len(units.stage)
-    saved, keeps, working = np.zeros(count), np.zeros(count), np.empty(count)
+    saved, rerun_inputs, working = np.zeros(count), np.zeros(count), np.empty(count)
     for u in range(count):
         working[u] = costs.workspace[KINDS * units.stage[u] + units.kind[u]]
         if units.kind[u] == F:
-            saved[u], keeps[u] = costs.saved[units.stage[u]], kept[units.stage[u]]
-    return UnitBytes(saved, keeps, working, np.zeros(count))
+            saved[u], rerun_inputs[u] = costs.saved[units.stage[u]], read_here[units.stage[u]]
+    return UnitBytes(saved, rerun_inputs, working, np.zeros(count))
 
 
 @njit(cache=True)
@@ -203,14 +203,14 @@ def _peaks(
 @njit(cache=True)
 def run_draft(
     facts: Facts, options: Options, pipeline: int, given: Given, stage_of: Ints, table: Ints, device: Ints,
-    working: Floats, kept: Floats,
+    working: Floats, read_here: Floats,
 ) -> tuple[float, Floats, Floats, Floats]:  # fmt: skip
     """(seconds, peak bytes of one device of every stage, compute seconds of every stage, peak bytes of devices).
 
     pipeline: ONE_F_ONE_B, GPIPE, GIVEN or IN_PARTS. stage_of: of every super-operator. table: a row for every stage,
     whose host is itself where it has none, and whose replicas are its host's. device: see `places_of`. working:
-    workspace of forwards, where not that of their operators (else empty), [stages]. kept: what stages that recompute
-    read on their own devices, [stages]. Seconds are inf if the orders deadlock or a link is missing.
+    workspace of forwards, where not that of their operators (else empty), [stages]. read_here: what stages that
+    recompute read on their own devices, [stages]. Seconds are inf if the orders deadlock or a link is missing.
     """
     stages, nothing = len(table), np.zeros(len(table))
     unit_of = unit_numbers(stages, given.split or pipeline == IN_PARTS)
@@ -259,7 +259,7 @@ def run_draft(
         if missing == 0 and done == len(end):
             total = np.max(end) if done else 0.0
             if options.counted:
-                held = _held(costs, kept, units)
+                held = _held(costs, read_here, units)
                 peak = _peaks(units, rows, tasks, sends, first, last, held, static, stages)
     fullest, busy = np.zeros(stages), np.zeros(stages)
     for s in range(stages):

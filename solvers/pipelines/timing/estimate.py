@@ -225,11 +225,11 @@ class Estimator:
     def _estimate_of(
         self, stage_of: Ints, table: Ints, device: Ints, pipeline: int, orders: Given
     ) -> tuple[Estimate, Floats]:
-        kept = self._read_here.of(stage_of, table)
+        read_here = self._read_here.of(stage_of, table)
         working = np.zeros(0) if self._working is None else self._working.of(stage_of, table)
         facts = Facts(self._costs.operators, self._messages, self._wires, self._edges, self._reads)
         seconds, fullest, busy, peak = run_draft(
-            facts, self._options, pipeline, orders, stage_of, table, device, working, kept
+            facts, self._options, pipeline, orders, stage_of, table, device, working, read_here
         )
         return Estimate(seconds, fullest, busy, self._over(peak) if math.isfinite(seconds) else 0.0), peak
 

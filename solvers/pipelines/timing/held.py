@@ -35,9 +35,9 @@ class ReadHere:
         again, host = table[:, AGAIN] == WHOLE, table[:, HOST]
         if not again.any() or (host == np.arange(count)).all():
             return np.zeros(count)
-        mine, theirs = stage_of[self._maker], stage_of[self._reader]
-        here = again[theirs] & (mine != theirs) & (host[mine] == host[theirs])
-        tensor, reader = np.unique(np.array([self._tensor[here], theirs[here]]), axis=1)
+        maker_stage, reader_stage = stage_of[self._maker], stage_of[self._reader]
+        here = again[reader_stage] & (maker_stage != reader_stage) & (host[maker_stage] == host[reader_stage])
+        tensor, reader = np.unique(np.array([self._tensor[here], reader_stage[here]]), axis=1)
         samples = table[:, SIZE] / table[:, REPLICAS]
         nbytes = self._fixed[tensor] + self._per_sample[tensor] * samples[reader]
         return np.bincount(reader, nbytes, count).astype(np.float64)

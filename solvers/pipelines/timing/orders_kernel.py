@@ -13,7 +13,7 @@ from solvers.schedules.ordering.eager_order_kernel import EagerActions, eager
 
 @njit(cache=True)
 def alternating(
-    stage: int, forward: bool, backward: bool, count: int, keeps: int, block: int, unit: Ints, micro: Ints
+    stage: int, forward: bool, backward: bool, count: int, in_flight: int, block: int, unit: Ints, micro: Ints
 ) -> int:
     """Write the order of one stage, see `solvers.schedules.ordering.patterns.alternate`, to unit and micro; return its
     length."""
@@ -24,26 +24,26 @@ def alternating(
                 unit[n], micro[n] = KINDS * stage + (F if forward else B), j
                 n += 1
         return n
-    for j in range(min(keeps, count)):
+    for j in range(min(in_flight, count)):
         unit[n], micro[n] = KINDS * stage + F, j
         n += 1
     for j in range(0, count, block):
         for i in range(j, min(j + block, count)):
             unit[n], micro[n] = KINDS * stage + B, i
             n += 1
-        for i in range(keeps + j, min(keeps + j + block, count)):
+        for i in range(in_flight + j, min(in_flight + j + block, count)):
             unit[n], micro[n] = KINDS * stage + F, i
             n += 1
     return n
 
 
 @njit(cache=True)
-def in_parts(stage: int, exists: Bools, count: int, keeps: int, lag: int, unit: Ints, micro: Ints) -> int:
+def in_parts(stage: int, exists: Bools, count: int, in_flight: int, lag: int, unit: Ints, micro: Ints) -> int:
     """Write the order of one stage, see `solvers.schedules.ordering.patterns.alternate`, to unit and micro;
     return its length."""
     forward, inputs, weights = KINDS * stage + F, KINDS * stage + I, KINDS * stage + W
     n = 0
-    for j in range(keeps if exists[forward] else 0):
+    for j in range(in_flight if exists[forward] else 0):
         unit[n], micro[n] = forward, j
         n += 1
     for j in range(count):
@@ -53,8 +53,8 @@ def in_parts(stage: int, exists: Bools, count: int, keeps: int, lag: int, unit: 
         if exists[weights] and j >= lag:
             unit[n], micro[n] = weights, j - lag
             n += 1
-        if exists[forward] and j + keeps < count:
-            unit[n], micro[n] = forward, j + keeps
+        if exists[forward] and j + in_flight < count:
+            unit[n], micro[n] = forward, j + in_flight
             n += 1
     for j in range(max(count - lag, 0), count if exists[weights] else 0):
         unit[n], micro[n] = weights, j
@@ -64,7 +64,7 @@ def in_parts(stage: int, exists: Bools, count: int, keeps: int, lag: int, unit: 
 
 @njit(cache=True)
 def _actions(
-    exists: Bools, seconds: Floats, waits: Bools, counts: Ints, size: Ints, keeps: Ints, group: Ints
+    exists: Bools, seconds: Floats, waits: Bools, counts: Ints, size: Ints, in_flight: Ints, group: Ints
 ) -> EagerActions:
     stages = len(counts)
     has, duration = np.zeros(2 * stages, np.bool_), np.zeros(2 * stages)
@@ -83,7 +83,7 @@ def _actions(
                 reads[n] = b
                 n += 1
         read_start[a + 1] = n
-    return EagerActions(has, duration, counts, size, keeps, np.arange(stages + 1), group, read_start, reads[:n])
+    return EagerActions(has, duration, counts, size, in_flight, np.arange(stages + 1), group, read_start, reads[:n])
 
 
 @njit(cache=True)
@@ -103,7 +103,7 @@ def orders_of(
     waits: Bools,
     counts: Ints,
     size: Ints,
-    keeps: Ints,
+    in_flight: Ints,
     block: Ints,
     group: Ints,
     groups: int,
@@ -128,17 +128,17 @@ def orders_of(
         order_start[g + 1] += order_start[g]
     unit, micro = np.zeros(order_start[groups], np.int64), np.zeros(order_start[groups], np.int64)
     if np.max(own) <= 1:
-        most = np.max(keeps * size)
+        most = np.max(in_flight * size)
         for s in range(stages):
             low, high = order_start[group[s]], order_start[group[s] + 1]
             if exists[KINDS * s + I] or exists[KINDS * s + W]:
-                lag = max(keeps[s], most // size[s]) - keeps[s]
-                in_parts(s, exists, counts[s], keeps[s], lag, unit[low:high], micro[low:high])
+                lag = max(in_flight[s], most // size[s]) - in_flight[s]
+                in_parts(s, exists, counts[s], in_flight[s], lag, unit[low:high], micro[low:high])
                 continue
             forward, backward = exists[KINDS * s + F], exists[KINDS * s + B]
-            alternating(s, forward, backward, counts[s], keeps[s], block[s], unit[low:high], micro[low:high])
+            alternating(s, forward, backward, counts[s], in_flight[s], block[s], unit[low:high], micro[low:high])
     else:
-        sequence = eager(_actions(exists, costs.seconds, waits, counts, size, keeps, group), groups, forward_first)
+        sequence = eager(_actions(exists, costs.seconds, waits, counts, size, in_flight, group), groups, forward_first)
         at, done = order_start.copy(), np.zeros(2 * stages, np.int64)
         for a in sequence:
             g = group[a // 2]

@@ -191,8 +191,8 @@ def in_flight(after: Bools, size: Ints, block: Ints, slack: Ints, mini_batch: in
     cycle."""
     stages = len(size)
     order = topological(after)
-    kept = np.zeros(stages, np.int64)
-    keeps = np.zeros(stages, np.int64)
+    samples = np.zeros(stages, np.int64)
+    flights = np.zeros(stages, np.int64)
     for rank in range(len(order) - 1, -1, -1):
         stage = order[rank]
         count = mini_batch // size[stage]
@@ -200,7 +200,7 @@ def in_flight(after: Bools, size: Ints, block: Ints, slack: Ints, mini_batch: in
         for y in range(stages):
             if after[stage, y]:
                 beside = max(own, min(block[y], mini_batch // size[y]) * size[y])
-                need = max(need, kept[y] + (0 if weightless[y] else beside))
-        kept[stage] = min(mini_batch, -(-need // size[stage]) * size[stage])
-        keeps[stage] = min(count, kept[stage] // size[stage] + slack[stage])
-    return keeps
+                need = max(need, samples[y] + (0 if weightless[y] else beside))
+        samples[stage] = min(mini_batch, -(-need // size[stage]) * size[stage])
+        flights[stage] = min(count, samples[stage] // size[stage] + slack[stage])
+    return flights

@@ -137,9 +137,12 @@ def wires_of(problem: Problem) -> Wires:
 def _between_accelerators(cluster: Cluster) -> tuple[set[tuple[float, float]], int]:
     """((latency, bandwidth) of the links between accelerators, 0 where there is none; how many wires they use)."""
     count = len(cluster.accelerators)
-    pairs, apart = pairs_of(cluster, count), ~np.eye(count, dtype=bool)
-    latency, bandwidth = np.where(pairs.bandwidth > 0, pairs.latency_s, 0.0)[apart], pairs.bandwidth[apart]
-    return set(zip(latency.tolist(), bandwidth.tolist(), strict=True)), len(np.unique(pairs.wire[apart]))
+    pairs, off_diagonal = pairs_of(cluster, count), ~np.eye(count, dtype=bool)
+    latency, bandwidth = (
+        np.where(pairs.bandwidth > 0, pairs.latency_s, 0.0)[off_diagonal],
+        pairs.bandwidth[off_diagonal],
+    )
+    return set(zip(latency.tolist(), bandwidth.tolist(), strict=True)), len(np.unique(pairs.wire[off_diagonal]))
 
 
 def symmetric(cluster: Cluster) -> bool:

@@ -132,7 +132,7 @@ def _stage(sums: Sums, rules: Rules, d: int, i: int, j: int) -> Stage:
 
 @njit(cache=True)
 def _runs_again(
-    stage: Stage, sums: Sums, rules: Rules, where: tuple[int, int, int], workspace: Floats, kept: int,
+    stage: Stage, sums: Sums, rules: Rules, where: tuple[int, int, int], workspace: Floats, in_flight: int,
     moved_bytes: float, spare_s: float,
 ) -> tuple[int, float]:  # fmt: skip
     """What a stage must run again to fit, as drafts number it, and for how many seconds; -1 if it cannot.
@@ -142,7 +142,7 @@ def _runs_again(
     longer it may take.
     """
     room = rules.memory_bytes - stage.static_bytes - moved_bytes
-    if workspace[0] + stage.saved_bytes * kept <= room:
+    if workspace[0] + stage.saved_bytes * in_flight <= room:
         return NOTHING, 0.0
     i, j, d = where
     again, least_s = -1, spare_s
@@ -152,7 +152,7 @@ def _runs_again(
         again_s = sums.again_s[level, d, j] - sums.again_s[level, d, i]
         if again_s < least_s or (again < 0 and again_s <= least_s):
             lean_bytes = sums.lean_bytes[level, d, j] - sums.lean_bytes[level, d, i]
-            if workspace[1 + level] + lean_bytes * kept <= room:
+            if workspace[1 + level] + lean_bytes * in_flight <= room:
                 again, least_s = FIRST_LEVEL + level, again_s
     return again, least_s
 
@@ -309,9 +309,9 @@ def _put_first(
         if used + replicas > rules.devices or depth + 1 == depths:
             continue
         relaxations += 1
-        kept = rules.in_flight[depth + 1]
-        moved = line.cut_bytes[d, i] * kept + line.cut_bytes[d, j]
-        again, again_s = _runs_again(stage, line.sums, rules, where, workspace, kept, moved, spare_s)
+        in_flight = rules.in_flight[depth + 1]
+        moved = line.cut_bytes[d, i] * in_flight + line.cut_bytes[d, j]
+        again, again_s = _runs_again(stage, line.sums, rules, where, workspace, in_flight, moved, spare_s)
         if again >= 0:
             value = _value_s(stage, rules, again_s, going_s, tables.value[j, used, depth])
             _note(tables, i, used + replicas, depth + 1, value, (STAGE, j, d, again))
@@ -362,7 +362,7 @@ def place_branches(
 def _grouped(group: Group, rules: Rules, behind: Behind, most_s: float, tables: Tables, m: int) -> int:
     """Enter what branch m gives in one stage with those after it; the number of relaxations."""
     sums, deep, relaxations, levels = group.sums, behind.depth + 1, 0, len(group.sums.again_s)
-    kept, workspace = rules.in_flight[deep], np.zeros((len(rules.degrees), 1 + len(sums.again_s)))
+    in_flight, workspace = rules.in_flight[deep], np.zeros((len(rules.degrees), 1 + len(sums.again_s)))
     for to in range(m + 1, len(tables.value)):
         for d in range(len(rules.degrees)):
             _enlarge(workspace[d], sums, d, to - 1)
@@ -374,10 +374,12 @@ def _grouped(group: Group, rules: Rules, behind: Behind, most_s: float, tables: 
             going = group.going_s[d, to] - group.going_s[d, m]
             busy = stage.forward_s + stage.backward_s + stage.sync_s / rules.micro_batches
             busy += (coming + going) * rules.blocking
-            received = kept * (group.coming_bytes[d, to] - group.coming_bytes[d, m])
+            received = in_flight * (group.coming_bytes[d, to] - group.coming_bytes[d, m])
             if busy > most_s:
                 continue
-            again, again_s = _runs_again(stage, sums, rules, (m, to, d), workspace[d], kept, received, most_s - busy)
+            again, again_s = _runs_again(
+                stage, sums, rules, (m, to, d), workspace[d], in_flight, received, most_s - busy
+            )
             if again < 0:
                 continue
             takes, cells = _value_s(stage, rules, again_s, going, behind.value_s), tables.cells[to]

@@ -180,13 +180,13 @@ def draft_of(cuts: list[Cut], edges: tuple[tuple[int, int], ...], samples: int, 
     for number in range(len(cuts)):  # auxiliary stages that joined auxiliary ones
         while into[into[number]] != into[number]:
             into[number] = into[into[number]]
-    kept = [number for number in range(len(cuts)) if into[number] == number]
-    position = {number: i for i, number in enumerate(kept)}
-    nodes: dict[int, list[int]] = {number: [] for number in kept}
+    remaining = [number for number in range(len(cuts)) if into[number] == number]
+    position = {number: i for i, number in enumerate(remaining)}
+    nodes: dict[int, list[int]] = {number: [] for number in remaining}
     for number, cut in enumerate(cuts):
         nodes[into[number]].extend(cut.nodes)
     stages = []
-    for number in kept:
+    for number in remaining:
         cut = cuts[number]
         host = hosts.get(number)
         while host is not None and into[host] in hosts:

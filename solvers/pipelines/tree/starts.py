@@ -67,9 +67,9 @@ class Starts:
         Branches share their source and their sink there (section 5), so what joins them may be of a stage of
         any branch: here of the heaviest, or of no branch where that lowers the bottleneck."""
         costs = size_costs(self.condensed, self.problem.mini_batch // micro_batches)
-        apart, with_joins = self._branching(costs)
+        separate, with_joins = self._branching(costs)
         best: tuple[float, Draft] | None = None
-        for tree in dict.fromkeys((with_joins, apart)):
+        for tree in dict.fromkeys((with_joins, separate)):
             draft = self._least_depth(tree, costs, micro_batches, memory_share)
             if draft is not None and (best is None or draft[0] < best[0] * (1 - PRECISION)):
                 best = draft
@@ -98,8 +98,8 @@ class Starts:
         alone."""
         if self.order:
             return [Series(self.order)]
-        apart, with_joins = self._branching(costs)
-        return list(dict.fromkeys((apart, with_joins, Series(tuple(leaves(apart))))))
+        separate, with_joins = self._branching(costs)
+        return list(dict.fromkeys((separate, with_joins, Series(tuple(leaves(separate))))))
 
     def _branching(self, costs: SizeCosts) -> tuple[Tree, Tree]:
         """The graph's tree, and the same with what joins branches put to them."""
@@ -211,18 +211,18 @@ def of_plan(condensed: Condensed, plan: Plan) -> Draft:
     members: dict[int, list[int]] = {}
     for node, at in enumerate(place):
         members.setdefault(order[at], []).append(node)
-    kept = [index for index in range(len(plan.stages)) if index in members]
+    nonempty = [index for index in range(len(plan.stages)) if index in members]
     hosts: dict[Place, int] = {}
-    for index in sorted(kept, key=lambda i: -len(plan.stages[i].operators)):
+    for index in sorted(nonempty, key=lambda i: -len(plan.stages[i].operators)):
         hosts.setdefault(plan.stages[index].devices, index)
     stages = []
-    for index in kept:
+    for index in nonempty:
         stage = plan.stages[index]
         host = hosts[stage.devices]
         stages.append(
             DraftStage(
                 tuple(members[index]), stage.micro_batch_size, len(stage.devices), again_of(condensed.problem, stage),
-                host=None if host == index else kept.index(host),
+                host=None if host == index else nonempty.index(host),
             )
         )  # fmt: skip
     return Draft(tuple(stages))

@@ -58,12 +58,12 @@ def between_replicas(
                 x, y = y, x % y
             period = sizes[a] // x * sizes[b]
             times = mini_batch / period
-            mine, theirs = sizes[a] / replicas[a], sizes[b] / replicas[b]
+            share_a, share_b = sizes[a] / replicas[a], sizes[b] / replicas[b]
             for u in range(period // sizes[a] * replicas[a]):
-                low, high = u * mine, (u + 1) * mine
-                for v in range(int(low / theirs), period // sizes[b] * replicas[b]):
-                    samples = min(high, (v + 1) * theirs) - max(low, v * theirs)
-                    if v * theirs >= high:
+                low, high = u * share_a, (u + 1) * share_a
+                for v in range(int(low / share_b), period // sizes[b] * replicas[b]):
+                    samples = min(high, (v + 1) * share_b) - max(low, v * share_b)
+                    if v * share_b >= high:
                         break
                     if samples > 1e-9:
                         moved = times * (once[a, b] + each[a, b] * samples)

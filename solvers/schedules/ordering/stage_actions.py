@@ -145,9 +145,9 @@ def stage_actions(problem: Problem, stages: Sequence[Stage], *, split: bool) -> 
     row_of: dict[tuple[int, str], int] = {}
     for index, parts in enumerate(has):
         for kind in PARTS if split else "FB":
-            mine = parts & ({"I", "W"} if kind == "B" else {kind})
-            if mine:
-                row_of.update({(index, part): len(rows) for part in mine})
+            present = parts & ({"I", "W"} if kind == "B" else {kind})
+            if present:
+                row_of.update({(index, part): len(rows) for part in present})
                 rows.append((index, kind))
     reads: list[dict[int, float]] = [{} for _ in rows]
     crossings = _crossings(problem, stages)
@@ -189,8 +189,8 @@ def _arrays(
     }
     sizes = [stages[index].micro_batch_size for index, _ in rows]
     at_start, at = rows_of([stages[index].devices for index, _ in rows])
-    reads_start, read = rows_of([list(mine) for mine in reads])
-    readers_start, lookers = rows_of([sorted(mine) for mine in readers])
+    reads_start, read = rows_of([list(each) for each in reads])
+    readers_start, lookers = rows_of([sorted(each) for each in readers])
     return Actions(
         row_seconds(problem, stages, rows),
         np.array([problem.mini_batch // size for size in sizes], np.int64),
@@ -203,7 +203,7 @@ def _arrays(
         at,
         reads_start,
         read,
-        np.array([seconds for mine in reads for seconds in mine.values()], np.float64),
+        np.array([seconds for each in reads for seconds in each.values()], np.float64),
         readers_start,
         lookers,
     )  # fmt: skip

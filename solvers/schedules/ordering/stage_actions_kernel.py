@@ -88,10 +88,10 @@ def event_order(
             if ready[a] == np.inf:
                 continue
             if actions.opens[a]:
-                mine = actions.stage[a]
-                if unturned[mine] >= ahead[mine] or held[mine] >= limit[mine]:
+                stage = actions.stage[a]
+                if unturned[stage] >= ahead[stage] or held[stage] >= limit[stage]:
                     continue
-                if not _has_room(actions, a, weight[mine], load, budget):
+                if not _has_room(actions, a, weight[stage], load, budget):
                     continue
             start[a] = ready[a]
             for k in range(actions.at_start[a], actions.at_start[a + 1]):
@@ -169,9 +169,9 @@ def _precedes(actions: Actions, a: int, b: int, start: Floats, done: Ints, rank:
         return bool(start[a] < start[b])
     if rank[a] != rank[b]:
         return bool(rank[a] < rank[b])
-    mine, theirs = done[a] * actions.size[a], done[b] * actions.size[b]
-    if mine != theirs:
-        return bool(mine < theirs)
+    samples_a, samples_b = done[a] * actions.size[a], done[b] * actions.size[b]
+    if samples_a != samples_b:
+        return bool(samples_a < samples_b)
     if actions.opens[a] and actions.opens[b]:
         return bool(actions.stage[a] > actions.stage[b])
     return bool(actions.stage[a] < actions.stage[b])

@@ -34,17 +34,17 @@ def clusters(values: Floats, slack: float) -> Ints:
     """Numbers for values, the same where they differ by rounding."""
     order = np.argsort(values, kind="stable")
     ascending = values[order]
-    apart = ~(np.diff(ascending) <= SLACK * np.abs(ascending[1:]) + slack)
+    differs = ~(np.diff(ascending) <= SLACK * np.abs(ascending[1:]) + slack)
     numbers = np.zeros(len(values), np.int64)
-    numbers[order[1:]] = np.cumsum(apart)
+    numbers[order[1:]] = np.cumsum(differs)
     return numbers
 
 
 def unmatched(wanted: Ints, there: Ints) -> tuple[Ints, Ints]:
     """Positions in ``wanted`` of what ``there`` lacks, and in ``there`` of what is not wanted."""
     values, number = np.unique(np.concatenate([wanted, there]), return_inverse=True)
-    mine, other = number[: len(wanted)], number[len(wanted) :]
-    counts = [np.bincount(side, minlength=len(values)) for side in (mine, other)]
+    expected, other = number[: len(wanted)], number[len(wanted) :]
+    counts = [np.bincount(side, minlength=len(values)) for side in (expected, other)]
 
     def rest(side: Ints, others: Ints) -> Ints:
         order = np.argsort(side, kind="stable")
@@ -52,7 +52,7 @@ def unmatched(wanted: Ints, there: Ints) -> tuple[Ints, Ints]:
         positions: Ints = np.sort(order[np.arange(len(side)) - begin >= others[side[order]]])
         return positions
 
-    return rest(mine, counts[1]), rest(other, counts[0])
+    return rest(expected, counts[1]), rest(other, counts[0])
 
 
 def paired(wanted: Ints, there: Ints, ready_s: Floats, priority: Floats, start_s: Floats, instant: float) -> Ints:

@@ -45,17 +45,19 @@ def sums(of: Ints, weights: Floats, count: int) -> Floats:
 
 
 @cache
-def overlaps(mine: int, theirs: int) -> tuple[Ints, Ints, Floats]:
-    """Slices that have samples in common where one cuts a whole into ``mine`` slices, the other into ``theirs``.
+def overlaps(here_count: int, there_count: int) -> tuple[Ints, Ints, Floats]:
+    """Slices that have samples in common, of a whole cut into ``here_count`` slices and into ``there_count``.
 
-    Returns (slice of mine, slice of theirs, what they share as a part of the whole), by mine, then by theirs.
+    Returns (slice of the one, slice of the other, what they share as a part of the whole), in this order.
     """
-    k = np.arange(mine, dtype=np.int64)
-    first = k * theirs // mine
-    last = -(-(k + 1) * theirs // mine)
+    k = np.arange(here_count, dtype=np.int64)
+    first = k * there_count // here_count
+    last = -(-(k + 1) * there_count // here_count)
     sizes = last - first
     here = np.repeat(k, sizes)
     there = np.repeat(first, sizes) + ranges(sizes)
-    # on a grid of mine x theirs cells, where both ways to cut fall on whole cells
-    cells = np.minimum((here + 1) * theirs, (there + 1) * mine) - np.maximum(here * theirs, there * mine)
-    return here, there, cells / (mine * theirs)
+    # on a grid of here_count x there_count cells, where both ways to cut fall on whole cells
+    cells = np.minimum((here + 1) * there_count, (there + 1) * here_count) - np.maximum(
+        here * there_count, there * here_count
+    )
+    return here, there, cells / (here_count * there_count)

@@ -85,10 +85,10 @@ def all_reduces(problem: Problem, jobs: Jobs, wires: Wires, rings: Sequence[tupl
     amounts: list[tuple[float, float]] = []
     if problem.training:
         for stage in np.flatnonzero(np.array([len(ring) for ring in rings]) > 1).tolist():
-            mine = jobs.stage == stage
-            if not np.isin(jobs.kind[mine], BACKWARDS).any():
+            of_stage = jobs.stage == stage
+            if not np.isin(jobs.kind[of_stage], BACKWARDS).any():
                 continue
-            ring, here = rings[stage], int(jobs.replicas[mine].max())
+            ring, here = rings[stage], int(jobs.replicas[of_stage].max())
             count = len(ring)
             exchanged = _exchanged_bytes(problem, jobs, stage)
             for src, dst in zip(ring[:here], (*ring[1:here], ring[here % count]), strict=True):
@@ -114,8 +114,8 @@ def _exchanged_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:
     parameters, as often as each goes round in a mini-batch; parameters that turns wait for are counted there."""
     operators = problem.graph.operators
     owns = (jobs.stage == stage) & (jobs.kind == FORWARD)
-    mine = jobs.members[owns[jobs.member_of]].tolist()
-    owners = [operators[o] for o in mine if operators[o].phase is Phase.FORWARD]
+    members = jobs.members[owns[jobs.member_of]].tolist()
+    owners = [operators[o] for o in members if operators[o].phase is Phase.FORWARD]
     weights = math.fsum(owner.param_bytes for owner in owners)
     trained = weights - math.fsum(owner.frozen_bytes for owner in owners)
     gradients = 2 * trained if problem.precision is Precision.MIXED_FP32_GRADIENTS else trained

@@ -65,10 +65,10 @@ class Routes:
         self.maker_of, self.maker = flat([bundle.makers for bundle in bundles])
         self.first_maker, self.last_maker = ints(b.makers[0] for b in bundles), ints(b.makers[-1] for b in bundles)
         self.home = jobs.place[self.first_maker]
-        readers = [mine for bundle in bundles for mine in bundle.readers]
+        readers = [place_readers for bundle in bundles for place_readers in bundle.readers]
         self.bundle = flat([range(len(bundle.readers)) for bundle in bundles])[0]
         self.reader_of, self.reader = flat(readers)
-        self.first_reader = ints(mine[0] for mine in readers)
+        self.first_reader = ints(place_readers[0] for place_readers in readers)
         self.place = jobs.place[self.first_reader]
         self.begin = starts(self.slices[self.home])
         """[bundles + 1] where the sendings of each begin"""
@@ -107,8 +107,8 @@ class Routes:
         sizes = ints(len(table[0]) for table in tables)
         which = ints(known[cut] for cut in cuts)
         rows = np.repeat(starts(sizes)[which], sizes[which]) + ranges(sizes[which])
-        mine, theirs, share = (np.concatenate(columns)[rows] for columns in zip(*tables, strict=True))
-        return np.repeat(np.arange(len(cuts)), sizes[which]), mine, theirs, share
+        own_slice, other_slice, share = (np.concatenate(columns)[rows] for columns in zip(*tables, strict=True))
+        return np.repeat(np.arange(len(cuts)), sizes[which]), own_slice, other_slice, share
 
     def _device(self, place: Ints, k: Ints) -> Ints:
         """The device that has slice ``k`` at a place."""
@@ -189,17 +189,17 @@ def transfers_of(problem: Problem, jobs: Jobs, messages: Messages, rings: tuple[
 
     made = routes.last_maker[sendings.bundle]
     row = (jobs.stage[made], jobs.kind[made], k // jobs.replicas[made], src)
-    kept = speeds.nbytes(sendings.bundle, sendings.samples)
+    nbytes = speeds.nbytes(sendings.bundle, sendings.samples)
     received = speeds.nbytes(sendings.bundle[sender], parts.samples)
     last, first = _priorities(jobs, sendings, parts)
-    departures = (*row, src, wires.of("out", src, src), kept, farthest, last)
+    departures = (*row, src, wires.of("out", src, src), nbytes, farthest, last)
     there = wires.of("in", src[sender], parts.device)
     arrivals = (*(column[sender] for column in row), parts.device, there, received, seconds, first)
     sends = departs & ~within_call
     return Moves(
         sendings,
         parts,
-        kept,
+        nbytes,
         sends,
         arrives,
         direct,

@@ -101,11 +101,11 @@ def saved(problem: Problem) -> list[Amount]:
         return [o.saved_bytes for o in problem.graph.operators]
     graph = problem.plain.graph
     regions = regions_of(graph)
-    kept: dict[int, list[Amount]] = {}
+    retained: dict[int, list[Amount]] = {}
     for tensor, o in regions.keeper.items():
-        kept.setdefault(o, []).append(graph.tensors[tensor].nbytes)
+        retained.setdefault(o, []).append(graph.tensors[tensor].nbytes)
     return [
-        _sum([*([] if o in regions.name else [operator.saved_bytes]), *kept.get(o, ())])
+        _sum([*([] if o in regions.name else [operator.saved_bytes]), *retained.get(o, ())])
         for o, operator in enumerate(graph.operators)
     ]
 

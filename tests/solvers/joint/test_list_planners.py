@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.joint.lists.grouping import apart
+from solvers.joint.lists.grouping import singletons
 from solvers.joint.lists.jobs import jobs_of
 from solvers.joint.lists.jobs_kernel import NONE
 from solvers.joint.passes.model import pass_model
@@ -93,7 +93,7 @@ def test_a_favourite_child_is_the_one_whose_transfer_would_take_longest():
     """Of 0 -> 1 (9 s) and 0 -> 2 (1 s), and 1, 2 -> 3 (4 s and 1 s)."""
     p = problem(graph_of(4, [(0, 1, 9.0), (0, 2, 1.0), (1, 3, 4.0), (2, 3, 1.0)]), [1] * 4, **PASS, training=False)
     model = pass_model(p)
-    jobs = jobs_of(model, apart(model), contract=False)
+    jobs = jobs_of(model, singletons(model), contract=False)
     program = FavouriteProgram(jobs.arrays)
     incumbents = []
     outcome = solve_model(program.model, Monitor(p), incumbents.append)
@@ -108,7 +108,7 @@ def test_a_favourite_child_is_the_one_whose_transfer_would_take_longest():
 def test_at_most_one_child_and_one_parent_are_favourites():
     p = problem(graph_of(3, [(0, 1, 1.0), (0, 2, 1.0)]), [1] * 3, **PASS, training=False)
     model = pass_model(p)
-    program = FavouriteProgram(jobs_of(model, apart(model), contract=False).arrays)
+    program = FavouriteProgram(jobs_of(model, singletons(model), contract=False).arrays)
     everything = np.zeros(len(program.model))
     assert sorted(program.favourites(everything, 0.1).tolist()) == [NONE, NONE, 2]
 

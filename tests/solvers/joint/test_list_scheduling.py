@@ -14,7 +14,7 @@ from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
 from solvers.joint.lists.draft_kernel import Rule, draft_of
 from solvers.joint.lists.earliest_first_kernel import DONE, schedule, waiting_of
-from solvers.joint.lists.grouping import apart, co_placed, heavy
+from solvers.joint.lists.grouping import co_placed, heavy, singletons
 from solvers.joint.lists.heft_kernel import schedule_ranked, upward_s
 from solvers.joint.lists.jobs import jobs_of
 from solvers.joint.lists.jobs_kernel import NONE
@@ -53,7 +53,7 @@ def model_of(graph, seconds, gpus=2, **options):
 
 def earliest(model, *, channel="device", favourite=None):
     """(device, start in seconds) of every operator as m-ETF plans it, nothing grouped."""
-    jobs = jobs_of(model, apart(model), contract=False)
+    jobs = jobs_of(model, singletons(model), contract=False)
     state, rule = draft_of(jobs.arrays), Rule(CHANNELS[channel], False)
     waiting = waiting_of(jobs.arrays)
     children = np.full(len(jobs), NONE) if favourite is None else np.array(favourite)
@@ -119,7 +119,7 @@ def test_a_device_without_room_is_left_out():
 
 def test_nothing_is_scheduled_where_an_operator_fits_nowhere():
     model = model_of(forward_graph([], 3, param_bytes=10.0), [1, 1, 1], memory=10.0)
-    jobs = jobs_of(model, apart(model), contract=False)
+    jobs = jobs_of(model, singletons(model), contract=False)
     caps = model.memory_bytes
     assert earliest_first(jobs, caps, "device", never) is None
     assert heft(jobs, caps, "link", never) is None
@@ -155,7 +155,7 @@ def test_m_topo_fills_a_device_to_its_share_and_the_largest_group():
     """Four of 10 bytes: 40/2 + 10 is three on the first device; with caps of 25, two."""
     for memory, expected in ((float("inf"), [0, 0, 0, 1]), (25.0, [0, 0, 1, 1])):
         model = model_of(forward_graph([], 4, param_bytes=10.0), [1, 1, 1, 1], memory=memory)
-        schedule = m_topo(jobs_of(model, apart(model), contract=False), model.memory_bytes)
+        schedule = m_topo(jobs_of(model, singletons(model), contract=False), model.memory_bytes)
         assert schedule is not None
         assert schedule.place.tolist() == expected
 
@@ -226,7 +226,7 @@ def heft_example():
 def test_heft_gives_the_ranks_and_the_schedule_of_its_paper():
     """Figure 3 (a): a schedule of length 80."""
     model = heft_example()
-    jobs = jobs_of(model, apart(model), contract=False)
+    jobs = jobs_of(model, singletons(model), contract=False)
     rank = np.zeros(10)
     upward_s(jobs.arrays, rank)
     published = [108, 77, 80, 80, 69, 63.333, 42.667, 35.667, 44.333, 14.667]
@@ -245,7 +245,7 @@ def test_heft_fills_a_gap():
     """Operator 2 waits 5 s on device 0 for the tensor of 1; meanwhile 3 runs there, though it is ranked last."""
     graph = graph_of(4, [(0, 2, 9.0), (1, 2, 5.0)])
     model = model_of(graph, [1, 1, 9, 2], pins={0: 0, 1: 1, 2: 0, 3: 0})
-    schedule = heft(jobs_of(model, apart(model), contract=False), model.memory_bytes, "link", never)
+    schedule = heft(jobs_of(model, singletons(model), contract=False), model.memory_bytes, "link", never)
     assert schedule is not None
     assert schedule.sequences[0] == [0, 3, 2]
 
@@ -325,7 +325,7 @@ def test_every_schedule_keeps_groups_together_where_they_are_allowed_and_is_no_d
         caps = model.memory_bytes
         simulator = Simulator(model)
         held = model.held_bytes
-        units = [(apart(model), False), (co_placed(model, caps), True), (heavy(model, caps, 3), True)]
+        units = [(singletons(model), False), (co_placed(model, caps), True), (heavy(model, caps, 3), True)]
         for unit_of, contract in units:
             jobs = jobs_of(model, unit_of, contract=contract)
             schedules = [m_topo(jobs, caps)]
@@ -351,7 +351,7 @@ def test_what_is_timed_is_what_the_plan_is_judged_by():
             p = replace(p, cluster=wire, transfers=Transfers.LINKS)
         model = pass_model(p)
         simulator = Simulator(model)
-        jobs = jobs_of(model, apart(model), contract=False)
+        jobs = jobs_of(model, singletons(model), contract=False)
         split = partial(layer_split, model, model.groups, devices=range(model.devices), transfers=False)
         for scheduler, order in ((partial(heft, jobs, channel="free", check=never), "own"), (split, "rank")):
             timed = within_memory(simulator, scheduler, order, never)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 from numba.core import event
 
-from solvers.kernels.compiling import COMPILE, LOCK, TELL_EVERY_S, Compiling
+from solvers.kernels.compiling import COMPILE, LOCK, REPORT_EVERY_S, Compiling
 from solvers.plan.result import StopReason
 from solvers.planners.solve import solve
 from solvers.problem.problem import Objective
@@ -92,7 +92,7 @@ def test_what_another_thread_compiles_is_not_taken_off(world):
 def test_beginning_end_and_now_and_then_a_kernel_within_are_told(world):
     messages = []
     with Compiling(world.clock, lambda kernel, seconds: messages.append((kernel, seconds))):
-        world.compile(TELL_EVERY_S * 0.75, inside=("a.b", "a.c"))
+        world.compile(REPORT_EVERY_S * 0.75, inside=("a.b", "a.c"))
     assert [kernel for kernel, _ in messages] == ["draft", "draft", ""]
     assert [seconds for _, seconds in messages] == pytest.approx([0.0, 0.75, 1.125])
 

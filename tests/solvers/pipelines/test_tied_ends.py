@@ -72,7 +72,7 @@ def sums(question: Problem) -> dict[str, float]:
 
 
 def obeys(late: Folded, p: Problem) -> None:
-    placement = {i: (i % 3,) for i in range(len(late.kept))}
+    placement = {i: (i % 3,) for i in range(len(late.remaining))}
     groups = together(late.question.graph)
     for group in groups:
         placement |= dict.fromkeys(group, placement[group[0]])
@@ -95,7 +95,7 @@ def test_folding_loses_no_work_and_no_bytes_and_unfolds_to_what_may_be_placed(se
         return
     assert sums(late.question) == pytest.approx(sums(question))
     assert late_ends(late.question.graph) == {}
-    assert sorted((*late.kept, *late.host)) == list(range(len(question.graph)))
+    assert sorted((*late.remaining, *late.host)) == list(range(len(question.graph)))
     obeys(late, question)
 
 
@@ -103,7 +103,7 @@ def test_pins_of_what_is_folded_are_those_of_its_host():
     question = tied([{0, 7}], chain(8), 8)
     late = folded(replace(question, pins={7: 2}))
     assert late is not None
-    assert late.question.pins == {late.kept.index(0): 2}
+    assert late.question.pins == {late.remaining.index(0): 2}
 
 
 def test_one_device_is_left_most_work_to_when_most_is_tied():

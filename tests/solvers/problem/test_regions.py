@@ -15,7 +15,7 @@ from solvers.formats.op_graph_json import graph_hash
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase
 from solvers.problem.problem import Contiguity, Objective, Origin, Pipeline, Problem
-from solvers.problem.regions import _kept, recomputing, regions_of
+from solvers.problem.regions import _savers, recomputing, regions_of
 from solvers.schedules.assemble import assemble
 from solvers.verify import verify
 from tests.instances import GPU, problem, training_graph
@@ -155,7 +155,7 @@ def parts_of(p: Problem, plan: Plan) -> Problem:
     graph = replace(traced.graph, operators=tuple(operators))
     shown = recomputing(replace(p, graph=graph, compute=traced.compute, plain=None))
     exact = list(shown.graph.operators)
-    for t, keeper in _kept(graph).items():
+    for t, keeper in _savers(graph).items():
         maker = plan.stages[home[graph.tensors[t].producer]]
         if maker.devices != plan.stages[home[keeper]].devices:
             less = graph.tensors[t].nbytes.per_sample

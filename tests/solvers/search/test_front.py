@@ -74,7 +74,7 @@ def monitor_of(plans_fit: bool = True) -> tuple[Monitor, Plan, Plan]:
 def test_a_search_apart_knows_nothing_but_what_was_given_and_tells_everything() -> None:
     monitor, one, two = monitor_of()
     monitor.offer(two)
-    inner = monitor.apart()
+    inner = monitor.independent()
     assert inner.best is None
     inner.offer(one)
     assert inner.best == one
@@ -85,14 +85,14 @@ def test_a_search_apart_knows_nothing_but_what_was_given_and_tells_everything() 
     assert (monitor.bound_s, monitor.notes, monitor.infeasible) == (1.0, ["something"], "never")
     beside = Monitor(monitor.problem)
     assert beside.begin_with(one)
-    assert beside.apart().best == one
-    assert beside.apart().rng.random() == Monitor(monitor.problem).rng.random()
+    assert beside.independent().best == one
+    assert beside.independent().rng.random() == Monitor(monitor.problem).rng.random()
 
 
 def test_a_search_apart_improves_the_whole() -> None:
     monitor, one, two = monitor_of()
     monitor.offer(one)
-    assert math.isfinite(monitor.apart().offer(two))
+    assert math.isfinite(monitor.independent().offer(two))
     assert monitor.best == two
 
 
@@ -100,7 +100,7 @@ def test_another_question_on_the_way_tells_nothing_and_has_the_time_that_is_left
     monitor, one, _ = monitor_of()
     monitor.time_limit_s = 100.0
     question = replace(monitor.problem, objective=Objective.ITERATION)
-    inner = monitor.asking(question)
+    inner = monitor.for_question(question)
     inner.offer(one)
     inner.raise_bound(0.5)
     assert monitor.best is None
