@@ -17,7 +17,7 @@ from explorer.cli.flags import (
 )
 from explorer.cli.launching import DEFECT, status_without_plan
 from explorer.cli.terminal.command import Commands, add_command, add_json, print_json
-from explorer.cli.terminal.keeping import add_library, asking, traced
+from explorer.cli.terminal.keeping import add_library, solver_of, traced
 from solvers.errors import UnsupportedProblem
 from solvers.plan.result import Status
 from solvers.problem.problem import Contiguity
@@ -115,7 +115,7 @@ def _compare(family: Sequence[Entry], model: str, search: SearchSettings, args: 
     def on_begin(position: int, entry: Entry) -> None:
         line.before = f"{position + 1} of {len(family)}  {entry.planner}  "
 
-    with report_compiling(), stop_on_interrupt() as stop, asking(args, model) as ask:
+    with report_compiling(), stop_on_interrupt() as stop, solver_of(args, model) as solve:
         try:
             return list(
                 compare(
@@ -126,7 +126,7 @@ def _compare(family: Sequence[Entry], model: str, search: SearchSettings, args: 
                     should_stop=stop.is_set,
                     on_begin=on_begin,
                     on_progress=line,
-                    ask=ask,
+                    ask=solve,
                 )
             )
         finally:

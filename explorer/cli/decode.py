@@ -118,7 +118,7 @@ def _searched(decoder: Decoder, args: argparse.Namespace) -> Served:
     def begin(what: str) -> None:
         nonlocal doing
         doing = what
-        if line.due(news=True):
+        if line.due(changed=True):
             line.draw(f"{what} ...")
 
     decoder.on_call = lambda count: line.draw(f"{doing}: {count:,} calls") if line.due() else None

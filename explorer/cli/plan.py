@@ -18,7 +18,7 @@ from explorer.cli.flags import (
 )
 from explorer.cli.launching import DEFECT, ENDED, INFEASIBLE, NO_PLAN
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, print_table
-from explorer.cli.terminal.keeping import add_library, asking, graphs_of, traced
+from explorer.cli.terminal.keeping import add_library, graphs_of, solver_of, traced
 from explorer.files import write_file
 from explorer.question.models.example import of_degree, searches_degrees
 from explorer.words import text
@@ -243,9 +243,9 @@ def _solve(
     from explorer.runner.scripts.with_engine import second_telling
 
     line = progress_line()
-    with report_compiling(), stop_on_interrupt() as stop, asking(args, model) as ask:
+    with report_compiling(), stop_on_interrupt() as stop, solver_of(args, model) as solve:
         try:
-            return ask(
+            return solve(
                 problem,
                 planner,
                 start=start,
@@ -280,7 +280,7 @@ def _over_degrees(
         model = DividedModel(args.model, settings.training, args.dtype, count, graphs_of(args), settings)
         cluster = make_cluster(model.at(1), settings)
     line = progress_line()
-    with report_compiling(), stop_on_interrupt() as stop, asking(args, args.model) as ask:
+    with report_compiling(), stop_on_interrupt() as stop, solver_of(args, args.model) as solve:
         try:
             best = search_degrees(
                 model.at,
@@ -290,7 +290,7 @@ def _over_degrees(
                 terms=Terms(effort=search.effort, time_limit_s=search.time_limit_s, gap=search.gap, seed=search.seed),
                 should_stop=stop.is_set,
                 on_progress=lambda _, __, step, plan: line(step, plan),
-                ask=lambda problem, *given, **terms: ask(problem, *given, second=second_telling(problem), **terms),
+                ask=lambda problem, *given, **terms: solve(problem, *given, second=second_telling(problem), **terms),
             )
         finally:
             line.clear()
@@ -314,11 +314,11 @@ def _ways_out(
     search = search_of(args)
     limits = replace(LIMITS, time_limit_s=min(LIMITS.time_limit_s, search.time_limit_s), seed=search.seed)
     changes = remedies(result.problem, settings, MAX_DEVICES)
-    with working("looking for remedies"), stop_on_interrupt() as stop, asking(args, workload.reference) as ask:
+    with working("looking for remedies"), stop_on_interrupt() as stop, solver_of(args, workload.reference) as solve:
         fitting = ways_out(
             workload, changes, planner, limits,
             traced_in=lambda dtype: load(model, training=args.training, dtype=dtype),
-            should_stop=stop.is_set, ask=ask,
+            should_stop=stop.is_set, ask=solve,
         )  # fmt: skip
         return list(fitting)
 

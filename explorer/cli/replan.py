@@ -64,7 +64,7 @@ def run_both(
     plans = [before]
     if result.plan is not None and result.plan != plan:
         plans.append(PlanFile(problem, result.plan, result, file.reference))
-    ran, kept = _in_turns(args, plans, targets, request)
+    ran, all_saved = _in_turns(args, plans, targets, request)
     if args.json:
         print_json(_object(file, profile, ran, args.target, request))
     else:
@@ -72,12 +72,12 @@ def run_both(
     if args.output and result.plan is not None:
         new = write_plan(problem, result.plan, result, file.reference)
         written = saved(lambda: write_file(args.output, new, "saving the new plan"))
-        kept = written and kept
+        all_saved = written and all_saved
         if written and not args.json:
             print(f"written    {args.output}")
     ends = [each.outcome.status for each in ran]
     status = next((end for end in ends if end is not RunStatus.DONE), RunStatus.DONE)
-    if not kept:
+    if not all_saved:
         return FAILED
     return 0 if status is RunStatus.DONE else FAILED if status is RunStatus.FAILED else ENDED
 
@@ -119,7 +119,7 @@ def _in_turns(
     each = replace(request, steps=-(-request.steps // rounds))
     bundles: list[list[Bundle]] = [[] for _ in plans]
     outcomes: list[list[Outcome]] = [[] for _ in plans]
-    kept, well = True, True
+    all_saved, well = True, True
     for turn in range(rounds * len(plans)):
         if not well:
             break
@@ -128,13 +128,13 @@ def _in_turns(
         bundles[place].append(bundle)
         outcomes[place].append(outcome)
         well = outcome.status is RunStatus.DONE
-        kept = saved(partial(finish_bundle, bundle, outcome)) and kept
+        all_saved = saved(partial(finish_bundle, bundle, outcome)) and all_saved
     ran = [
         Ran(file, folders, _as_one(of_plan), of_plan)
         for file, folders, of_plan in zip(plans, bundles, outcomes, strict=True)
         if of_plan
     ]
-    return ran, kept
+    return ran, all_saved
 
 
 def _as_one(outcomes: Sequence[Outcome]) -> Outcome:

@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     for warning in warnings:
         print(f"placement-explorer: warning: {warning}", file=sys.stderr)
     outcome = run_plan(target, text, file, request, bundle)
-    kept = saved(lambda: finish_bundle(bundle, outcome))
+    bundle_saved = saved(lambda: finish_bundle(bundle, outcome))
     written = False
     try:
         if args.json:
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
             written = saved(lambda: write_outcome(Path(args.output), outcome))
     if written and not args.json:
         print(f"written    {args.output}")
-    if not (kept and (written or not args.output)):
+    if not (bundle_saved and (written or not args.output)):
         return FAILED
     if outcome.status is RunStatus.DONE:
         return 0 if outcome.agreement is None or outcome.agreement.holds else FAILED

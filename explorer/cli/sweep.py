@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from explorer.cli.flags import add_models, add_phase, add_problem, add_search, search_of, settings_of
 from explorer.cli.launching import FAILED, add_targets, status_without_plan
 from explorer.cli.terminal.command import Commands, add_command, print_json
-from explorer.cli.terminal.keeping import add_library, asking, library_of, traced
+from explorer.cli.terminal.keeping import add_library, library_of, solver_of, traced
 from explorer.files import write_file
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
 from solvers.errors import InvalidProblem
@@ -213,8 +213,8 @@ def _sweep(
     line = SweepLine(sys.stderr, names, "" if target is None else target.setup.name)
     swept = _Swept(cells)
     limits = Limits(search.effort, search.time_limit_s, seed=search.seed)
-    with report_compiling() as compiling, stop_on_interrupt() as stop, asking(args, "") as ask:
-        library = InLibrary(ask, args.again)
+    with report_compiling() as compiling, stop_on_interrupt() as stop, solver_of(args, "") as solve:
+        library = InLibrary(solve, args.again)
         workers = target or _workers(cells, args, compiling, stop)
         try:
             for position, row in cell_rows(

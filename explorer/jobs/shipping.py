@@ -48,7 +48,7 @@ def main() -> None:
     for model in MODELS:
         question = first_question(model)
         result = solve(question.problem, question.planner, **(question.terms | {"time_limit_s": LONG_S}))
-        written.append(shipped.keep(question, result, model, datetime.now(UTC).date().isoformat()))
+        written.append(shipped.store(question, result, model, datetime.now(UTC).date().isoformat()))
         print(f"{model}: {result}, {written[-1].stat().st_size:,} bytes", flush=True)
     for old in set(shipped.FOLDER.glob("*.json.gz")) - set(written):
         old.unlink()

@@ -42,7 +42,7 @@ def is_known(notes: Sequence[str]) -> bool:
     return any(note.startswith(KNOWN) for note in notes)
 
 
-class Kept(NamedTuple):
+class StoredAnswer(NamedTuple):
     """What was read back of an answer, whoever asked: reference says where its model comes from; it is never run."""
 
     result: Result
@@ -73,11 +73,11 @@ def read_answer(text: bytes, question: SearchQuestion) -> Result:
     )
 
 
-def read_apart(text: bytes, graph_text: bytes) -> Kept:
+def read_apart(text: bytes, graph_text: bytes) -> StoredAnswer:
     """The same with the problem as it was recorded, for whoever has not asked. Raises PlacementError."""
     parts = Field(parse_json(text, "the answer"), "the answer:").fields(_PARTS)
     graph = read_op_graph(Field(parse_json(graph_text, "its graph"), "its graph:"))
-    return Kept(_result(read_problem(parts["problem"], graph), parts), parts["reference"].text())
+    return StoredAnswer(_result(read_problem(parts["problem"], graph), parts), parts["reference"].text())
 
 
 def _result(problem: Problem, parts: dict[str, Field]) -> Result:
@@ -87,9 +87,9 @@ def _result(problem: Problem, parts: dict[str, Field]) -> Result:
     if (plan is not None) != (status in _WITH_PLAN):
         raise LibraryTrouble(f"its status is {status.value}, which is not that of what it holds")
     if plan is not None:
-        found_s = _sound(problem, plan)[0]
-        if not math.isclose(found_s, objective_s, rel_tol=SAME):
-            raise LibraryTrouble(f"its plan was said to take {objective_s:g} s and takes {found_s:g} s")
+        actual_s = _sound(problem, plan)[0]
+        if not math.isclose(actual_s, objective_s, rel_tol=SAME):
+            raise LibraryTrouble(f"its plan was said to take {objective_s:g} s and takes {actual_s:g} s")
     front = []
     for item in parts["front"].items(MAX_FRONT):
         lean = _plan(problem, item)

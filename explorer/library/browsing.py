@@ -14,7 +14,7 @@ from explorer.library.rows import COLUMNS, Listed, listed, read_row, unpacked
 from solvers.errors import InvalidProblem, PlacementError
 
 if TYPE_CHECKING:
-    from explorer.library.answer import Kept
+    from explorer.library.answer import StoredAnswer
     from explorer.library.library import Library
 
 LEAST_DIGITS = 4
@@ -59,7 +59,7 @@ def named(library: Library, given: str) -> str:
     return hashes[0]
 
 
-def taken(library: Library, question: str) -> tuple[Listed, Kept]:
+def taken(library: Library, question: str) -> tuple[Listed, StoredAnswer]:
     """An answer with its problem, verified. Raises LibraryTrouble, also for an answer that is damaged."""
     from explorer.library.answer import read_apart  # kernels are slow to import
 

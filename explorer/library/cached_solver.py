@@ -1,4 +1,4 @@
-"""Ask through the library: what is known is there at once, and what is found is kept. Whatever is wrong with the
+"""Solve through the library: what is known is there at once, and what is found is kept. Whatever is wrong with the
 library, the answer is given."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NO_SQLITE = "this Python was built without sqlite3, which the library of plans needs"
 
 
-def unheard(_: str) -> None:
+def discard(_: str) -> None:
     return None
 
 
@@ -45,40 +45,42 @@ def _solve(
 
 
 @contextmanager
-def noting(path: Path | None, model: str, fresh: bool = False) -> Iterator[tuple[Asking, Callable[[Result], Result]]]:
-    """What asks through a library, for whoever has no place for lines but the notes of a result; and what adds
+def noting(
+    path: Path | None, model: str, fresh: bool = False
+) -> Iterator[tuple[CachedSolver, Callable[[Result], Result]]]:
+    """What solves through a library, for whoever has no place for lines but the notes of a result; and what adds
     them there. Folders are not named: whoever reads the notes may be a visitor."""
     lines: list[str] = []
 
-    def tell(line: str) -> None:
+    def note(line: str) -> None:
         lines.append(line if path is None else line.replace(str(path), path.name))
 
     def noted(result: Result) -> Result:
         notes, lines[:] = tuple(lines), []
         return replace(result, notes=(*result.notes, *notes)) if notes else result
 
-    with Asking(path, model, fresh, tell) as asking:
-        yield asking, noted
+    with CachedSolver(path, model, fresh, note) as solver:
+        yield solver, noted
 
 
 @dataclass
-class Asking:
+class CachedSolver:
     """`solve` with a library before and after it: called like that, without its clock.
 
-    path: of the library, opened with the first question; None is none. model: the reference of the model that is asked
-    about. fresh: search, even where the answer is known. tell: gets a line for every trouble that the library has,
+    path: of the library, opened with the first question; None is none. model: the reference of the model in
+    question. fresh: search, even where the answer is known. report: gets a line for every trouble that the library has,
     once. solve: what searches.
     """
 
     path: Path | None
     model: str = ""
     fresh: bool = False
-    tell: Callable[[str], None] = unheard
+    report: Callable[[str], None] = discard
     solve: Callable[..., Result] = _solve
     _library: Library | None = field(default=None, init=False)
     _reported: set[str] = field(default_factory=set, init=False)
 
-    def __enter__(self) -> Asking:
+    def __enter__(self) -> CachedSolver:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -115,13 +117,13 @@ class Asking:
             if library is not None and (stored := library.find(question)) is not None:
                 return stored.result
         except LibraryTrouble as error:
-            self._say(str(error))
+            self._report_once(str(error))
         from explorer.library import shipped
 
         try:
             return shipped.find(question)
         except PlacementError as error:
-            self._say(f"{error}; it is searched for")
+            self._report_once(f"{error}; it is searched for")
             return None
 
     def store(self, question: SearchQuestion, result: Result) -> Result:
@@ -130,21 +132,21 @@ class Asking:
         if library is None:
             return result
         try:
-            if library.keep(question, result, self.model) or not worth_keeping(result):
+            if library.store(question, result, self.model) or not worth_keeping(result):
                 return result
             before = library.find(question)
         except LibraryTrouble as error:
-            self._say(f"{error}; the answer is not kept")
+            self._report_once(f"{error}; the answer is not kept")
             return result
         if before is None or not (best_s := question.takes_s(before.result)) < question.takes_s(result) * (1 - ALIKE):
             return result
         note = f"the library keeps a better answer, of {text.seconds(best_s)}, {before.listed.since}"
         return replace(result, notes=(*result.notes, note))
 
-    def _say(self, line: str) -> None:
+    def _report_once(self, line: str) -> None:
         if line not in self._reported:
             self._reported.add(line)
-            self.tell(line)
+            self.report(line)
 
     def _opened(self) -> Library | None:
         if self._library is None and self.path is not None:
@@ -155,5 +157,5 @@ class Asking:
             except (LibraryTrouble, ImportError) as error:
                 self.path = None
                 words = NO_SQLITE if isinstance(error, ImportError) else str(error)
-                self._say(f"{words}; so no answer is looked up or kept")
+                self._report_once(f"{words}; so no answer is looked up or kept")
         return self._library

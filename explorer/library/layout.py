@@ -112,10 +112,10 @@ def _checked(path: Path, connection: sqlite3.Connection, writable: bool) -> None
     connection.execute("PRAGMA cell_size_check = ON")
     connection.execute("BEGIN")  # what it says of itself is of one moment, also while another process makes it
     try:
-        ours = _is_ours(path, connection)
+        is_library = _is_ours(path, connection)
     finally:
         connection.execute("ROLLBACK")
-    if not ours:
+    if not is_library:
         if not writable:
             raise _other(path)
         _make(path, connection)

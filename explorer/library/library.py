@@ -86,8 +86,8 @@ class Library:
             ) from None
         return Known(replace(result, notes=(*result.notes, listed.since)), listed)
 
-    def keep(self, question: SearchQuestion, result: Result, model: str) -> bool:
-        """Keep an answer, and whether it is the one that is kept now. Not kept is what was cancelled, what found
+    def store(self, question: SearchQuestion, result: Result, model: str) -> bool:
+        """Store an answer, and whether it is the one that is stored now. Not stored is what was cancelled, what found
         nothing in its time, and what is no better than the answer that is there: that to a question never gets worse.
 
         model: its reference, for people.

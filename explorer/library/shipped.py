@@ -51,7 +51,7 @@ def find(question: SearchQuestion, folder: Path = FOLDER) -> Result | None:
     return replace(result, notes=(*result.notes, note))
 
 
-def keep(question: SearchQuestion, result: Result, reference: str, date: str, folder: Path = FOLDER) -> Path:
+def store(question: SearchQuestion, result: Result, reference: str, date: str, folder: Path = FOLDER) -> Path:
     """Write what `find` is to find. date: of the search, "2026-11-23". Raises LibraryTrouble unless the search came to
     its end."""
     if not question.nameable or result.stop_reason is not StopReason.FINISHED:

@@ -144,7 +144,7 @@ def _load_demo(
         reference=model,
     )
     if graphs is not None and (dtype is None or isinstance(dtype, str)):
-        stored.keep(graphs, traced, dtype, graph_variant(example, members))
+        stored.store(graphs, traced, dtype, graph_variant(example, members))
     return traced
 
 

@@ -17,7 +17,7 @@ from solvers.plan.result import Result
 from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.problem import Problem
 
-KEPT = 8
+MOST_GRAPHS = 8
 """Graphs that a process keeps unpacked, so that equal ones are one."""
 GRAPH, PROBLEM = "graph", "problem"
 
@@ -90,7 +90,7 @@ def unpacked_problem(packed: PackedProblem) -> Problem:
     if key not in _graphs:
         parts = pickle.loads(packed.graph.content)
         _graphs[key] = OpGraph(*parts)
-        while len(_graphs) > KEPT:
+        while len(_graphs) > MOST_GRAPHS:
             _graphs.popitem(last=False)
     _graphs.move_to_end(key)
     problem: Problem = _loaded(packed.content, {GRAPH: _graphs[key]})

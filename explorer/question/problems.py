@@ -248,9 +248,9 @@ def _zero(workload: Workload, settings: Settings) -> int:
     if not workload.training:
         raise InvalidProblem(f"ZeRO-{zero} shards what training holds; leave out --zero in inference")
     if workload.stated_bytes is not None or settings.memory_model is MemoryModel.STATIC:
-        whose = f"{workload.reference} states" if workload.stated_bytes is not None else "--memory-model static states"
+        source = f"{workload.reference} states" if workload.stated_bytes is not None else "--memory-model static states"
         raise InvalidProblem(
-            f"ZeRO-{zero} shards parameters and what is kept for them, and {whose} sizes as a whole; leave out --zero"
+            f"ZeRO-{zero} shards parameters and what is kept for them, and {source} sizes as a whole; leave out --zero"
         )
     if settings.max_replicas == 1:
         raise InvalidProblem(

@@ -198,7 +198,7 @@ def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Dif
     match = matched_devices(plans, specs)
     changes = _changes(*plans, match, (names[0], names[1]), len(paths))
     seconds = tuple(each.objective_s(problem.objective) for each in metrics)
-    apart = (
+    distinct = (
         told_apart(problem, plan, other, *seconds)
         if not otherwise and is_one_question(*figures) and all(map(np.isfinite, seconds))
         else None
@@ -215,7 +215,7 @@ def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Dif
         (len(plan.stages), len(other.stages)),
         (names[0], names[1]),
         (plan_hash(problem, plan), plan_hash(other_problem, other)),
-        apart,
+        distinct,
     )
 
 
@@ -276,12 +276,12 @@ def _changes(
     changes: list[Change | None] = []
     for operator in range(operators):
         on, to = set(before.get(operator, ())), set(after.get(operator, ()))
-        kept = {match[device] for device in on if device in match}
+        counterparts = {match[device] for device in on if device in match}
         gone = sorted(device for device in on if device not in match)
-        if not gone and kept == to:
+        if not gone and counterparts == to:
             changes.append(None)
             continue
-        parts = [device_words(sorted(kept), names[1])] if kept else []
+        parts = [device_words(sorted(counterparts), names[1])] if counterparts else []
         parts += [f"{device_words(gone, names[0])} of the first plan"] if gone else []
         changes.append((" and ".join(parts) or "nowhere", device_words(sorted(to), names[1]) if to else "nowhere"))
     return changes

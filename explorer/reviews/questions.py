@@ -75,10 +75,10 @@ def counted(problem: Problem, plan: Plan, metrics: Metrics, sent: Sequence[Trans
     copies = sum(len(stage.devices) > 1 for stage in plan.stages)
     words += ", replicas counted once each" if copies and not problem.zero else ""
     words += f", sharded over replicas (ZeRO-{problem.zero})" if copies and problem.zero else ""
-    kept = Line("bytes held", Verdict.PASS if same else Verdict.FAIL,
+    held_line = Line("bytes held", Verdict.PASS if same else Verdict.FAIL,
                 words if same else f"{words}, but their operators hold {text.nbytes(expected)}")  # fmt: skip
     if problem.transfer_s is not None:
-        return [kept, Line("bytes sent", Verdict.WARN,
+        return [held_line, Line("bytes sent", Verdict.WARN,
                            "the workload states seconds in place of bytes, so bytes are not counted")]  # fmt: skip
     moved = math.fsum(transfer.total_bytes for transfer in sent)
     same = math.isclose(moved, metrics.cut_bytes, rel_tol=ROUNDING, abs_tol=1.0)
@@ -87,7 +87,7 @@ def counted(problem: Problem, plan: Plan, metrics: Metrics, sent: Sequence[Trans
     if not sent:
         words = "nothing is sent between devices"
     words = words if same else f"{words}, which are {text.nbytes(moved)} one by one"
-    return [kept, Line("bytes sent", Verdict.PASS if same else Verdict.FAIL, words)]
+    return [held_line, Line("bytes sent", Verdict.PASS if same else Verdict.FAIL, words)]
 
 
 def _held(problem: Problem, plan: Plan) -> float:
@@ -96,9 +96,9 @@ def _held(problem: Problem, plan: Plan) -> float:
     sizes = {replicas: (problem.static_bytes(replicas), problem.gathered_bytes(replicas)) for replicas in shared}
     held = []
     for stage in plan.stages:
-        replicas, mine = len(stage.devices), list(stage.operators)
+        replicas, operators = len(stage.devices), list(stage.operators)
         static, gathered = sizes[replicas]
-        held.append(replicas * float(static[mine].sum() + gathered[mine].max(initial=0.0)))
+        held.append(replicas * float(static[operators].sum() + gathered[operators].max(initial=0.0)))
     return math.fsum(held)
 
 

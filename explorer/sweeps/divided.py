@@ -89,7 +89,7 @@ class DividedModel:
         notes = tuple(dict.fromkeys(notes))
         made = replace(made, notes=notes)
         if self.graphs is not None and split_example(name)[0] in MODELS:
-            stored.keep(self.graphs, made, self.dtype, graph_variant(split_example(name)[1], members))
+            stored.store(self.graphs, made, self.dtype, graph_variant(split_example(name)[1], members))
         return made
 
     def _members(self, degree: int, *, in_parts: bool = False) -> Members:

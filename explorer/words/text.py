@@ -82,9 +82,9 @@ def percent(share: float | None) -> str:
     return f"{value:.1f}".removesuffix(".0") + " %"
 
 
-def signed(value: float, say: Callable[[float], str] = percent) -> str:
-    """A difference with its sign: ``-0.02`` -> "−2 %". say: how its size is written."""
-    return ("−" if value < 0 else "+") + say(abs(value))
+def signed(value: float, formatter: Callable[[float], str] = percent) -> str:
+    """A difference with its sign: ``-0.02`` -> "−2 %". formatter: how its size is written."""
+    return ("−" if value < 0 else "+") + formatter(abs(value))
 
 
 def signed_share(share: float, least: float = 0.001) -> str:
@@ -115,8 +115,8 @@ def points(before: float | None, after: float | None, same: float = 1e-9, alike:
 
 def quantity(value: float | None, unit: str) -> str:
     """A number in its unit: "s", "bytes", "share" or "per s"."""
-    say = {"s": seconds, "bytes": nbytes, "share": percent, "per s": rate}[unit]
-    return say(value)
+    formatter = {"s": seconds, "bytes": nbytes, "share": percent, "per s": rate}[unit]
+    return formatter(value)
 
 
 def from_best(objective_s: float, bound_s: float) -> str:

@@ -119,13 +119,13 @@ def show(args: argparse.Namespace) -> int:
     from explorer.library.browsing import named, taken
 
     with _there(args) as library:
-        listed, kept = taken(library, named(library, args.hash))
+        listed, answer = taken(library, named(library, args.hash))
     if args.json:
-        print_json(_object(listed) | {"answer": result_object(kept.reference, kept.result)})
+        print_json(_object(listed) | {"answer": result_object(answer.reference, answer.result)})
         return 0
     print(f"question   {listed.question}")
     print(f"kept       {listed.kept_at}, by {_code(listed)}")
-    print_report(kept.reference, kept.result)
+    print_report(answer.reference, answer.result)
     return 0
 
 
@@ -134,11 +134,11 @@ def export(args: argparse.Namespace) -> int:
     from solvers.formats.plan_json import write_plan
 
     with _there(args) as library:
-        listed, kept = taken(library, named(library, args.hash))
-    result = kept.result
+        listed, answer = taken(library, named(library, args.hash))
+    result = answer.result
     if result.plan is None:
         raise InvalidProblem(f"{listed.question[:DIGITS]} is {result.status.value}: there is no plan to write")
-    write_file(args.output, write_plan(result.problem, result.plan, result, kept.reference), "exporting the plan")
+    write_file(args.output, write_plan(result.problem, result.plan, result, answer.reference), "exporting the plan")
     if args.json:
         print_json(_object(listed) | {"written": args.output})
     else:

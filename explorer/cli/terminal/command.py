@@ -70,11 +70,11 @@ def print_json(value: object) -> None:
 
 
 class Column(NamedTuple):
-    """A column of a listing: its title, the key of its values, how one is said, whether it is aligned to the right."""
+    """A column of a listing: its title, the key of its values, how one is written, whether it is aligned right."""
 
     title: str
     key: str
-    say: Callable[..., str] = str
+    formatter: Callable[..., str] = str
     right: bool = False
 
 
@@ -83,7 +83,7 @@ def print_listing(rows: Sequence[Mapping[str, object]], columns: Sequence[Column
     if as_json:
         print_json(rows)
         return
-    lines = [[column.say(row[column.key]) for column in columns] for row in rows]
+    lines = [[column.formatter(row[column.key]) for column in columns] for row in rows]
     right = frozenset(i for i, column in enumerate(columns) if column.right)
     print_table([[column.title for column in columns], *lines], right=right)
 

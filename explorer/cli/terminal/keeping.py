@@ -1,4 +1,4 @@
-"""The flags that say which library of plans a command reads and keeps in, and what asks through it."""
+"""The flags that say which library of plans a command reads and keeps in, and what solves through it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from explorer.library.place import OFF, VARIABLE, graphs_beside, library_path, path_of
 
 if TYPE_CHECKING:
-    from explorer.library.cached_solver import Asking
+    from explorer.library.cached_solver import CachedSolver
     from explorer.question.settings import Settings
     from solvers.formats.workload import Workload
 
@@ -78,12 +78,12 @@ def declare_library(args: argparse.Namespace) -> None:
     os.environ[VARIABLE] = OFF if path is None else str(path)
 
 
-def asking(args: argparse.Namespace, model: str) -> Asking:
-    """What asks about a model through the library, and says on stderr what is wrong with that. To be closed."""
-    from explorer.library.cached_solver import Asking
+def solver_of(args: argparse.Namespace, model: str) -> CachedSolver:
+    """What solves questions of a model through the library, and reports trouble with it on stderr. To be closed."""
+    from explorer.library.cached_solver import CachedSolver
 
-    return Asking(library_of(args), model, fresh=args.again, tell=tell)
+    return CachedSolver(library_of(args), model, fresh=args.again, report=report)
 
 
-def tell(line: str) -> None:
+def report(line: str) -> None:
     print(f"placement-explorer: {line}", file=sys.stderr)

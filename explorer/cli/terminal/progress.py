@@ -44,10 +44,10 @@ class Line:
     drawn_s: float = field(default=0.0, kw_only=True)
     width: int = field(default=0, kw_only=True)
 
-    def due(self, *, news: bool = False) -> bool:
-        """Whether it is to be drawn again, which is not sooner than after REDRAW_S unless there is news."""
+    def due(self, *, changed: bool = False) -> bool:
+        """Whether it is to be drawn again, which is not sooner than after REDRAW_S unless something changed."""
         now = time.perf_counter()
-        if not self.stream.isatty() or (not news and now - self.drawn_s < REDRAW_S):
+        if not self.stream.isatty() or (not changed and now - self.drawn_s < REDRAW_S):
             return False
         self.drawn_s = now
         return True
@@ -83,12 +83,12 @@ class ProgressLine(Line):
 
 @contextmanager
 def report_compiling(stream: TextIO | None = None) -> Iterator[Callable[[str, float], None]]:
-    """Say on ``stream`` (stderr) when kernels are compiled, which, and the seconds it takes: on a terminal in a line
+    """Report on ``stream`` (stderr) when kernels are compiled, which, and the seconds it takes: on a terminal in a line
     that is redrawn, elsewhere now and then in another. Yields who is to be notified of those that others compile."""
     stream = sys.stderr if stream is None else stream
     shown, shown_s = False, 0.0
 
-    def tell(kernel: str, seconds: float) -> None:
+    def report(kernel: str, seconds: float) -> None:
         nonlocal shown, shown_s
         if not shown and seconds >= COMPILING_S:
             shown = True
@@ -101,8 +101,8 @@ def report_compiling(stream: TextIO | None = None) -> Iterator[Callable[[str, fl
             stream.write("\r" + line.ljust(WIDTH)[:WIDTH] + ("" if kernel else "\r"))
         stream.flush()
 
-    with compiling.Compiling(tell=tell):
-        yield tell
+    with compiling.Compiling(report=report):
+        yield report
 
 
 @contextmanager
@@ -122,20 +122,20 @@ def working(what: str, stream: TextIO | None = None) -> Iterator[Callable[[int],
     done, line = threading.Event(), Line(stream)
     began = time.perf_counter()
 
-    def tell() -> None:
+    def redraw() -> None:
         while True:
             counted = f", {text.plural(calls, 'call')} so far" if calls else ""
             line.draw(f"{what} ... {time.perf_counter() - began:.0f} s{counted}")
             if done.wait(REDRAW_WORK_S):
                 return
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    thread = threading.Thread(target=redraw, daemon=True)
+    thread.start()
     try:
         yield count
     finally:
         done.set()
-        teller.join()
+        thread.join()
         line.clear()
 
 
@@ -198,7 +198,7 @@ class RunLine(Line):
         if progress.stall:
             self.clear()
             print(f"placement-explorer: warning: {printable(progress.stall)}", file=self.stream, flush=True)
-        if not self.due(news=progress.phase != self.phase):
+        if not self.due(changed=progress.phase != self.phase):
             return
         self.phase = progress.phase
         count = f" {progress.done} of {progress.of}" if progress.of else ""

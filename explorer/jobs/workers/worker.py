@@ -57,7 +57,7 @@ def main(channel: Channel, spec: WorkerSpec) -> None:
         current = ""
         return enough  # if not, what it keeps is too much as well: another begins again
 
-    with Compiling(tell=on_compiling):
+    with Compiling(report=on_compiling):
         prepared = spec.is_quick()
         if prepared:
             spec.prepare()

@@ -44,14 +44,14 @@ def find(folder: Path, model: str, training: bool, dtype: str | None, members: s
     return workload
 
 
-def keep(folder: Path, workload: Workload, dtype: str | None, members: str = "") -> None:
-    """Keep what `find` is to find. dtype: as it was asked for."""
+def store(folder: Path, workload: Workload, dtype: str | None, members: str = "") -> None:
+    """Store what `find` is to find. dtype: as it was asked for."""
     place = _place(folder, workload.reference, workload.training, dtype, members)
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(place, packed_graph(workload), "keeping a graph", mode=0o600)
-        kept = sorted(folder.glob(f"*{ENDING}"), key=lambda path: path.stat().st_mtime)
-        for old in kept[:-MOST]:
+        paths = sorted(folder.glob(f"*{ENDING}"), key=lambda path: path.stat().st_mtime)
+        for old in paths[:-MOST]:
             old.unlink()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from explorer.library.cached_solver import Asking
+from explorer.library.cached_solver import CachedSolver
 from explorer.library.question_key import SearchQuestion
 from explorer.question.planner_choice import choose_planner
 from explorer.sweeps.execution.order import Order
@@ -46,7 +46,7 @@ class Nothing:
 class InLibrary:
     """Through ``asking``, which reports its troubles and never fails. again: cache answers, and look up none."""
 
-    asking: Asking
+    asking: CachedSolver
     again: bool = False
 
     def find(self, question: Question, start: Plan | None) -> Answer | None:

@@ -109,5 +109,5 @@ def main(channel: Channel) -> None:
         channel.send("event", position, solver.answer(key, question, start, channel.should_stop(position)))
         return True
 
-    with Compiling(tell=lambda kernel, seconds: channel.send("compiling", "", kernel, seconds)):
+    with Compiling(report=lambda kernel, seconds: channel.send("compiling", "", kernel, seconds)):
         channel.serve(work)

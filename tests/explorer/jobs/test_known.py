@@ -13,7 +13,7 @@ from explorer.cli import main
 from explorer.jobs.job_kinds import ask_job, compare_job, help_job, solve_job, sweep_job
 from explorer.jobs.requests import AskRequest, CompareRequest, HelpRequest, PlanSource, SolveRequest, SweepRequest
 from explorer.library.answer import is_known
-from explorer.library.cached_solver import Asking
+from explorer.library.cached_solver import CachedSolver
 from explorer.question.loading import load
 from explorer.question.packing import packed_graph, packed_problem, unpacked_result
 from explorer.question.problems import make_problem
@@ -90,7 +90,7 @@ def test_the_page_asks_a_sweep_and_what_would_help_once(
 
     before = parts()
     assert all(len(some) > 2 for some in before)
-    monkeypatch.setattr(Asking, "store", None)  # whoever searched would come by
+    monkeypatch.setattr(CachedSolver, "store", None)  # whoever searched would come by
     assert parts() == before  # the seconds of then, too
 
 
@@ -99,7 +99,7 @@ def test_a_sweep_of_the_page_is_known_to_one_of_the_command(
 ) -> None:
     ask = SolveRequest("gpt-small", Settings(), effort=Effort.QUICK, planner="equal")
     events_of(sweep_job, SweepRequest(ask, "devices"))
-    monkeypatch.setattr(Asking, "store", None)
+    monkeypatch.setattr(CachedSolver, "store", None)
     arguments = [
         "sweep",
         "gpt-small",

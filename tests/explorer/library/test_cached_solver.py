@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from explorer.library.answer import is_known
-from explorer.library.cached_solver import Asking
+from explorer.library.cached_solver import CachedSolver
 from explorer.library.library import Library
 from explorer.library.place import library_path
 from solvers.evaluation.evaluate import evaluate
@@ -34,7 +34,7 @@ class Counted:
 
 def test_a_known_question_is_not_searched_again(tmp_path: Path) -> None:
     counted = Counted()
-    with Asking(tmp_path / "plans.sqlite", "mine", solve=counted) as ask:
+    with CachedSolver(tmp_path / "plans.sqlite", "mine", solve=counted) as ask:
         first, second, other = ask(chain(), "equal"), ask(chain(), "equal"), ask(chain(2.0), "equal")
     assert counted.times == 2
     assert second.plan == first.plan
@@ -45,11 +45,11 @@ def test_a_known_question_is_not_searched_again(tmp_path: Path) -> None:
 def test_fresh_searches_and_still_keeps(tmp_path: Path) -> None:
     counted = Counted()
     path = tmp_path / "plans.sqlite"
-    with Asking(path, fresh=True, solve=counted) as ask:
+    with CachedSolver(path, fresh=True, solve=counted) as ask:
         ask(chain(), "equal")
         assert ask(chain(), "equal").notes == ()
     assert counted.times == 2
-    with Asking(path, solve=counted) as ask:
+    with CachedSolver(path, solve=counted) as ask:
         ask(chain(), "equal")
     assert counted.times == 2
 
@@ -58,19 +58,19 @@ def test_a_fresh_search_that_finds_less_says_what_is_kept(tmp_path: Path) -> Non
     good = solve(chain(), "equal")
     bad = replace(solve(chain(), "single"), planner="equal", stop_reason=StopReason.TIME_LIMIT)
     path = tmp_path / "plans.sqlite"
-    with Asking(path) as ask:
+    with CachedSolver(path) as ask:
         ask(chain(), "equal")
-    with Asking(path, fresh=True, solve=lambda *_, **__: bad) as ask:
+    with CachedSolver(path, fresh=True, solve=lambda *_, **__: bad) as ask:
         result = ask(chain(), "equal")
     assert result.objective_s == bad.objective_s
     assert result.notes[-1].startswith("the library keeps a better answer, of 28 s, cached result of ")
-    with Asking(path) as ask:
+    with CachedSolver(path) as ask:
         assert ask(chain(), "equal").objective_s == good.objective_s
 
 
 def test_without_a_library_every_question_is_searched() -> None:
     counted = Counted()
-    with Asking(None, solve=counted) as ask:
+    with CachedSolver(None, solve=counted) as ask:
         ask(chain(), "equal")
         ask(chain(), "equal")
     assert counted.times == 2
@@ -90,7 +90,7 @@ class Timed:
 
 def test_what_a_second_telling_chooses_is_known_by_its_name(tmp_path: Path) -> None:
     counted = Counted()
-    with Asking(tmp_path / "plans.sqlite", solve=counted) as ask:
+    with CachedSolver(tmp_path / "plans.sqlite", solve=counted) as ask:
         first, again = ask(chain(), "equal", second=Timed()), ask(chain(), "equal", second=Timed())
         assert counted.times == 1
         assert again.plan == first.plan
@@ -102,7 +102,7 @@ def test_what_a_second_telling_chooses_is_known_by_its_name(tmp_path: Path) -> N
 
 def test_what_nobody_names_is_neither_looked_up_nor_kept(tmp_path: Path) -> None:
     counted = Counted()
-    with Asking(tmp_path / "plans.sqlite", solve=counted) as ask:
+    with CachedSolver(tmp_path / "plans.sqlite", solve=counted) as ask:
         ask(chain(), "equal", second=lambda problem, plan: 1.0)
         ask(chain(), "equal", second=lambda problem, plan: 1.0)
         assert counted.times == 2
@@ -118,17 +118,17 @@ def test_of_two_answers_the_one_whose_run_takes_less_stays(tmp_path: Path, turne
     for order in ((fast, slow), (slow, fast)):
         path = tmp_path / f"{order[0].objective_s}.sqlite"
         for one in order:
-            with Asking(path, fresh=True, solve=lambda *_, one=one, **__: one) as ask:
+            with CachedSolver(path, fresh=True, solve=lambda *_, one=one, **__: one) as ask:
                 result = ask(chain(), "equal", second=Timed(turned=turned))
         assert (len(result.notes) == 1) is (order[0] is best)
         assert all(note.startswith("the library keeps a better answer, ") for note in result.notes)
-        with Asking(path) as ask:
+        with CachedSolver(path) as ask:
             assert ask(chain(), "equal", second=Timed(turned=turned)).plan == best.plan
 
 
 def test_a_cancelled_search_is_given_and_asked_again(tmp_path: Path) -> None:
     counted = Counted()
-    with Asking(tmp_path / "plans.sqlite", solve=counted) as ask:
+    with CachedSolver(tmp_path / "plans.sqlite", solve=counted) as ask:
         stopped = ask(chain(micro_batches=None), "local-search", should_stop=lambda: True)
         assert stopped.stop_reason is StopReason.CANCELLED
         assert ask(chain(micro_batches=None), "local-search").stop_reason is StopReason.FINISHED
@@ -155,7 +155,7 @@ def test_whatever_is_there_the_answer_is_given_and_one_line_said(spoil: Callable
     path = tmp_path / "data" / "plans.sqlite"
     spoil(path)
     messages: list[str] = []
-    with Asking(path, tell=messages.append) as ask:
+    with CachedSolver(path, report=messages.append) as ask:
         assert ask(chain(), "equal").plan is not None
         assert ask(chain(), "equal").plan is not None
     assert len(messages) == 1
@@ -167,7 +167,7 @@ def test_the_file_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "data" / "plans.sqlite"
     _no_sqlite(path)
     before = path.read_bytes()
-    with Asking(path) as ask:
+    with CachedSolver(path) as ask:
         ask(chain(), "equal")
     assert path.read_bytes() == before
 
@@ -178,7 +178,7 @@ def test_a_dropped_answer_is_searched_again_and_kept_again(tmp_path: Path) -> No
     path = tmp_path / "plans.sqlite"
     messages: list[str] = []
     counted = Counted()
-    with Asking(path, tell=messages.append, solve=counted) as ask:
+    with CachedSolver(path, report=messages.append, solve=counted) as ask:
         ask(chain(), "equal")
         with sqlite3.connect(path) as file:
             file.execute("UPDATE answers SET bound_s = bound_s * 2")
@@ -206,7 +206,7 @@ def test_without_a_home_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_python_without_sqlite_costs_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "explorer.library.library", None)
     messages: list[str] = []
-    with Asking(tmp_path / "plans.sqlite", tell=messages.append) as ask:
+    with CachedSolver(tmp_path / "plans.sqlite", report=messages.append) as ask:
         assert ask(chain(), "equal").plan is not None
         assert ask(chain(), "equal").plan is not None
     assert messages == [
@@ -216,10 +216,10 @@ def test_a_python_without_sqlite_costs_no_answer(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("name", ["a b.sqlite", "?mode=memory", "50%25.sqlite", "plans#1", "ü.sqlite"])
 def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
-    with Asking(tmp_path / name) as ask:
+    with CachedSolver(tmp_path / name) as ask:
         ask(chain(), "equal")
     assert (tmp_path / name).stat().st_size > 0
-    with Asking(tmp_path / name) as ask:
+    with CachedSolver(tmp_path / name) as ask:
         assert ask(chain(), "equal").notes[-1].startswith("cached result of")
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
@@ -234,7 +234,7 @@ def test_a_planner_of_somebody_else_is_never_looked_up(tmp_path: Path) -> None:
     class Mine(EqualSplit):
         pass
 
-    with Asking(tmp_path / "plans.sqlite") as ask:
+    with CachedSolver(tmp_path / "plans.sqlite") as ask:
         ask(chain(), "equal")
         assert ask(chain(), Mine()).notes == ()
     with Library(tmp_path / "plans.sqlite") as library:

@@ -17,7 +17,7 @@ import pytest
 
 from explorer.library import layout
 from explorer.library.browsing import browse
-from explorer.library.cached_solver import Asking
+from explorer.library.cached_solver import CachedSolver
 from explorer.library.layout import APPLICATION, VERSION
 from explorer.library.library import Library
 from explorer.library.place import LibraryTrouble
@@ -80,7 +80,7 @@ def test_a_kill_while_the_file_is_made_leaves_one_that_can_be_used(path: Path) -
         place = path.with_name(f"{stop}.sqlite")
         ends.append(Child(make_and_die, place, stop).messages())
         with Library(place) as library:
-            assert library.keep(question, result, "")
+            assert library.store(question, result, "")
             assert library.find(question) is not None
     assert ends[0] == []
     assert ends[-1] == ["made"]
@@ -91,7 +91,7 @@ def test_two_processes_keep_at_once(path: Path, monkeypatch: pytest.MonkeyPatch)
     both = [Child(keep_on, path, first) for first in (0, 1_000_000)]
     messages = [child.pipe.recv() for child in both for _ in range(20)]
     with Library(path) as library:  # a third one
-        assert library.keep(search_question(seed=-1), RESULT, "")
+        assert library.store(search_question(seed=-1), RESULT, "")
     for child in both:
         messages += child.kill()
     assert {search_question(seed=seed).hash for seed in (*messages, -1)} <= whole(path)
@@ -123,7 +123,7 @@ def test_a_file_that_another_process_makes_meanwhile_is_no_other_file(
 @pytest.mark.parametrize("limit", [1, 4096, 30_000])
 def test_where_files_cannot_grow_the_answer_is_given_and_one_line_said(path: Path, limit: int) -> None:
     with Library(path) as library:
-        library.keep(search_question(seed=7), answer(search_question()), "")
+        library.store(search_question(seed=7), answer(search_question()), "")
     shown = Child(ask_with_little_room, path, limit).messages()
     assert [one[1] for one in shown if one[0] == "plan"] == [28.0, 52.0]
     message = [one[1] for one in shown if one[0] == "said"]
@@ -150,12 +150,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_on_a_full_disk_the_answer_is_given_and_what_was_kept_stays(small_disk: Path, free: int) -> None:
     path = small_disk / "plans.sqlite"
     with Library(path) as library:
-        library.keep(search_question(seed=7), answer(search_question()), "")
+        library.store(search_question(seed=7), answer(search_question()), "")
     room = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
     (small_disk / "filler").write_bytes(b"x" * max(0, room - free))
     messages: list[str] = []
     result = answer(search_question())
-    with Asking(path, tell=messages.append) as ask:
+    with CachedSolver(path, report=messages.append) as ask:
         for seconds in (1, 2, 3):
             assert ask(chain(float(seconds)), "equal").plan is not None
     assert all("\n" not in line and str(path) in line for line in messages)
@@ -166,7 +166,7 @@ def test_on_a_full_disk_the_answer_is_given_and_what_was_kept_stays(small_disk: 
         assert library.find(search_question(seed=7)) is not None
         for seed in range(1000, 1400):  # until it is full again
             try:
-                library.keep(search_question(seed=seed), result, "m" * 2000)
+                library.store(search_question(seed=seed), result, "m" * 2000)
             except LibraryTrouble as error:
                 message = str(error)
                 break
@@ -180,7 +180,7 @@ def test_on_a_full_disk_the_answer_is_given_and_what_was_kept_stays(small_disk: 
 
 def test_a_file_from_a_newer_version_is_refused_in_one_line_and_left_alone(path: Path) -> None:
     with Library(path) as library:
-        library.keep(search_question(), answer(search_question()), "")
+        library.store(search_question(), answer(search_question()), "")
     with closing(sqlite3.connect(path)) as file:
         file.execute(f"PRAGMA user_version = {VERSION + 1}")
         file.execute("ALTER TABLE answers ADD COLUMN colour TEXT")
@@ -191,7 +191,7 @@ def test_a_file_from_a_newer_version_is_refused_in_one_line_and_left_alone(path:
         Library(path)
     assert "\n" not in str(caught.value)
     messages: list[str] = []
-    with Asking(path, tell=messages.append) as ask:
+    with CachedSolver(path, report=messages.append) as ask:
         assert ask(chain(), "equal").plan is not None
     assert len(messages) == 1
     assert path.read_bytes() == before
@@ -224,7 +224,7 @@ def test_a_damaged_file_costs_no_answer_and_never_gives_a_wrong_one(path: Path) 
     questions = [search_question(chain(float(seconds))) for seconds in range(1, 9)]
     with Library(path) as library:
         for question in questions:
-            library.keep(question, answer(question), "m" * 3000)
+            library.store(question, answer(question), "m" * 3000)
     with closing(sqlite3.connect(path)) as file:
         file.execute("PRAGMA journal_mode = DELETE").fetchone()
     good = path.read_bytes()
@@ -244,7 +244,7 @@ def test_a_damaged_file_costs_no_answer_and_never_gives_a_wrong_one(path: Path) 
         place = path.with_name(f"{turn}.sqlite")
         place.write_bytes(spoiled)
         messages: list[str] = []
-        with Asking(place, tell=messages.append, solve=lambda *_, **__: answer(search_question())) as ask:
+        with CachedSolver(place, report=messages.append, solve=lambda *_, **__: answer(search_question())) as ask:
             for question, objective_s in zip(questions, right, strict=True):
                 known = ask.known(question)
                 assert known is None or (known.objective_s, known.problem) == (objective_s, question.problem)
@@ -259,7 +259,7 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path_factory: pytest.TempPa
     folder = Path(tempfile.mkdtemp())  # pytest's own are for their owner only
     try:
         path = folder / "plans.sqlite"
-        with Asking(path) as ask:
+        with CachedSolver(path) as ask:
             ask(chain(), "equal")
         path.chmod(0o644)
         folder.chmod(0o555)
@@ -279,11 +279,11 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path_factory: pytest.TempPa
 def test_a_library_that_another_process_holds_costs_no_answer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorer.library.layout.BUSY_S", 0.05)
     with Library(path) as library:
-        library.keep(search_question(), answer(search_question()), "")
+        library.store(search_question(), answer(search_question()), "")
     messages: list[str] = []
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
-        with Asking(path, tell=messages.append) as ask:
+        with CachedSolver(path, report=messages.append) as ask:
             assert ask(chain(), "equal").notes[-1].startswith("cached result of")  # whoever reads waits for nobody
             assert ask(chain(2.0), "equal").plan is not None
         holder.execute("ROLLBACK")

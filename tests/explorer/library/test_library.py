@@ -46,7 +46,7 @@ def test_an_answer_is_found_by_its_question_as_it_was(path: Path) -> None:
     question = search_question()
     result = answer(question)
     with Library(path) as library:
-        assert library.keep(question, result, "mine")
+        assert library.store(question, result, "mine")
     with Library(path) as library:
         known = library.find(search_question())
         assert known is not None
@@ -63,7 +63,7 @@ def test_an_answer_of_the_portfolio_comes_back_with_its_front_and_course(path: P
 
     question = search_question(of, Auto(), time_limit_s=20.0)
     with Library(path) as library:
-        library.keep(question, result, "")
+        library.store(question, result, "")
         known = library.find(question)
     assert known is not None
     assert len(result.trace) > 1
@@ -76,7 +76,7 @@ def test_that_nothing_fits_is_an_answer(path: Path) -> None:
     result = answer(question)
     assert result.status is Status.INFEASIBLE
     with Library(path) as library:
-        library.keep(question, result, "")
+        library.store(question, result, "")
         known = library.find(question)
     assert known is not None
     same(known.result, result)
@@ -103,7 +103,7 @@ def test_what_is_kept_is_what_would_come_again(status: Status, reason: StopReaso
 def test_a_cancelled_search_is_not_kept(path: Path) -> None:
     question = search_question()
     with Library(path) as library:
-        assert not library.keep(question, replace(answer(question), stop_reason=StopReason.CANCELLED), "")
+        assert not library.store(question, replace(answer(question), stop_reason=StopReason.CANCELLED), "")
         assert library.find(question) is None
 
 
@@ -114,9 +114,9 @@ def test_an_answer_never_gets_worse(path: Path) -> None:
     assert bad.objective_s > good.objective_s
     late = replace(bad, stop_reason=StopReason.TIME_LIMIT, status=Status.FEASIBLE, bound_s=0.0)
     with Library(path) as library:
-        assert library.keep(question, late, "")
-        assert library.keep(question, good, "")
-        assert not library.keep(question, late, "")
+        assert library.store(question, late, "")
+        assert library.store(question, good, "")
+        assert not library.store(question, late, "")
         known = library.find(question)
         assert known is not None
         assert known.result.objective_s == good.objective_s
@@ -127,9 +127,9 @@ def test_of_equal_plans_the_one_of_which_more_is_proved_stays(path: Path) -> Non
     result = answer(question)
     less = replace(result, bound_s=result.bound_s / 2, status=Status.FEASIBLE)
     with Library(path) as library:
-        assert library.keep(question, less, "")
-        assert library.keep(question, result, "")
-        assert not library.keep(question, less, "")
+        assert library.store(question, less, "")
+        assert library.store(question, result, "")
+        assert not library.store(question, less, "")
         known = library.find(question)
         assert known is not None
         assert known.result.bound_s == result.bound_s
@@ -138,7 +138,7 @@ def test_of_equal_plans_the_one_of_which_more_is_proved_stays(path: Path) -> Non
 def test_a_time_limit_is_said(path: Path) -> None:
     question = search_question()
     with Library(path) as library:
-        library.keep(question, replace(answer(question), stop_reason=StopReason.TIME_LIMIT), "")
+        library.store(question, replace(answer(question), stop_reason=StopReason.TIME_LIMIT), "")
         known = library.find(question)
         assert known is not None
         assert known.result.notes[-1].endswith("ms, when the time limit ended it")
@@ -148,7 +148,7 @@ def test_compiling_is_no_part_of_an_answer(path: Path) -> None:
     question = search_question()
     result = replace(answer(question), notes=("worth knowing", "compiling kernels took 12 s, one time only"))
     with Library(path) as library:
-        library.keep(question, result, "")
+        library.store(question, result, "")
         known = library.find(question)
         assert known is not None
         assert known.result.notes[:-1] == ("worth knowing",)
@@ -199,7 +199,7 @@ SPOILED = {
 def test_what_does_not_verify_is_dropped_and_said(path: Path, how: str) -> None:
     question = search_question()
     with Library(path) as library:
-        library.keep(question, answer(question), "")
+        library.store(question, answer(question), "")
         _spoiled(path, question.hash, SPOILED[how])
         with pytest.raises(LibraryTrouble, match="held an answer that is dropped") as caught:
             library.find(question)
@@ -211,13 +211,13 @@ def test_what_does_not_verify_is_dropped_and_said(path: Path, how: str) -> None:
 def test_what_a_disk_did_to_a_row_is_noticed(path: Path, column: str) -> None:
     question = search_question()
     with Library(path) as library:
-        library.keep(question, answer(question), "")
+        library.store(question, answer(question), "")
         with sqlite3.connect(path) as file:
             file.execute(f"UPDATE answers SET {column} = x'00'")
         file.close()
         with pytest.raises(LibraryTrouble, match="dropped: it is damaged"):
             library.find(question)
-        assert library.keep(question, answer(question), "")
+        assert library.store(question, answer(question), "")
         assert library.find(question) is not None
 
 
@@ -226,7 +226,7 @@ def test_an_answer_that_would_grow_without_end_is_refused(path: Path, monkeypatc
 
     question = search_question()
     with Library(path) as library:
-        library.keep(question, answer(question), "")
+        library.store(question, answer(question), "")
         monkeypatch.setattr(rows, "MAX_BYTES", 100)
         with pytest.raises(LibraryTrouble, match="more than 100 bytes"):
             library.find(question)
@@ -243,7 +243,7 @@ def test_a_graph_is_kept_once_and_goes_with_its_last_answer(path: Path) -> None:
     questions = [search_question(seed=seed) for seed in range(3)]
     with Library(path) as library:
         for question in questions:
-            library.keep(question, answer(question), "")
+            library.store(question, answer(question), "")
         with sqlite3.connect(path) as file:
             assert file.execute("SELECT count(*) FROM graphs").fetchone() == (1,)
         assert library.remove([questions[0].hash, "nothing"]) == 1
@@ -259,7 +259,7 @@ def test_the_file_grows_no_further_than_it_may(path: Path) -> None:
     result = answer(questions[0])
     with Library(path, most_bytes=2**17) as library:
         for question in questions:
-            assert library.keep(question, result, "m" * 500)
+            assert library.store(question, result, "m" * 500)
         known = [library.find(question) is not None for question in questions]
     assert known[-1]
     assert 10 < sum(known) < 200
@@ -275,7 +275,7 @@ def test_threads_share_one_library(path: Path) -> None:
         def keep(mine: list) -> None:
             try:
                 for question in mine:
-                    library.keep(question, result, "")
+                    library.store(question, result, "")
                     assert library.find(question) is not None
             except BaseException as error:
                 failed.append(error)
@@ -293,11 +293,11 @@ def test_a_forked_process_opens_the_file_again(path: Path) -> None:
     first, second = search_question(seed=1), search_question(seed=2)
     result = answer(first)
     with Library(path) as library:
-        library.keep(first, result, "")
+        library.store(first, result, "")
         child = os.fork()
         if child == 0:
             try:
-                library.keep(second, result, "")
+                library.store(second, result, "")
                 os._exit(0 if library.find(first) is not None else 3)
             finally:
                 os._exit(4)
@@ -308,7 +308,7 @@ def test_a_forked_process_opens_the_file_again(path: Path) -> None:
 def test_what_is_written_to_a_terminal_holds_nothing_that_it_would_obey(path: Path) -> None:
     question = search_question()
     with Library(path) as library:
-        library.keep(question, replace(answer(question), notes=("a\x1b[2Jb",)), "m")
+        library.store(question, replace(answer(question), notes=("a\x1b[2Jb",)), "m")
         known = library.find(question)
     assert known is not None
     assert known.result.notes[0] == "a [2Jb"
@@ -319,7 +319,7 @@ def test_a_date_that_is_none_is_damage(path: Path) -> None:
 
     question = search_question()
     with Library(path) as library:
-        library.keep(question, answer(question), "m")
+        library.store(question, answer(question), "m")
         with sqlite3.connect(path) as file:
             row = list(file.execute("SELECT * FROM answers").fetchone())
             row[COLUMNS.index("kept_at")] = "\x1b[2J\x1b[31m"

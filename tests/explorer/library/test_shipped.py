@@ -12,7 +12,7 @@ import pytest
 from explorer.jobs.shipping import MODELS, first_question, question_of_session
 from explorer.library import shipped
 from explorer.library.answer import is_known
-from explorer.library.cached_solver import Asking
+from explorer.library.cached_solver import CachedSolver
 from explorer.library.place import LibraryTrouble
 from explorer.view.session import Choices, parse, parse_query, to_dict, with_first_question
 from solvers.errors import PlacementError
@@ -56,22 +56,22 @@ def test_nothing_ships_that_answers_nothing() -> None:
 
 
 def test_whoever_has_a_library_gets_what_ships(folder: Path, tmp_path: Path) -> None:
-    shipped.keep(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
-    with Asking(tmp_path / "plans.sqlite", solve=searched_for) as ask:
+    shipped.store(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
+    with CachedSolver(tmp_path / "plans.sqlite", solve=searched_for) as ask:
         result = ask(chain(), "equal")
     assert result.plan == answer(search_question()).plan
     assert result.notes[-1].startswith("cached result of 2026-11-23, ")
 
 
 def test_without_a_library_and_afresh_it_is_searched_for(folder: Path, tmp_path: Path) -> None:
-    shipped.keep(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
+    shipped.store(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
     for path, fresh in ((None, False), (tmp_path / "plans.sqlite", True)):
-        with Asking(path, fresh=fresh) as ask:
+        with CachedSolver(path, fresh=fresh) as ask:
             assert not is_known(ask(chain(), "equal").notes)
 
 
 def test_it_answers_no_other_question_and_by_no_other_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shipped.keep(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
+    shipped.store(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
     for other in (search_question(chain(2.0)), search_question(seed=1), search_question(time_limit_s=5.0)):
         assert shipped.find(other, folder) is None
     assert shipped.find(search_question(), folder) is not None
@@ -82,7 +82,7 @@ def test_it_answers_no_other_question_and_by_no_other_code(folder: Path, monkeyp
 
 
 def test_one_that_is_not_what_it_says_is_refused_and_searched_for(folder: Path, tmp_path: Path) -> None:
-    place = shipped.keep(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
+    place = shipped.store(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
     held = json.loads(gzip.decompress(place.read_bytes()))
     held["answer"]["outcome"]["objective_s"] /= 2
     held["answer"]["outcome"]["bound_s"] = 0.0
@@ -90,7 +90,7 @@ def test_one_that_is_not_what_it_says_is_refused_and_searched_for(folder: Path, 
     with pytest.raises(PlacementError, match="its plan was said to take"):
         shipped.find(search_question(), folder)
     messages: list[str] = []
-    with Asking(tmp_path / "plans.sqlite", tell=messages.append) as ask:
+    with CachedSolver(tmp_path / "plans.sqlite", report=messages.append) as ask:
         assert ask(chain(), "equal").status is not Status.NO_PLAN
     assert messages[0].endswith("it is searched for")
     place.write_bytes(b"no gzip")
@@ -101,4 +101,4 @@ def test_one_that_is_not_what_it_says_is_refused_and_searched_for(folder: Path, 
 def test_what_time_ended_does_not_ship(folder: Path) -> None:
     hurried = replace(answer(search_question()), stop_reason=StopReason.TIME_LIMIT)
     with pytest.raises(LibraryTrouble, match="no answer to ship"):
-        shipped.keep(search_question(), hurried, "chain", "2026-11-23", folder)
+        shipped.store(search_question(), hurried, "chain", "2026-11-23", folder)

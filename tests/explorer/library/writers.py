@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from explorer.library.answer import read_answer, write_answer
-from explorer.library.cached_solver import Asking
+from explorer.library.cached_solver import CachedSolver
 from explorer.library.library import Library
 from tests.explorer.library.questions import answer, chain, search_question
 
@@ -21,7 +21,7 @@ PATIENCE_S = 240.0
 forks = multiprocessing.get_context("forkserver")
 forks.set_forkserver_preload([__name__])
 QUESTION = search_question()
-with tempfile.TemporaryDirectory() as folder, Asking(Path(folder) / "plans.sqlite") as ask:
+with tempfile.TemporaryDirectory() as folder, CachedSolver(Path(folder) / "plans.sqlite") as ask:
     ask(chain(), "equal")
 RESULT = read_answer(write_answer(QUESTION, answer(QUESTION), QUESTION.hash).encode(), QUESTION)
 """Made when this is imported: kernels, sources and packages are read by then, for all that are forked."""
@@ -59,7 +59,7 @@ def keep_on(pipe: Connection, path: Path, first: int) -> None:
     layout.BUSY_S = PATIENCE_S
     with Library(path) as library:
         for seed in range(first, first + 100_000):
-            library.keep(search_question(seed=seed), RESULT, "m" * 5000)
+            library.store(search_question(seed=seed), RESULT, "m" * 5000)
             pipe.send(seed)
 
 
@@ -98,7 +98,7 @@ def ask_as_nobody(pipe: Connection, path: Path) -> None:
 
 
 def _ask(pipe: Connection, path: Path) -> None:
-    with Asking(path, tell=lambda line: pipe.send(("said", line))) as ask:
+    with CachedSolver(path, report=lambda line: pipe.send(("said", line))) as ask:
         for seconds in (1.0, 2.0):
             result = ask(chain(seconds), "equal")
             pipe.send(("plan", result.objective_s, result.notes[-1:]))

@@ -52,7 +52,7 @@ def test_another_batch_is_traced_once(traces: list[str], tmp_path: Path) -> None
     [("candle_uno-small,batch=7", True, None), (MODEL, False, None), (MODEL, True, "fp16"), (MODEL, True, "fp32")],
 )
 def test_other_settings_are_another_graph(tmp_path: Path, model: str, training: bool, dtype: str | None) -> None:
-    stored.keep(tmp_path, load(MODEL), None)
+    stored.store(tmp_path, load(MODEL), None)
     assert stored.find(tmp_path, MODEL, True, None) is not None
     assert stored.find(tmp_path, model, training, dtype) is None
 
@@ -82,7 +82,7 @@ def test_what_is_damaged_is_removed_and_traced_again(traces: list[str], tmp_path
 
 
 def test_the_graph_of_another_model_is_not_taken_for_it(tmp_path: Path) -> None:
-    stored.keep(tmp_path, load("gpt-small"), None)
+    stored.store(tmp_path, load("gpt-small"), None)
     (place,) = tmp_path.iterdir()
     place.rename(stored._place(tmp_path, MODEL, True, None, ""))
     assert stored.find(tmp_path, MODEL, True, None) is None
@@ -99,13 +99,13 @@ def test_those_that_were_not_asked_for_for_longest_go(tmp_path: Path, monkeypatc
     monkeypatch.setattr(stored, "MOST", 2)
     workload, dtypes = load("gpt-small"), ("bf16", "fp16", "fp32")
     for second, dtype in enumerate(dtypes):
-        stored.keep(tmp_path, workload, dtype)
+        stored.store(tmp_path, workload, dtype)
         os.utime(stored._place(tmp_path, "gpt-small", True, dtype, ""), (second, second))
     assert [stored.find(tmp_path, "gpt-small", True, dtype) is None for dtype in dtypes] == [True, False, False]
 
 
 def test_only_the_user_can_read_them(tmp_path: Path) -> None:
-    stored.keep(tmp_path / "graphs", load("gpt-small"), None)
+    stored.store(tmp_path / "graphs", load("gpt-small"), None)
     (place,) = (tmp_path / "graphs").iterdir()
     assert [path.stat().st_mode & 0o077 for path in (place, place.parent)] == [0, 0]
 

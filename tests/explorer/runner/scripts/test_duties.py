@@ -9,7 +9,7 @@ import pytest
 
 import explorer.runner.scripts.with_engine as with_engine_file
 from explorer.library.answer import is_known
-from explorer.library.cached_solver import Asking
+from explorer.library.cached_solver import CachedSolver
 from explorer.runner.scripts.duties import duties, packed
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.with_engine import run_seconds, second_telling, with_engine
@@ -145,7 +145,7 @@ def test_a_known_plan_of_least_run_time_is_given_at_once(tmp_path: Path) -> None
     other = replace(chain, engine=replace(COSTS, sent_s=2 * COSTS.sent_s + 1.0))
     known = []
     for one in (chain, chain, other):
-        with Asking(tmp_path / "plans.sqlite") as ask:
+        with CachedSolver(tmp_path / "plans.sqlite") as ask:
             result = ask(one, "equal", second=second_telling(one))
         known.append(is_known(result.notes))
     assert known == [False, True, False]
